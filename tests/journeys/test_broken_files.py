@@ -103,7 +103,7 @@ def of_another_program(file: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (garbage, "is no database of this program"),
+        (garbage, "is not a database of this program"),
         (empty, "is empty, but"),
         (Path.unlink, "is not there, but"),
         (halved, "is damaged"),
@@ -176,7 +176,7 @@ def test_a_port_that_is_taken_is_reported_once(env: LocalEnvironment) -> None:
             result = env.espalier("up", *way, "--port", str(port), *FLAGS)
             assert result.code == 1, result
             assert " ".join(result.err.split()).partition("error: ")[2] == (
-                f"cannot listen on 127.0.0.1:{port}: another program does already; choose another port with --port, "
+                f"cannot listen on 127.0.0.1:{port}: the port is in use; choose another port with --port, "
                 "or stop that program"
             )
 
@@ -360,7 +360,7 @@ def test_a_workload_cluster_whose_port_is_taken_says_so_and_goes_on_once_it_is_f
         other.listen()
         garden.up(*FLAGS)
         said = until(garden, lambda one: one.status == "False")
-        assert f"does not run: cannot listen on 127.0.0.1:{port}: another program does already; it" in said.message
+        assert f"does not run: cannot listen on 127.0.0.1:{port}: the port is in use; it" in said.message
         assert "it starts automatically when the address is free" in said.message
     until(garden, lambda one: one.status == "True")
     assert garden.espalier("down").code == 0

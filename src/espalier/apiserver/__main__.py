@@ -56,27 +56,29 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="espalier.apiserver", description="Serve the Kubernetes API from etcd.")
     etcd = parser.add_argument_group("etcd")
-    etcd.add_argument("--etcd-servers", required=True, help="endpoints, separated by commas; unix:///PATH as well")
-    etcd.add_argument("--etcd-prefix", default=PREFIX, help="of all keys (%(default)s)")
-    etcd.add_argument("--etcd-cafile", type=Path, help="authority of etcd's certificates (PEM)")
+    etcd.add_argument("--etcd-servers", required=True, help="comma-separated endpoints; unix:///PATH is allowed")
+    etcd.add_argument("--etcd-prefix", default=PREFIX, help="prefix of all keys (%(default)s)")
+    etcd.add_argument("--etcd-cafile", type=Path, help="CA of etcd's certificates (PEM)")
     etcd.add_argument("--etcd-certfile", type=Path, help="client certificate (PEM)")
-    etcd.add_argument("--etcd-keyfile", type=Path, help="its key (PEM)")
+    etcd.add_argument("--etcd-keyfile", type=Path, help="client key (PEM)")
     etcd.add_argument(
         "--etcd-lost-after",
         type=float,
         default=LOST_AFTER,
         metavar="SECONDS",
-        help="without etcd, end after this (%(default)g)",
+        help="exit after this time without etcd (%(default)g)",
     )
     etcd.add_argument(
-        "--encryption-provider-config", type=Path, metavar="FILE", help="EncryptionConfiguration of what is stored"
+        "--encryption-provider-config", type=Path, metavar="FILE", help="EncryptionConfiguration for stored objects"
     )
     serving = parser.add_argument_group("serving")
     serving.add_argument("--bind-address", default="127.0.0.1", help="address to listen on (%(default)s)")
-    serving.add_argument("--secure-port", type=int, default=6443, help="0 takes a free one (%(default)s)")
+    serving.add_argument(
+        "--secure-port", type=int, default=6443, help="port to listen on, 0 for a free one (%(default)s)"
+    )
     serving.add_argument("--tls-cert-file", type=Path, required=True, help="certificate (PEM)")
     serving.add_argument("--tls-private-key-file", type=Path, required=True, help="its key (PEM)")
-    serving.add_argument("--client-ca-file", type=Path, required=True, help="authority of clients (PEM)")
+    serving.add_argument("--client-ca-file", type=Path, required=True, help="CA of client certificates (PEM)")
     return parser
 
 
@@ -107,7 +109,7 @@ async def _serve(asked: argparse.Namespace) -> int:
             await asyncio.wait((lost, stopped), return_when=asyncio.FIRST_COMPLETED)
             if not lost.done():
                 return STOPPED
-            log.error("without its etcd the API server ends", reason=lost.result())
+            log.error("the API server exits, because it lost etcd", reason=lost.result())
             return LOST
         finally:
             lost.cancel()

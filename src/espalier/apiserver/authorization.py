@@ -38,7 +38,7 @@ def reviewed(core: Core, ask: RequestInfo) -> Answer:
         case "selfsubjectreviews":
             status: Tree = {"userInfo": _user_info(ask.user)}
         case "tokenreviews":
-            status = {"authenticated": False, "error": "this API server issues no tokens that could be reviewed"}
+            status = {"authenticated": False, "error": "this API server issues no tokens to review"}
         case "selfsubjectrulesreviews":
             status = _rules(ask.user)
         case "selfsubjectaccessreviews":

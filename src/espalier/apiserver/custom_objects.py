@@ -1,6 +1,6 @@
-"""Objects of CRDs against the schema and the rules of their version, and against what was there before.
+"""Objects of CRDs against the schema and the rules of their version, and against their previous state.
 
-What was wrong before and is as it was fails no write: it is warned of.
+Unchanged violations do not fail a write, but cause warnings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from espalier.kube.errors import StatusCause
 
 
 class Judged(NamedTuple):
-    """All for which a write is refused, and what is warned of; `is_sound` if no rule is broken, not even as before."""
+    """Violations and warnings of a write; `is_sound` if no rule is broken, not even an unchanged one."""
 
     causes: list[StatusCause]
     warnings: list[str]
@@ -26,7 +26,7 @@ class Judged(NamedTuple):
 
 
 def judged(kind: ServedKind, new: Tree, before: Tree | None, *, settled: bool = False) -> Judged:
-    """The verdict on a new object of a kind of CRDs. `settled`: the one before violates nothing."""
+    """The verdict on a new custom object. `settled`: the previous one has no violations."""
     causes = kind.validator.causes(new)
     kept = [cause for cause in causes if before is not None and _is_unchanged(cause, new, before, kind.node)]
     causes = [cause for cause in causes if cause not in kept]

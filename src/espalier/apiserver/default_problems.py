@@ -1,4 +1,4 @@
-"""Defaults of a schema: a default that its own schema refuses would break every object that leaves it out."""
+"""Defaults of a schema: a default that violates its own schema would break every object without the field."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _parts(schema: Tree, root: str) -> Iterator[tuple[str, Tree]]:
 
 
 def _forbidden(schema: Tree, root: str) -> Iterator[StatusCause]:
-    """Where alternatives are tried, nothing can be filled in."""
+    """Violations: defaults are not allowed inside of alternatives."""
     if "default" in schema:
         yield failures.forbidden_field(f"{root}.default", "must be undefined to be structural")
     for field, part in _parts(schema, root):

@@ -213,7 +213,7 @@ def _schema_of(version: Tree) -> Tree:
 
 
 def problems(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
-    """Why a definition is refused."""
+    """Violations of a definition."""
     spec = new.get("spec") or {}
     if old is not None and old.get("spec") == spec:
         return
@@ -227,7 +227,7 @@ def problems(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
         yield failures.unsupported("spec.scope", spec.get("scope", ""), _SCOPES)
     conversion = spec.get("conversion") or {}
     if conversion.get("strategy", "None") != "None":
-        detail = "this API server converts between versions with strategy None only"
+        detail = "this API server supports only conversion strategy None"
         yield failures.invalid("spec.conversion.strategy", conversion.get("strategy"), detail)
     versions = spec.get("versions") or []
     if sum(bool(version.get("storage")) for version in versions) != 1:

@@ -1,8 +1,7 @@
-"""Encryption at rest, by Kubernetes' EncryptionConfiguration: what a store writes, and what it reads.
+"""Encryption at rest of a store's objects, by Kubernetes' EncryptionConfiguration.
 
-The format is kube-apiserver's: `k8s:enc:<provider>:v1:<key>:` and then what the provider makes. The first provider of a
-kind writes, all of them read; so keys are exchanged by putting the new one first, and taking the old one away when
-nothing is stored with it any more.
+The format is kube-apiserver's: `k8s:enc:<provider>:v1:<key>:` and then the ciphertext. The first provider of a kind
+encrypts, all of them decrypt. To rotate keys, add the new one first, and remove the old one when no object uses it.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ _LONGEST_LABEL = 200
 
 
 class EncryptionError(ValueError):
-    """A configuration can't be used; the message tells the field and what is allowed."""
+    """The configuration is invalid; the message names the field and the allowed values."""
 
 
 class CannotDecrypt(ValueError):
-    """What is stored can't be read with this configuration."""
+    """A stored object can't be decrypted with this configuration."""
 
 
 class _Key(msgspec.Struct, forbid_unknown_fields=True):
@@ -67,19 +66,19 @@ class _Configuration(msgspec.Struct):
 
 
 class _Sealing(Protocol):
-    """One key of one provider. `path` is where the object is: a text that was moved is not accepted, by some."""
+    """One key of one provider. Some providers bind the ciphertext to the object's `path`."""
 
     label: bytes
 
     def seal(self, clear: bytes, path: bytes) -> bytes:
-        """The text of what is clear."""
+        """The ciphertext of a plaintext."""
 
     def unseal(self, text: bytes, path: bytes) -> bytes:
-        """What a text says. Raises `CannotDecrypt`."""
+        """The plaintext of a ciphertext. Raises `CannotDecrypt`."""
 
 
 class Encryption:
-    """A configuration that can be used."""
+    """A valid configuration."""
 
     def __init__(self, configuration: Mapping[str, Any]) -> None:
         """Raises `EncryptionError`."""
@@ -101,26 +100,26 @@ class Encryption:
         try:
             (tree,) = trees(file.read_text(), str(file))
         except (ManifestError, UnicodeDecodeError, ValueError) as error:
-            raise EncryptionError(f"{file} is no encryption configuration: {error}") from None
+            raise EncryptionError(f"{file} is not a valid encryption configuration: {error}") from None
         return cls(tree)
 
     def seal(self, table: str, path: bytes, clear: bytes) -> bytes:
-        """An object of a kind as it is to be stored."""
+        """The encrypted form of an object, to be stored."""
         first = self._of(table)[0]
         return first.label + first.seal(clear, path)
 
     def unseal(self, table: str, path: bytes, stored: bytes) -> bytes:
-        """An object as it was before it was stored. Raises `CannotDecrypt`."""
+        """The decrypted form of a stored object. Raises `CannotDecrypt`."""
         for sealing in self._of(table):
             if stored.startswith(sealing.label) and (sealing.label or not stored.startswith(PREFIX)):
                 return sealing.unseal(stored[len(sealing.label) :], path)
         raise CannotDecrypt(
-            f"{path.decode(errors='replace')} is stored {_told(stored)}, and the encryption configuration has no "
-            "provider with that for it; add it behind the first one"
+            f"{path.decode(errors='replace')} is stored {_told(stored)}, but the encryption configuration has no "
+            "such provider for it; add it after the first one"
         )
 
     def is_stale(self, table: str, stored: bytes) -> bool:
-        """True if an object would be stored in another way today."""
+        """True if a write would store an object in another form."""
         label = self._of(table)[0].label
         return not stored.startswith(label) if label else stored.startswith(PREFIX)
 
@@ -149,7 +148,7 @@ def _covers(name: str, table: str) -> bool:
 
 def _told(stored: bytes) -> str:
     if not stored.startswith(PREFIX):
-        return "in clear"
+        return "unencrypted"
     parts = stored[:_LONGEST_LABEL].split(b":")
     provider, key = (parts[place].decode(errors="replace") if len(parts) > place else "?" for place in (2, 4))
     return f"with provider {provider} and key {key!r}"
@@ -178,7 +177,7 @@ def _sealings(place: int, rule: _Resources) -> Iterator[_Sealing]:
 
 def _label(provider: str, key: str) -> bytes:
     if ":" in key:
-        raise EncryptionError(f"the key name {key!r} has a colon, which ends names in what is stored; choose another")
+        raise EncryptionError(f"the key name {key!r} has a colon, which ends key names in stored data; choose another")
     return PREFIX + f"{provider}:v1:{key}:".encode()
 
 
@@ -186,7 +185,7 @@ def _secret(field: str, text: str, sizes: Sequence[int]) -> bytes:
     try:
         secret = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise EncryptionError(f"{field}: it is not in base64") from None
+        raise EncryptionError(f"{field}: not base64-encoded") from None
     if len(secret) not in sizes:
         raise EncryptionError(f"{field}: found {len(secret)} bytes; allowed: {', '.join(map(str, sizes))}")
     return secret
@@ -203,7 +202,7 @@ class _Identity:
 
 
 class _Gcm:
-    """AES-GCM with a random nonce: exchange its keys every 200,000 writes, as Kubernetes says."""
+    """AES-GCM with a random nonce. Rotate its keys every 200,000 writes, as Kubernetes recommends."""
 
     def __init__(self, label: bytes, key: bytes) -> None:
         self.label = label
@@ -221,7 +220,7 @@ class _Gcm:
 
 
 class _Cbc:
-    """AES-CBC. It proves nothing of who wrote."""
+    """AES-CBC, which does not authenticate."""
 
     def __init__(self, label: bytes, key: bytes) -> None:
         self.label = label
@@ -241,4 +240,6 @@ class _Cbc:
 
 
 def _damaged(path: bytes) -> CannotDecrypt:
-    return CannotDecrypt(f"{path.decode(errors='replace')} was stored with another key of the same name, or is damaged")
+    return CannotDecrypt(
+        f"{path.decode(errors='replace')} was encrypted with another key of the same name, or is damaged"
+    )

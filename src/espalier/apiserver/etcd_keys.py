@@ -1,4 +1,4 @@
-"""Where objects lie in etcd: the keys of kube-apiserver, and its JSON.
+"""Objects in etcd: the keys of kube-apiserver, and its JSON.
 
 A key is `/registry/<resource>[/<namespace>]/<name>`; the resource is the plural for built-in kinds, with a few names
 from Kubernetes' first days (`SpecialDefaultResourcePrefixes` in its `default_storage_factory_builder.go`), and
@@ -35,7 +35,7 @@ _LATEST_METADATA = 1000
 
 
 class Foreign(ValueError):
-    """What lies at a key is not an object of it; the message names the key."""
+    """The value of a key is not its object; the message names the key."""
 
 
 class Place(NamedTuple):
@@ -101,7 +101,7 @@ def stored_object(path: bytes, key: Key, value: bytes, revision: int) -> Object:
 
 
 def _reordered(path: bytes, key: Key, value: bytes, revision: int) -> Object:
-    """The object of a value that others wrote, in another order."""
+    """The object of a value with other field order, written by others."""
     tree = msgspec.json.decode(value, type=dict[str, object])
     metadata = tree.get("metadata")
     if not (

@@ -1,10 +1,10 @@
 """The store on etcd: one object a key, one revision of etcd a resource version (decision 0111).
 
-Objects in memory are a copy, fed by one watch. A write is a transaction on the revision of its key, and is answered
-when the watch has brought it. Requests wait until the copy has reached the revision that etcd had when they came: so
-they see all that was answered before, by this server or another one beside the same etcd. Such readings of etcd's
-revision prove that etcd is there, too: `LOST_AFTER` seconds without one, and the store is lost, for good. Its server
-then ends its watches, answers nothing any more, and its process ends: nobody is served from memory.
+Objects in memory are a copy, fed by one watch. A write is a transaction on the revision of its key, with a response
+once the watch has brought it. Requests wait until the copy has reached the revision that etcd had when they arrived: so
+they see all acknowledged writes, of this server and of others on the same etcd. These reads of etcd's revision also
+show that etcd is reachable: after `LOST_AFTER` seconds without one, the store is lost, for good. Its server then ends
+all watches, serves nothing from memory, and its process exits.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from espalier.kube.objects import Object, encode_json
 log = structlog.get_logger(__name__)
 
 LOST_AFTER = 10.0
-"""Seconds without etcd after which nothing is served any more."""
+"""Seconds without etcd after which the store is lost."""
 _LOOKS = 4
-"""How often etcd is asked in that time, when no request asks it."""
+"""The number of checks of etcd in that time, without requests."""
 _PROGRESS = 0.1
-"""Seconds between two questions how far the watch is. A revision may have no event here: of another key, or none."""
+"""Seconds between progress requests to the watch. A revision may have no event here."""
 _AGAIN = 0.1
 """Seconds after which etcd is asked again when it did not answer; a client tries again by itself, before that."""
 PAGE = 500
-"""Objects that are read at once at the start."""
+"""Objects per read at the start."""
 
 
 class StoreLost(Exception):
-    """The objects in etcd can't be read at the start; the message says why."""
+    """The objects in etcd can't be read at the start; the message has the reason."""
 
 
 class EtcdStore(Store):
@@ -64,14 +64,14 @@ class EtcdStore(Store):
         self._end = prefix_end(keys.prefix)
         self._lost_after = lost_after
         self._asked: defaultdict[bytes, list[_Asked]] = defaultdict(list)
-        """Writes that are under way, by key."""
+        """Writes in progress, by key."""
         self._reaching: list[tuple[int, int, asyncio.Future[None]]] = []
-        """Who waits for which revision, as a heap; the middle one only orders."""
+        """A heap of waiters by revision; the middle item is a tie-breaker."""
         self._order = itertools.count()
         self._catching_up: list[asyncio.Future[None]] = []
-        """Who waits for the next reading of etcd's revision."""
+        """Waiters for the next read of etcd's revision."""
         self._asking: list[asyncio.Future[None]] = []
-        """Who waits for the one under way."""
+        """Waiters for the read in progress."""
         self._demand = asyncio.Event()
         self._behind = asyncio.Event()
         self._watch: Watch | None = None
@@ -81,7 +81,7 @@ class EtcdStore(Store):
         self._failure = ""
 
     async def start(self) -> None:
-        """Read what is stored, and follow it. Raises `StoreLost`."""
+        """Read all objects, and watch them. Raises `StoreLost`."""
         try:
             await self._read()
             watch = self._client.watch(self._keys.prefix, self._end, start_revision=self.revision + 1)
@@ -100,7 +100,7 @@ class EtcdStore(Store):
             raise
 
     async def close(self) -> None:
-        """Stop following etcd, and close the client; idempotent."""
+        """Stop watching etcd, and close the client; idempotent."""
         if self._deadline is not None:
             self._deadline.cancel()
         tasks, self._tasks = self._tasks, []
@@ -138,7 +138,7 @@ class EtcdStore(Store):
         return asked.made(done.header.revision) if done.succeeded else None
 
     async def catch_up(self) -> None:
-        """Wait until all that etcd had when this was called is seen here."""
+        """Wait until all objects that etcd had at the call are seen here."""
         self._check_writable()
         waiting = asyncio.get_running_loop().create_future()
         self._catching_up.append(waiting)
@@ -146,7 +146,7 @@ class EtcdStore(Store):
         await waiting
 
     async def flushed(self, revision: int) -> None:
-        """Return at once: what is seen here is durable."""
+        """Return at once: all that is seen here is durable."""
 
     def compact(self, revision: int) -> None:
         """Compact here and in etcd, where another server may have done so before."""
@@ -160,7 +160,7 @@ class EtcdStore(Store):
         except Compacted:
             pass
         except EtcdError as error:
-            log.warning("etcd was not compacted; it is tried again in a minute", error=str(error))
+            log.warning("compacting etcd failed; retrying in a minute", error=str(error))
 
     def _check_writable(self) -> None:
         if self._failure:
@@ -185,7 +185,7 @@ class EtcdStore(Store):
             await self._read_at(header.revision)
 
     async def _oldest(self, compacted: int) -> int:
-        """The oldest revision that is left: etcd tells it to watches of one that is not."""
+        """The oldest revision that is left, which etcd reports to watches of a compacted one."""
         try:
             async with self._client.watch(self._keys.prefix, self._end, start_revision=compacted) as watch:
                 return (await anext(watch)).revision
@@ -216,7 +216,7 @@ class EtcdStore(Store):
             async for changes in self._watch:
                 self._bring(changes)
         except (EtcdError, Foreign) as error:
-            self._lose(f"changes in etcd can't be followed any more: {error}")
+            self._lose(f"watching etcd failed: {error}")
 
     def _bring(self, changes: Changes) -> None:
         made = []
@@ -262,7 +262,7 @@ class EtcdStore(Store):
         return value
 
     async def _reach(self, revision: int, *, ask: bool) -> None:
-        """Wait until all changes up to a revision were brought; `ask` at once if there may be no event of it."""
+        """Wait until all changes up to a revision have arrived; `ask` at once if it may have no event."""
         if revision <= self.revision:
             return
         self._check_writable()
@@ -276,7 +276,7 @@ class EtcdStore(Store):
         waiting.result()
 
     async def _ask_progress(self) -> None:
-        """Ask the watch how far it is, for all who wait. Ends when etcd is lost: nobody waits then."""
+        """Request the watch's progress for all waiting requests. Ends when etcd is lost."""
         while True:
             await self._behind.wait()
             self._behind.clear()
@@ -287,7 +287,7 @@ class EtcdStore(Store):
     # Whether etcd is there, and still the same.
 
     async def _look(self) -> None:
-        """Read etcd's revision for all who want to catch up, together; and now and then for nobody."""
+        """Read etcd's revision once for all requests that catch up, and periodically without any."""
         loop = asyncio.get_running_loop()
         absent = False
         while not self._failure:
@@ -326,31 +326,31 @@ class EtcdStore(Store):
                     each.set_exception(error)
 
     async def _reach_or_reopen(self, revision: int) -> None:
-        """Wait until all changes up to a revision were brought, by another connection if this one does not."""
+        """Wait until all changes up to a revision have arrived; reopen the watch if they do not."""
         try:
             async with asyncio.timeout(self._lost_after / _LOOKS):
                 await self._reach(revision, ask=True)
         except TimeoutError:
-            log.warning("the watch of etcd is behind; it is opened again", revision=self.revision, etcd=revision)
+            log.warning("the watch of etcd is behind; reopening it", revision=self.revision, etcd=revision)
             if self._watch is not None:
                 await self._watch.reopen()
             await self._reach(revision, ask=True)
 
     def _check_same(self, header: Header, at_least: int = 0) -> None:
-        """Lose an etcd that isn't the one that was read. Raises `ApiError` then."""
+        """Treat another etcd than the one that was read as lost. Raises `ApiError` then."""
         if header.cluster_id != self._cluster:
-            self._lose(f"another etcd answers: the cluster {header.cluster_id:x} instead of {self._cluster:x}")
+            self._lose(f"etcd belongs to another cluster: found {header.cluster_id:x}, expected {self._cluster:x}")
         elif header.revision < at_least:
             self._lose(f"etcd went back from revision {at_least} to {header.revision}: it was restored from a backup")
         self._check_writable()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """A task must not end by an error that nobody foresaw, with the rest going on as if nothing were."""
+        """Treat the store as lost when a task ends by an unexpected error."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._lose(f"following etcd failed: {type(error).__name__}: {error}")
+            self._lose(f"watching etcd failed: {type(error).__name__}: {error}")
 
     def _seen_at(self, moment: float) -> None:
-        """etcd was there at a moment of the loop's time."""
+        """Record that etcd responded at a moment of the loop's time."""
         if self._failure:
             return
         if self._deadline is not None:
@@ -379,7 +379,7 @@ class EtcdStore(Store):
 
 
 class _Asked:
-    """A write that is under way. Its event makes the object, not read anew; or the answer, if that comes first."""
+    """A write in progress. Its event, or else its response, gives the object without another read."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -389,12 +389,12 @@ class _Asked:
         """As etcd has it."""
 
     def is_of(self, before: Object | None, value: bytes | None) -> bool:
-        """True if this write makes an event: of an object that was `before`, which is `value` now (None: deleted)."""
+        """True if this write caused an event that changed an object from `before` to `value` (None: deleted)."""
         wanted = None if self._write.deleted else self.stored
         return self._write.before is before and wanted == value
 
     def made(self, revision: int) -> Object:
-        """The object that was made at a revision."""
+        """The object written at a revision."""
         if self._made is None:
             self._made = self._write.made(versioned(self.value, revision))
         return self._made
@@ -412,7 +412,7 @@ def _unavailable(reason: str) -> ApiError:
 
 
 def _refusal(error: EtcdError) -> ApiError:
-    """What a client is told of a failure of etcd."""
+    """The error for clients when etcd fails."""
     match error:
         case NoSpace():
             return failures.Full.of(error.message)

@@ -22,7 +22,7 @@ RETRY_AFTER = 10
 """Retry-After seconds while a budget has no current status."""
 
 ATTEMPTS = 10
-"""How often a budget that changes at the same time is asked again."""
+"""Retries when a budget changes concurrently."""
 
 MAX_DISRUPTED = 2000
 """The maximum number of evictions that the budget's controller has not confirmed yet."""
@@ -81,7 +81,7 @@ class Evictor:
                 yield budget
 
     def _take_leave(self, old: Object, pod: str, *, dry_run: bool) -> Generator[Step, Any, bool]:
-        """Count the disruption; gives False if the budget has changed. Its controller confirms it later."""
+        """Count the disruption; returns False if the budget has changed. Its controller confirms it later."""
         budget = old.tree
         name, status = budget["metadata"]["name"], budget.get("status") or {}
         resource = builtin.POD_DISRUPTION_BUDGET

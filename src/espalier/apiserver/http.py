@@ -49,8 +49,8 @@ STOP_GRACE = 5.0
 """Seconds for requests in progress to finish when the shell stops."""
 
 WRITTEN_AHEAD = 64 * 1024
-"""Bytes that are kept for a client that does not read, beside the event or response that is being sent. There may be
-thousands of watches."""
+"""Bytes buffered for a client that does not read, besides the event or response being sent. There may be thousands
+of watches."""
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 _HEADERS = {"content-type": content.JSON, "cache-control": "no-cache, private"}
@@ -114,7 +114,7 @@ class HttpShell:
                 raise
             raise AddressTaken(
                 errno.EADDRINUSE,
-                f"cannot listen on {self._host}:{self._port}: another program does already",
+                f"cannot listen on {self._host}:{self._port}: the port is in use",
             ) from error
         self._connections = connections
         self._port = self._listener.sockets[0].getsockname()[1]
@@ -151,7 +151,7 @@ class HttpShell:
             answer = content.failure(content.TooLarge.of(f"Request entity too large: limit is {MAX_BODY}"))
         except Exception:
             _log.exception("%s %s failed", incoming.method, incoming.rel_url.raw_path)
-            answer = content.failure(ServerFailure.of("the server failed to answer; its log says why"))
+            answer = content.failure(ServerFailure.of("the server failed to answer; see its log"))
         return _outgoing(answer)
 
     async def _stream(self, incoming: web.BaseRequest, stream: Stream) -> web.StreamResponse:
@@ -187,7 +187,7 @@ class HttpShell:
         if not impersonated:
             named = sorted({name for name in incoming.headers if name.lower().startswith("impersonate-")})
             if named:
-                raise BadRequest.of(f"{', '.join(named)} without Impersonate-User: say which user is meant")
+                raise BadRequest.of(f"{', '.join(named)} without Impersonate-User: set the user")
             return user
         if MASTERS not in user.groups:
             raise Forbidden.of(

@@ -29,9 +29,9 @@ STRATEGIC = "application/strategic-merge-patch+json"
 _HEAD: Mapping[str, Tree] = MappingProxyType(
     {
         "apiVersion": {"type": "string", "description": "Group and version of the schema that the object follows."},
-        "kind": {"type": "string", "description": "The kind of the object, in CamelCase. It never changes."},
+        "kind": {"type": "string", "description": "The kind of the object, in CamelCase. It can't be changed."},
         "metadata": {
-            "description": "What every object carries: its name, labels, annotations, owners.",
+            "description": "Standard metadata: name, labels, annotations, owners.",
             "allOf": [{"$ref": SCHEMAS + OBJECT_META}],
         },
     }

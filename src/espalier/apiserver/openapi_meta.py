@@ -1,4 +1,4 @@
-"""Schemas of what all kinds share: metadata, owners, and the bodies of deletes and failures."""
+"""Schemas shared by all kinds: metadata, owners, and the bodies of deletes and failures."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LISTS: Tree = {
         "items": {"type": "string"},
         "x-kubernetes-list-type": "set",
         "x-kubernetes-patch-strategy": "merge",
-        "description": "Who must act before the object may vanish. A deleted object stays until the list is empty.",
+        "description": "Finalizers of the object. A deleted object is removed when the list is empty.",
     },
     "ownerReferences": {
         "type": "array",
@@ -55,13 +55,13 @@ _LISTS: Tree = {
         "x-kubernetes-list-map-keys": ["uid"],
         "x-kubernetes-patch-strategy": "merge",
         "x-kubernetes-patch-merge-key": "uid",
-        "description": "Objects that this one depends on. It is removed when all of them are gone.",
+        "description": "Owners of this object. It is garbage collected when all of them are gone.",
     },
     "managedFields": {
         "type": "array",
         "items": {"$ref": f"#/components/schemas/{MANAGED_FIELDS_ENTRY}"},
         "x-kubernetes-list-type": "atomic",
-        "description": "Which field was last written by whom; kept by the server.",
+        "description": "Managers of fields; maintained by the server.",
     },
 }
 
@@ -71,18 +71,20 @@ META_SCHEMAS: Mapping[str, Tree] = MappingProxyType(
             "Metadata that every stored object has.",
             {
                 "name": _text(
-                    "Name of the object, unique among objects of its kind in its namespace. It can't change."
+                    "Name of the object, unique among objects of its kind in its namespace. It can't be changed."
                 ),
                 "generateName": _text("Start of a name that the server completes, when no name is given."),
-                "namespace": _text("Namespace that the object is in; empty for cluster-scoped kinds. It can't change."),
+                "namespace": _text("Namespace of the object; empty for cluster-scoped kinds. It can't be changed."),
                 "labels": _map("Names and values by which objects are grouped and selected."),
                 "annotations": _map("Names and values for tools; not used to select objects."),
                 "uid": _text("Identifier of this object in time and space; set by the server."),
                 "resourceVersion": _text("Opaque version of the object; changes with each write; set by the server."),
-                "generation": _number("Number of the desired state; grows when the spec changes; set by the server."),
+                "generation": _number(
+                    "Sequence number of the desired state; increases when the spec changes; set by the server."
+                ),
                 "creationTimestamp": _time("When the object was created; set by the server."),
-                "deletionTimestamp": _time("When deletion was asked for; set by the server."),
-                "deletionGracePeriodSeconds": _number("Seconds the object may take to end; set with a deletion."),
+                "deletionTimestamp": _time("When deletion was requested; set by the server."),
+                "deletionGracePeriodSeconds": _number("Grace period of the deletion in seconds; set with a deletion."),
                 "selfLink": _text("No longer set."),
                 **_LISTS,
             },
@@ -103,15 +105,15 @@ META_SCHEMAS: Mapping[str, Tree] = MappingProxyType(
             "uid",
         ),
         MANAGED_FIELDS_ENTRY: _object(
-            "Fields that one manager owns, written by one kind of operation.",
+            "Fields that one manager owns through one operation.",
             {
                 "manager": _text("Name of the manager."),
                 "operation": _text("Apply or Update."),
-                "apiVersion": _text("Version of the kind in which the fields are named."),
-                "fieldsType": _text("Form of the set of fields: FieldsV1."),
+                "apiVersion": _text("API version that the field names follow."),
+                "fieldsType": _text("Format of the set of fields: FieldsV1."),
                 "fieldsV1": {"type": "object", "description": "The set of fields."},
                 "subresource": _text("Subresource through which the fields were written; empty for the object itself."),
-                "time": _time("When the set or a value of it changed last."),
+                "time": _time("When the set, or the value of a field in it, last changed."),
             },
         ),
         DELETE_OPTIONS: _object(
@@ -119,10 +121,10 @@ META_SCHEMAS: Mapping[str, Tree] = MappingProxyType(
             {
                 "apiVersion": _text("v1"),
                 "kind": _text("DeleteOptions"),
-                "propagationPolicy": _text("What becomes of dependents: Orphan, Background or Foreground."),
-                "gracePeriodSeconds": _number("Seconds the object may take to end."),
+                "propagationPolicy": _text("What happens to dependents: Orphan, Background or Foreground."),
+                "gracePeriodSeconds": _number("Grace period of the deletion in seconds."),
                 "preconditions": _object(
-                    "What must hold for the deletion to happen.",
+                    "Preconditions of the deletion.",
                     {
                         "uid": _text("The object's identifier."),
                         "resourceVersion": _text("The object's version."),
@@ -137,8 +139,8 @@ META_SCHEMAS: Mapping[str, Tree] = MappingProxyType(
                 "apiVersion": _text("v1"),
                 "kind": _text("Status"),
                 "status": _text("Success or Failure."),
-                "message": _text("A sentence for people."),
-                "reason": _text("A word for programs."),
+                "message": _text("Message for humans."),
+                "reason": _text("Machine-readable reason."),
                 "code": _number("The HTTP status code."),
             },
         ),

@@ -66,7 +66,7 @@ def dry_run(values: list[str]) -> Iterator[StatusCause]:
 
 
 def propagation(policy: str | None, orphans: bool | None) -> Iterator[StatusCause]:
-    """Violations of what is to become of dependents."""
+    """Violations of the propagation policy."""
     if policy is not None and orphans is not None:
         detail = "orphanDependents and deletionPropagation cannot be both set"
         yield failures.invalid("propagationPolicy", policy, detail)

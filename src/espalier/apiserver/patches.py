@@ -68,11 +68,11 @@ def json_patch(target: Tree, operations: Any) -> Tree:
             if operation["op"] == "copy":
                 copied += len(encode_json(jsonpointer.JsonPointer(operation["from"]).resolve(result)))
                 if copied > MOST_COPIED:
-                    raise TooLarge.of(f"the copy operations of a JSON patch may copy {MOST_COPIED} bytes in all")
+                    raise TooLarge.of(f"the copy operations of a JSON patch may copy at most {MOST_COPIED} bytes")
             result = jsonpatch.JsonPatch([operation]).apply(result, in_place=True)
         json_trees.require_flat(encode_json(result))
     except (json_trees.TooDeep, RecursionError) as error:
-        raise bad_request(f"the patch makes an object that cannot be read: {json_trees.TooDeep()}") from error
+        raise bad_request(f"the patch results in an object that cannot be read: {json_trees.TooDeep()}") from error
     except _INAPPLICABLE as error:
         raise rejected() from error
     if not isinstance(result, dict):

@@ -55,7 +55,7 @@ class Rule:
 
     @property
     def looks_back(self) -> bool:
-        """True if it names the value before, or its message does."""
+        """True if it uses `oldSelf`, or its message does."""
         message = self.message_expression
         return self.expression.uses_old or (message is not None and message.uses_old)
 
@@ -78,7 +78,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A broken rule; `is_old` when it was broken before and the place is as it was."""
+    """A broken rule; `is_old` if it was broken before and the place is unchanged."""
 
     cause: StatusCause
     is_old: bool
@@ -179,7 +179,7 @@ class _Budget:
 
 
 def _size(value: Any) -> int:
-    """How many values there are in one, up to what may be iterated over."""
+    """The number of values in a value, up to the iteration limit."""
     waiting, count = [value], 0
     while waiting and count < _MOST_ITERATIONS:
         count += 1

@@ -139,7 +139,7 @@ def _label_term(tokens: _Tokens) -> Term:
 
 
 def _check(key: str, *values: str) -> None:
-    """Raise `BadRequest` for what no label has: with `!=`, a deletion by it would be one of everything."""
+    """Raise `BadRequest` for an impossible label: with `!=`, a deletion would select everything."""
     problems = list(name_part_problems("key", key))
     for index, value in enumerate(values):
         problems += value_problems(f"values[{index}][{key}]", value)
@@ -149,7 +149,7 @@ def _check(key: str, *values: str) -> None:
 
 
 def _values(tokens: _Tokens) -> frozenset[str]:
-    """Those in brackets; one that is left out is empty."""
+    """The values in brackets; omitted ones are empty."""
     if tokens.next != "(":
         raise tokens.unexpected()
     tokens.take()

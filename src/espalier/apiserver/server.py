@@ -208,7 +208,7 @@ class Server:
             return CallFailed(f"failed to call webhook: no answer within {call.timeout:g} s")
 
     async def _failed(self, error: ApiError) -> Response:
-        """The state that an error reveals (an object exists, or doesn't) must be durable too."""
+        """The response for an error, once the state that it reveals (an object exists, or doesn't) is durable."""
         try:
             await self._store.flushed(self._store.revision)
         except ApiError as worse:
@@ -259,7 +259,7 @@ def _defines(raw: bytes) -> tuple[object, ...]:
 
 
 def _wants_newest(ask: RequestInfo) -> bool:
-    """False for a read that says that any state will do."""
+    """False for a read that accepts any state."""
     return ask.verb not in ("get", "list") or ask.query.get("resourceVersion") != "0"
 
 

@@ -45,7 +45,7 @@ _LEAST_SPACE = 64 * 1024
 
 
 class Unusable(Exception):
-    """The file of a store can't be used, and was not changed. The message tells which, and why."""
+    """The file of a store can't be used, and was not changed. The message names the file and the reason."""
 
 
 class NoSpace(Unusable):
@@ -88,7 +88,7 @@ class SqliteStore(Store):
         self._failure = ""
 
     async def start(self) -> None:
-        """Open the file and read it. Raises `Unusable`; a file that was not there before is not there then, either."""
+        """Open the file and read it. Raises `Unusable`, and then creates no file."""
         state, rows = await asyncio.to_thread(self._open_or_explain)
         self._compacted = state["compacted"]
         self.revision = self.durable = max(state["revision"], rows[-1].revision if rows else 0)
@@ -96,7 +96,7 @@ class SqliteStore(Store):
             self._load(row)
 
     async def close(self) -> None:
-        """Finish what is being written and close the file."""
+        """Finish writes in progress and close the file."""
         while self._flushing is not None:
             await asyncio.wait((self._flushing,))
         connection, self._connection = self._connection, None
@@ -147,7 +147,7 @@ class SqliteStore(Store):
         return state, rows
 
     def _decrypted(self, connection: apsw.Connection, rows: list[_Row]) -> list[_Row]:
-        """Rows with their objects in clear. Raises `Unusable`."""
+        """Rows with decrypted objects. Raises `Unusable`."""
         try:
             if self._encryption is None:
                 for row in rows:
@@ -254,7 +254,7 @@ class SqliteStore(Store):
 
 
 def _path(row: _Row) -> bytes:
-    """Where an object is, for encryption that is bound to it."""
+    """The path of an object, which encryption is bound to."""
     return "/".join(("/registry", row.table, *filter(None, (row.namespace, row.name)))).encode()
 
 
@@ -292,7 +292,7 @@ def _is_full(path: Path, error: apsw.Error | OSError) -> bool:
 def _why(error: apsw.Error | OSError) -> str:
     match error:
         case apsw.NotADBError():
-            return "is no database of this program"
+            return "is not a database of this program"
         case apsw.CorruptError():
             return f"is damaged ({error})"
         case OSError():

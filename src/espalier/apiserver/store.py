@@ -1,8 +1,8 @@
 """The store: all objects in memory, encoded, with the changes of the last minutes for watches.
 
 The next read sees a write at once, but clients only hear of durable writes: responses wait for `flushed`, watches stop
-at `durable`. `MemoryStore` is durable at once; `SqliteStore` on disk. `EtcdStore` (`etcd_store.py`) has a copy of what
-is in etcd, where others may write as well: a write is made there before it is seen here.
+at `durable`. `MemoryStore` is durable at once; `SqliteStore` on disk. `EtcdStore` (`etcd_store.py`) has a copy of
+etcd's objects, which others may write as well: a write is done there before it is visible here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Change(NamedTuple):
 
 
 class Write(NamedTuple):
-    """A write that a request asks of the store. It is made if the object is still `before`."""
+    """A write that a request asks of the store, executed if the object is still `before`."""
 
     table: str
     key: Key
@@ -124,7 +124,7 @@ class Table:
 
 
 class Store:
-    """The common part of all stores: tables, revisions, and who is told of changes."""
+    """The common part of all stores: tables, revisions, and followers of changes."""
 
     def __init__(self) -> None:
         self.revision = 1
@@ -152,7 +152,7 @@ class Store:
         self._followers.append(follower)
 
     def when_lost(self, tell: Callable[[str], None]) -> None:
-        """Call `tell` with the reason when what is here must not be served any more. Only an `EtcdStore` gets lost."""
+        """Call `tell` with the reason when the store is lost and must not be served any more. Only for `EtcdStore`."""
         self._tell_of_loss.append(tell)
 
     async def commit(self, write: Write) -> Object | None:
@@ -168,7 +168,7 @@ class Store:
         return after
 
     async def catch_up(self) -> None:
-        """Return when everything that was written before, by whichever server, is seen here. Raises `ApiError`."""
+        """Return when all earlier writes of any server are seen here. Raises `ApiError`."""
 
     def put(self, table: str, key: Key, after: Object, *, deleted: bool = False) -> Change:
         """Write an object whose resource version is the next revision; with `deleted`, remove it.
@@ -190,7 +190,7 @@ class Store:
             self._forget(table.drop(count))
 
     async def start(self) -> None:
-        """Read what is stored."""
+        """Read all objects."""
 
     async def close(self) -> None:
         """Flush and close files; idempotent."""
@@ -213,12 +213,12 @@ class Store:
         raise NotImplementedError
 
     def _forget(self, changes: Sequence[Change]) -> None:
-        """Changes were dropped from the history."""
+        """Handle changes dropped from the history."""
         if changes:
             self._compacted = max(self._compacted, changes[-1].revision)
 
     def _tell_lost(self, reason: str) -> None:
-        """Tell that the store is lost."""
+        """Report that the store is lost."""
         for tell in self._tell_of_loss:
             tell(reason)
 

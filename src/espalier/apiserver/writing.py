@@ -81,7 +81,7 @@ class Writer:
         return (yield from self.modify(ask, self._scaled(ask, change) if ask.subresource == "scale" else change))
 
     def modify(self, ask: RequestInfo, change: Change) -> Steps:
-        """Change an object that is there, by a function from what it is to what it shall be."""
+        """Change an existing object by a function from the old to the new tree."""
         for _ in range(ATTEMPTS):
             old = self._stored(ask)
             before, owned = self._opened(old, ask.kind)
@@ -141,7 +141,7 @@ class Writer:
         raise failures.conflict(ask.kind.resource, ask.name, failures.MODIFIED)
 
     def _require_right_to_create(self, ask: RequestInfo) -> None:
-        """Who may patch may not for that reason make what is not there."""
+        """Require the right to create: that to patch does not include it."""
         if not self._core.authorizer(replace(attributes_of(ask), verb="create"), ask.user):
             raise failures.forbidden(ask.user, "create", ask.kind.resource, "", ask.namespace, ask.name)
 
@@ -197,7 +197,7 @@ class Writer:
         return old
 
     def _opened(self, old: Object, kind: ServedKind) -> tuple[Tree, Managers]:
-        """The tree of a stored object by the schema as it is now, and apart from it who owns its fields."""
+        """The tree of a stored object under the current schema, and its managed fields separately."""
         entries = bytes(old.head.metadata.managed_fields or b"[]")
         # Metadata stands before all that clients fill in freely, and in text quotes are escaped: nothing else is found.
         tree: Tree = msgspec.json.decode(old.raw.replace(entries, b"[]", 1))
@@ -208,7 +208,7 @@ class Writer:
         return tree, managed_fields.decode(entries)
 
     def _merged(self, ask: RequestInfo, before: Tree, new: Tree) -> Tree:
-        """The parts of an object that a write through this path may change; all others stay."""
+        """The object with the parts that this path may change from the write, and all others unchanged."""
         kept = dict(before["metadata"])
         if ask.subresource == "status":
             return {**before, "metadata": kept, **({"status": new["status"]} if "status" in new else {})}
@@ -276,7 +276,7 @@ class Writer:
         return change
 
     def _refuse_media(self, ask: RequestInfo) -> NoReturn:
-        """Say which patches there are; to nobody in particular when it is none at all that came."""
+        """Raise the error for an unsupported media type, listing the supported patches."""
         if ask.content_type not in (JSON_PATCH, MERGE, STRATEGIC):
             raise UnsupportedMediaType.of("415: Unsupported Media Type", StatusDetails())
         accepted = ", ".join((JSON_PATCH, MERGE, APPLY))
@@ -322,7 +322,7 @@ class Writer:
 
 
 def _with_managers(tree: Tree, owned: Managers) -> Tree:
-    """A tree with its managed fields, for whoever speaks of them."""
+    """A tree with its managed fields, for patches that contain them."""
     return {**tree, "metadata": {**tree["metadata"], "managedFields": _encoded(owned)}}
 
 
@@ -332,7 +332,7 @@ def _encoded(owned: Managers) -> list[Tree]:
 
 
 def _given(ask: RequestInfo, entries: Any, owned: Managers) -> Managers | None:
-    """The managers that a write says there are; None when it leaves that to the server."""
+    """The managed fields in a write; None if it has none."""
     if entries in ([], [{}]):
         return {}
     if ask.verb != "patch" or not isinstance(entries, list) or entries == _encoded(owned):
@@ -351,7 +351,7 @@ def _check_patched(kind: ServedKind, patched: Tree) -> None:
 
 
 def _taken(ask: RequestInfo, tree: Tree) -> Tree:
-    """The part of an applied configuration that its path takes."""
+    """The part of an applied configuration that its path accepts."""
     if ask.subresource == "status":
         named = {name: part for name, part in tree["metadata"].items() if name in _IDENTITY}
         return {"metadata": named, **({"status": tree["status"]} if "status" in tree else {})}

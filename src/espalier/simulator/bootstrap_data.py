@@ -1,8 +1,8 @@
-"""Bootstrap data: read by a machine at its first boot to become a node.
+"""Bootstrap data, which a machine reads at its first boot to become a node.
 
-Real machines get cloud-init or ignition documents with files and commands. A simulated machine needs the decisions in
-them alone, so the document here is a cloud-config whose `kubeadm` section holds them; JSON is YAML, so it still reads
-as one. Certificates are not in it: simulated machines take them from the cluster's Secrets.
+Real machines get cloud-init or ignition documents with files and commands. A simulated machine only needs the settings,
+so the document here is a cloud-config with a `kubeadm` section, in JSON, which is valid YAML. It has no certificates:
+simulated machines take them from the cluster's Secrets.
 """
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)

@@ -1,4 +1,4 @@
-"""Doing several things at the same time."""
+"""Concurrent tasks."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Link:
-    """The network between two places. Cut, it loses what is under way, and connects nobody until it is restored."""
+    """The network between two places. Cutting it drops requests in progress, and blocks new ones until restored."""
 
     def __init__(self, name: str = "the network") -> None:
         self.name = name
@@ -25,7 +25,7 @@ class Link:
 
     @property
     def life(self) -> Life:
-        """Lasts until it is cut; restored, it has another."""
+        """Its life until the next cut."""
         return self._life
 
     @property
@@ -45,14 +45,14 @@ class Link:
 
 @dataclass(frozen=True)
 class Reached:
-    """An API server, and what has to last while it is spoken with."""
+    """An API server, and the lives that a connection to it needs."""
 
     endpoint: Endpoint
     lives: Sequence[Life]
 
 
 Reach = Callable[[], Reached]
-"""Finds an API server anew for each request. Raises `ConnectionError`."""
+"""Looks up an API server for each request. Raises `ConnectionError`."""
 
 
 class ReachingTransport:
@@ -91,7 +91,7 @@ class ReachingTransport:
         return answer if isinstance(answer, Response) else _Cuttable(answer, reached.lives)
 
     async def close(self) -> None:
-        """Send no further requests; idempotent. Those that run are not waited for: what answers them may be gone."""
+        """Send no further requests; idempotent. Does not wait for running ones, whose server may be gone."""
         self._closed = True
 
     def _reached(self) -> Reached:
@@ -103,7 +103,7 @@ class ReachingTransport:
             raise Unreachable(str(error), sent=False) from error
         for one in reached.lives:
             if one.over:
-                raise Unreachable(f"no route to host: {one.name} is cut, or has ended", sent=False)
+                raise Unreachable(f"no route to host: {one.name} is disconnected, or has stopped", sent=False)
         return reached
 
 
@@ -116,7 +116,7 @@ async def during(lives: Sequence[Life], work: Awaitable[T]) -> T:
 
 
 class _Cuttable:
-    """A watch that ends with the first of some lives: what was on its way is lost."""
+    """A watch that ends with the first of some lives. Events in transit are lost."""
 
     def __init__(self, stream: Stream, lives: Sequence[Life]) -> None:
         self._stream = stream

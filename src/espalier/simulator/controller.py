@@ -142,7 +142,7 @@ class _Wiring:
         return controller
 
     def _clusters_of_infrastructure(self, object_: Object) -> Iterable[Key]:
-        """Infrastructure without an owner yet is found by the cluster's name or label, by convention."""
+        """Infrastructure without an owner is found by the cluster's name or label, by convention."""
         return (*_cluster(object_), object_.key)
 
     def control_planes(self) -> Controller:

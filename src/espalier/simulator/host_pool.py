@@ -1,4 +1,4 @@
-"""Hosts of simulated machines that are not made on demand: who needs one takes a free one that fits."""
+"""A fixed pool of hosts for simulated machines: each machine takes a free one that fits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class HostPool:
         self._machine = kinds.machine.kind
 
     async def take(self, machine: Object) -> Wait | None:
-        """Have a host for a machine, the first that fits by name; the Wait for one if none is free."""
+        """Take the first fitting host by name for a machine; a Wait if none is free."""
         hosts = self._hosts
         if hosts is None or self._of(hosts, machine.key):
             return None
@@ -34,7 +34,7 @@ class HostPool:
         return Wait("NoFreeHost", f"waiting for a free {hosts.resource.kind} that the machine may be made on")
 
     async def release(self, machine: Key) -> None:
-        """Give back the hosts of a machine that is gone."""
+        """Release the hosts of a deleted machine."""
         hosts = self._hosts
         if hosts is None:
             return
@@ -50,7 +50,7 @@ class HostPool:
 
 
 def users_of(hosts: Hosts, machines: Cache) -> ToKeys:
-    """Maps a host to the machine that took it; a free one to those that have not booted."""
+    """Maps a host to its machine; a free one to machines that have not booted."""
 
     def to_keys(host: Object) -> Iterable[Key]:
         if (owner := _owner(hosts, host)) is not None:

@@ -281,7 +281,7 @@ class InfrastructureMachines:
         return Done()
 
     async def _provision(self, found: Object, typed: InfrastructureMachine, cluster: Key) -> Outcome:
-        """A machine that becomes no node: it runs, and has an address."""
+        """Provision a machine that does not become a node: it runs, and has an address."""
         self._powered_on.pop(found.key, None)
         provider_id = self._kinds.provider_id.format(cluster=cluster.name, name=found.name)
         found = await self._scheme.writer.merge(self._kinds.machine, found, {"spec": {"providerID": provider_id}})
@@ -334,7 +334,7 @@ def _blocked(error: Exception) -> Wait:
         return Wait(CLOSED, f"{why}; it starts automatically when the address is free", after=_TRY_AGAIN)
     if isinstance(error, Unusable):
         why += (
-            "; put the file back from a backup, or repair it, and it starts automatically within seconds; or delete "
+            "; restore the file from a backup, or repair it, and it starts automatically within seconds; or delete "
             "the cluster and create it again"
         )
     return Wait(contract.CONTROL_PLANE_BROKEN, why, after=_TRY_AGAIN)

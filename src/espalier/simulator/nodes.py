@@ -156,7 +156,7 @@ def _static_pod(pod: StaticPod, node_name: str, node_uid: str) -> Tree:
 
 
 def mirror_again(pod: Object) -> Tree:
-    """A mirror pod as its kubelet makes it anew."""
+    """A mirror pod, as recreated by its kubelet."""
     kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
     metadata = {part: value for part, value in pod.tree["metadata"].items() if part in kept}
     return {"apiVersion": POD.api_version, "kind": POD.kind, "metadata": metadata, "spec": pod.tree["spec"]}

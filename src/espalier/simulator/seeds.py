@@ -1,7 +1,7 @@
 """Seeds of the local environment: clusters with an API server, workload controllers and nodes in this process.
 
-Their pods run as coroutines (`pods/in_process.py`), so a seed runs on virtual time as well. It can lose its power and
-get it back, and be cut off from others.
+Their pods run as coroutines (`pods/in_process.py`), so a seed runs on virtual time as well. It can lose and regain
+power, and be disconnected from others.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from espalier.simulator.workloads import Workloads
 T = TypeVar("T")
 
 NAMESPACE = "seeds"
-"""Of the keys by which seeds are known among clusters of this process."""
+"""The namespace in the keys of seeds, among the clusters of this process."""
 POD_SECONDS = 0.05
-"""From a change in a seed to what its controllers do about it."""
+"""Seconds from a change in a seed until its controllers react."""
 
 
 class SeedDown(ConnectionError):
@@ -50,7 +50,7 @@ class SeedDown(ConnectionError):
 
 
 class Seed:
-    """One seed. Its objects and volumes live as long as this object, whatever happens to it."""
+    """One seed. Its objects and volumes live as long as this Python object, also without power."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Seed:
         version: str = "v1.35.4",
         node_count: int = 1,
     ) -> None:
-        """`keys` makes private keys: None for the system's randomness."""
+        """`keys` generates private keys; None for the system's randomness."""
         self.name = name
         self.key = Key(NAMESPACE, name)
         self._clock = clock
@@ -98,13 +98,13 @@ class Seed:
 
     @property
     def life(self) -> Life:
-        """Lasts until it loses its power. Raises `SeedDown`."""
+        """Its life until it loses power. Raises `SeedDown`."""
         if self._life is None:
             raise SeedDown(f"seed {self.name} has no power")
         return self._life
 
     async def start(self) -> None:
-        """Give it power: the API server, the controllers and the nodes run, and what ran before starts again.
+        """Power on: start the API server, controllers and nodes, and the pods that ran before.
 
         Idempotent.
         """
@@ -126,7 +126,7 @@ class Seed:
             controller.enqueue(self.key)
 
     async def destroy(self) -> None:
-        """Take its power at once: nothing in it gets to clean up. Objects and volumes are there at the next `start`.
+        """Power off at once, without any cleanup. Objects and volumes are kept for the next `start`.
 
         Idempotent.
         """
@@ -154,7 +154,7 @@ class Seed:
     ) -> Client:
         """A client of its API server: through a network, and for a container as long as it lives.
 
-        It goes on when the seed has lost its power and is back.
+        It reconnects when the seed has power again.
         """
 
         def reach() -> Reached:
@@ -166,15 +166,15 @@ class Seed:
         )
 
     def new_random(self) -> random.Random:
-        """Random numbers for a client: its retries are spread in time, and simulations repeat."""
+        """Random numbers for a client, so that its retries are spread and simulations are reproducible."""
         return random.Random(self._rng.getrandbits(64))  # noqa: S311 - no keys
 
     def listener(self, service: Key, port: int) -> Listener:
-        """What listens behind a Service of the seed. Raises `ConnectionError`."""
+        """The listener behind a Service of the seed. Raises `ConnectionError`."""
         return self._runtime.network(self.workload).of_service(service, port)
 
     def connect(self, service: Key, port: int, type_: type[T]) -> T:
-        """What listens there gives this. Raises `ConnectionError`."""
+        """Connect to the listener. Raises `ConnectionError`."""
         return door_of(self.listener(service, port), type_)
 
     @property

@@ -27,7 +27,7 @@ def component(
 ) -> Component:
     """Simulated machines of these `infrastructures`, what happens in workload clusters, and simulated Cluster API.
 
-    `rng` makes the names of new objects. `keys` makes private keys: None for the system's randomness. `pods` runs
+    `rng` makes the names of new objects. `keys` generates private keys; None for the system's randomness. `pods` runs
     those pods that have a program as processes; whoever made it closes it. `kinds` are those of Cluster API and of its
     providers. Without `cluster_api`, Cluster API's own managers are elsewhere.
     """

@@ -93,14 +93,14 @@ class WorkloadCluster:
     ) -> None:
         self.key = key
         self.endpoint = endpoint
-        """As the cluster says it."""
+        """The endpoint in the Cluster."""
         self.served = served
-        """Where this process serves it."""
+        """The address at which this process serves it."""
         self.server = server
         self.authority = authority
         self.network = network
         self.deleted_mirrors: dict[Key, Tree] = {}
-        """Mirror pods that somebody deleted, as they were: the kubelets show them again."""
+        """Deleted mirror pods, which the kubelets recreate."""
         self.tokens: dict[str, User] = {}
         """Bearer tokens that the API server accepts over the network: those of pods that run as processes."""
         self.client = Client(InProcessTransport(server), field_manager="espalier-laptop", user_agent="espalier-laptop")

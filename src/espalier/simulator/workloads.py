@@ -80,7 +80,7 @@ class Workloads:
         return Client(WorkloadTransport(self.at, kubeconfig, network=self._listen), field_manager="espalier")
 
     def served(self, cluster: Key, endpoint: Endpoint) -> Endpoint:
-        """Where this process serves the API server of a cluster.
+        """The address of a cluster's API server in this process.
 
         An endpoint that a manifest asks for lies in a network of machines, which are simulated: here a loopback address
         stands for it, one for each cluster and environment, at the same port.

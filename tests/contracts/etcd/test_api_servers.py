@@ -235,7 +235,7 @@ async def test_a_mistake_of_ours_in_following_etcd_ends_the_server(clients: Clie
     store.follow(mistaken)
     with suppress(ApiError):  # etcd may have answered before its event was brought, and the object is there
         await client_of(server).create(CONFIG_MAP, config_map("a"))
-    assert "following etcd failed: ZeroDivisionError: a" in await server.lost()
+    assert "watching etcd failed: ZeroDivisionError: a" in await server.lost()
     with pytest.raises(ApiError, match="not running"):
         await client_of(server).get(CONFIG_MAP, "a", "default")
     await server.close()

@@ -155,7 +155,7 @@ async def test_another_etcd_is_not_served(etcd: RealEtcd) -> None:
         await etcd.start()
         with pytest.raises(ApiError):
             await client.get(CONFIG_MAP, "a", "default")
-        assert "another etcd answers" in await ended(server)
+        assert "etcd belongs to another cluster" in await ended(server)
 
 
 async def test_a_value_that_is_no_object_is_named(etcd: RealEtcd) -> None:

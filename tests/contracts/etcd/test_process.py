@@ -121,7 +121,7 @@ async def test_a_server_without_its_etcd_ends_its_watches_and_itself(etcd: RealE
                 await watching
             assert await running.process.wait() == 3
         assert '"reason": "etcd has not answered for 1 s"' in running.log
-        assert "without its etcd the API server ends" in running.log
+        assert "the API server exits, because it lost etcd" in running.log
         etcd.thaw()
     async with api_server(etcd) as running:  # what a supervisor does: the objects are there
         assert (await running.client.get(CONFIG_MAP, "a", "default")).name == "a"

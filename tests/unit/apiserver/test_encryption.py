@@ -70,7 +70,7 @@ def test_what_was_damaged_is_never_read_as_something_else(name: str, data: st.Da
         with suppress(CannotDecrypt):
             assert encryption.unseal("secrets", b"/a", bytes(stored)) != b"x" * 40
         return
-    with pytest.raises(CannotDecrypt, match="/a was stored with another key"):
+    with pytest.raises(CannotDecrypt, match="/a was encrypted with another key"):
         encryption.unseal("secrets", b"/a", bytes(stored))
 
 
@@ -123,7 +123,7 @@ def test_an_earlier_key_reads_and_the_first_one_writes() -> None:
         ),
         (configuration({}), "found nothing; allowed: exactly one provider"),
         (configuration({**provider("identity"), **provider("aescbc", "x")}), "found aescbc and identity"),
-        (configuration({"aescbc": {"keys": [{"name": "x", "secret": "?"}]}}), r"keys\[0\].secret: it is not in base64"),
+        (configuration({"aescbc": {"keys": [{"name": "x", "secret": "?"}]}}), r"keys\[0\].secret: not base64-encoded"),
         (configuration({"aescbc": {"keys": [key("x", 17)]}}), "found 17 bytes; allowed: 16, 24, 32"),
         (configuration({"secretbox": {"keys": [key("x", 32)]}}), "secretbox is not supported; allowed: aesgcm"),
         (configuration({"aesgcm": {"keys": [{**key("x"), "name": "a:b"}]}}), "has a colon"),
@@ -140,7 +140,7 @@ def test_the_configuration_is_read_as_yaml(tmp_path: Path) -> None:
     file.write_bytes(msgspec.yaml.encode(configuration(provider("aesgcm", "one"))))
     assert Encryption.read(file).seal("secrets", b"/a", b"{}").startswith(b"k8s:enc:aesgcm")
     file.write_text("- : [")
-    with pytest.raises(EncryptionError, match="is no encryption configuration"):
+    with pytest.raises(EncryptionError, match="is not a valid encryption configuration"):
         Encryption.read(file)
 
 

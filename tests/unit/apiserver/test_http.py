@@ -246,7 +246,7 @@ async def test_a_port_that_is_taken_is_named(env: Environment) -> None:
     second = HttpShell(Echo(), port=env.shell.port, serving=SERVING, client_ca=AUTHORITY.certificate)
     with pytest.raises(AddressTaken) as taken:
         await second.start()
-    assert str(taken.value) == f"cannot listen on 127.0.0.1:{env.shell.port}: another program does already"
+    assert str(taken.value) == f"cannot listen on 127.0.0.1:{env.shell.port}: the port is in use"
 
 
 async def test_many_shells_live_side_by_side(env: Environment) -> None:

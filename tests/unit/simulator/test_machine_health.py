@@ -63,7 +63,7 @@ def ago(seconds: int) -> str:
         (machine(), node("True", 9999), Verdict()),
         (machine(), node("False", 9999), Verdict()),
         (machine(), node("Unknown", 100), Verdict(within=200.0)),
-        (machine(), node("Unknown", 300), Verdict("its node's Ready is Unknown for more than 300 seconds")),
+        (machine(), node("Unknown", 300), Verdict("its node's Ready has been Unknown over 300 seconds")),
         (machine(), None, Verdict("its node was deleted")),
         (machine(node=False, created=100), None, Verdict(within=500.0)),
         (machine(node=False, created=600), None, Verdict("it did not become a node within 600 seconds")),

@@ -185,7 +185,7 @@ def _remediation(observed: Observed, doomed: OwnedMachine, now: datetime) -> Rem
     if passed > (_HEALTHY_FOR if limits.min_healthy_period_seconds is None else limits.min_healthy_period_seconds):
         return found
     if passed < (left := limits.retry_period_seconds or 0):
-        return Wait("RemediationDeferred", f"machine {doomed.object.name} is replaced later", after=left - passed)
+        return Wait("RemediationDeferred", f"machine {doomed.object.name} will be replaced later", after=left - passed)
     if limits.max_retry is not None and before.retry_count >= limits.max_retry:
         return Wait("RemediationFailed", f"machine {doomed.object.name} is not replaced: {limits.max_retry} failed")
     return msgspec.structs.replace(found, retry_count=before.retry_count + 1)

@@ -1,6 +1,6 @@
-"""The etcdadm controllers: members of an etcd on machines of its own, made and replaced one after the other.
+"""The etcdadm controllers: members of an external etcd, created and replaced one at a time.
 
-The programs of etcd are not run: a machine that has booted is a member.
+No etcd runs: a booted machine counts as a member.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UP_TO_DATE = "EtcdMachinesSpecUpToDate"
 
 @dataclass(frozen=True)
 class Member:
-    """A machine of an etcd, with what it is made of."""
+    """A machine of an etcd, with the objects that it was created from."""
 
     object: Object
     machine: Machine
@@ -47,7 +47,7 @@ class Member:
 
     @property
     def address(self) -> str:
-        """Where it answers; empty until it has booted."""
+        """Its endpoint; empty until it has booted."""
         found = self.infrastructure.decode(InfrastructureMachine).status if self.infrastructure else None
         if found is None or not found.provisioned:
             return ""
@@ -55,11 +55,11 @@ class Member:
 
     @property
     def goes(self) -> bool:
-        """True if somebody has asked for its deletion."""
+        """True if its deletion was requested."""
         return self.machine.metadata.deletion_timestamp is not None
 
     def is_as(self, etcd: EtcdadmCluster) -> bool:
-        """True if it was made as machines of the etcd are made now."""
+        """True if it matches the current template."""
         cloned = self.infrastructure.metadata.annotations.get(CLONED_FROM_NAME) if self.infrastructure else None
         same = cloned in (None, etcd.spec.infrastructure_template.name)
         return same and (self.config is None or self.config.spec == etcd.spec.etcdadm_config_spec)
@@ -77,28 +77,28 @@ class Observed:
 
     @property
     def replicas(self) -> int:
-        """How many members are wanted."""
+        """The desired number of members."""
         return 1 if self.etcd.spec.replicas is None else self.etcd.spec.replicas
 
     @property
     def outdated(self) -> list[Member]:
-        """Members that have to be replaced."""
+        """Outdated members."""
         return [one for one in self.members if not one.goes and not one.is_as(self.etcd)]
 
     @property
     def endpoints(self) -> list[str]:
-        """Where members answer."""
+        """The endpoints of members."""
         found = (one.address for one in self.members if not one.goes)
         return sorted(f"https://{address}:{_PORT}" for address in found if address)
 
     @property
     def is_complete(self) -> bool:
-        """True if all members are there, as asked for, and no others."""
+        """True if all desired members exist and are up to date, and no others exist."""
         return len(self.members) == self.replicas == len(self.endpoints) and not self.outdated
 
     @property
     def was_replaced(self) -> bool:
-        """True if members were outdated before: an upgrading annotation on an etcd that does not change stays."""
+        """True if members were outdated before: otherwise an upgrading annotation is kept."""
         return any(one.type == _UP_TO_DATE for one in self.etcd.status.conditions)
 
 
@@ -135,7 +135,7 @@ class EtcdadmClusters:
         return Member(found, machine, config.decode(EtcdadmConfig) if config else None, infrastructure)
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Bring one etcd a step further."""
+        """Reconcile one EtcdadmCluster."""
         observed = self._observe(key)
         if observed is None:
             return Done()
@@ -160,7 +160,7 @@ class EtcdadmClusters:
         return Done()
 
     async def _adopt(self, observed: Observed) -> None:
-        """The template goes with its cluster."""
+        """Set the cluster as owner of the template."""
         template = observed.template
         resource = self._scheme.inventory.resource(template.kind) if template is not None else None
         if template is not None and resource is not None:
@@ -168,7 +168,7 @@ class EtcdadmClusters:
             await self._scheme.writer.add_owner(resource, template, owner)
 
     async def _move(self, observed: Observed) -> None:
-        """One change at a time: the first member alone, one more, or one less."""
+        """Make one change: create the first member, add one, or remove one."""
         staying = [one for one in observed.members if not one.goes]
         if len(staying) != len(observed.endpoints) or len(staying) != len(observed.members):
             return  # a member comes or goes
@@ -195,7 +195,7 @@ class EtcdadmClusters:
             await self._complete(observed, Member(created, created.decode(Machine), None, None))
 
     async def _complete(self, observed: Observed, member: Member) -> None:
-        """The parts of a machine, and its bootstrap data."""
+        """Create the parts of a machine, and its bootstrap data."""
         if member.goes:
             return
         writer, found = self._scheme.writer, member.object

@@ -60,7 +60,7 @@ def examine(machine: Machine, node: CheckedNode | None, checks: HealthChecks | N
             left = _left(observed.last_transition_time, unhealthy.timeout_seconds, now)
             if left <= 0:
                 return Verdict(
-                    f"its node's {observed.type} is {observed.status} for more than {unhealthy.timeout_seconds} seconds"
+                    f"its node's {observed.type} has been {observed.status} over {unhealthy.timeout_seconds} seconds"
                 )
             soonest = left if soonest is None else min(soonest, left)
     return Verdict(within=soonest)

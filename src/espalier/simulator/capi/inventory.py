@@ -44,7 +44,7 @@ class Inventory:
     etcd_configs: Cache
     infrastructure: dict[str, Cache]
     hosts: dict[str, Cache]
-    """By the kind of the machines that are made on them."""
+    """By the kind of their machines."""
     kinds: tuple[Infrastructure, ...]
 
     @classmethod

@@ -168,7 +168,7 @@ class KubeadmControlPlanes:
     async def _certificates(self, observed: Observed) -> Outcome:
         """Create the Secrets with certificates, owned by the control plane.
 
-        Only until it is initialized: from then on its machines trust these and no others.
+        Only until it is initialized, because its machines then trust only these.
         """
         owner = owner_reference(RESOURCE, observed.object)
         if observed.initialized:
@@ -214,7 +214,7 @@ class KubeadmControlPlanes:
         return Continue()
 
     async def _external_etcd(self, observed: Observed) -> Outcome:
-        """EKS Anywhere's: etcd on machines of its own comes first, and the control plane is told where it is."""
+        """Wait for EKS Anywhere's external etcd, and set its endpoints in the control plane."""
         named = observed.cluster.spec.managed_external_etcd_ref
         if named is None:
             return Continue()

@@ -21,7 +21,7 @@ from espalier.simulator.capi.machine_status import Observed, available_in, node_
 
 
 def _cluster_goes(observed: Observed) -> bool:
-    """Nodes of a cluster that is being deleted are not deleted one by one."""
+    """True if the cluster is being deleted: its nodes are then not deleted one by one."""
     return observed.cluster is None or observed.cluster.metadata.deletion_timestamp is not None
 
 

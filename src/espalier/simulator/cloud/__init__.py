@@ -1,1 +1,1 @@
-"""A simulated cloud: accounts, networks, virtual machines, buckets and DNS records, and a log of who asked for what."""
+"""A simulated cloud: accounts, networks, virtual machines, buckets and DNS records, and a log of requests."""

@@ -1,4 +1,4 @@
-"""The inventory of the cloud. Pure: it changes by calls alone, and the same calls give the same inventory."""
+"""The inventory of the cloud. Pure: it only depends on its calls."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def kind_of(item: AnyItem) -> ItemKind:
 
 
 class Inventory:
-    """All that the accounts of a cloud have. Virtual machines run `boot_seconds` after they were made.
+    """All objects of the accounts of a cloud. Virtual machines run `boot_seconds` after creation.
 
-    Their addresses come after `first_address`.
+    Their addresses start after `first_address`.
     """
 
     def __init__(self, boot_seconds: float = 30.0, first_address: str = "10.250.0.0") -> None:
@@ -48,10 +48,10 @@ class Inventory:
         self._made: dict[str, datetime] = {}
         self._numbers: Counter[str] = Counter()
         self.quotas: dict[tuple[str, ItemKind], int] = {}
-        """How many of a kind an account may have; any number without one."""
+        """Quotas of an account by kind; unlimited without one."""
 
     def apply(self, account: str, call: AnyCall, now: datetime) -> list[AnyItem]:
-        """Do what was asked; gives what was made, found or deleted. Raises `CloudError`: then nothing was done."""
+        """Execute a request; returns the created, found or deleted item. Raises `CloudError` without any change."""
         match call:
             case Create(item):
                 return [self._create(account, item, now)]
@@ -63,11 +63,11 @@ class Inventory:
                 return [self._delete(account, kind, id_)]
 
     def of(self, account: str, kind: ItemKind) -> list[AnyItem]:
-        """What an account has of a kind, oldest first."""
+        """Items of a kind of an account, oldest first."""
         return [item for id_, item in self._items.items() if self._owners[id_] == account and kind_of(item) == kind]
 
     def all(self, kind: ItemKind) -> list[AnyItem]:
-        """What all accounts have of a kind, oldest first."""
+        """Items of a kind of all accounts, oldest first."""
         return [item for item in self._items.values() if kind_of(item) == kind]
 
     def resolve(self, name: str, type_: str = "A") -> Record | None:
@@ -87,7 +87,7 @@ class Inventory:
         self._check(account, item)
         quota = self.quotas.get((account, kind))
         if quota is not None and len(self.of(account, kind)) >= quota:
-            raise CloudError(Refusal.QUOTA_EXCEEDED, f"{kind}: account {account} may have {quota}, and has them")
+            raise CloudError(Refusal.QUOTA_EXCEEDED, f"{kind}: account {account} has reached its quota of {quota}")
         self._numbers[kind] += 1
         number = self._numbers[kind]
         made = structs.replace(item, id=f"{_PREFIXES[kind]}-{number}")
@@ -109,7 +109,7 @@ class Inventory:
             if all(network.id != item.network for network in self.of(account, "Network")):
                 raise CloudError(Refusal.INVALID, f"network: account {account} has no network {item.network}")
         elif isinstance(item, Bucket) and any(one.name == item.name for one in self.all("Bucket")):
-            raise CloudError(Refusal.NAME_TAKEN, f"there is a bucket {item.name} already")
+            raise CloudError(Refusal.NAME_TAKEN, f"bucket {item.name} already exists")
 
     def _set_record(self, account: str, record: Record, now: datetime) -> AnyItem:
         for item in self.of(account, "Record"):

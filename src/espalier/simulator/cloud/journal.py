@@ -1,4 +1,4 @@
-"""What happened in a cloud, in a file: one line of JSON for each request that was done or refused."""
+"""The journal of a cloud: a file with one line of JSON for each executed or refused request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from espalier.simulator.cloud.request_log import Entry
 
 
 class JournalBroken(Exception):
-    """The file holds something else than a journal; the message names file and line."""
+    """The file is not a valid journal; the message names file and line."""
 
 
 class Journal:
@@ -43,4 +43,4 @@ class Journal:
         try:
             return msgspec.json.decode(line, type=Entry)
         except msgspec.MsgspecError as error:
-            raise JournalBroken(f"{self._file}, line {number}: {error}; move the file away to begin anew") from None
+            raise JournalBroken(f"{self._file}, line {number}: {error}; move the file away to start over") from None

@@ -1,7 +1,7 @@
-"""Kubelets of virtual machines: each becomes a node of its cluster, and stays one for as long as its machine runs.
+"""Kubelets of virtual machines: each is a node of its cluster for as long as its machine runs.
 
-A kubelet finds its API server by a DNS name. While that does not answer it keeps running, tries again, and asks DNS
-anew once the time to live of what it was told is over. So a control plane that moves is found where its record leads.
+A kubelet finds its API server by a DNS name. Without a response it keeps running and retries, and resolves the name
+again once the record's time to live is over. So it follows a control plane that moves.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class NotResolved(KubeError):
 
 @dataclass
 class Kubelet:
-    """What is known of a running kubelet: it never restarts, so `since` and `node_uid` tell whether the node was
+    """The state of a running kubelet: it never restarts, so `since` and `node_uid` tell whether the node was
     preserved."""
 
     machine: VirtualMachine
@@ -53,9 +53,9 @@ class Kubelet:
     node_uid: str = ""
     renewed: datetime | None = None
     server: str = ""
-    """Address of the API server that it renewed at last."""
+    """Address of the API server of its last renewal."""
     trouble: str = ""
-    """Why it could not renew; empty if it could."""
+    """The reason why its last renewal failed; empty if it succeeded."""
     longest_silence: float = 0.0
     """Seconds: the longest time between two renewals."""
 
@@ -124,7 +124,7 @@ class Kubelets:
         kubelet = self.kubelets[machine.id] = Kubelet(machine, self._clock.now())
         bootstrap = bootstrap_of(machine.user_data)
         if bootstrap is None:
-            kubelet.trouble = "the user data have no kubeconfig: the machine runs, and is no node"
+            kubelet.trouble = "the user data has no kubeconfig: the machine runs, but does not become a node"
             return
         resolved = _Resolved()
         while True:

@@ -1,4 +1,4 @@
-"""The log of requests: who asked for what, when, and what became of it. A witness of what controllers did."""
+"""The log of requests with caller, time and result, as evidence of what controllers did."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class RequestLog(Struct):
         self.entries.append(entry)
 
     def writes(self, since: datetime | None = None, caller: str = "") -> Iterator[Entry]:
-        """Requests that ask for a change, whatever became of them; from this moment on, by callers of this prefix."""
+        """Requests for changes, whatever their result, from a moment on, by callers with a prefix."""
         for entry in self.of(since, caller):
             if isinstance(entry.call, WRITES):
                 yield entry
 
     def of(self, since: datetime | None = None, caller: str = "") -> Iterator[Entry]:
-        """Requests from a moment on, by callers whose name begins like this."""
+        """Requests from a moment on, by callers with a prefix."""
         for entry in self.entries:
             if (since is None or entry.at >= since) and entry.caller.startswith(caller):
                 yield entry

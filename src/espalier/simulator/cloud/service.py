@@ -1,4 +1,4 @@
-"""The cloud's service: authenticates, has faults when it is told to, applies, and logs."""
+"""The cloud's service: authenticates, injects faults, executes, and logs requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from espalier.simulator.cloud.request_log import Entry, RequestLog
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong with a request: it takes so many `seconds`, is `refused`, or is done and `unanswered`."""
+    """An injected fault: the request takes `seconds`, is `refused`, or is executed but `unanswered`."""
 
     seconds: float = 0.0
     refused: CloudError | None = None
@@ -25,16 +25,16 @@ class Fault:
 
 
 Faults: TypeAlias = Callable[[CloudRequest], Fault | None]
-"""Says of each request what goes wrong with it; None for nothing."""
+"""Returns the fault of each request, or None."""
 
 Observer: TypeAlias = Callable[[AnyItem, bool], None]
-"""Told of each item that was made or changed, and, with False, deleted."""
+"""Called with each created or changed item, and, with False, each deleted one."""
 
 
 class Cloud:
-    """The simulated cloud. `accounts` are tokens by account. With a `journal` it goes on where it was.
+    """The simulated cloud. `accounts` are tokens by account. With a `journal` it restores its state.
 
-    The log has every request that got through authentication, at the moment at which it was done or refused.
+    The log has every authenticated request, with the time at which it was executed or refused.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Cloud:
                 self.inventory.apply(entry.account, entry.call, entry.at)
 
     def observe(self, observer: Observer) -> None:
-        """Tell of what there is, and of each change from now on."""
+        """Report all existing items, and each change from now on."""
         self._observers.append(observer)
         for item in (*self.inventory.all("VirtualMachine"), *self.inventory.all("Record")):
             observer(item, True)
@@ -90,7 +90,7 @@ class Cloud:
         return items
 
     def called_by(self, caller: str) -> CallCloud:
-        """The same for one caller: its name stands in the log, whatever it says of itself."""
+        """A function to send requests of one caller, whose name is logged, whatever it claims."""
 
         async def call(request: CloudRequest) -> list[AnyItem]:
             name = f"{caller}/{request.caller}" if request.caller else caller
@@ -102,7 +102,7 @@ class Cloud:
         credentials = request.credentials
         token = self._accounts.get(credentials.account, "")
         if not token or not hmac.compare_digest(token.encode(), credentials.token.encode()):
-            raise CloudError(Refusal.UNAUTHENTICATED, f"account {credentials.account}: unknown, or another token")
+            raise CloudError(Refusal.UNAUTHENTICATED, f"account {credentials.account}: unknown account or wrong token")
 
     async def _logged(self, request: CloudRequest, refusal: Refusal | None) -> None:
         entry = Entry(self._clock.now(), request.credentials.account, request.caller, request.call, refusal)
@@ -129,5 +129,5 @@ def refuse(refusal: Refusal, message: str, *calls: type[AnyCall]) -> Faults:
 
 
 def is_creation(request: CloudRequest, kind: type[AnyItem]) -> bool:
-    """True if it makes something of that kind."""
+    """True if the request creates an item of the kind."""
     return isinstance(request.call, Create) and isinstance(request.call.item, kind)

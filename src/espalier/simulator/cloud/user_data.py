@@ -34,7 +34,7 @@ class Bootstrap(Observed, frozen=True):
 
 
 def files_of(user_data: bytes) -> dict[str, str]:
-    """Content of the files in user data, by path; none where they are not understood."""
+    """Content of the files in user data, by path; empty if the format is unknown."""
     if len(user_data) > LONGEST_USER_DATA:
         return {}
     try:
@@ -45,7 +45,7 @@ def files_of(user_data: bytes) -> dict[str, str]:
 
 
 def bootstrap_of(user_data: bytes) -> Bootstrap | None:
-    """What user data say of a cluster; None for a machine that is to be no node."""
+    """The bootstrap settings in user data; None for a machine that is not to become a node."""
     found = files_of(user_data).get(BOOTSTRAP_KUBECONFIG, "")
     try:
         host = urlsplit(Kubeconfig.parse(found.encode()).context().server).hostname if found else None

@@ -1,4 +1,4 @@
-"""An etcd of one member for the local environment, without Go: for trying and testing, never for production.
+"""A single-member etcd for the local environment, without Go: for evaluation and tests, never for production.
 
 It speaks etcd's API v3 as far as the API server and backups use it, answers as etcd 3.6 does, limits and texts of
 errors included, and loses nothing that it acknowledged when it is killed. It has no raft, no peers and no users.

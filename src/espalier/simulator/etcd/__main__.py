@@ -1,4 +1,4 @@
-"""The etcd for trying and testing as a process: `python -m espalier.simulator.etcd --data-dir DIR --listen URL`.
+"""The etcd for tests as a process: `python -m espalier.simulator.etcd --data-dir DIR --listen URL`.
 
 It prints one line as soon as it serves, and ends with SIGTERM or SIGINT. Exit codes: 0 ended as asked, 1 the data can't
 be read or written, 2 wrong arguments.
@@ -27,29 +27,27 @@ RESTORED = Path("member/snap/db")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it; return the exit code."""
+    """Run the etcd; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m espalier.simulator.etcd",
-        description="An etcd of one member for trying and testing, never for production.",
+        description="A single-member etcd for tests, never for production.",
     )
-    parser.add_argument("--data-dir", type=Path, required=True, help="folder of the data; made if missing")
+    parser.add_argument("--data-dir", type=Path, required=True, help="data directory; created if missing")
     parser.add_argument("--listen", default="http://127.0.0.1:2379", metavar="URL", help="default: %(default)s")
-    parser.add_argument("--cert-file", type=Path, help="certificate for https:// (PEM)")
+    parser.add_argument("--cert-file", type=Path, help="server certificate for https:// (PEM)")
     parser.add_argument("--key-file", type=Path, help="its key (PEM)")
-    parser.add_argument("--trusted-ca-file", type=Path, help="authority of certificates that clients must have (PEM)")
-    parser.add_argument(
-        "--restore", type=Path, metavar="FILE", help="begin with a snapshot, where there are no data yet"
-    )
+    parser.add_argument("--trusted-ca-file", type=Path, help="CA of client certificates, which are then required (PEM)")
+    parser.add_argument("--restore", type=Path, metavar="FILE", help="restore a snapshot into an empty data directory")
     parser.add_argument("--quota-backend-bytes", type=int, default=DEFAULT_QUOTA, metavar="N")
     options = parser.parse_args(arguments)
     if (options.cert_file is None) is not (options.key_file is None):
-        parser.error("--cert-file and --key-file belong together")
+        parser.error("--cert-file and --key-file must be used together")
     if options.trusted_ca_file is not None and options.cert_file is None:
-        parser.error("--trusted-ca-file needs --cert-file and --key-file")
+        parser.error("--trusted-ca-file requires --cert-file and --key-file")
     try:
         return asyncio.run(_run(options))
     except (Unusable, Damaged, NotListening, OSError, ValueError) as error:
-        print(f"etcd for trying and testing: {error}", file=sys.stderr)
+        print(f"etcd can't start: {error}", file=sys.stderr)
         return 2 if isinstance(error, ValueError) else 1
 
 
@@ -81,7 +79,7 @@ async def _run(options: argparse.Namespace) -> int:
 
 
 def _take_over(storage: SqliteStorage, database: Path, rng: random.Random) -> None:
-    """Begin with a data directory that was restored for etcd."""
+    """Import a data directory that was restored for etcd."""
     with Database.open(database) as opened:
         restore(storage, opened, rng)
 

@@ -1,4 +1,4 @@
-"""Requests that etcd does not even try: checked before anything is read (`etcdserver/api/v3rpc/key.go`)."""
+"""Requests that etcd rejects up front: checked before anything is read (`etcdserver/api/v3rpc/key.go`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_range(request: rpc.RangeRequest) -> None:
 
 
 def check_put(request: rpc.PutRequest) -> None:
-    """Refuse a put that contradicts itself."""
+    """Refuse a contradictory put."""
     if not request.key:
         raise Refusal.NO_KEY.error()
     if request.ignore_value and request.value:
@@ -39,7 +39,7 @@ def check_delete_range(request: rpc.DeleteRangeRequest) -> None:
 
 
 def check_txn(request: rpc.TxnRequest) -> None:
-    """Refuse a transaction that is too large, contradicts itself, or writes a key twice."""
+    """Refuse a transaction that is too large, contradictory, or writes a key twice."""
     _check_operations(request, MOST_OPERATIONS)
     _written(request.success)
     _written(request.failure)

@@ -33,11 +33,11 @@ from espalier.simulator.etcd.transactions import (
 Response = TypeVar("Response", rpc.RangeResponse, rpc.PutResponse, rpc.DeleteRangeResponse, rpc.TxnResponse)
 
 VERSION = "3.6.0"
-"""The version whose behavior this is, of server and data."""
+"""The emulated version of server and data."""
 MOST_REQUEST_BYTES = 3 * 512 * 1024
 """etcd's --max-request-bytes: 1.5 MiB."""
 MOST_MESSAGE_BYTES = MOST_REQUEST_BYTES + 512 * 1024
-"""What is not even received, and above which watches get fragments if they want."""
+"""The maximum size of a received message, above which watches may get fragments."""
 DEFAULT_QUOTA = 2 * 1024 * 1024 * 1024
 """etcd's --quota-backend-bytes."""
 _LEAST_SIZE = 20 * 1024
@@ -45,12 +45,12 @@ _LEAST_SIZE = 20 * 1024
 _GRANT_SIZE = 512
 _NO_SPACE = "NOSPACE"
 _PROPOSALS_BEFORE = 4
-"""Entries of raft's log that a new member begins with."""
+"""The initial entries of a new member's raft log."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Who this member is; it stays so."""
+    """The member's identity, which never changes."""
 
     cluster_id: int
     member_id: int
@@ -58,13 +58,13 @@ class Identity:
 
     @classmethod
     def new(cls, rng: random.Random) -> Identity:
-        """Somebody new."""
+        """A new identity."""
         return cls(rng.getrandbits(62) + 1, rng.getrandbits(62) + 1)
 
 
 @dataclass
 class Batch:
-    """What changed, to be stored as a whole or not at all."""
+    """Changes to be stored atomically."""
 
     records: list[Record] = field(default_factory=list)
     removed: list[tuple[int, int]] = field(default_factory=list)
@@ -73,13 +73,13 @@ class Batch:
     leases: dict[int, int] = field(default_factory=dict)
     """ID -> seconds; 0: the lease ended."""
     alarms: frozenset[str] = frozenset()
-    """All that are raised."""
+    """Raised alarms."""
     index: int = 0
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What a member starts with."""
+    """The stored state that a member starts with."""
 
     identity: Identity
     records: Sequence[Record] = ()
@@ -88,11 +88,11 @@ class Stored:
     alarms: frozenset[str] = frozenset()
     index: int = _PROPOSALS_BEFORE
     term: int = 1
-    """Of this start."""
+    """The term of this start."""
 
 
 class Core:
-    """All of a member but its I/O. Methods named as etcd's raise `EtcdError` for what etcd refuses."""
+    """A member without I/O. Methods named like etcd's raise `EtcdError` for requests that etcd refuses."""
 
     def __init__(self, stored: Stored, now: float, *, rng: random.Random, quota: int = DEFAULT_QUOTA) -> None:
         self.identity = stored.identity
@@ -111,7 +111,7 @@ class Core:
         self._batch: Batch | None = None
 
     def take(self) -> Batch | None:
-        """What changed since the last time, if anything did."""
+        """Changes since the last call; None without any."""
         batch, self._batch = self._batch, None
         return batch
 
@@ -125,7 +125,7 @@ class Core:
         )
 
     def state(self) -> State:
-        """What a snapshot has beside records."""
+        """The state in a snapshot besides records."""
         return State(
             revision=self.store.revision,
             compacted=self.store.compacted,
@@ -190,7 +190,7 @@ class Core:
     # --- Leases -------------------------------------------------------------------------------------------------
 
     def lease_grant(self, request: rpc.LeaseGrantRequest, now: float) -> rpc.LeaseGrantResponse:
-        """Make a lease."""
+        """Create a lease."""
         self._check_space(_GRANT_SIZE)
         id_ = request.id
         while not id_:
@@ -205,11 +205,11 @@ class Core:
         return rpc.LeaseRevokeResponse(header=self.header())
 
     def lease_keep_alive(self, request: rpc.LeaseKeepAliveRequest, now: float) -> rpc.LeaseKeepAliveResponse:
-        """Let a lease begin anew."""
+        """Renew a lease."""
         return rpc.LeaseKeepAliveResponse(header=self.header(), id=request.id, ttl=self.leases.renew(request.id, now))
 
     def lease_time_to_live(self, request: rpc.LeaseTimeToLiveRequest, now: float) -> rpc.LeaseTimeToLiveResponse:
-        """What is left of a lease."""
+        """The remaining time of a lease."""
         lease = self.leases.get(request.id)
         if lease is None or lease.expires <= now:
             return rpc.LeaseTimeToLiveResponse(header=self.header(), id=request.id, ttl=-1)
@@ -234,7 +234,7 @@ class Core:
     # --- Maintenance --------------------------------------------------------------------------------------------
 
     def status(self, request: rpc.StatusRequest) -> rpc.StatusResponse:
-        """How the member is."""
+        """The status of the member."""
         alarms = [rpc.AlarmMember(member_id=self.identity.member_id, alarm=each) for each in sorted(self._alarms)]
         return rpc.StatusResponse(
             header=self.header(),
@@ -270,12 +270,12 @@ class Core:
         return response
 
     def defragment(self, request: rpc.DefragmentRequest) -> rpc.DefragmentResponse:
-        """Let the database be as small as what is in it."""
+        """Shrink the database to its content."""
         self._size = self._size_in_use
         return rpc.DefragmentResponse()
 
     def hash_kv(self, request: rpc.HashKVRequest) -> Callable[[], rpc.HashKVResponse]:
-        """Prepare a hash of keys; it may be computed in another thread, while the state goes on."""
+        """Prepare a hash of keys, to be computed in any thread while the state changes."""
         if 0 < request.revision < self.store.compacted:
             raise Refusal.COMPACTED.error()
         self.store.check_readable(request.revision)
@@ -305,7 +305,7 @@ class Core:
         self._changed()
 
     def _check_space(self, size: int) -> None:
-        """Refuse what would need space, if there is none. Deletions and reads always go through."""
+        """Refuse requests that need space if there is none. Deletions and reads are always allowed."""
         if size and (_NO_SPACE in self._alarms or self._size + size > self._quota):
             if _NO_SPACE not in self._alarms:
                 self._raise(_NO_SPACE)
@@ -328,7 +328,7 @@ class Core:
         self._size = max(self._size, self._size_in_use)
 
     def _changed(self) -> Batch:
-        """What is to be stored; an entry of raft's log would have been made."""
+        """The pending batch, counting an entry of raft's log."""
         self.index += 1
         if self._batch is None:
             self._batch = Batch(compacted=self.store.compacted)
@@ -337,6 +337,6 @@ class Core:
         return self._batch
 
     def _with_header(self, response: Response) -> Response:
-        """Fill in the header; a response that has no revision yet gets that of the store."""
+        """Fill in the header, with the store's revision if the response has none."""
         response.header.MergeFrom(self.header(response.header.revision or None))
         return response

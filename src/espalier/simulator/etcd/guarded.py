@@ -1,7 +1,7 @@
 """An etcd in this process behind a door: the twin of `etcdbackup/guard` for virtual time.
 
-Clients reach it through `transport()`, which passes a request, a response or an event on only before the deadline that
-its agent sets. The agent itself uses `inside()`. What it is to be killed, frozen or to lose, tests and simulations say.
+Clients use `transport()`, which forwards requests, responses and events only before the deadline that the agent sets.
+The agent itself uses `inside()`. Tests and simulations kill it, freeze it or delete its data.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class MemoryGuard:
         return self._member is not None
 
     async def start(self) -> None:
-        """Have etcd run."""
+        """Start etcd."""
         await self._thawed.wait()
         if self._member is None:
             member = Member(self._storage, self._clock, self._rng)
@@ -62,7 +62,7 @@ class MemoryGuard:
             self._ended.clear()
 
     async def stop(self) -> None:
-        """End etcd."""
+        """Stop etcd."""
         await self._thawed.wait()
         member = self._member
         if member is not None:
@@ -70,11 +70,11 @@ class MemoryGuard:
             self._over(member)
 
     async def ended(self) -> None:
-        """Return when etcd does not run."""
+        """Return when etcd has stopped."""
         await self._ended.wait()
 
     async def open(self, until: float) -> None:
-        """Let clients pass until then."""
+        """Let clients through until a deadline."""
         await self._thawed.wait()
         if self._member is None:
             return
@@ -85,7 +85,7 @@ class MemoryGuard:
         self._timer = asyncio.get_running_loop().call_later(left, self._cut)
 
     async def shut(self) -> float | None:
-        """Let nothing pass; since when nobody has been connected."""
+        """Let nothing through; return the time since which no client has been connected."""
         await self._thawed.wait()
         self._until = 0.0
         self._cut()
@@ -95,39 +95,39 @@ class MemoryGuard:
 
     @property
     def has_data(self) -> bool:
-        """True if an etcd ran with it, or data were loaded."""
+        """True if an etcd ran on it, or data was loaded."""
         return self._has_data
 
     def disk(self) -> MemoryStorage:
-        """A copy of what is on it now."""
+        """A copy of its content."""
         return self._storage.copy()
 
     def put_disk(self, storage: MemoryStorage) -> None:
-        """Another volume is in its place."""
+        """Replace the volume."""
         self._storage, self._has_data = storage, True
 
     def load(self, records: Iterable[Record], state: State) -> None:
-        """Replace all that is there."""
+        """Replace all data."""
         self.wipe()
         fill(self._storage, records, state, self._rng)
         self._has_data = True
 
     def wipe(self) -> None:
-        """Forget all that is there."""
+        """Delete all data."""
         self._storage, self._has_data = MemoryStorage(), False
 
     # --- Transports -----------------------------------------------------------------------------------------------
 
     def inside(self) -> Transport:
-        """That of the agent: past the door. It goes on with the next etcd when one has ended."""
+        """The agent's transport, past the door. It reconnects to the next etcd when one has ended."""
         return _Through(self, is_client=False)
 
     def transport(self) -> Transport:
-        """That of clients, such as an API server: through the door."""
+        """The transport of clients, such as an API server, through the door."""
         return _Through(self, is_client=True)
 
     def left(self, transport: Transport) -> None:
-        """A client has ended, and its kernel has closed its connection."""
+        """Close the connection of a client that has ended."""
         if isinstance(transport, _Through):
             self._disconnected(transport)
 
@@ -138,7 +138,7 @@ class MemoryGuard:
 
     @property
     def is_open(self) -> bool:
-        """True while clients pass."""
+        """True while clients get through."""
         return self._thawed.is_set() and self._clock.monotonic() < self._until
 
     # --- What may happen to it ------------------------------------------------------------------------------------
@@ -150,17 +150,17 @@ class MemoryGuard:
             self._over(self._member)
 
     def kill(self) -> None:
-        """SIGKILL of the guard, with which etcd dies; a new one is there at once, shut and without etcd."""
+        """SIGKILL of the guard and its etcd; a new guard starts at once, shut and without etcd."""
         self.kill_etcd()
         self._idle_since = self._clock.monotonic()
         self.thaw()
 
     def freeze(self) -> None:
-        """SIGSTOP of guard and etcd: nothing passes, and nobody is answered."""
+        """SIGSTOP of guard and etcd: nothing gets through, and requests get no response."""
         self._thawed.clear()
 
     def thaw(self) -> None:
-        """SIGCONT. What waited meets the deadline."""
+        """SIGCONT. Waiting requests are checked against the deadline."""
         self._thawed.set()
 
     def _over(self, member: Member) -> None:
@@ -171,7 +171,7 @@ class MemoryGuard:
             self._ended.set()
 
     def _cut(self) -> None:
-        """Cut clients, once their time is over."""
+        """Disconnect clients after the deadline."""
         if not self.is_open:
             for one in tuple(self._passing):
                 one.cut.set()
@@ -224,7 +224,7 @@ class _Through:
             await self._to[1].close()
 
     async def check(self, *, sent: bool, seconds: float | None = None) -> None:
-        """Raise `Unavailable` if nothing passes; wait while guard and etcd are frozen."""
+        """Raise `Unavailable` if the door is shut; wait while guard and etcd are frozen."""
         guard = self._guard
         try:
             async with asyncio.timeout(seconds):

@@ -1,4 +1,4 @@
-"""Leases, pure: whoever calls says what time it is."""
+"""Leases. Pure: callers pass the time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Lease:
 
 
 class Leases:
-    """Leases by ID. As in etcd, all begin anew when a member starts."""
+    """Leases by ID. As in etcd, all are renewed when a member starts."""
 
     def __init__(self, granted: Mapping[int, int], now: float) -> None:
         self._leases = {id_: Lease(ttl, now + ttl) for id_, ttl in granted.items()}
@@ -31,15 +31,15 @@ class Leases:
         return id_ in self._leases
 
     def granted(self) -> dict[int, int]:
-        """ID -> seconds, of all."""
+        """The seconds of all leases, by ID."""
         return {id_: lease.ttl for id_, lease in self._leases.items()}
 
     def get(self, id_: int) -> Lease | None:
-        """A lease, if it is there."""
+        """A lease; None if it does not exist."""
         return self._leases.get(id_)
 
     def grant(self, id_: int, ttl: int, now: float) -> Lease:
-        """Make a lease."""
+        """Create a lease."""
         if ttl > MOST_TTL:
             raise Refusal.TTL_TOO_LARGE.error()
         if id_ in self._leases:
@@ -49,7 +49,7 @@ class Leases:
         return lease
 
     def renew(self, id_: int, now: float) -> int:
-        """Let a lease's time begin anew; return its seconds, 0 if it is not there or ran out."""
+        """Renew a lease; return its seconds, 0 if it does not exist or has expired."""
         lease = self._leases.get(id_)
         if lease is None or lease.expires <= now:
             return 0
@@ -57,14 +57,14 @@ class Leases:
         return lease.ttl
 
     def end(self, id_: int) -> list[bytes]:
-        """End a lease; return its keys in order, which are to be deleted."""
+        """End a lease; return its keys to delete, in order."""
         lease = self._leases.pop(id_, None)
         if lease is None:
             raise Refusal.LEASE_NOT_FOUND.error()
         return sorted(lease.keys)
 
     def move(self, key: bytes, old: int, new: int) -> None:
-        """A key has another lease now; 0: none. A lease that is not there (data were restored) has no keys."""
+        """Attach a key to another lease, or to none if 0. Leases missing after a restore have no keys."""
         if old != new:
             if old in self._leases:
                 self._leases[old].keys.discard(key)
@@ -72,10 +72,10 @@ class Leases:
                 self._leases[new].keys.add(key)
 
     def expired(self, now: float) -> list[int]:
-        """Those that ran out, the longest ago first."""
+        """Expired leases, the oldest first."""
         out = [(lease.expires, id_) for id_, lease in self._leases.items() if lease.expires <= now]
         return [id_ for _, id_ in sorted(out)]
 
     def next_expiry(self) -> float | None:
-        """When the next one runs out."""
+        """The time of the next expiry."""
         return min((lease.expires for lease in self._leases.values()), default=None)

@@ -1,8 +1,8 @@
-"""The member at work: its core on an event loop, over a storage. Servers and in-process clients call it alike.
+"""The running member: its core on an event loop, over a storage, called by servers and in-process clients.
 
-A request changes the core at once and is answered when everything it may have seen is durable; watches tell durable
-revisions only. What arrives while the disk is busy shares the next transaction. When the storage fails, everything is
-answered `Unavailable` from then on: what is in memory may be more than what is on disk.
+A request changes the core at once, and gets its response when everything it may have seen is durable; watches send
+only durable revisions. Requests that arrive while the disk is busy share the next transaction. After a failure of the
+storage, all requests get `Unavailable`, because memory may be ahead of the disk.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ Response = TypeVar("Response", bound=Message)
 Result = TypeVar("Result")
 
 PROGRESS_INTERVAL = 600.0
-"""Seconds after which a quiet watch that wants it gets a sign of progress, as etcd's."""
+"""Seconds after which a quiet watch gets a progress notification if requested, as in etcd."""
 _CHUNK = 32 * 1024
-"""Bytes in a response of a snapshot, as etcd's."""
+"""Bytes in a response of a snapshot, as in etcd."""
 _READ_AHEAD = 32
 """Chunks that are read in one go."""
 
 
 class Member:
-    """An etcd of one member. To be started, and closed; its methods run on one event loop."""
+    """A single-member etcd. Start and close it; its methods run on one event loop."""
 
     def __init__(
         self,
@@ -64,9 +64,9 @@ class Member:
         self._progress_interval = progress_interval
         self._core: Core | None = None
         self._durable = 0
-        """The last revision that is stored, and may be told."""
+        """The last durable revision, which may be sent."""
         self._stored = 0
-        """The index of the last change that is stored."""
+        """The index of the last durable change."""
         self._settling: asyncio.Task[None] | None = None
         self._storing = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
@@ -74,19 +74,19 @@ class Member:
         self._wakers: dict[asyncio.Event, None] = {}  # in order: simulations repeat
         self._failure: EtcdError | None = None
         self.failed = asyncio.Event()
-        """Set when the storage failed; nothing but a new start helps."""
+        """Set when the storage failed; only a restart helps."""
         self.client_urls: tuple[str, ...] = ()
-        """Where it can be reached, for the list of members."""
+        """Its client URLs, for the list of members."""
 
     async def start(self) -> None:
-        """Read what is stored. Raises `Unusable`."""
+        """Read the stored state. Raises `Unusable`."""
         stored = await self._aside(self._storage.open, self._rng)
         self._core = Core(stored, self._clock.monotonic(), rng=self._rng, quota=self._quota)
         self._durable, self._stored = self._core.store.revision, self._core.index
         self._set_timer()
 
     async def close(self) -> None:
-        """Store what is not yet, end all watches and close the files; idempotent."""
+        """Store pending changes, end all watches and close the files; idempotent."""
         if self._timer is not None:
             self._timer.cancel()
         with contextlib.suppress(EtcdError):
@@ -230,7 +230,7 @@ class Member:
         return self._core
 
     async def _settled(self) -> None:
-        """Return when everything that was changed until now is durable. Raises `Unavailable` if it never will be."""
+        """Return when all changes so far are durable. Raises `Unavailable` if they never will be."""
         core = self._running()
         if not self._storage.blocks:
             if (batch := core.take()) is not None:
@@ -245,7 +245,7 @@ class Member:
             self._running()
 
     async def _store(self, core: Core) -> None:
-        """Store what gathered; one transaction at a time."""
+        """Store pending changes, one transaction at a time."""
         try:
             async with self._storing:
                 index, revision, batch = core.index, core.store.revision, core.take()
@@ -264,7 +264,7 @@ class Member:
             self._wake()
 
     def _fail(self, error: Unusable) -> None:
-        log.error("etcd stops: its data can't be stored", error=str(error))
+        log.error("etcd stops, because its data can't be stored", error=str(error))
         self._failure = error_of(Code.UNAVAILABLE, f"etcdserver: server stopped: {error}")
         self.failed.set()
         self._wake()
@@ -292,7 +292,7 @@ class Member:
         return await self._aside(compute)
 
     async def _aside(self, function: Callable[..., Result], *arguments: object) -> Result:
-        """The result of something that takes long, from a thread where there are threads."""
+        """The result of a long computation, in a thread if the storage uses threads."""
         if self._storage.blocks:
             return await asyncio.to_thread(function, *arguments)
         return function(*arguments)
@@ -300,7 +300,7 @@ class Member:
     # --- Leases -------------------------------------------------------------------------------------------------
 
     def _set_timer(self) -> None:
-        """Wake up when the next lease runs out."""
+        """Set the timer for the next expiring lease."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -323,7 +323,7 @@ class Member:
 
 
 def _ignore_failure(task: asyncio.Future[None]) -> None:
-    """Whoever asks next is told."""
+    """Ignore the failure: the next request reports it."""
     if not task.cancelled():
         task.exception()
 
@@ -363,4 +363,4 @@ UNARY: tuple[Unary[Any, Any], ...] = (
     services.MOVE_LEADER,
     services.MEMBER_LIST,
 )
-"""The methods of one request and one response that are answered."""
+"""The supported unary methods."""

@@ -1,4 +1,4 @@
-"""Keys with all their versions since the last compaction: what etcd's package `mvcc` keeps, in memory and pure."""
+"""Keys with all their versions since the last compaction, like etcd's package `mvcc`, in memory. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from espalier.etcd.messages import rpc_pb2 as rpc
 from espalier.simulator.etcd.refusals import Refusal
 
 RECORD_OVERHEAD = 64
-"""Bytes that a record takes in a database beside its key and value, about."""
+"""The approximate bytes of a record in a database, besides key and value."""
 
 
 class Interval(NamedTuple):
@@ -22,7 +22,7 @@ class Interval(NamedTuple):
 
     @classmethod
     def of(cls, key: bytes, range_end: bytes) -> Interval:
-        """A key and a range's end as requests have them: without an end the key alone, with b"\\0" all from it on."""
+        """The interval of a request's key and range end: without an end the key alone, all from it on for b"\\0"."""
         if not range_end:
             return cls(key, key + b"\0")
         return cls(key, None if range_end == b"\0" else range_end)
@@ -43,7 +43,7 @@ class Store:
         self.compacted = compacted
         """Reads at earlier revisions are refused; -1 before the first compaction."""
         self.size = 0
-        """Bytes that the records take, about."""
+        """The approximate bytes of all records."""
         self._histories: dict[bytes, list[Record]] = {}
         for record in records:
             self._histories.setdefault(record.kv.key, []).append(record)
@@ -54,7 +54,7 @@ class Store:
         """Of the last change."""
 
     def check_readable(self, revision: int) -> None:
-        """Refuse a revision that is not there any more, or not yet."""
+        """Refuse a compacted or future revision."""
         if revision > self.revision:
             raise Refusal.FUTURE_REVISION.error()
         if 0 < revision < self.compacted:
@@ -82,16 +82,16 @@ class Store:
                 yield found
 
     def since(self, revision: int) -> Iterator[Record]:
-        """The records from a revision on; nothing may be written while this is iterated."""
+        """The records from a revision on. No writes while this is iterated."""
         for at in range(bisect_left(self.records, revision, key=lambda each: each.main), len(self.records)):
             yield self.records[at]
 
     def write(self) -> Write:
-        """Begin a transaction; there may be one at a time."""
+        """Begin a transaction, one at a time."""
         return Write(self)
 
     def compact(self, revision: int) -> list[Record]:
-        """Drop what is not visible from a revision on; return the records that went.
+        """Drop records that are invisible from a revision on; return them.
 
         As in etcd since 3.5.15, a deletion at this very revision stays until the next compaction.
         """
@@ -129,7 +129,7 @@ class Store:
 
 
 class Write:
-    """Changes that share one revision. What was changed is read back at once."""
+    """Changes that share one revision, and are visible to its own reads at once."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -137,7 +137,7 @@ class Write:
 
     @property
     def revision(self) -> int:
-        """That of the store as seen from here: one more as soon as something was changed."""
+        """The revision seen from here: the store's, plus one after the first change."""
         return self.store.revision + bool(self.changes)
 
     def get(self, key: bytes) -> rpc.KeyValue | None:
@@ -160,11 +160,11 @@ class Write:
         return kv
 
     def delete(self, key: bytes) -> None:
-        """Delete a key that is there."""
+        """Delete an existing key."""
         self._add(Record(self.store.revision + 1, len(self.changes), True, rpc.KeyValue(key=key)))
 
     def end(self) -> int:
-        """Make the changes the store's; return its revision."""
+        """Apply the changes to the store; return its revision."""
         self.store.revision = self.revision
         self.changes = []
         return self.store.revision

@@ -1,4 +1,4 @@
-"""The way of a container to an etcd in another one: found anew for each request, and cut when either of them ends."""
+"""Connections from a container to an etcd in another one: looked up for each request, and cut when either ends."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Response = TypeVar("Response", bound=Message)
 
 
 class EtcdDoor(Protocol):
-    """What an etcd listens with."""
+    """The listener of an etcd."""
 
     def transport(self) -> Transport:
-        """A way through the door. It goes on with the next etcd behind it when one has ended."""
+        """A transport through the door. It reconnects to the next etcd when one has ended."""
 
     def left(self, transport: Transport) -> None:
-        """The client of such a way has ended, however: its kernel has closed its connection."""
+        """Close the connection of a client that has ended."""
 
 
 class ReachingEtcd:

@@ -1,4 +1,4 @@
-"""What etcd refuses, with its codes and texts (`api/v3rpc/rpctypes/error.go` of its sources)."""
+"""Refusals of etcd, with its codes and texts (`api/v3rpc/rpctypes/error.go` of its sources)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from espalier.etcd.errors import Code, EtcdError, error_of
 
 
 class Refusal(Enum):
-    """A reason, as etcd names it to clients."""
+    """A reason, in etcd's words."""
 
     NO_KEY = (Code.INVALID_ARGUMENT, "etcdserver: key is not provided")
     KEY_NOT_FOUND = (Code.INVALID_ARGUMENT, "etcdserver: key not found")
@@ -28,6 +28,6 @@ class Refusal(Enum):
     STOPPED = (Code.UNAVAILABLE, "etcdserver: server stopped")
 
     def error(self) -> EtcdError:
-        """The error that tells a client."""
+        """The error for a client."""
         code, text = self.value
         return error_of(code, text)

@@ -37,7 +37,7 @@ _OPTIONS = (
 
 
 class NotListening(Exception):
-    """An address can't be listened on. The message names it."""
+    """Listening on an address failed. The message names it."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,7 @@ async def serving(member: Member, url: str, tls: ServerTls | None = None) -> Asy
     server.add_generic_rpc_handlers(generic_handlers(_answers(member)))
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https", "unix"} or (parts.scheme == "https") is not (tls is not None):
-        raise ValueError(
-            f"{url} is no address to listen on: http://HOST:PORT, unix:///PATH, or https:// with TLS files"
-        )
+        raise ValueError(f"can't listen on {url}; use http://HOST:PORT, unix:///PATH, or https:// with TLS files")
     target = f"unix:{parts.path}" if parts.scheme == "unix" else parts.netloc
     try:
         if tls is not None:
@@ -79,11 +77,11 @@ async def serving(member: Member, url: str, tls: ServerTls | None = None) -> Asy
         else:
             port = server.add_insecure_port(target)
     except (RuntimeError, OSError) as error:
-        raise NotListening(f"{url} can't be listened on: {error}") from error
+        raise NotListening(f"can't listen on {url}: {error}") from error
     reached = url if parts.scheme == "unix" else f"{parts.scheme}://{parts.hostname}:{port}"
     member.client_urls = (*member.client_urls, reached)
     await server.start()
-    log.warning("serving an etcd for trying and testing, never for production", url=reached)
+    log.warning("serving an etcd for tests, never for production", url=reached)
     try:
         yield reached
     finally:
@@ -91,7 +89,7 @@ async def serving(member: Member, url: str, tls: ServerTls | None = None) -> Asy
 
 
 def _answers(member: Member) -> list[Any]:
-    """What answers each method. Others are answered `UNIMPLEMENTED` by gRPC."""
+    """The handler of each method. gRPC responds to others with `UNIMPLEMENTED`."""
     streams = (
         WATCH.answered_by(_stream(member.watch)),
         LEASE_KEEP_ALIVE.answered_by(_stream(member.keep_alive)),

@@ -1,4 +1,4 @@
-"""Where the member's state is kept: in a SQLite file, or in memory.
+"""The storage of the member's state: a SQLite file, or memory.
 
 One transaction of SQLite stores what changed since the last one, so many requests share an fsync. With WAL and
 `synchronous=FULL` a committed transaction survives a kill and a power cut, and one that was torn is not there at all.
@@ -37,7 +37,7 @@ _SCHEMA = """
 
 
 class Unusable(Exception):
-    """The data can't be read or written, and were left as they are. The message tells which file, and why."""
+    """The data can't be read or written, and is left unchanged. The message names the file and the reason."""
 
 
 class Storage(Protocol):
@@ -47,20 +47,20 @@ class Storage(Protocol):
     """False if calls return at once and need no thread."""
 
     def open(self, rng: random.Random) -> Stored:
-        """What is stored; a new identity if nothing is. Raises `Unusable`."""
+        """The stored state; a new identity if there is none. Raises `Unusable`."""
 
     def commit(self, batch: Batch) -> None:
         """Store a batch, durably. Raises `Unusable`."""
 
     def shrink(self) -> None:
-        """Give space back that is not needed. Raises `Unusable`."""
+        """Free unused space. Raises `Unusable`."""
 
     def close(self) -> None:
         """Close files; idempotent."""
 
 
 class MemoryStorage:
-    """Keeps batches in memory: a member that was killed starts again from it, in a simulation."""
+    """Keeps batches in memory: in simulations, a killed member restarts from it."""
 
     blocks = False
 
@@ -69,7 +69,7 @@ class MemoryStorage:
         self._stored: Stored | None = None
 
     def open(self, rng: random.Random) -> Stored:
-        """What is stored."""
+        """The stored state."""
         stored = self._stored or Stored(Identity.new(rng))
         self._stored = replace(stored, term=stored.term + 1)
         return replace(self._stored, records=list(self._records.values()))
@@ -90,7 +90,7 @@ class MemoryStorage:
         )
 
     def copy(self) -> MemoryStorage:
-        """Another one with the same content."""
+        """A copy of the storage."""
         same = MemoryStorage()
         same._records, same._stored = dict(self._records), self._stored
         return same
@@ -112,7 +112,7 @@ class SqliteStorage:
         self._connection: apsw.Connection | None = None
 
     def open(self, rng: random.Random) -> Stored:
-        """What is stored."""
+        """The stored state."""
         try:
             self._path.touch(mode=0o600)  # SQLite gives the files beside it the mode of this one
             connection = self._connection = apsw.Connection(str(self._path))
@@ -149,7 +149,7 @@ class SqliteStorage:
             )
 
     def shrink(self) -> None:
-        """Write the file anew."""
+        """Rewrite the file."""
         with self._opened() as connection:
             connection.execute("VACUUM")
 
@@ -170,8 +170,7 @@ class SqliteStorage:
 
 
 def restore(storage: Storage, database: Database, rng: random.Random) -> None:
-    """Fill a storage in which nothing is, as `etcdutl snapshot restore` fills a data directory: another member, the
-    same data.
+    """Fill an empty storage, as `etcdutl snapshot restore` fills a data directory: a new member with the same data.
 
     Blocks. Raises `Unusable`, and `Damaged` for the database.
     """
@@ -179,11 +178,11 @@ def restore(storage: Storage, database: Database, rng: random.Random) -> None:
 
 
 def fill(storage: Storage, records: Iterable[Record], state: State, rng: random.Random) -> None:
-    """Fill a storage in which nothing is. Blocks. Raises `Unusable`, and what `records` raises."""
+    """Fill an empty storage. Blocks. Raises `Unusable`, and exceptions of `records`."""
     stored = storage.open(rng)
     try:
         if stored.index != Stored(stored.identity).index:
-            raise Unusable("there are data already; restore a snapshot where there are none")
+            raise Unusable("the data directory already has data; restore a snapshot into an empty one")
         store = Store(record for record in records if record.kv.key)  # one without marks revisions that were skipped
         store.revision = max(store.revision, state.revision)
         if state.compacted > 0:
@@ -228,7 +227,7 @@ def _loaded(connection: apsw.Connection, path: Path, rng: random.Random) -> Stor
 def _why(error: apsw.Error | OSError) -> str:
     match error:
         case apsw.NotADBError():
-            return "is no database of this program"
+            return "is not a database of this program"
         case apsw.CorruptError():
             return f"is damaged ({error})"
         case apsw.BusyError():

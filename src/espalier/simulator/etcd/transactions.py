@@ -25,7 +25,7 @@ _SORT_KEYS: dict[int, Callable[[rpc.KeyValue], bytes | int]] = {
 
 
 def apply_range(write: Write, request: rpc.RangeRequest) -> rpc.RangeResponse:
-    """Read keys at a revision that is readable. The count is that of the range, whatever limit and bounds leave."""
+    """Read keys at a readable revision. The count ignores limit and bounds."""
     revision = request.revision if request.revision > 0 else write.revision
     found = list(write.store.scan(Interval.of(request.key, request.range_end), revision))
     response = rpc.RangeResponse(header=rpc.ResponseHeader(revision=write.revision), count=len(found))
@@ -90,7 +90,7 @@ def apply_delete_range(write: Write, leases: Leases, request: rpc.DeleteRangeReq
 
 
 class Decision(NamedTuple):
-    """A transaction after its comparisons: which of its parts is carried out."""
+    """The branch of a transaction to execute, after its comparisons."""
 
     succeeded: bool
     operations: Sequence[rpc.RequestOp]
@@ -99,7 +99,7 @@ class Decision(NamedTuple):
 
 
 def decide(write: Write, request: rpc.TxnRequest) -> Decision:
-    """Compare, before anything is written."""
+    """Evaluate all comparisons, before anything is written."""
     succeeded = all(_holds(write, compare) for compare in request.compare)
     operations = request.success if succeeded else request.failure
     nested = [decide(write, each.request_txn) if each.HasField("request_txn") else None for each in operations]
@@ -107,7 +107,7 @@ def decide(write: Write, request: rpc.TxnRequest) -> Decision:
 
 
 def check_possible(write: Write, leases: Leases, decision: Decision) -> None:
-    """Refuse a transaction that can't be carried out, before anything is written."""
+    """Refuse a transaction that can't be executed, before anything is written."""
     for operation, nested in zip(decision.operations, decision.nested, strict=True):
         if nested is not None:
             check_possible(write, leases, nested)
@@ -118,7 +118,7 @@ def check_possible(write: Write, leases: Leases, decision: Decision) -> None:
 
 
 def check_put_possible(write: Write, leases: Leases, request: rpc.PutRequest) -> None:
-    """Refuse a put for a lease or of a key that is not there."""
+    """Refuse a put for a missing lease, or of a missing key."""
     if (request.ignore_value or request.ignore_lease) and write.get(request.key) is None:
         raise Refusal.KEY_NOT_FOUND.error()
     if request.lease and request.lease not in leases:
@@ -126,7 +126,7 @@ def check_put_possible(write: Write, leases: Leases, request: rpc.PutRequest) ->
 
 
 def apply_txn(write: Write, leases: Leases, decision: Decision) -> rpc.TxnResponse:
-    """Carry out a transaction that was decided and found possible."""
+    """Execute a transaction that was decided and checked."""
     response = rpc.TxnResponse(header=rpc.ResponseHeader(), succeeded=decision.succeeded)
     for operation, nested in zip(decision.operations, decision.nested, strict=True):
         result = response.responses.add()
@@ -143,7 +143,7 @@ def apply_txn(write: Write, leases: Leases, decision: Decision) -> rpc.TxnRespon
 
 
 def put_sizes(operations: Sequence[rpc.RequestOp]) -> int:
-    """Bytes that the puts among operations would take, about; 0 without a put."""
+    """The approximate bytes of the puts among operations; 0 without a put."""
     total = 0
     for each in operations:
         if each.HasField("request_put"):
@@ -154,7 +154,7 @@ def put_sizes(operations: Sequence[rpc.RequestOp]) -> int:
 
 
 def put_size(request: rpc.PutRequest) -> int:
-    """Bytes that a put would take, about: as much as etcd assumes when it looks at its quota."""
+    """The approximate bytes of a put, as etcd estimates them for its quota."""
     return 256 + len(request.key) + len(request.value)
 
 

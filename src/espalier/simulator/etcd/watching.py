@@ -1,7 +1,7 @@
-"""Watches of one stream, pure: requests in, responses out, as far as revisions are durable.
+"""Watches of one stream: requests in, responses out, for durable revisions only. Pure.
 
-A watch is pulled, not pushed: it knows the next revision that it has to tell, and what that is lies in the store. So
-a slow client holds nothing, and finds that its revisions were compacted if it is too slow.
+A watch is pulled, not pushed: it only keeps the next revision to send, and reads changes from the store. So a slow
+client costs no memory; if it is too slow, its revisions are compacted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Watch:
 
 
 class WatchStream:
-    """The watches of one client. `durable` is always the last revision that may be told."""
+    """The watches of one client. `durable` is the last revision that may be sent."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -48,7 +48,7 @@ class WatchStream:
         self._next_id = 0
 
     def receive(self, request: rpc.WatchRequest, durable: int) -> None:
-        """Take a request; what it brings about is among the next responses."""
+        """Handle a request; its results are among the next responses."""
         match request.WhichOneof("request_union"):
             case "create_request":
                 self._answers.append(self._create(request.create_request, durable))
@@ -61,7 +61,7 @@ class WatchStream:
                 self._progress_requested = bool(self._watches)
 
     def responses(self, durable: int) -> Iterator[rpc.WatchResponse]:
-        """All that can be told now. Requests may come, and the store go on, while this is iterated."""
+        """All responses to send now. Requests and store changes may happen while this is iterated."""
         while self._answers:
             yield self._answers.popleft()
         for id_, watch in tuple(self._watches.items()):
@@ -74,7 +74,7 @@ class WatchStream:
                 yield rpc.WatchResponse(header=self._core.header(durable), watch_id=NO_WATCH)
 
     def tick(self, durable: int) -> None:
-        """Give signs of progress to those that asked for them and were told nothing since the last time."""
+        """Send progress notifications to watches that requested them and were quiet since the last call."""
         for id_, watch in self._watches.items():
             if watch.progress_notify and watch.quiet and watch.next == durable + 1:
                 self._answers.append(rpc.WatchResponse(header=self._core.header(durable), watch_id=id_))
@@ -111,7 +111,7 @@ class WatchStream:
         return response
 
     def _told(self, id_: int, watch: _Watch, durable: int) -> Iterator[rpc.WatchResponse]:
-        """The next response to a watch, in fragments if need be; it may be none."""
+        """The next response to a watch, in fragments if needed; it may be none."""
         compacted = self._core.store.compacted
         if watch.next < compacted:
             del self._watches[id_]

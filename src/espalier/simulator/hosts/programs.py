@@ -40,7 +40,7 @@ Ended = tuple[int, str]
 """Exit code and output."""
 
 _KEPT = ("name", "labels", "annotations", "ownerReferences")
-"""Metadata of a mirror pod that is made anew."""
+"""Metadata of a recreated mirror pod."""
 
 
 class Host:
@@ -96,7 +96,7 @@ class Host:
         if verb == "reset-failed":
             return 0, ""
         if verb != "restart":
-            return 1, f"the stand-in for systemctl knows no {verb}"
+            return 1, f"the stand-in for systemctl does not support {verb}"
         if not self._unit(name):
             return 5, f"Failed to restart {unit}: Unit {unit} not found."
         self._start(name)
@@ -142,7 +142,7 @@ class Host:
         if fault := self._faults().get("kubeadm"):
             return 1, f"[upgrade] simulated fault\nerror execution phase: {fault}"
         if arguments[:2] not in (["upgrade", "apply"], ["upgrade", "node"]):
-            return 1, f"the stand-in for kubeadm knows no {' '.join(arguments)}"
+            return 1, f"the stand-in for kubeadm does not support {' '.join(arguments)}"
         is_control_plane = bool(self._names(MANIFESTS, "kube-apiserver.yaml"))
         access = f"etc/kubernetes/{'admin' if is_control_plane else 'kubelet'}.conf"
         if not self._text(access):
@@ -173,7 +173,7 @@ class Host:
         return tree if isinstance(tree, dict) else None
 
     def _refused(self, version: str, own: str) -> str:
-        """Why kubeadm does not go from the API server's version to another: an older minor is none of its reasons."""
+        """Why kubeadm refuses a target version, given the API server's; an older minor is not refused."""
         _, found = self._request("GET", "/version", None)
         from espalier.api.versions import parsed  # noqa: PLC0415 - only kubeadm compares versions, and all start often
 
@@ -187,7 +187,7 @@ class Host:
         return ""
 
     def _pull(self, configuration: dict[str, Any]) -> Ended | None:
-        """A failure where nobody can be asked for images: stand-ins need none, and ask nobody."""
+        """The failure of image pulls from an unreachable registry. Stand-ins need no images and pull none."""
         repository = str(configuration.get("imageRepository") or "")
         if not repository.startswith("127.0.0.1:"):
             return None
@@ -208,7 +208,7 @@ class Host:
         return 0, f'[upgrade] SUCCESS! A control plane node of your cluster was upgraded to "{version}".'
 
     def _render(self, configuration: dict[str, Any]) -> None:
-        """Write the manifests that differ anew; as kubeadm does, keep what was there, etcd's data included."""
+        """Rewrite manifests that differ; like kubeadm, back up the old ones, and etcd's data."""
         backup, data = self._next("kubeadm-backup-manifests"), self._next("kubeadm-backup-etcd")
         rendered = static_pods.rendered(configuration, str(configuration.get("kubernetesVersion", "")))
         present = {name: self._text(f"{MANIFESTS}/{name}.yaml") for name in rendered}
@@ -221,11 +221,11 @@ class Host:
         self._run_static_pods()
 
     def _next(self, kind: str) -> str:
-        """A folder of kubeadm's for what it replaces, which is there for no other run."""
+        """A new folder of kubeadm for backups of this run."""
         return f"{TEMPORARY}/{kind}-{len(self._names(TEMPORARY, f'{kind}-*'))}"
 
     def _run_static_pods(self) -> None:
-        """The kubelet starts static pods of manifests that have changed, and shows in the API which there are."""
+        """Start static pods with changed manifests, as the kubelet does, and update their mirror pods."""
         known = self._read(STATE).get("pods") or {}
         hashes = self._manifest_hashes()
         if hashes == known or self._ask is None:
@@ -273,7 +273,7 @@ class Host:
         self._request("PATCH", f"{path}/status", {"status": {"phase": "Running", "conditions": [*others, ready]}})
 
     def _hide_static_pod(self, path: str) -> None:
-        """Without the mark, the kubelet that is simulated elsewhere does not make the pod anew."""
+        """Remove the mark, so that the simulated kubelet does not recreate the mirror pod."""
         self._request("PATCH", path, {"metadata": {"annotations": {static_pods.MIRROR: None}}})
         self._request("DELETE", path, {"gracePeriodSeconds": 0})
 

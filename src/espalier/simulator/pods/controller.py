@@ -32,7 +32,7 @@ _log = structlog.get_logger("espalier.simulator.pods")
 
 @dataclass(frozen=True)
 class _Running:
-    """A pod that runs, or is being ended."""
+    """A pod that runs, or is terminating."""
 
     run: PodRun
     task: asyncio.Task[None]
@@ -87,7 +87,9 @@ class Pods:
             runtime.sweep(workload, known)
         if held_up:
             return Wait(
-                "PodsEnding", f"{', '.join(held_up)} begin when those of the same names have ended", CHECK_AGAIN
+                "PodsEnding",
+                f"{', '.join(held_up)} start when their predecessors of the same names have ended",
+                CHECK_AGAIN,
             )
         return Done()
 
@@ -142,7 +144,7 @@ class Pods:
         return _Running(run, task)
 
     def _end(self, workload: WorkloadCluster, uid: str, pod: Object | None) -> None:
-        """End a pod, and delete it from the API when its containers have ended; other pods do not wait for that."""
+        """End a pod, and delete it from the API when its containers have ended, without blocking other pods."""
         ending = self._ending[workload.key]
         if uid in ending:
             return
@@ -177,7 +179,7 @@ class Pods:
 
 
 def _waits_for_image(pod: Pod, tree: Tree) -> bool:
-    """True for a pod without a program that somebody waits for: those that do not run to completion are simulated."""
+    """True for a pod without a program that runs to completion: others are only simulated."""
     return (
         pod.spec.restart_policy == "Never"
         and not pod.deleting
@@ -186,7 +188,7 @@ def _waits_for_image(pod: Pod, tree: Tree) -> bool:
 
 
 async def _say_unpulled(workload: WorkloadCluster, pod: Object) -> None:
-    """Report what a kubelet reports of an image that no registry has."""
+    """Report a missing image, as a kubelet does."""
     inits, containers = pod.tree["spec"].get("initContainers") or [], pod.tree["spec"]["containers"]
     image = str([*inits, *containers][0].get("image", ""))
     why = {"reason": "ErrImagePull", "message": f"no image {image} can be pulled on simulated nodes"}

@@ -51,7 +51,7 @@ class CoroutineRuntime:
         return self._programs(image) is not None
 
     def network(self, workload: WorkloadCluster) -> PodNetwork:
-        """What the containers of a cluster listen on."""
+        """The network of a cluster's containers."""
         found = self._networks.get(workload.key)
         if found is None or found.workload is not workload:
             found = self._networks[workload.key] = PodNetwork(workload)
@@ -127,7 +127,7 @@ class PodCoroutines:
         self._shared = bool(pod.tree["spec"].get("shareProcessNamespace"))
 
     async def clear(self) -> None:
-        """Nothing outlives this process."""
+        """Do nothing: coroutines do not outlive this process."""
 
     async def prepare(self, container: Tree) -> CoroutineRun:
         """A run, with its volumes mounted."""
@@ -158,7 +158,7 @@ class PodCoroutines:
         return run
 
     def close(self) -> None:
-        """Nothing is left."""
+        """Release all resources of the pod."""
 
     def _forget(self, run: CoroutineRun) -> None:
         self._running = {name: one for name, one in self._running.items() if one is not run}
@@ -166,7 +166,7 @@ class PodCoroutines:
     def _send_signal(self, sender: str, container: str, signal: Signals) -> None:
         run = self._running.get(container)
         if run is None or not (self._shared or sender == container):
-            raise ProcessLookupError(f"the container {sender} sees no process of {container}")
+            raise ProcessLookupError(f"container {sender} sees no process of container {container}")
         run.signal(signal)
 
 
@@ -208,13 +208,13 @@ class CoroutineRun:
         self.kill()
 
     def kill(self) -> None:
-        """End it: from now on it reaches nothing."""
+        """Kill it: from now on it can't reach anything."""
         self._finish(KILLED)
         if self._task is not None:
             self._task.cancel()
 
     async def probe(self, action: Tree) -> bool:
-        """Make a probe against what the container listens with."""
+        """Probe the container's listeners."""
         for kind in ("httpGet", "tcpSocket"):
             if (target := action.get(kind)) is not None:
                 port = port_number(self._container, target["port"])
@@ -230,7 +230,7 @@ class CoroutineRun:
         return await self._seen.commands[name](words) == 0
 
     def message(self, _code: int) -> str:
-        """What the program said last, or its error."""
+        """The termination message of the program, or its error."""
         return self._seen.message
 
     def _terminate(self) -> None:

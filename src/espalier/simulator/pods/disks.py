@@ -24,7 +24,7 @@ from espalier.simulator.workload_cluster import WorkloadCluster
 TOOLS = "var/lib/simulated-node/bin"
 SOURCES = Path(confined.__file__).parents[2]
 LIBRARIES = str(Path(semver.__file__).parents[1])
-"""Where the one library lies that the stand-ins need: they start without site-packages, which takes less time."""
+"""The folder of the only library that stand-ins need: they start without site-packages, to be faster."""
 _log = structlog.get_logger("espalier.simulator.pods")
 _VERSION = re.compile(r"[\w.+-]{1,64}", re.ASCII)
 

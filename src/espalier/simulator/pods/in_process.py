@@ -1,4 +1,4 @@
-"""Containers as coroutines of this process: what a program is, and what it sees of the world.
+"""Containers as coroutines of this process: the interface of their programs.
 
 It runs on virtual time as well. It has no sockets: a program listens on a port with any object, and others get that
 object when they connect to the pod's Service.
@@ -62,15 +62,15 @@ class Container:
     """The commands that probes may run in it, by name."""
 
     def listen(self, port: int, door: object, *, answers: Callable[[str], Awaitable[int]] | None = None) -> None:
-        """Listen on a port: who connects gets `door`, and probes over HTTP get the status that `answers` has."""
+        """Listen on a port: clients get `door`, and HTTP probes get the status from `answers`."""
         self.network.listen(self.pod_uid, port, Listener(door, self.life, answers))
 
     def find(self, host: str, port: int) -> Listener:
-        """What listens at a Service's name, or in this pod at localhost. Raises `ConnectionRefused`."""
+        """The listener at a Service's name, or in this pod at localhost. Raises `ConnectionRefused`."""
         if host in LOCALHOSTS:
             return self.network.of_pod(self.pod_uid, port)
         return self.network.resolve(self.pod.namespace, host, port)
 
     def connect(self, host: str, port: int, type_: type[T]) -> T:
-        """What listens there gives this. Raises `ConnectionRefused`."""
+        """Connect to the listener. Raises `ConnectionRefused`."""
         return door_of(self.find(host, port), type_)

@@ -1,4 +1,4 @@
-"""What the containers of a pod take from the API: environment, ConfigMaps, Secrets, tokens, and bound volumes."""
+"""Inputs of a pod's containers from the API: environment, ConfigMaps, Secrets, tokens, and bound volumes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}", re.ASCII)
 
 @dataclass(frozen=True)
 class Inputs:
-    """What one pod takes from the API. All methods raise `NotYet` while it is missing."""
+    """Inputs of one pod from the API. All methods raise `NotYet` while an object is missing."""
 
     client: Client
     pod: Tree

@@ -1,4 +1,4 @@
-"""The life of one run of a container: when it ends, all that it holds is taken away at once."""
+"""The life of one run of a container: at its end, all its resources are released at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Over(ConnectionResetError):
 
 
 class Life:
-    """Ends once. What has to happen then, as the kernel does it for a process, is registered and done at once."""
+    """Ends once. Registered cleanups then run at once, as those of the kernel for a process."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -27,7 +27,7 @@ class Life:
         return self._over
 
     def at_end(self, act: Callable[[], object]) -> Callable[[], None]:
-        """Call `act` when it ends, at once if it has; those registered last are called first. Gives what undoes it."""
+        """Call `act` at the end, or now if it has ended; last registered, first called. Returns its cancellation."""
         if self._over:
             act()
             return _nothing

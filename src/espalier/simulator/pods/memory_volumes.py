@@ -15,7 +15,7 @@ Content = dict[str, Any]
 
 
 class Mounted(MutableMapping[str, Any]):
-    """A volume as one run of a container sees it: when the container has ended, nothing reaches the volume any more."""
+    """A volume mounted for one run of a container, and inaccessible after its end."""
 
     def __init__(self, content: Content, life: Life, *, read_only: bool = False) -> None:
         self._content = content

@@ -1,4 +1,4 @@
-"""What the containers of one cluster listen on in this process: no sockets, found by pod, or by Service as DNS does."""
+"""The listeners of one cluster's containers in this process: without sockets, found by pod or by Service name."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ LOCALHOSTS = ("localhost", "127.0.0.1")
 
 
 class ConnectionRefused(ConnectionRefusedError):
-    """Nobody listens there. The message says why, as far as the API tells."""
+    """Nothing listens there. The message has the reason, as far as the API shows it."""
 
 
 @dataclass(frozen=True)
 class Listener:
-    """Something that a container listens with."""
+    """A listener of a container."""
 
     door: object
-    """What those get who connect: whatever both sides agree on."""
+    """The object that clients get, as agreed by both sides."""
     life: Life
-    """Of the container: it answers as long as this lasts."""
+    """The container's life, with which it ends."""
     answers: Callable[[str], Awaitable[int]] | None = None
     """The status of a GET of a path, for probes over HTTP."""
 
@@ -49,14 +49,14 @@ class PodNetwork:
         listener.life.at_end(lambda: self._listeners.pop((pod, port), None))
 
     def of_pod(self, pod: str, port: int) -> Listener:
-        """What a pod listens with. Raises `ConnectionRefused`."""
+        """The listener of a pod. Raises `ConnectionRefused`."""
         try:
             return self._listeners[pod, port]
         except KeyError:
             raise ConnectionRefused(f"connection refused: the pod listens on no port {port}") from None
 
     def of_service(self, service: Key, port: int) -> Listener:
-        """What listens behind a Service: of its ready pods, the first. Raises `ConnectionRefused`."""
+        """The listener of a Service's first ready pod. Raises `ConnectionRefused`."""
         found = self.workload.object(SERVICE, service)
         if found is None:
             raise ConnectionRefused(f"lookup {service.name}.{service.namespace}: no such host")
@@ -75,13 +75,13 @@ class PodNetwork:
         raise ConnectionRefused(f"connection refused: Service {service.namespace}/{service.name}:{port}: {behind}")
 
     def resolve(self, namespace: str, host: str, port: int) -> Listener:
-        """What listens at `service`, `service.namespace` or `service.namespace.svc…`. Raises `ConnectionRefused`."""
+        """The listener at `service`, `service.namespace` or `service.namespace.svc…`. Raises `ConnectionRefused`."""
         name, _, rest = host.partition(".")
         return self.of_service(Key(rest.split(".")[0] or namespace, name), port)
 
 
 def door_of(listener: Listener, type_: type[T]) -> T:
-    """What a listener gives to those who connect. Raises `ConnectionRefused` if it speaks something else."""
+    """The door of a listener. Raises `ConnectionRefused` if it has another type."""
     if not isinstance(listener.door, type_):
         raise ConnectionRefused(f"found {type(listener.door).__name__}, expected {type_.__name__}: it is another port")
     return listener.door

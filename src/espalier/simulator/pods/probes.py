@@ -34,7 +34,7 @@ class Probe:
     success_threshold: int = 1
     failure_threshold: int = 3
     grace: float | None = None
-    """Seconds that a container gets to end when this probe fails, instead of the pod's."""
+    """The container's grace period when this probe fails, instead of the pod's."""
 
     @classmethod
     def of(cls, container: Tree, name: str) -> Probe | None:
@@ -54,14 +54,14 @@ class Probe:
 
 
 class Threshold:
-    """What the results of a probe amount to."""
+    """The aggregated results of a probe."""
 
     def __init__(self, probe: Probe, settled: bool | None = None) -> None:
         self._probe = probe
         self._last: bool | None = None
         self._in_a_row = 0
         self.settled = settled
-        """The result that counts; None as long as there is none."""
+        """The current result; None until there is one."""
 
     def take(self, passed: bool) -> bool:
         """Count a result; True if it reaches its threshold."""
@@ -83,7 +83,7 @@ class Health:
     report: Callable[[bool, bool], Awaitable[None]]
     """Called with (started, ready) when one of them changes."""
     restart: Callable[[float | None], Awaitable[None]]
-    """Called when the container has to end: it did not start, or does not live. With the probe's grace period."""
+    """Called with the probe's grace period when the startup or liveness probe fails."""
     _began: float = 0.0
 
     async def watch(self) -> None:

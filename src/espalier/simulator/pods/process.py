@@ -27,7 +27,7 @@ LONGEST_FALLBACK = 2048
 NO_SUCH_PROGRAM = 127
 LOCALHOST = "127.0.0.1"
 ROUNDS, ROUND_SECONDS = 100, 0.1
-"""How often, and how long each time, what is left over of a pod is waited for before that is said."""
+"""Retries, and seconds of each, before leftover processes of a pod are reported."""
 
 
 @dataclass

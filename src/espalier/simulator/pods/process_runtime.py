@@ -96,7 +96,7 @@ class PodProcesses:
     async def clear(self) -> None:
         """End the processes that a killed program left behind."""
         while not await asyncio.to_thread(end_left_over, self._folder):
-            _log.warning("what is left over of a pod does not end", pod=self._pod.name)
+            _log.warning("leftover processes of a pod do not end", pod=self._pod.name)
 
     async def prepare(self, container: Tree) -> ProcessRun:
         """A run, with its files in place."""

@@ -49,7 +49,7 @@ class PodRun:
             host_address,
         )
         self.grace = float(spec.get("terminationGracePeriodSeconds", GRACE))
-        """Seconds that its containers get to end. Whoever deletes a pod may have given others."""
+        """The grace period of its containers; a deletion of the pod may set another."""
 
     @property
     def key(self) -> Key:

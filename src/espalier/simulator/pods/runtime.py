@@ -1,4 +1,4 @@
-"""What runs containers: one interface for containers that are processes, and for those that are coroutines."""
+"""Container runtimes: one interface for containers as processes and as coroutines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Run(Protocol):
         """Ask it to end (SIGTERM), kill it after `grace` seconds, and return when it has ended; idempotent."""
 
     def kill(self) -> None:
-        """End it at once (SIGKILL): it has no say in it. Idempotent."""
+        """Kill it at once (SIGKILL); idempotent."""
 
     async def probe(self, action: Tree) -> bool:
         """True if a probe passes now: `action` has one of httpGet, tcpSocket and exec."""
@@ -43,7 +43,7 @@ class PodRuntime(Protocol):
     """The address of the pod."""
 
     async def clear(self) -> None:
-        """End what a lost predecessor of this process left running of the pod."""
+        """End containers of the pod that an earlier process left running."""
 
     async def prepare(self, container: Tree) -> Run:
         """A run of a container that can begin now.
@@ -52,7 +52,7 @@ class PodRuntime(Protocol):
         """
 
     def close(self) -> None:
-        """Forget the pod: nothing of it runs any more."""
+        """Forget the pod, whose containers have ended."""
 
 
 class Runtime(Protocol):

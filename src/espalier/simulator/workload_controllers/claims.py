@@ -15,7 +15,7 @@ from espalier.simulator.workload_controllers.views import Claim
 from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write
 
 PROTECTION = "kubernetes.io/pvc-protection"
-"""The finalizer of claims: one that a pod uses is not gone before the pod."""
+"""The finalizer of claims, which keeps a claim while a pod uses it."""
 DRIVER = "disks.simulator.espalier"
 
 
@@ -48,7 +48,7 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
 
 
 def _volumes(snapshot: Snapshot) -> Iterator[Write]:
-    """Volumes are bound; those whose claim is gone are deleted or, if so ordered, kept."""
+    """Writes that bind volumes, and delete or retain those without a claim."""
     claims = {claim.metadata.uid for claim in snapshot.claims}
     for volume in snapshot.volumes:
         reference = volume.spec.claim_ref
@@ -63,7 +63,7 @@ def _volumes(snapshot: Snapshot) -> Iterator[Write]:
 
 
 def volume_name(claim: Claim) -> str:
-    """The name of the volume that is made for a claim."""
+    """The name of a claim's volume."""
     return f"pvc-{claim.metadata.uid}"
 
 

@@ -126,7 +126,7 @@ class WorkloadControllers:
 
 
 async def _make(workload: WorkloadCluster, write: Write) -> None:
-    """Execute one write. What somebody else did meanwhile is ignored here: its event triggers a reconcile."""
+    """Execute one write. Conflicts are ignored: the other write's event triggers a reconcile."""
     try:
         written = await _send(workload.client, write)
     except (AlreadyExists, Conflict, NotFound):

@@ -25,7 +25,7 @@ class Backend:
 
     pod: Pod
     ready: bool
-    """True if traffic goes there."""
+    """True if it gets traffic."""
     ports: tuple[tuple[ServicePort, int], ...]
     """Ports of the Service, and of the pod."""
 

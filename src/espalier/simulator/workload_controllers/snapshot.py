@@ -44,7 +44,7 @@ class Snapshot:
     endpoint_slices: tuple[EndpointSlice, ...] = ()
     budgets: tuple[Budget, ...] = ()
     deleted_mirrors: tuple[Tree, ...] = ()
-    """Mirror pods that somebody deleted, as they are made anew."""
+    """Deleted mirror pods, to be recreated."""
     runs: Callable[[Pod], bool] = field(default=lambda _pod: False, repr=False, compare=False)
     """True if a pod runs as processes, so that the planners must not write its status."""
 

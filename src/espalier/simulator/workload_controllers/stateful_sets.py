@@ -188,5 +188,5 @@ def _key(stateful_set: Workload) -> Key:
 
 
 def _delete(pod: Pod) -> Delete:
-    """Gracefully: the next pod of this name must not start before the containers of this one have ended."""
+    """Delete gracefully: the next pod of this name must not start before this one's containers have ended."""
     return Delete(POD, Key(pod.metadata.namespace, pod.metadata.name), pod.metadata.uid, graceful=True)

@@ -65,7 +65,7 @@ async def test_it_says_what_it_is_and_ends_when_asked(folder: Path) -> None:
     async with connect(f"unix://{folder}/socket") as client:
         await _served(client)
         said = process.output.read_text()
-        assert "serving an etcd for trying and testing, never for production" in said
+        assert "serving an etcd for tests, never for production" in said
         assert f"serving on unix://{folder}/socket\n" in said
         await process.stop()
         assert process._process.returncode == 0
@@ -74,12 +74,12 @@ async def test_it_says_what_it_is_and_ends_when_asked(folder: Path) -> None:
 def test_wrong_arguments_and_data_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "etcd.sqlite").write_bytes(b"something else" * 100)
     assert main(["--data-dir", str(folder)]) == 1
-    assert "is no database of this program" in capsys.readouterr().err
+    assert "is not a database of this program" in capsys.readouterr().err
     assert main(["--data-dir", str(folder / "new"), "--listen", "ftp://somewhere"]) == 2
-    assert "ftp://somewhere is no address to listen on" in capsys.readouterr().err
+    assert "can't listen on ftp://somewhere" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["--data-dir", str(folder), "--trusted-ca-file", "ca.pem"])
-    assert "--trusted-ca-file needs --cert-file and --key-file" in capsys.readouterr().err
+    assert "--trusted-ca-file requires --cert-file and --key-file" in capsys.readouterr().err
 
 
 async def test_it_begins_with_a_snapshot_if_there_are_no_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,4 +99,4 @@ async def test_it_begins_with_a_snapshot_if_there_are_no_data(folder: Path, caps
     assert (
         await asyncio.to_thread(main, ["--data-dir", str(folder / "data"), "--restore", str(folder / "snapshot")]) == 1
     )
-    assert "there are data already" in capsys.readouterr().err
+    assert "the data directory already has data" in capsys.readouterr().err

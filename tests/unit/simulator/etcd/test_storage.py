@@ -160,7 +160,7 @@ async def test_an_alarm_outlives_a_start(tmp_path: Path) -> None:
 async def test_files_that_can_not_be_used_are_named_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / FILE_NAME
     path.write_bytes(b"something else" * 100)
-    with pytest.raises(Unusable, match=f"{path} is no database of this program"):
+    with pytest.raises(Unusable, match=f"{path} is not a database of this program"):
         await _member(tmp_path).start()
     assert path.read_bytes() == b"something else" * 100
 
