@@ -217,7 +217,7 @@ async def test_a_number_that_becomes_true_is_a_change_of_who_wrote_it(client: Cl
     after = await client.apply(WIDGET, body, field_manager="another", force=True)
     assert after.metadata.generation == (before.metadata.generation or 0) + 1
     owned = {one["manager"]: one["fieldsV1"]["f:spec"] for one in after.tree["metadata"]["managedFields"]}
-    free = {"f:list": {}, "f:one": {}}
+    free: Fields = {"f:list": {}, "f:one": {}}
     assert owned.pop("another") == {"f:free": free, "f:size": {}}
     assert not any(fields.get("f:free", {}).keys() & free for fields in owned.values())
 
