@@ -126,7 +126,7 @@ async def test_without_that_three_control_plane_machines_and_two_workers_are_upg
     before = await identities(real, hedge)
     await real.change(hedge, kubernetesVersion="1.36")
     told = await real.until(lambda one: condition(one, "ControlPlaneReady")[0] == UPGRADING, hedge)
-    assert "of KubeadmControlPlane hedge are upgraded in place: " in condition(told, "ControlPlaneReady")[1]
+    assert "of KubeadmControlPlane hedge are being upgraded in place: " in condition(told, "ControlPlaneReady")[1]
     await real.until_ready(hedge)
     assert await identities(real, hedge) == before
     assert await real.versions(hedge) == [KUBERNETES["1.36"]] * 5

@@ -451,7 +451,7 @@ async def remedy(h: History, said: list[str]) -> str:
         return f"ask for 1.{found[1]} again: {await h.ask(version=f'1.{found[1]}')}"
     if found := re.search(r"espalier upgrades retry (\S+?)[`;,)]*(\s|$)", text):
         return f"retry {await h.patch(NodeUpgrade.resource, found[1], retried())}"
-    if found := re.search(r"delete (\w+Upgrade) (\S+) to have the manager make its own", text):
+    if found := re.search(r"delete (\w+Upgrade) (\S+) to have the manager create its own", text):
         return await remove(h, next(one for one in UPGRADES if one.kind == found[1]), found[2])
     for kind in (NodeUpgrade, ControlPlaneUpgrade):
         if found := re.search(rf"\b{kind.__name__} (?:eksa-system/)?([\w.-]+) .*delete it", text):

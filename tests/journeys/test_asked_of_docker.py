@@ -96,7 +96,7 @@ def test_users_of_an_oidc_provider_are_known_once_it_is_described() -> None:
         await env.until(lambda one: one.status.failure_reason == names.MISSING_DEPENDENT_OBJECTS)
         await oidc(env, clientId="other")
         held = await env.until(lambda one: one.status.failure_reason == names.CLUSTER_INVALID)
-        assert "deleted and made again with other content (oidc-client-id)" in (held.status.failure_message or "")
+        assert "deleted and recreated with other content (oidc-client-id)" in (held.status.failure_message or "")
         await asyncio.sleep(CALM)
         assert await machines(env.client) == before
         await env.client.delete(OIDCConfig.resource, "company", "default")

@@ -164,8 +164,8 @@ def test_an_upgrade_in_place_of_bottlerocket_is_refused_by_name_and_replaces_not
         steps.spec["controlPlaneConfiguration"]["upgradeRolloutStrategy"] = {"type": "InPlace"}
         steps.spec["kubernetesVersion"] = "1.36"
         preview = await env.preview(steps.key, steps.trees)
-        assert ["machines with Bottlerocket are replaced" in one.message for one in preview.refusals] == [True]
-        with pytest.raises(Invalid, match="machines with Bottlerocket are replaced: their programs are in an image"):
+        assert ["Bottlerocket is not upgraded in place" in one.message for one in preview.refusals] == [True]
+        with pytest.raises(Invalid, match="Bottlerocket is not upgraded in place, because its image"):
             await steps.apply()
         del steps.spec["controlPlaneConfiguration"]["upgradeRolloutStrategy"]
         await steps.step(CONTROL_PLANE, "vineyard-md-0")

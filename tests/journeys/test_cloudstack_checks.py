@@ -475,8 +475,9 @@ def test_clusters_in_other_zones_need_another_machine_config() -> None:
         await asyncio.sleep(CALM)
         found = (await machines(env)).status
         assert found.failure_reason == "SeveralDatacenters"
-        message = "Clusters of several datacenters name it (harbor, second); make a CloudStackMachineConfig for each"
-        assert found.failure_message == message
+        assert found.failure_message == (
+            "Clusters of several datacenters reference it (harbor, second); create a CloudStackMachineConfig for each"
+        )
         await env.until_ready(HARBOR)
 
     tell(story)

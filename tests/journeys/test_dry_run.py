@@ -61,7 +61,7 @@ async def test_a_server_side_dry_run_warns_of_the_effects_of_a_change(
 ) -> None:
     async with starting as management:
         kubectl = management.kubectl
-        assert "plan: control plane: would make 1 machine" in await dry_run(management, EXAMPLE)
+        assert "plan: control plane: would create 1 machine" in await dry_run(management, EXAMPLE)
         code, new = await plan(management, EXAMPLE, tmp_path)
         assert (code, len(new["objects"])) == (1, 9)
         assert json.loads(await kubectl("get", "clusters.cluster.x-k8s.io", "-A", "-o", "json"))["items"] == []
@@ -79,7 +79,7 @@ async def test_a_server_side_dry_run_warns_of_the_effects_of_a_change(
             re.match(r"plan: control plane: would replace 1 machine because of version, ", line) for line in told
         )
         assert any(
-            re.match(r"plan: garden-md-0: would replace 2 machines .*; would make 1 machine$", line) for line in told
+            re.match(r"plan: garden-md-0: would replace 2 machines .*; would create 1 machine$", line) for line in told
         )
         code, upgraded = await plan(management, UPGRADED, tmp_path)
         assert code == 1
@@ -128,7 +128,7 @@ def test_a_review_that_somebody_made_up_learns_nothing_of_a_cluster() -> None:
                 answer = msgspec.json.decode(environment.webhooks.review(VALIDATE_CLUSTER, msgspec.json.encode(body)))
                 return [line for line in answer["response"].get("warnings", []) if line.startswith("plan:")]
 
-            assert any("would make 5 machines" in line for line in warnings_of("UPDATE", stored["metadata"]["uid"]))
+            assert any("would create 5 machines" in line for line in warnings_of("UPDATE", stored["metadata"]["uid"]))
             for operation in ("UPDATE", "CREATE"):
                 for uid in (None, "", "11111111-2222-3333-4444-555555555555"):
                     assert warnings_of(operation, uid) == []

@@ -70,7 +70,7 @@ def reason(cluster: Cluster, type_: str) -> str:
 def test_etcd_is_made_before_the_control_plane_which_gets_its_endpoints() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(externalEtcdConfiguration=THREE)
-        waiting = await env.until(lambda one: "etcd on machines" in str(one.status.conditions))
+        waiting = await env.until(lambda one: "waiting for external etcd" in str(one.status.conditions))
         assert reason(waiting, names.CONTROL_PLANE_INITIALIZED) == "ControlPlaneInitializationInProgress"
         assert await control_plane_machines(env) == set()
         await env.until_ready()
@@ -138,7 +138,7 @@ def test_stock_cluster_api_is_refused_by_name_until_the_other_build_is_there() -
         del versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["managedExternalEtcdRef"]
         await env.client.apply(CUSTOM_RESOURCE_DEFINITION, definition, force=True)
         await asyncio.sleep(1)
-        with pytest.raises(Invalid, match="RequiresEKSAnywhereClusterAPI: etcd on machines of its own needs"):
+        with pytest.raises(Invalid, match="RequiresEKSAnywhereClusterAPI: external etcd needs"):
             await env.apply(externalEtcdConfiguration=THREE)
         await env.client.apply(CUSTOM_RESOURCE_DEFINITION, whole, force=True)
         await asyncio.sleep(1)
@@ -263,7 +263,7 @@ def test_a_plan_counts_machines_of_etcd_and_they_are_those_that_go() -> None:
         await env.apply(externalEtcdConfiguration=THREE, kubernetesVersion="1.34")
         await env.until_ready()
         changes: list[tuple[Tree, str]] = [
-            ({"externalEtcdConfiguration": {"count": 5}}, "would make 2 machines"),
+            ({"externalEtcdConfiguration": {"count": 5}}, "would create 2 machines"),
             ({"externalEtcdConfiguration": {"count": 3}}, "would remove 2 machines"),
             ({"kubernetesVersion": "1.35"}, "would replace 3 machines because of bootstrap.cloudInitConfig"),
         ]

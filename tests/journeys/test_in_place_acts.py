@@ -223,9 +223,9 @@ def test_the_change_is_taken_back(where: tuple[str, Moment], *, worker: bool) ->
 
     async def end(env: ManagedEnvironment, watcher: Watcher) -> None:
         if refusals:
-            assert "taken back" in refusals[0]
+            assert "reverted" in refusals[0]
             return await is_upgraded(env, watcher)
-        advice = f"ask for {NEW} again"
+        advice = f"set {NEW} again"
         found = await env.until(
             lambda one: bool(one.status.ready) or any(advice in said.message for said in one.status.conditions),
             seconds=HOURS,

@@ -83,7 +83,7 @@ def test_what_can_not_be_changed_in_place_is_refused_at_admission_with_its_name_
             said = str(refused.value)
             assert f"{place}.upgradeRolloutStrategy: bootstrap." in said
             assert field in said
-            assert "take the change back" in said
+            assert "revert the change" in said
             assert "upgradeRolloutStrategy.fallback" in said
         assert upgraders.ran == []
 

@@ -214,7 +214,7 @@ def test_a_version_of_which_a_node_has_a_part_is_asked_for_again() -> None:
             await env.change(kubernetesVersion="1.35")
         await env.client.delete(NodeUpgrade.resource, node_upgrade(plane), SYSTEM_NAMESPACE)
         upgraders.failing.clear()
-        await is_told(env, f"kubeadm does not downgrade; ask for {NEW} again, or for a later one")
+        await is_told(env, f"kubeadm does not downgrade; set {NEW} again, or a later version")
         await env.change(kubernetesVersion="1.36")
         await env.until_ready(seconds=7200)
         assert await identities(env) == before
@@ -230,7 +230,7 @@ def test_once_kubeadm_ran_there_is_no_way_back() -> None:
         upgraders.failing[plane, "kubeadm-upgrader"] = "etcd is not well"
         await env.change(kubernetesVersion="1.36")
         await is_told(env, "etcd is not well")
-        with pytest.raises(Invalid, match="taken back"):
+        with pytest.raises(Invalid, match="reverted"):
             await env.change(kubernetesVersion="1.35")
 
     journey(story)
@@ -248,7 +248,7 @@ def test_it_is_taken_back_at_the_moment_at_which_a_node_begins() -> None:
         await is_told(env, f"{planes[2]} is not ready")
         await say_ready(env, reach(env), planes[2], "True")
         await env.change(kubernetesVersion="1.35")  # the first NodeUpgrade is being made
-        await is_told(env, f"kubeadm does not downgrade; ask for {NEW} again, or for a later one")
+        await is_told(env, f"kubeadm does not downgrade; set {NEW} again, or a later version")
         await env.change(kubernetesVersion="1.36")
         await env.until_ready(seconds=7200)
         assert await identities(env) == before

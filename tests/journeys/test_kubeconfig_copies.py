@@ -109,7 +109,7 @@ def test_a_secret_of_the_users_own_is_neither_written_nor_deleted_and_stops_noth
         assert said is not None
         assert (said.status, said.reason) == ("False", "KubeconfigSecretTaken")
         assert f"Secret {NAMESPACE}/{NAME} exists" in said.message
-        assert "delete or rename it" in said.message
+        assert "delete it to have the kubeconfig copied" in said.message
         assert await kubeconfig.read(env.client, GARDEN)  # from the system's namespace
         await asyncio.sleep(2 * copying.CHECK_EVERY)
         assert (await env.client.get(SECRET, NAME, NAMESPACE)).raw == mine.raw

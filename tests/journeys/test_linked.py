@@ -97,7 +97,7 @@ def test_an_invalid_gate_key_is_reported_and_created_anew_once_it_is_deleted() -
             planting = asyncio.create_task(plant(env))
             cluster = await env.until(lambda cluster: "WaitingForGateKey" in reasons(cluster))
             assert reasons(cluster)["WaitingForGateKey"] == (
-                "waiting for Secret eksa-system/espalier-gate-key to show in the cache; if it lacks key, delete it"
+                "waiting for Secret eksa-system/espalier-gate-key to appear in the cache; if it lacks key, delete it"
             )
             assert await made_for(env, GARDEN) == {}
             await env.client.delete(SECRET, names.GATE_KEY.name, SYSTEM_NAMESPACE)

@@ -67,10 +67,12 @@ def test_the_address_of_another_cluster_is_seen_whatever_else_is_missing(env: Lo
     (cluster,) = json.loads(result.out)["clusters"]
     assert cluster["stops"].startswith("CredentialsNotPermitted: ")
     (further,) = cluster["warnings"]
-    assert further.startswith("then it waits again: ControlPlaneAddressTaken: spec.controlPlaneConfiguration.endpoint")
+    assert further.startswith(
+        "then the cluster waits again: ControlPlaneAddressTaken: spec.controlPlaneConfiguration.endpoint"
+    )
     assert further.endswith(
-        "host: found 192.0.2.10, which another cluster has; choose a free address: of a cluster that exists, it can't "
-        "be changed, so delete the cluster and create it again"
+        "host: found 192.0.2.10, which another cluster uses; an existing cluster's address can't be changed: delete "
+        "the cluster and create it again with a free address"
     )
 
 

@@ -161,7 +161,7 @@ def test_without_the_configmap_the_oldest_record_counts_and_no_other_is_accepted
         await env.client.create(NAMESPACE, {"metadata": {"name": TEAM}})
         await env.client.delete(CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE)
         await asyncio.sleep(1)
-        assert "the oldest record, Cluster default/laptop, counts" in notice()
+        assert "Cluster default/laptop, the oldest record, is used" in notice()
         with pytest.raises(Invalid, match="espalier manifests --management-cluster NAMESPACE/NAME"):
             await create(env, record(Key(TEAM, "laptop")))
         await without_webhooks(env)
@@ -377,7 +377,7 @@ def test_the_record_stays_while_it_manages_clusters_and_goes_afterwards(webhooks
             held = await env.until(
                 lambda cluster: said(cluster, names.READY).reason == "ManagesClusters", LOCAL_CLUSTER
             )
-            assert "it manages clusters: default/garden; delete those first" in said(held, names.READY).message
+            assert "which manages clusters: default/garden; delete those first" in said(held, names.READY).message
             await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
             await env.until_ready()
         await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)

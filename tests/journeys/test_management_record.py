@@ -153,7 +153,7 @@ def test_an_upgrade_of_what_is_not_there_is_no_plan(env: LocalEnvironment, flag:
 def test_the_record_is_not_deleted_while_it_manages_clusters(env: LocalEnvironment) -> None:
     result = env.espalier("delete", "cluster", "laptop", "--timeout", "5s")
     assert result.code == 1
-    assert "it manages clusters: default/garden; delete those first" in " ".join(result.err.split())
+    assert "which manages clusters: default/garden; delete those first" in " ".join(result.err.split())
     assert "cluster.anywhere.eks.amazonaws.com/laptop" in env.names("get", "clusters")
 
 

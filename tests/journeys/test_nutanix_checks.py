@@ -226,7 +226,7 @@ def test_two_servers_need_two_machine_configs() -> None:
         await asyncio.sleep(CALM)
         found = (await env.client.get(MACHINES, "quarry", NAMESPACE)).decode(NutanixMachineConfig).status
         assert found.failure_reason == "SeveralDatacenters"
-        assert "Clusters of several datacenters name it (other, quarry)" in found.failure_message
+        assert "Clusters of several datacenters reference it (other, quarry)" in found.failure_message
         await env.until_ready(QUARRY)
 
     tell(story)

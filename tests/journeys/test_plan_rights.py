@@ -116,7 +116,7 @@ def test_a_tenant_is_told_which_rights_a_plan_needs_and_to_ask_for_a_dry_run() -
 def test_without_the_right_to_read_which_cluster_manages_a_plan_says_so() -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         (warning,) = (await plan(jane)).now.warnings
-        assert warning.startswith(f"no right to read {CONFIG_MAP}, which names the management cluster")
+        assert warning.startswith(f"not allowed to read {CONFIG_MAP}, which names the management cluster")
         assert "the oldest self-managed Cluster is assumed to be it" in warning
         stored = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
         assert await preflight.judge(jane, [(Cluster.resource, stored.tree)]) == (warning,)
@@ -195,7 +195,7 @@ def test_without_the_right_to_read_releases_a_notice_says_so_and_the_command_con
 def test_a_record_is_not_deleted_by_who_may_not_see_what_it_manages(reads_map: bool) -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         laptop = Key("default", "laptop")
-        with pytest.raises(Failure, match="it manages clusters: default/garden") as told:
+        with pytest.raises(Failure, match="which manages clusters: default/garden") as told:
             await preflight.check_may_go(jane, laptop)
         assert ("assumed to be" in str(told.value)) is not reads_map
         await limit(env, {"clusters": ["get", "delete"]})

@@ -169,7 +169,7 @@ def test_an_environment_lives_on_the_releases_of_a_folder(tmp_path: Path) -> Non
         assert env.espalier(*release).out == "v0.26.0"
     with local_environment(home, "--releases", mirror(tmp_path / "far", "v0.28.0")) as env:
         assert env.espalier(*release).out == "v0.26.0"  # two minors at once are not taken
-        assert "go to a release of v0.27 first" in (home / "world.log").read_text()
+        assert "upgrade to a release of v0.27 first" in (home / "world.log").read_text()
 
 
 def test_a_folder_that_can_not_be_used_is_said_before_anything_starts(tmp_path: Path) -> None:

@@ -257,7 +257,7 @@ def test_a_steady_cluster_whose_release_was_deleted_reports_it_and_is_left_alone
         found = await garden(env)
         synced = said(found, names.SYNCED)
         assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
-        assert f"the EKS Distro Release eksa-system/{DISTRO} that they name does not exist" in synced.message
+        assert f"the EKS Distro Release eksa-system/{DISTRO} that they reference does not exist" in synced.message
         assert found.status.ready
         await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
         await env.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)

@@ -114,7 +114,7 @@ def test_a_cluster_is_upgraded_release_by_release_apart_from_its_management_clus
         await env.apply(eksaVersion="v0.24.2")
         await env.until_ready()
         assert (await pod_network_image(env)).endswith(":v0.29.0-eks-a-1")
-        assert "go to a release of v0.25 first" in await refusal(env, eksaVersion="v0.26.0")
+        assert "upgrade to a release of v0.25 first" in await refusal(env, eksaVersion="v0.26.0")
 
         for version, network in (("v0.25.0", "v0.30.0-eks-a-1"), ("v0.26.0", "v0.31.0-eks-a-1")):
             await env.change(eksaVersion=version)
@@ -237,7 +237,7 @@ def test_a_management_cluster_is_not_upgraded_past_the_clusters_that_it_manages(
         await env.until_ready()
         before = machines(env)
         await env.change(LOCAL_CLUSTER, eksaVersion="v0.27.0")
-        assert "go to a release of v0.26 first" in await refusal(env, eksaVersion="v0.27.0")
+        assert "upgrade to a release of v0.26 first" in await refusal(env, eksaVersion="v0.27.0")
 
         # Those that are near enough stay what they are, and can be scaled.
         await env.change(workerNodeGroupConfigurations=groups(3))
@@ -337,7 +337,7 @@ def test_a_version_too_far_that_nobody_could_refuse_is_not_made() -> None:
         await asyncio.sleep(60)
         assert machines(env) == before
         result = await env.until(lambda cluster: cluster.status.failure_reason == "ClusterInvalid")
-        assert "the control plane still has machines of Kubernetes 1.34" in (result.status.failure_message or "")
+        assert "the control plane still has machines with Kubernetes 1.34" in (result.status.failure_message or "")
 
         await env.change(kubernetesVersion="1.35")
         await env.until_ready()

@@ -255,7 +255,7 @@ def test_two_datacenters_need_two_machine_configs() -> None:
         await asyncio.sleep(CALM)
         found = (await env.client.get(Cluster.resource, "second", NAMESPACE)).decode(Cluster).status
         assert found.failure_reason == "MachineConfigInvalid"
-        assert "Clusters of several datacenters name it (other, vineyard)" in str(found.failure_message)
+        assert "Clusters of several datacenters reference it (other, vineyard)" in str(found.failure_message)
         await env.until_ready(VINEYARD)
 
         await env.client.delete(Cluster.resource, "second", NAMESPACE)
@@ -409,7 +409,7 @@ def test_a_config_that_is_being_deleted_is_named_as_the_reason() -> None:
         await apply(vineyard)
         waits = await env.until(lambda found: bool(found.status.conditions), VINEYARD)
         (ready,) = (one for one in waits.status.conditions if one.type == "Ready")
-        assert ready.message.endswith(", but it is being deleted: once it is gone, make it again")
+        assert ready.message.endswith(", but it is being deleted: create it again once it is gone")
         patch: Tree = {"metadata": {"finalizers": None}}
         await env.client.patch(DATACENTER, "vineyard", NAMESPACE, patch=patch, type=PatchType.MERGE)
         for name in held:

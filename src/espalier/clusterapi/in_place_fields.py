@@ -76,6 +76,6 @@ def is_within(field: str, whole: str) -> bool:
 def sentence(fields: Iterable[str], machine: str) -> str:
     """Which fields can't be changed in place, and what to do."""
     return (
-        f"{', '.join(fields)} of {machine} can't be changed in place: take the change back, or set "
-        "upgradeRolloutStrategy.fallback to RollingUpdate, or its type, to have the machines replaced"
+        f"{', '.join(fields)} of {machine} can't be changed in place: revert the change, or set "
+        "upgradeRolloutStrategy.fallback to RollingUpdate, or its type, to replace the machines"
     )

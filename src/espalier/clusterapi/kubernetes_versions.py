@@ -24,14 +24,16 @@ def step_obstacle(current: str, wanted: str) -> str:
     """
     before, after = parsed(current), parsed(wanted)
     if before is None or after is None:
-        return f"found version {current or 'nothing'}, to become {wanted}: both must be like v1.36.3"
+        return f"found version {current or 'nothing'}, wanted {wanted}: both must be like v1.36.3"
     if (after.major, after.minor, after.patch) < (before.major, before.minor, before.patch):
         return (
-            f"{current} can't become {wanted}: kubeadm does not downgrade; ask for {current} again, or for a later one"
+            f"can't go from {current} to {wanted}: kubeadm does not downgrade; set {current} again, or a later version"
         )
     if after.major != before.major or after.minor > before.minor + 1:
         between = f"v{before.major}.{before.minor + 1}"
-        return f"{current} can't become {wanted}: go to {between} first, kubeadm upgrades by one minor at a time"
+        return (
+            f"can't go from {current} to {wanted}: go to {between} first, kubeadm upgrades one minor version at a time"
+        )
     return ""
 
 

@@ -154,8 +154,8 @@ def lost_config(machine: Machine, config: object | None) -> str:
     if config is not None or reference is None:
         return ""
     what = f"KubeadmConfig {reference.name} of Machine {machine.metadata.name} does not exist"
-    advice = "restore it, or delete the Machine to have it replaced, unless it is the only one of a control plane"
-    return f"{what}, so what its node lacks is not known: {advice}"
+    advice = "restore it, or delete the Machine to replace it, unless it is the only one of a control plane"
+    return f"{what}, so the changes that its node lacks are unknown: {advice}"
 
 
 def of_etcd(etcd: EtcdadmCluster) -> MachineParts:

@@ -69,7 +69,7 @@ WEBHOOKS = (
 )
 
 _NOT_READY = AdmissionResponse(
-    False, "the manager has just started and has not read everything yet; try again", 503, "ServiceUnavailable"
+    False, "the manager has just started and has not filled its caches yet; try again", 503, "ServiceUnavailable"
 )
 
 
@@ -175,7 +175,7 @@ class Admission:
         if violations:
             return AdmissionResponse.refuse(asked, violations, warned)
         if is_self_managed(new):
-            warned = ("the cluster is self-managed and paused: this record of it is not acted on",)
+            warned = ("the cluster is self-managed and paused: the manager does not act on this record of it",)
         return AdmissionResponse(warnings=(*warned, *self._preview(request, new)))
 
     def _in_place_violations(self, old: Object, new: Object) -> Iterator[Violation]:
@@ -250,7 +250,7 @@ class Admission:
         asks_etcd = new.spec.external_etcd_configuration is not None and not is_self_managed(new)
         if asks_etcd and not is_made and not self._observer.knows_external_etcd:
             field = "spec.externalEtcdConfiguration"
-            yield Violation(field, "etcd on machines of its own", "nothing", messages.REQUIRES_EKS_ANYWHERE)
+            yield Violation(field, "external etcd", "nothing", messages.REQUIRES_EKS_ANYWHERE)
         if not is_made and not is_self_managed(new):
             before = old.spec if old is not None else None
             yield from unsupported.kindnetd(before, new.spec, self._observer.providers)

@@ -85,7 +85,7 @@ async def compare_cni(ctx: Context) -> Outcome:
         return Continue()
     answer = await seen_in_workload(ctx, _manifests(ctx))
     if answer is None:
-        return Wait(readiness.CNI_INSTALLATION, "waiting for the CNI in the workload cluster to be compared")
+        return Wait(readiness.CNI_INSTALLATION, "waiting for the CNI in the workload cluster to be checked")
     if not answer.drifts:
         return Continue()
     lost = lost_cni(answer.drifts)

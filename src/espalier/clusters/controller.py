@@ -130,9 +130,9 @@ def deletion_obstacle(scope: Scope) -> Outcome:
         others = ", ".join(one for one in metadata.finalizers if one not in names.FINALIZERS)
         if not others:
             return Done()
-        left = "is gone" if is_gone else "is kept"
+        left = "are gone" if is_gone else "are kept"
         held = f"waiting for other controllers to remove their finalizers: {others}"
-        return Wait("Deleting", f"all that was made for the cluster {left}; {held}")
+        return Wait("Deleting", f"the objects of the cluster {left}; {held}")
     if not is_kept:
         return Continue()
     message = (

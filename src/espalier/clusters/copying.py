@@ -83,8 +83,8 @@ async def _write(ctx: Context, content: bytes, *, replaces: bool = True) -> Cond
     except (Invalid, Conflict, NotFound):
         return _trouble(
             names.KUBECONFIG_SECRET_TAKEN,
-            f"Secret {key} exists and is not a copy made by this manager, so it is not changed; "
-            f"delete or rename it, and the kubeconfig is copied within a minute. {_meanwhile(ctx)}",
+            f"Secret {key} exists and is not a copy made by this manager, so the manager does not change it; "
+            f"delete it to have the kubeconfig copied within a minute. {_meanwhile(ctx)}",
         )
     except Forbidden as refusal:
         return _not_allowed(ctx, refusal)
@@ -114,8 +114,9 @@ def _not_ours(ctx: Context) -> Condition | None:
         return None
     return _trouble(
         NOT_OURS,
-        f"Secret {found.key} is not this cluster's (neither its Cluster nor its KubeadmControlPlane of Cluster API "
-        "owns it), so it is neither used nor copied; delete it, and Cluster API creates the right one",
+        f"Secret {found.key} does not belong to this cluster (neither its Cluster API Cluster nor its "
+        "KubeadmControlPlane owns it), so it is neither used nor copied; delete it, and Cluster API creates the right "
+        "one",
     )
 
 
@@ -124,7 +125,7 @@ def _not_allowed(ctx: Context, refusal: Forbidden) -> Condition:
     return _trouble(
         NOT_ALLOWED,
         f"the API server refuses to copy the kubeconfig to Secret {_key(ctx)} ({refusal}); "
-        f"an administrator grants the right with `espalier manifests --kubeconfig-copies --namespace {namespace}`. "
+        f"an administrator can grant it with `espalier manifests --kubeconfig-copies --namespace {namespace}`. "
         f"{_meanwhile(ctx)}",
     )
 

@@ -68,7 +68,7 @@ def check_certificates(variable: str, text: str) -> None:
             x509.load_der_x509_certificate(base64.b64decode(body, validate=True))
         except (ValueError, binascii.Error):
             raise Unreadable(
-                f"{variable}: line {line} begins no certificate that can be read; {_CERTIFICATES}"
+                f"{variable}: the certificate that begins in line {line} can't be parsed; {_CERTIFICATES}"
             ) from None
         count += 1
     if not count:
@@ -94,4 +94,4 @@ def _blocks(variable: str, text: str) -> Iterator[tuple[int, str]]:
         elif began:
             body += line
     if began:
-        raise Unreadable(f"{variable}: line {began} begins a certificate that has no end; {_CERTIFICATES}")
+        raise Unreadable(f"{variable}: the certificate that begins in line {began} has no end; {_CERTIFICATES}")

@@ -135,6 +135,6 @@ def missing_certificates(capi_objects: ClusterAPIObjects) -> str:
     what = f"Secret {which} is missing" if len(gone) == 1 else f"Secrets {which} are missing" if gone else said
     return (
         f"{what}: restore what is missing from a backup, or from /etc/kubernetes/pki of a control plane machine. "
-        "It can't be generated again, for machines trust only these keys, and none can join without it. If there is "
+        "It can't be regenerated, because machines trust only these keys, and none can join without it. If there is "
         "neither, delete the Cluster and create it again"
     )

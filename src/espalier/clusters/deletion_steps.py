@@ -77,7 +77,7 @@ def _abandoned(ctx: Context) -> str:
     ]
     if ctx.scope.capi_objects.cluster_object is not None or not held:
         return ""
-    return f"their Cluster API Cluster is gone: if they do not go away, remove finalizers {'; '.join(held)}"
+    return f"their Cluster API Cluster is gone: if they remain, remove finalizers {'; '.join(held)}"
 
 
 def _machines(number: int) -> str:

@@ -75,7 +75,7 @@ async def correct_drift(ctx: Context) -> Outcome:
 
 async def seen_in_workload(ctx: Context, manifests: list[Manifest]) -> Answer | None:
     """The drift of the CNI in the workload cluster; None while it is being compared (another reconcile follows)."""
-    answer = await _seen(ctx, manifests, "look at")
+    answer = await _seen(ctx, manifests, "compare the CNI in")
     if answer is not None and manifests and not answer.failure:
         ctx.saw_cni(answer.drifts)
     return answer
@@ -83,7 +83,7 @@ async def seen_in_workload(ctx: Context, manifests: list[Manifest]) -> Answer | 
 
 async def seen_of_provider(ctx: Context) -> Answer | None:
     """The drift of the provider's objects in the workload cluster; None while they are being compared."""
-    return await _seen(ctx, workload_objects.wanted(ctx.scope.design), "look at the provider's objects in")
+    return await _seen(ctx, workload_objects.wanted(ctx.scope.design), "compare the provider's objects in")
 
 
 async def _seen(ctx: Context, manifests: list[Manifest], name: str) -> Answer | None:

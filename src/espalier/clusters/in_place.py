@@ -244,7 +244,7 @@ def lacking(live: KubeadmControlPlane | None, has_cni: bool) -> str:
     if not has_cni:
         return "the CNI is installed"
     desired, there = desired_replicas(live), live.status.replicas or 0
-    return f"all of its {desired} machines are there (now {there})" if there < desired else ""
+    return f"all of its {desired} machines exist (now {there})" if there < desired else ""
 
 
 def postponed(change: OwnerChange, has_cni: bool) -> str:
@@ -256,10 +256,10 @@ def postponed(change: OwnerChange, has_cni: bool) -> str:
     if not lacks or not change.classified.is_outdated:
         return ""
     is_version = wanted.spec.version != live.spec.version
-    what = f"Kubernetes {wanted.spec.version}" if is_version else "what was changed since"
+    what = f"Kubernetes {wanted.spec.version}" if is_version else "the later change"
     return (
-        f"the control plane is made as it was begun, and {what} follows once {lacks}; to have it not wait for that, "
-        "take the change back, or set its upgradeRolloutStrategy.type to RollingUpdate"
+        f"the control plane is still being created as first specified; {what} follows once {lacks}; to avoid "
+        "the wait, revert the change, or set its upgradeRolloutStrategy.type to RollingUpdate"
     )
 
 
@@ -308,13 +308,13 @@ def progress(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
         if live.metadata.uid in {owner.uid for owner in found.metadata.owner_references}:
             return Wait(_reason_of(conditions), ready.message)
         if ready.status != "True":
-            advice = f"delete {found.kind} {found.name} to have the manager make its own"
-            message = f"{found.kind} {found.key}, which somebody else made: {ready.message} ({advice})"
+            advice = f"delete {found.kind} {found.name} to have the manager create its own"
+            message = f"{found.kind} {found.key}, which this manager did not create: {ready.message} ({advice})"
             of_others = Wait(_reason_of(conditions), message)
     if of_others is not None:
         return of_others
     # Both before the upgrade is made and after it was taken away, until Cluster API goes on.
-    return Wait(UPGRADING, f"machines of {live.kind} {live.metadata.name} are held for an upgrade in place")
+    return Wait(UPGRADING, f"machines of {live.kind} {live.metadata.name} are reserved for an in-place upgrade")
 
 
 def _owner_named(upgrade: ControlPlaneUpgrade | MachineDeploymentUpgrade) -> str:
@@ -337,7 +337,8 @@ def _by_hooks(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
         return None if fallback == "RollingUpdate" else Wait(STOPPED, sentence)
     if not is_observed(live):
         return None
-    message = f"machines of {live.kind} {live.metadata.name} are upgraded in place: {up_to_date} of {replicas} are"
+    name, done = f"{live.kind} {live.metadata.name}", f"{up_to_date} of {replicas} are done"
+    message = f"machines of {name} are being upgraded in place: {done}"
     nodes = sorted(_node_progress(found.decode(NodeUpgrade)) for found in upgrades if _concerns(found, live))
     has_failed = any(text and not goes_on for goes_on, text in nodes)
     return Wait(FAILED if has_failed else UPGRADING, "; ".join([message, *(text for _, text in nodes if text)]))

@@ -72,7 +72,7 @@ def references_to(kind: str, spec: eksa.ClusterSpec) -> Iterator[Violation]:
     for one in machine_groups(spec):
         field = f"{one.field}.machineGroupRef"
         if one.reference is None:
-            yield Violation(field, "nothing", kind, "say what the machines are like")
+            yield Violation(field, "nothing", kind, "name the config of the machines")
         elif one.reference.kind != kind:
             message = "not a kind of machine config for this datacenter"
             yield Violation(f"{field}.kind", one.reference.kind, kind, message)

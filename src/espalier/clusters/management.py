@@ -91,7 +91,7 @@ class ManagementCluster:
         where = f"ConfigMap {names.MANAGEMENT_CLUSTER}"
         key = self.key
         if not self.is_named:
-            so = f"the oldest record, Cluster {key}, counts" if key else "there is no record either"
+            so = f"Cluster {key}, the oldest record, is used" if key else "there is no record either"
             return f"{where}, which names the management cluster, does not exist: {so}; {HOW}"
         if key is None:
             return f"{where} must have namespace and name of the management cluster's Cluster in its data; {HOW}"

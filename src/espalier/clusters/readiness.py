@@ -81,12 +81,12 @@ OBJECTS_MISSING = (
 
 CNI_IS_BEING_INSTALLED = "the CNI is being installed in the workload cluster"
 
-ENDPOINTS_PENDING = "waiting for Cluster API to tell the control plane the endpoints of etcd"
+ENDPOINTS_PENDING = "waiting for Cluster API to set the endpoints of etcd in the control plane"
 
 _CONTROL_PLANE = "control plane"
 """Of whose machines is spoken."""
 
-_NOT_REPORTED = "Cluster API has not observed the last change yet; if that lasts, check that its controllers run"
+_NOT_REPORTED = "Cluster API has not observed the last change yet; if this persists, check that its controllers run"
 
 
 Changes: TypeAlias = Callable[[], Sequence[in_place.OwnerChange]]
@@ -192,7 +192,7 @@ def etcd_progress(etcd: EtcdadmCluster) -> str:
     """How far an etcd on machines of its own is."""
     wanted = 1 if etcd.spec.replicas is None else etcd.spec.replicas
     ready = len([one for one in etcd.status.endpoints.split(",") if one])
-    return f"waiting for etcd on machines of its own: {ready} of {wanted} members are ready"
+    return f"waiting for external etcd: {ready} of {wanted} members are ready"
 
 
 def control_plane_counts(scope: Scope, control_plane: KubeadmControlPlane) -> Counts:
@@ -313,7 +313,7 @@ def _cni_configured(scope: Scope) -> Condition:
             return _condition(type_, "False", CONTROL_PLANE_NOT_READY, message)
         return _condition(type_, "False", CNI_INSTALLATION, CNI_IS_BEING_INSTALLED)
     if scope.leaves_cni_alone:
-        message = "the CNI was installed and is not managed any more (skipUpgrade)"
+        message = "the CNI was installed and is no longer managed (skipUpgrade)"
         return _condition(type_, "False", SKIPPED_CNI, message)
     if scope.lost_cni:
         return _false(type_, _lost_cni(scope, scope.lost_cni))
@@ -332,7 +332,7 @@ def _lost_cni(scope: Scope, lost: Sequence[str]) -> Wait:
     if not scope.is_settled:
         return Wait(CNI_INSTALLATION, f"{message}; it is being reinstalled")
     if policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
-        return Wait(CNI_INSTALLATION, f"{message}; annotation {names.DRIFT_ANNOTATION} has it restored")
+        return Wait(CNI_INSTALLATION, f"{message}; it is being restored, as annotation {names.DRIFT_ANNOTATION} asks")
     how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to reinstall it"
     return Wait(CNI_MISSING, f"{message}; {how}, or change the Cluster: any change restores it")
 
@@ -366,7 +366,7 @@ def _outside_limits(deployments: Mapping[str, MachineDeployment]) -> str:
     for name, deployment in sorted(deployments.items()):
         limits, number = contract.autoscaled(deployment), contract.desired_replicas(deployment)
         if limits is not None and not limits[0] <= number <= limits[1]:
-            found.append(f"{name} has {number} machines, and {limits[0]} to {limits[1]} are asked for")
+            found.append(f"{name} has {number} machines, but {limits[0]} to {limits[1]} are allowed")
     return "; ".join(found)
 
 
@@ -473,8 +473,8 @@ def _trouble(scope: Scope, counts: Counts, what: str) -> Wait | None:
 
 def _way_out(scope: Scope, what: str) -> str:
     """What to do about nodes that were ready, and are not any more."""
-    how = f"if that lasts, `espalier describe cluster {scope.key.name} -n {scope.key.namespace}` says which and why"
-    replaced = "a Machine that is deleted is replaced, with its infrastructure"
+    how = f"if this persists, `espalier describe cluster {scope.key.name} -n {scope.key.namespace}` says which and why"
+    replaced = "deleting a Machine replaces it and its infrastructure"
     return how if what == _CONTROL_PLANE else f"{how}; {replaced}"
 
 

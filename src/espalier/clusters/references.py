@@ -291,7 +291,7 @@ def missing_kind(resource: Resource) -> Missing:
     """A provider that is not installed."""
     told = (
         f"CustomResourceDefinition {resource.plural}.{resource.group}, which does not exist: "
-        "Cluster API's provider of this infrastructure is not installed in the management cluster"
+        "the Cluster API provider of this infrastructure is not installed in the management cluster"
     )
     return Missing("spec.datacenterRef.kind", told, after=LOOK_AGAIN)
 

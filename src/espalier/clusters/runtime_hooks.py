@@ -48,9 +48,9 @@ def is_too_small(owner: Owner) -> bool:
 def too_small(owner: Owner) -> str:
     """The message for such a control plane, with what to do."""
     return (
-        f"a control plane of {desired_replicas(owner)} can't be upgraded in place by runtime hooks: of fewer than "
-        f"{FEWEST} machines Cluster API always creates another one first; run the manager with --in-place annotations, "
-        "or set upgradeRolloutStrategy.fallback to RollingUpdate to replace the machines"
+        f"a control plane of {desired_replicas(owner)} can't be upgraded in place by runtime hooks: with fewer "
+        f"than {FEWEST} machines, Cluster API always creates another one first; run the manager with --in-place "
+        "annotations, or set upgradeRolloutStrategy.fallback to RollingUpdate to replace the machines"
     )
 
 

@@ -31,7 +31,7 @@ async def make_gate_key(ctx: Context) -> Outcome:
     body = core.Secret(metadata=metadata, data={names.GATE_KEY_FIELD: key})
     if await ctx.tools.writer.create(core.SECRET, body) is None:  # another reconcile or a user created it first
         message = (
-            f"waiting for Secret {names.GATE_KEY} to show in the cache; if it lacks {names.GATE_KEY_FIELD}, delete it"
+            f"waiting for Secret {names.GATE_KEY} to appear in the cache; if it lacks {names.GATE_KEY_FIELD}, delete it"
         )
         return Wait("WaitingForGateKey", message, after=1.0)
     ctx.scope = msgspec.structs.replace(ctx.scope, gate_key=GateKey(key))

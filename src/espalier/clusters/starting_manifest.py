@@ -17,11 +17,11 @@ CLUSTER_NETWORK = """\
 ENDPOINT = """\
     endpoint:
       # The address of the API server: free, in the network of the machines, and not given out by DHCP.
-      # kube-vip keeps it on one of the machines. It can't be changed later.
+      # kube-vip assigns it to one of the machines. It can't be changed later.
       host: "192.0.2.10\""""
 
 EXTERNAL_ETCD = """\
-  # etcd on machines of its own. It needs EKS Anywhere's build of Cluster API; without the field,
+  # External etcd, which needs EKS Anywhere's build of Cluster API; without the field,
   # etcd runs on the machines of the control plane. It can't be changed later.
   externalEtcdConfiguration:
     # 1, 3 or 5."""

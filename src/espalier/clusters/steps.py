@@ -67,9 +67,9 @@ def choose_release(scope: Scope) -> Decision:
     if management is None:
         return check(scope)
     if management.spec.eksa_version is None:
-        message = f'management cluster "{management.metadata.name}" has no eksaVersion to take; set spec.eksaVersion'
+        message = f'management cluster "{management.metadata.name}" has no eksaVersion to inherit; set spec.eksaVersion'
         return Wait(names.EKSA_VERSION_INVALID, message)
-    return Wait(_RELEASE_CHOSEN, f"took release {management.spec.eksa_version} from the management cluster")
+    return Wait(_RELEASE_CHOSEN, f"inherited release {management.spec.eksa_version} from the management cluster")
 
 
 _RELEASE_CHOSEN = "ReleaseChosen"

@@ -45,7 +45,7 @@ def unseen(scope: Scope) -> Condition | None:
     before = conditions.get(scope.status.conditions, names.SYNCED)
     if before is not None and before.reason in _COMPARED:
         return Condition(type=names.SYNCED, status=before.status, reason=before.reason, message=before.message)
-    return _unknown(NOT_YET_COMPARED, "waiting for the CNI in the workload cluster to be compared")
+    return _unknown(NOT_YET_COMPARED, "waiting for the CNI in the workload cluster to be checked")
 
 
 def incomparable(scope: Scope) -> str:
@@ -87,8 +87,8 @@ def seen(
 
 
 _DISPUTE = (
-    "{field} was corrected {times} times and changed again each time: metadata.managedFields (kubectl get "
-    "--show-managed-fields) show by whom; it is corrected less and less often, at least once an hour"
+    "{field} was corrected {times} times and changed again each time: see metadata.managedFields (kubectl get "
+    "--show-managed-fields) for who changes it; corrections back off to one per hour"
 )
 _NO_BUNDLES = "its Bundles do not exist"
 

@@ -56,7 +56,7 @@ def unresolved_values(scope: Scope) -> Wait | None:
     if not scope.unresolved:
         return None
     message = "; ".join(f"{what}: waiting for the provider to resolve it" for what in scope.unresolved)
-    return Wait(names.VALUES_NOT_RESOLVED, f"{message}; if that lasts, see the status of the object")
+    return Wait(names.VALUES_NOT_RESOLVED, f"{message}; if this persists, see the status of the object")
 
 
 def _clashes(scope: Scope) -> Wait | None:
@@ -139,8 +139,8 @@ def _name(scope: Scope) -> Wait | None:
     groups = [group_name(group) for group in scope.groups]
     if twice := sorted({name for name in groups if groups.count(name) > 1}):
         message = (
-            f"spec.workerNodeGroupConfigurations: several groups would have MachineDeployment {', '.join(twice)}, "
-            "because of the names of groups and of their failure domains; choose other names"
+            f"spec.workerNodeGroupConfigurations: several groups would share MachineDeployment {', '.join(twice)}, "
+            "which is named after the group and its failure domain; choose other names"
         )
         return Wait(names.CLUSTER_INVALID, message)
     if scope.rivals:

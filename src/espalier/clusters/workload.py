@@ -26,7 +26,7 @@ class NotCorrected(KubeError):
 
 
 def compare(
-    manifests: Sequence[Manifest], asked: Hashable, kubeconfig: bytes, *, name: str = "look at"
+    manifests: Sequence[Manifest], asked: Hashable, kubeconfig: bytes, *, name: str = "compare the CNI in"
 ) -> RemoteTask[list[Drift]]:
     """Compare objects of a workload cluster with what was installed. The cluster is not watched; it is read on demand.
 

@@ -82,7 +82,7 @@ async def compare_workload_objects(ctx: Context) -> Outcome:
     """Compare the provider's objects with what is rendered, if the workload cluster is reachable."""
     answer = await seen_of_provider(ctx)
     if answer is None:
-        return Wait(INSTALLATION, "waiting for the provider's objects in the workload cluster to be compared")
+        return Wait(INSTALLATION, "waiting for the provider's objects in the workload cluster to be checked")
     manifests = [(one.what, one.remedy) for one in answer.drifts if isinstance(one.remedy, Manifest)]
     content = ctx.scope.capi_objects.kubeconfig
     if not manifests or content is None or ctx.tools.rate_limits.is_limited(ctx.scope.key):

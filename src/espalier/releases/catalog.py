@@ -275,6 +275,6 @@ def _order(release: Release) -> _Order:
     """Semantic versions do not order builds; EKS Anywhere does: build.10 is newer than build.9."""
     version = parsed(release.version)
     if version is None:
-        raise ValueError(f"{release.version} is no version")
+        raise ValueError(f"{release.version} is not a version")
     build = (version.build or "").split(".")
     return _Order(version, tuple((int(part) if part.isdecimal() else -1, part) for part in build))

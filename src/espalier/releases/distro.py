@@ -139,7 +139,7 @@ def usable(bundles: Bundles, entry: VersionsBundle, found: DistroRelease | None)
     Raises `UnusableDistro`.
     """
     which = f"Bundles {bundles.metadata.name}, Kubernetes {entry.kube_version}:"
-    release = f"the EKS Distro Release {SYSTEM_NAMESPACE}/{entry.eks_d.name} that they name"
+    release = f"the EKS Distro Release {SYSTEM_NAMESPACE}/{entry.eks_d.name} that they reference"
     if found is None:
         raise UnusableDistro(f"{which} {release} does not exist; {sentences.BRING_DISTRO}")
     try:

@@ -56,7 +56,7 @@ class Files:
     def _missing(self, name: str, error: OSError) -> Problem:
         folder = self._folder
         if folder is not None and not folder.is_dir():
-            message = f"no such folder; give one with {MANIFEST} and what that names"
+            message = f"no such folder; give one with {MANIFEST} and the files that it references"
             return Problem(str(folder), Violation("", "", "", message))
         where = f" in {folder}" if folder is not None else ""
         return Problem(name, Violation("", "", "", f"the file is missing{where}: {error.strerror or 'not readable'}"))

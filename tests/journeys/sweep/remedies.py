@@ -27,7 +27,8 @@ async def remedy(h: History, found: Wrong) -> str:
         return "correct drift, and replace machines"
     if found.reason == names.CONTROL_PLANE_LOST and "delete the Cluster and create it again" in found.message:
         return await delete_and_ask_again(h)
-    if found.reason == "InPlaceUpgradeRefused" and "take the change back" in found.message:
+    reverts = "revert the change" in found.message or "take the change back" in found.message
+    if found.reason == "InPlaceUpgradeRefused" and reverts:
         await h.ask(label="", taint="")
         return "take labels and taints back"
     if (
@@ -42,7 +43,7 @@ async def remedy(h: History, found: Wrong) -> str:
     if found.reason == names.MISSING_DEPENDENT_OBJECTS:
         await h.ask()
         return "apply the datacenter again"
-    if "remove that object" in found.message or "belongs to somebody else" in found.message:
+    if "delete that object" in found.message or "belongs to somebody else" in found.message:
         for where in await objects(h):
             if f"{where[0].kind}.{where[0].group} {where[2]}/{where[1]} (" not in found.message:
                 continue

@@ -84,7 +84,7 @@ def test_rules_about_linked_objects_hold_as_well(tmp_path: Path, capsys: pytest.
     in_place = "controlPlaneConfiguration:\n    upgradeRolloutStrategy: {type: InPlace}"
     file.write_text(of_bottlerocket.replace("controlPlaneConfiguration:", in_place))
     assert run(["validate", "-f", str(file)]) == 1
-    assert "machines with Bottlerocket are replaced" in capsys.readouterr().err
+    assert "Bottlerocket is not upgraded in place" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -248,12 +248,12 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         ({SPEC + "registryMirrorConfiguration": MIRROR | mirror}, f"spec.registryMirrorConfiguration.{field}", said)
         for mirror, field, said in (
             ({"endpoint": ""}, "endpoint", "say where the mirror is"),
-            ({"endpoint": "https://mirror"}, "endpoint", "the port has a field of its own"),
+            ({"endpoint": "https://mirror"}, "endpoint", "the port has its own field"),
             ({"port": "0"}, "port", "not a port; found 0"),
             ({"port": "65536"}, "port", "not a port"),
             ({"caCertContent": "hello"}, "caCertContent", "certificates as PEM"),
             ({"ociNamespaces": [{"registry": "", "namespace": "a"}]}, "ociNamespaces[0].registry", "not a registry"),
-            ({"ociNamespaces": [{"registry": "a"}, {"registry": "a"}]}, "ociNamespaces[1].registry", "given twice"),
+            ({"ociNamespaces": [{"registry": "a"}, {"registry": "a"}]}, "ociNamespaces[1].registry", "duplicate"),
             ({"ociNamespaces": [{"registry": "a", "namespace": "/"}]}, "ociNamespaces[0].namespace", "not a path"),
         )
     ),
@@ -273,7 +273,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
             CONTROL_PLANE + "apiServerExtraArgs": {"oidc-client-id": "b"},
         },
         CONTROL_PLANE + "apiServerExtraArgs.oidc-client-id",
-        "the OIDCConfig says it",
+        "the OIDCConfig sets this flag too",
     ),
     ({SPEC + "podIamConfig": {"serviceAccountIssuer": ""}}, "spec.podIamConfig.serviceAccountIssuer", "who issues"),
     (
@@ -307,7 +307,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         "that an autoscaler adds",
     ),
     ({GROUP + "failureDomains": ["a"]}, GROUP + "failureDomains", "no failure domains"),
-    ({GROUP + "kubeletConfiguration": {"providerID": "a"}}, GROUP + "kubeletConfiguration.providerID", "sets names"),
+    ({GROUP + "kubeletConfiguration": {"providerID": "a"}}, GROUP + "kubeletConfiguration.providerID", "sets it"),
     (
         {NETWORK + "cniConfig": {"cilium": {"helmValues": {"a": 1}}}},
         NETWORK + "cniConfig.cilium.helmValues",
@@ -465,7 +465,7 @@ def test_a_self_managed_cluster_is_refused_with_what_to_do_instead() -> None:
 def test_the_record_of_the_management_cluster_is_accepted_paused_and_never_unpaused() -> None:
     response = ask(laptop())
     assert response.allowed
-    assert "not acted on" in response.warnings[0]
+    assert "does not act on" in response.warnings[0]
     unpaused = edited({"metadata.annotations": None}, laptop())
     assert "self-managed" in ask(unpaused, laptop()).message
 

@@ -51,29 +51,29 @@ def with_password(trees: list[Tree], **annotations: str) -> Scope:
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "the control plane in place": (
         {PLANE: {"upgradeRolloutStrategy": {"type": "InPlace"}}},
-        "spec.controlPlaneConfiguration.upgradeRolloutStrategy.type: machines with Bottlerocket are replaced: their "
-        "programs are in an image that nothing changes; found InPlace; allowed: RollingUpdate",
+        "spec.controlPlaneConfiguration.upgradeRolloutStrategy.type: Bottlerocket is not upgraded in place, "
+        "because its image is immutable; found InPlace; allowed: RollingUpdate",
     ),
     "workers in place": (
         {GROUP: {"upgradeRolloutStrategy": {"type": "InPlace"}}},
-        "spec.workerNodeGroupConfigurations[0].upgradeRolloutStrategy.type: machines with Bottlerocket are replaced",
+        "spec.workerNodeGroupConfigurations[0].upgradeRolloutStrategy.type: Bottlerocket is not upgraded in place",
     ),
     "a setting that kubelets lack": (
         {PLANE: {"kubeletConfiguration": {"maxPods": 50, "serializeImagePulls": False, "failSwapOn": False}}},
-        "spec.controlPlaneConfiguration.kubeletConfiguration: bottlerocket has no such settings of kubelets; remove "
+        "spec.controlPlaneConfiguration.kubeletConfiguration: Bottlerocket has no such settings of the kubelet; remove "
         "them; found failSwapOn, serializeImagePulls",
     ),
     "the same for workers": (
         {GROUP: {"kubeletConfiguration": {"resolvConf": "/a"}}},
-        "spec.workerNodeGroupConfigurations[0].kubeletConfiguration: bottlerocket has no such settings",
+        "spec.workerNodeGroupConfigurations[0].kubeletConfiguration: Bottlerocket has no such settings",
     ),
     "a resolv.conf": (
         {"clusterNetwork": {"dns": {"resolvConf": {"path": "/etc/resolv.conf"}}}},
-        "spec.clusterNetwork.dns.resolvConf.path: kubelets of machines with Bottlerocket have no such setting",
+        "spec.clusterNetwork.dns.resolvConf.path: Bottlerocket has no such setting of the kubelet",
     ),
     "a mirror that nobody verifies": (
         {"registryMirrorConfiguration": MIRROR | {"insecureSkipVerify": True}},
-        "spec.registryMirrorConfiguration.insecureSkipVerify: machines with Bottlerocket verify the mirror",
+        "spec.registryMirrorConfiguration.insecureSkipVerify: machines with Bottlerocket always verify the mirror",
     ),
 }
 

@@ -74,7 +74,7 @@ def test_without_a_record_or_without_a_release_of_its_own_nothing_is_chosen_and_
     assert written == []
     assert isinstance(outcome, Wait)
     assert outcome.reason == "EksaVersionInvalid"
-    assert 'management cluster "laptop" has no eksaVersion to take' in outcome.message
+    assert 'management cluster "laptop" has no eksaVersion to inherit' in outcome.message
     elsewhere = naming(laptop()) | {"data": {"namespace": "default", "name": "gone"}}
     outcome, written, _ = chosen(*without_release(managementCluster={"name": "gone"}), elsewhere)
     assert written == []

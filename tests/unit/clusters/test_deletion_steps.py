@@ -159,7 +159,7 @@ def test_what_was_made_for_a_paused_cluster_without_our_finalizer_stays() -> Non
 
     held = asyncio.run(main(*objects()))
     assert isinstance(held, Wait)
-    assert held.message.startswith("all that was made for the cluster is kept; waiting for other controllers")
+    assert held.message.startswith("the objects of the cluster are kept; waiting for other controllers")
 
 
 def test_what_lost_its_cluster_of_cluster_api_says_which_finalizers_hold_it() -> None:
@@ -169,7 +169,7 @@ def test_what_lost_its_cluster_of_cluster_api_says_which_finalizers_hold_it() ->
     outcome, _ = taken(delete_leftovers, going(), datacenter(), *there)
     assert isinstance(outcome, Wait)
     assert outcome.message.endswith(
-        "if they do not go away, remove finalizers kubeadm.example.com/held of KubeadmControlPlane eksa-system/garden"
+        "if they remain, remove finalizers kubeadm.example.com/held of KubeadmControlPlane eksa-system/garden"
     )
     del control_plane["metadata"]["finalizers"]
     outcome, _ = taken(delete_leftovers, going(), datacenter(), *there)

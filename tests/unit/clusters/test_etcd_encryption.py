@@ -68,23 +68,23 @@ def test_what_is_left_out_has_the_defaults_of_eks_anywhere_and_own_gates_stay() 
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "two": (asked(PLUGIN) * 2, "spec.etcdEncryption: one configuration says what is encrypted by what; join them"),
-    "no plugin": (asked(), "spec.etcdEncryption[0].providers: what is encrypted by one plugin is read by the same"),
+    "two": (asked(PLUGIN) * 2, "spec.etcdEncryption: only one encryption configuration is supported; merge them"),
+    "no plugin": (asked(), "spec.etcdEncryption[0].providers: only one provider is supported; keep one"),
     "two plugins": (asked(PLUGIN, PLUGIN), "found 2 providers; allowed: one"),
-    "nothing": (asked(PLUGIN, resources=()), "spec.etcdEncryption[0].resources: say what is encrypted"),
+    "nothing": (asked(PLUGIN, resources=()), "spec.etcdEncryption[0].resources: say which resources to encrypt"),
     "no resource": (
         asked(PLUGIN, resources=("Secrets",)),
-        "not a resource, with its group if it has one; found Secrets",
+        "not the name of a resource, with its group if it has one; found Secrets",
     ),
-    "no name": (asked(PLUGIN | {"name": ""}), "providers[0].kms.name: say which plugin; found nothing"),
+    "no name": (asked(PLUGIN | {"name": ""}), "providers[0].kms.name: name the KMS plugin; found nothing"),
     "no socket": (asked(PLUGIN | {"socketListenAddress": "tcp://a:1"}), "kms.socketListenAddress: not a socket that"),
     "a socket elsewhere": (
         asked(PLUGIN | {"socketListenAddress": "unix:///tmp/a"}),
         "not a socket that the API server",
     ),
-    "no cache": (asked(PLUGIN | {"cachesize": 0}), "kms.cachesize: not a number of keys; found 0"),
-    "no time": (asked(PLUGIN | {"timeout": "0s"}), "kms.timeout: not how long an answer may take; found 0s"),
-    "another time": (asked(PLUGIN | {"timeout": "soon"}), "kms.timeout: not how long an answer may take; found soon"),
+    "no cache": (asked(PLUGIN | {"cachesize": 0}), "kms.cachesize: not a cache size; found 0"),
+    "no time": (asked(PLUGIN | {"timeout": "0s"}), "kms.timeout: not a timeout; found 0s"),
+    "another time": (asked(PLUGIN | {"timeout": "soon"}), "kms.timeout: not a timeout; found soon"),
 }
 
 

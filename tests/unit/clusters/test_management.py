@@ -129,7 +129,7 @@ def test_without_it_the_oldest_record_is_the_management_cluster_whatever_it_is_c
     for trees in ((first, later), (later, first)):
         found = of(*trees, nothing).management_cluster
         assert found.key == Key("default", "laptop")
-        assert "the oldest record, Cluster default/laptop, counts" in found.trouble
+        assert "Cluster default/laptop, the oldest record, is used" in found.trouble
 
 
 def test_a_second_record_is_refused_and_so_is_a_workload_cluster_that_becomes_one() -> None:
@@ -238,7 +238,7 @@ def test_only_the_record_that_manages_clusters_can_not_be_deleted() -> None:
     refused = delete(laptop(), laptop(), garden("a"), garden("b"))
     assert not refused.allowed
     assert refused.message.startswith("Cluster default/laptop can't be deleted: this is the record of the management")
-    assert "it manages clusters: team-a/a, team-a/b; delete those first" in refused.message
+    assert "which manages clusters: team-a/a, team-a/b; delete those first" in refused.message
     assert delete(laptop(), laptop()).allowed
     assert delete(garden(), laptop(), garden()).allowed
     assert delete(hub(), hub(), under_hub("v0.26.0"), naming(laptop())).allowed, "it is nobody's"

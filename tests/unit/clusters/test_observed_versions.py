@@ -67,11 +67,11 @@ BEHIND = {"version": V34, "upToDateReplicas": 0}
 def test_a_further_minor_waits_for_the_control_plane() -> None:
     blamed = refused(ask(at("1.36"), at("1.35"), *made_at("1.35", BEHIND)))
     assert blamed == {
-        "spec.kubernetesVersion": "the control plane still has machines of Kubernetes 1.34; wait until all of them "
-        "have 1.35; found 1.36; allowed: 1.35"
+        "spec.kubernetesVersion": "the control plane still has machines with Kubernetes 1.34; wait until all of them "
+        "run 1.35; found 1.36; allowed: 1.35"
     }
     one_left = {"version": "", "versions": [{"version": V34, "replicas": 1}, {"version": V35, "replicas": 2}]}
-    assert "still has machines of Kubernetes 1.34" in str(
+    assert "still has machines with Kubernetes 1.34" in str(
         refused(ask(at("1.36"), at("1.35"), *made_at("1.35", one_left)))
     )
     assert ask(at("1.36"), at("1.35"), *made_at("1.35")).allowed
@@ -79,8 +79,8 @@ def test_a_further_minor_waits_for_the_control_plane() -> None:
 
 def test_a_control_plane_without_a_version_is_waited_for() -> None:
     blamed = refused(ask(at("1.36"), at("1.35"), *made_at("1.34")))
-    assert "control plane still has machines of Kubernetes 1.34" in blamed["spec.kubernetesVersion"]
-    assert "group md-0 still has machines of Kubernetes 1.34" in blamed["spec.kubernetesVersion"]
+    assert "control plane still has machines with Kubernetes 1.34" in blamed["spec.kubernetesVersion"]
+    assert "group md-0 still has machines with Kubernetes 1.34" in blamed["spec.kubernetesVersion"]
 
 
 def test_a_report_that_is_not_current_allows_nothing() -> None:
@@ -110,8 +110,8 @@ def test_a_further_minor_waits_for_each_group_of_workers() -> None:
     rolling = [machine_set(V35), machine_set(V34, 0, being=1)]
     blamed = refused(ask(at("1.36"), at("1.35"), *made_at("1.35"), *rolling))
     assert blamed == {
-        "spec.kubernetesVersion": "group md-0 still has machines of Kubernetes 1.34; wait until all of them have 1.35; "
-        "found 1.36; allowed: 1.35"
+        "spec.kubernetesVersion": "group md-0 still has machines with Kubernetes 1.34; wait until all of them run "
+        "1.35; found 1.36; allowed: 1.35"
     }
     gone = [machine_set(V35), machine_set(V34, 0, being=0)]
     assert ask(at("1.36"), at("1.35"), *made_at("1.35"), *gone).allowed
@@ -123,7 +123,7 @@ def test_a_group_with_a_version_of_its_own_is_judged_by_it() -> None:
     objects = made_at("1.36", workerNodeGroupConfigurations=old["spec"]["workerNodeGroupConfigurations"])
     assert ask(new, old, *objects, machine_set(V35)).allowed
     blamed = refused(ask(new, old, *objects, machine_set(V35), machine_set(V34)))
-    assert "group md-0 still has machines of Kubernetes 1.34" in blamed[own]
+    assert "group md-0 still has machines with Kubernetes 1.34" in blamed[own]
 
 
 def test_the_control_plane_does_not_leave_workers_behind_that_are_on_their_way() -> None:
@@ -132,7 +132,7 @@ def test_the_control_plane_does_not_leave_workers_behind_that_are_on_their_way()
     objects = made_at("1.35", workerNodeGroupConfigurations=old["spec"]["workerNodeGroupConfigurations"])
     assert ask(new, old, *objects, machine_set(V34)).allowed
     blamed = refused(ask(new, old, *objects, machine_set(V34), machine_set("v1.33.9-eks-1-33-9")))
-    assert "group md-0 still has machines of Kubernetes 1.33; wait until all of them have 1.34" in str(blamed)
+    assert "group md-0 still has machines with Kubernetes 1.33; wait until all of them run 1.34" in str(blamed)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_what_was_written_while_nobody_could_refuse_it_is_not_made_and_can_be_me
     found = problem(scope(tree, datacenter(), *made_at("1.34")))
     assert found is not None
     assert found.reason == names.CLUSTER_INVALID
-    assert "the control plane still has machines of Kubernetes 1.34; wait until all of them have 1.35" in found.message
+    assert "the control plane still has machines with Kubernetes 1.34; wait until all of them run 1.35" in found.message
     assert ask(at("1.35"), tree, *made_at("1.34")).allowed
     assert problem(scope(at("1.35"), datacenter(), *made_at("1.34"))) is None
     assert problem(scope(at("1.36"), datacenter(), *made_at("1.36", {"version": V35}))) is None  # under way already

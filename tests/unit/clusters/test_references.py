@@ -161,5 +161,5 @@ def test_a_dry_run_says_what_is_missing_of_which_something_would_be_made() -> No
     assert found is not None
     assert list(sentences(found)) == [
         "plan: waiting for OrchardDatacenterConfig garden in namespace team-a, which does not exist, unless this "
-        "manifest brings it; what is made is known then"
+        "manifest contains it; the effects are known then"
     ]

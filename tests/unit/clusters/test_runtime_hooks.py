@@ -144,7 +144,7 @@ def test_progress_by_hooks_has_counts_and_nodes_with_failed_ones_first() -> None
     ]
     assert ready_of(cluster(asked(), *upgrades, upToDateReplicas=1)) == (
         FAILED,
-        "machines of KubeadmControlPlane garden are upgraded in place: 1 of 3 are; "
+        "machines of KubeadmControlPlane garden are being upgraded in place: 1 of 3 are done; "
         "Machine b: kubeadm failed; Machine a: it is drained",
     )
 

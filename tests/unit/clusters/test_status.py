@@ -503,4 +503,4 @@ def test_machines_are_held_for_an_upgrade_in_place_before_it_begins_and_after_it
     plane = next(tree for tree in found if tree["kind"] == "KubeadmControlPlane")
     plane["metadata"]["annotations"] = {IN_PLACE_CONTROL_PLANE: "true"}
     ready = condition(report(made(objects=found)), "ControlPlaneReady")
-    assert ready.message == "machines of KubeadmControlPlane garden are held for an upgrade in place"
+    assert ready.message == "machines of KubeadmControlPlane garden are reserved for an in-place upgrade"

@@ -150,7 +150,7 @@ STEPS: list[tuple[str, str, str]] = [
     ("v0.24.2", "v0.25.1", ""),
     ("v0.25.0", "v0.25.1", ""),
     ("v0.25.1", "v0.25.0", ""),
-    ("v0.24.2", "v0.26.0", "one minor version at a time; go to a release of v0.25 first"),
+    ("v0.24.2", "v0.26.0", "one minor version at a time; upgrade to a release of v0.25 first"),
     ("v0.26.0", "v0.25.1", "can't be downgraded from v0.26.0 to an earlier minor version"),
     ("v0.26.0", "v1.26.0", "another major version"),
     ("local", "v0.26.0", ""),

@@ -95,7 +95,7 @@ def test_a_file_that_is_not_there(folder: Path) -> None:
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert problems(tmp_path / "nowhere") == [
-        f"{tmp_path}/nowhere: no such folder; give one with releases.yaml and what that names"
+        f"{tmp_path}/nowhere: no such folder; give one with releases.yaml and the files that it references"
     ]
 
 

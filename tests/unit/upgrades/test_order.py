@@ -133,7 +133,7 @@ def test_a_control_plane_spares_a_node_when_all_others_are_well() -> None:
         ("v1.34.4", "v1.36.3", "go to v1.35 first"),
         ("v1.36.3", "v1.35.4", "does not downgrade"),
         ("v1.35.5", "v1.35.4", "does not downgrade"),
-        ("v1.36.3", "v2.0.0", "one minor at a time"),
+        ("v1.36.3", "v2.0.0", "one minor version at a time"),
         ("", "v1.36.3", "must be like"),
         ("latest", "v1.36.3", "found version latest"),
     ],

@@ -120,7 +120,7 @@ class Configs(Generic[D, M, Q, A]):
                 listed = ", ".join(
                     sorted({one.cluster.spec.datacenter_ref.name for one in uses if one.cluster.spec.datacenter_ref})
                 )
-                message = f"Clusters of several datacenters name it ({listed}); make a {resource.kind} for each"
+                message = f"Clusters of several datacenters reference it ({listed}); create a {resource.kind} for each"
                 return Check(found, config.status, problem=(SEVERAL_DATACENTERS, message))
             return Check(found, config.status, of_machines(config, uses))
 

@@ -158,7 +158,7 @@ class Checks(Generic[Q, A]):
         after = (SOON if found.is_soon else AGAIN) * self.host.manager.rng.uniform(0.9, 1.1)
         if found.away is not None:
             return Wait(*found.away, after=after)
-        return Wait(NOT_CHECKED, "the next check is due", after=after)
+        return Wait(NOT_CHECKED, "waiting for the next check", after=after)
 
     async def _ask(self, request: Request[Q], namespace: str) -> A | Silent:
         """What one server says: others are heard, whatever becomes of it."""
@@ -229,7 +229,7 @@ def unreadable(found: Object, error: msgspec.ValidationError) -> Tree:
     return {
         "specValid": False,
         "failureReason": INVALID,
-        "failureMessage": f"the object can't be read: {error}; correct it",
+        "failureMessage": f"the object is invalid: {error}; correct it",
         "observedGeneration": found.metadata.generation,
     }
 

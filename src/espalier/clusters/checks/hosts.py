@@ -17,7 +17,7 @@ def resolved(host: str, port: int) -> Sequence[Address]:
     for address, _ in found:
         ip = addresses.parsed(str(address))
         if ip is None or addresses.is_local(ip):
-            raise OSError(f"{host} is {ip}; infrastructure is not on the machine of the manager")
+            raise OSError(f"{host} resolves to {ip}, a loopback, link-local or multicast address")
     return [(str(address), int(port)) for address, port in found]
 
 
@@ -29,7 +29,7 @@ def connected(found: Sequence[Address], seconds: float) -> socket.socket:
             return socket.create_connection(one, seconds)
         except OSError as error:
             failure = error
-    raise failure or OSError("its name has no address")
+    raise failure or OSError("the name resolves to no address")
 
 
 _LONGEST_SAYING = 300

@@ -24,8 +24,8 @@ ADDRESS_TAKEN = "ControlPlaneAddressTaken"
 def address_taken(field: str, found: str, holder: str) -> str:
     """The message. The fields that name such addresses can't be changed."""
     return (
-        f"{field}: found {found}, which {holder} has; choose a free address: of a cluster that exists, it can't be "
-        "changed, so delete the cluster and create it again"
+        f"{field}: found {found}, which {holder} uses; an existing cluster's address can't be changed: delete the "
+        "cluster and create it again with a free address"
     )
 
 
@@ -69,7 +69,7 @@ def problems_of(
             if not is_checked:
                 away = conditions.get(status.conditions, reachable)
                 if config.metadata.deletion_timestamp is not None:
-                    because = ", but it is being deleted: once it is gone, make it again"
+                    because = ", but it is being deleted: create it again once it is gone"
                 elif away is not None and away.status == "False":
                     because = f": {away.message}"
                 else:
@@ -79,7 +79,7 @@ def problems_of(
                 yield Wait(reason, f"{name}: {status.failure_message}")
         endpoint = cluster.spec.endpoint_host
         if is_new and claim(cluster) not in addresses:
-            yield Wait(NOT_CHECKED, f"{FIELD}: waiting until {server} was asked whether {endpoint} is free")
+            yield Wait(NOT_CHECKED, f"{FIELD}: waiting for {server} to report whether {endpoint} is free")
         elif is_new and (holder := addresses[claim(cluster)]):
             yield Wait(ADDRESS_TAKEN, address_taken(FIELD, endpoint, holder))
 

@@ -31,6 +31,6 @@ def roll_a_tenth_at_a_time(rendered: Rendered) -> Rendered:
 LAYER = Layer(
     name="cni-updates",
     since=semver.Version(0, 25, 1),
-    why="Updates of the CNI roll through a tenth of the nodes at a time; its pods are not replaced now.",
+    why="Updates of the CNI roll out to a tenth of the nodes at a time; this does not replace its pods.",
     functions=(roll_a_tenth_at_a_time,),
 )

@@ -34,6 +34,6 @@ def _with_limit(group: WorkerNodeGroupConfiguration) -> WorkerNodeGroupConfigura
 LAYER = Layer(
     name="half-unhealthy",
     since=semver.Version(0, 26, 0),
-    why="Unhealthy workers are replaced while at most half of their group is unhealthy; it was 40 %.",
+    why="Unhealthy workers are replaced while at most half of their group is unhealthy, instead of 40 %.",
     defaults=(limit_to_half,),
 )

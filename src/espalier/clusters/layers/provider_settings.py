@@ -142,8 +142,8 @@ def _value(name: str, value: str) -> Any:
 LAYER = Layer(
     name="provider-settings",
     since=semver.Version(0, 26, 0),
-    why="Clusters have the settings and the audit policy of EKS Anywhere's, and kubelets heed all that "
-    "kubeletConfiguration says; machines are made of it.",
+    why="Clusters get the settings and the audit policy of EKS Anywhere, and kubelets apply all fields of "
+    "kubeletConfiguration; this replaces machines.",
     functions=(with_settings,),
     defaults=(with_audit_policy,),
 )

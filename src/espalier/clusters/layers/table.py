@@ -15,7 +15,7 @@ from espalier.clusters.layers import (
 from espalier.clusters.layers.layer import BASE, Layer
 
 LAYERS: Sequence[Layer] = (
-    Layer("base", BASE, "What all supported releases share: the rendering code, and layers folded into it."),
+    Layer("base", BASE, "Shared by all supported releases: the rendering code, and layers folded into it."),
     tls_min_version.LAYER,
     cni_updates.LAYER,
     half_unhealthy.LAYER,

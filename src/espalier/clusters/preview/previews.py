@@ -167,7 +167,7 @@ class Previews:
         is_held = simulated.stops and not (scope.is_settled or scope.is_paused or scope.is_deleted)
         conflict = validity.conflict(scope) if is_held and not scope.is_self_managed else None
         hidden = conflict is not None and conflict.message not in simulated.stops
-        then = (f"then it waits again: {conflict.reason}: {conflict.message}",) if conflict and hidden else ()
+        then = (f"then the cluster waits again: {conflict.reason}: {conflict.message}",) if conflict and hidden else ()
         groups = machines.groups(simulated, fleet, known) if simulated.acts else machines.refused_groups(simulated)
         return Preview(
             key=scope.key,

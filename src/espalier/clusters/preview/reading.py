@@ -257,7 +257,7 @@ async def _management(client: Client) -> tuple[list[Object], list[str]]:
     except Forbidden as error:
         where = f"ConfigMap {SYSTEM_NAMESPACE}/{MANAGEMENT_CLUSTER}, which names the management cluster"
         assumed = "the oldest self-managed Cluster is assumed to be it"
-        return [], [f"no right to read {where}: {assumed} ({error})"]
+        return [], [f"not allowed to read {where}: {assumed} ({error})"]
 
 
 async def _git_ops(
@@ -276,7 +276,7 @@ async def _git_ops(
         try:
             found += await _get(client, _GIT_OPS[kind], key.namespace, key.name)
         except Forbidden as error:
-            notices.append(f"no right to read {kind} {key}: it is assumed to be missing ({error})")
+            notices.append(f"not allowed to read {kind} {key}: it is assumed to be missing ({error})")
     return found, notices
 
 
@@ -329,11 +329,12 @@ async def _granted(reading: Awaitable[list[Object]], kind: Resource, notices: li
     try:
         return await reading
     except Forbidden:
-        notices.append(f"no right to read {kind.kind} objects: unknown is {_WITHOUT.get(kind.kind, _WITHOUT_OTHERS)}")
+        unknown = _WITHOUT.get(kind.kind, _WITHOUT_OTHERS)
+        notices.append(f"not allowed to read {kind.kind} objects: it is unknown {unknown}")
         return []
 
 
-_WITHOUT_OTHERS = "whether machines of clusters in other namespaces have addresses that machines of this one would"
+_WITHOUT_OTHERS = "whether machines of clusters in other namespaces have the addresses of this cluster's machines"
 _WITHOUT = {
     SECRET.kind: "whether Secrets of a former cluster conflict with the new one",
     CUSTOM_RESOURCE_DEFINITION.kind: "whether Cluster API supports external etcd",

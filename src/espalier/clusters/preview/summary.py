@@ -28,7 +28,7 @@ _VERBS: dict[Verb, str] = {"create": "created", "change": "changed", "delete": "
 def held(stops: str) -> str:
     """What comes of a change that stops before anything is made, and the reason (`Preview.stops`)."""
     if stops.partition(":")[0] == names.VALUES_NOT_RESOLVED:
-        return f"what is made is known once the provider was asked, which goes on by itself: {stops}"
+        return f"the effects are known once the provider has answered, which needs no action: {stops}"
     return f"then nothing is done: {stops}"
 
 
@@ -41,8 +41,8 @@ def sentences(scope: Scope) -> Iterator[str]:
     if scope.missing and (is_known or stops.startswith(names.MISSING_DEPENDENT_OBJECTS)):
         first, *more = dict.fromkeys(one.what for one in scope.missing)
         what = f"{first}, and {len(more)} more" if more else first
-        then = "then:" if is_known else "what is made is known then"
-        yield f"plan: waiting for {what}, unless this manifest brings it; {then}"
+        then = "then:" if is_known else "the effects are known then"
+        yield f"plan: waiting for {what}, unless this manifest contains it; {then}"
         if not is_known:
             return
     if stops and not simulated.acts:
@@ -96,7 +96,7 @@ def _moves(group: Group) -> Iterator[str]:
         instead = f" (not in place: {_some(group.fallback)})" if group.fallback else ""
         yield f"would replace {counted(replaced)} because of {_fields(group.replaced[0])}{instead}"
     if more:
-        yield f"would make {counted(more)}"
+        yield f"would create {counted(more)}"
     if fewer:
         yield f"would remove {counted(fewer)}"
 

@@ -43,7 +43,7 @@ _VALUES: Mapping[str, tuple[re.Pattern[str], str]] = {
     "profiling": (re.compile("1|t|T|true|TRUE|True|0|f|F|false|FALSE|False"), "true or false"),
     "feature-gates": (re.compile(f"({_GATE})?( *, *({_GATE})?)*"), "NAME=true,NAME=false"),
     "allow-privileged": (re.compile("true"), "true: the pod network needs it"),
-    "enable-bootstrap-token-auth": (re.compile("true"), "true: machines join with such tokens"),
+    "enable-bootstrap-token-auth": (re.compile("true"), "true: machines join with bootstrap tokens"),
 }
 """The valid values of flags whose format is the same in all versions."""
 
@@ -150,4 +150,4 @@ def _rule(field: str, at: str, tree: Tree) -> Iterator[Violation]:
             yield Violation(field, f"{place}resources.group {shown(one.group)}", allowed, messages.NO_POLICY)
         if one.resource_names and not one.resources:
             allowed = "resources beside resourceNames"
-            yield Violation(field, f"{place}resources without resources", allowed, messages.NO_POLICY)
+            yield Violation(field, f"{place}resources with resourceNames alone", allowed, messages.NO_POLICY)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 import msgspec
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.host_os import BOTTLEROCKET, HostOSConfiguration
+from espalier.api.eksa.host_os import HostOSConfiguration
 from espalier.api.violations import Violation, shown
 from espalier.clusters.provider import Provider
 from espalier.clusters.render.bottlerocket import bootstrap_image, unknown_to_kubelets
@@ -33,17 +33,17 @@ def violations(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequ
     mirror, network = spec.registry_mirror_configuration, spec.cluster_network
     if mirror is not None and mirror.insecure_skip_verify:
         field = "spec.registryMirrorConfiguration.insecureSkipVerify"
-        message = "machines with Bottlerocket verify the mirror; give the certificate of its authority"
+        message = "machines with Bottlerocket always verify the mirror; give the certificate of its CA"
         yield Violation(field, "true", "false, with caCertContent", message)
     if network is not None and network.dns and network.dns.resolv_conf and network.dns.resolv_conf.path:
         field, path = "spec.clusterNetwork.dns.resolvConf.path", network.dns.resolv_conf.path
-        message = "kubelets of machines with Bottlerocket have no such setting; remove the field"
+        message = "Bottlerocket has no such setting of the kubelet; remove the field"
         yield Violation(field, path, "nothing", message)
     yield from _certificates(children)
     yield from in_place(provider, spec, children)
     for field, _, kubelet in _machines(spec):
         if field in found and (unknown := unknown_to_kubelets(kubelet)):
-            message = f"{BOTTLEROCKET} has no such settings of kubelets; remove them"
+            message = "Bottlerocket has no such settings of the kubelet; remove them"
             yield Violation(f"{field}.kubeletConfiguration", ", ".join(unknown), "", message)
 
 
@@ -52,7 +52,7 @@ def in_place(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequen
     found = groups(provider, spec, children)
     for field, strategy, _ in _machines(spec):
         if field in found and strategy == _IN_PLACE:
-            message = "machines with Bottlerocket are replaced: their programs are in an image that nothing changes"
+            message = "Bottlerocket is not upgraded in place, because its image is immutable"
             yield Violation(f"{field}.upgradeRolloutStrategy.type", _IN_PLACE, "RollingUpdate", message)
 
 
@@ -63,7 +63,7 @@ def _certificates(children: Sequence[Object]) -> Iterator[Violation]:
         for index, bundle in enumerate(asked.cert_bundles if asked is not None else []):
             if not is_certificates(bundle.data):
                 field = f"{child.kind} {child.name}: spec.hostOSConfiguration.certBundles[{index}].data"
-                yield Violation(field, shown("…"), "certificates as PEM", "machines trust them")
+                yield Violation(field, shown("…"), "certificates as PEM", "machines trust these CAs")
 
 
 def _machines(spec: eksa.ClusterSpec) -> Iterator[tuple[str, str, dict[str, object] | None]]:

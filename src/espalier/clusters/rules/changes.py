@@ -71,7 +71,7 @@ def _fixed_fields(spec: eksa.ClusterSpec) -> dict[str, object]:
         "spec.clusterNetwork.nodes": network and network.nodes,
         "spec.proxyConfiguration": spec.proxy_configuration
         and connections.without_credentials(spec.proxy_configuration),
-        "spec.externalEtcdConfiguration": "etcd on machines of its own" if spec.external_etcd_configuration else None,
+        "spec.externalEtcdConfiguration": "external etcd" if spec.external_etcd_configuration else None,
         GIT_OPS: spec.git_ops_ref,
     }
 

@@ -56,12 +56,12 @@ def _mirror(mirror: RegistryMirrorConfiguration) -> Iterator[Violation]:
     if not mirror.endpoint:
         yield Violation(f"{field}.endpoint", "nothing", "a name or an address", sentences.MIRROR_ENDPOINT)
     elif not _HOST.fullmatch(mirror.endpoint):
-        message = "give scheme and port not here: the scheme is https, and the port has a field of its own"
+        message = "omit scheme and port: the scheme is https, and the port has its own field"
         yield Violation(f"{field}.endpoint", mirror.endpoint, "a name or an address", message)
     if mirror.port and not _is_port(mirror.port):
         yield Violation(f"{field}.port", mirror.port, "1 to 65535, in quotes", sentences.MIRROR_PORT)
     if mirror.ca_cert_content and not is_certificates(mirror.ca_cert_content):
-        message = "containerd trusts the mirror by it"
+        message = "containerd verifies the mirror with it"
         yield Violation(f"{field}.caCertContent", shown("…"), "certificates as PEM", message)
     seen: set[str] = set()
     for index, one in enumerate(mirror.oci_namespaces):
@@ -71,7 +71,7 @@ def _mirror(mirror: RegistryMirrorConfiguration) -> Iterator[Violation]:
                 f"{at}.registry", one.registry or "nothing", "a registry like public.ecr.aws", "not a registry"
             )
         elif one.registry in seen:
-            yield Violation(f"{at}.registry", one.registry, "", "the registry is given twice, and one would be dropped")
+            yield Violation(f"{at}.registry", one.registry, "", "duplicate registry: one of the two would be dropped")
         seen.add(one.registry)
         if not _NAMESPACE.fullmatch(one.namespace):
             yield Violation(

@@ -30,8 +30,8 @@ from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import api_server, connections, identity, kubelet, networks, numbers, unsupported
 
 SELF_MANAGED = (
-    "a self-managed cluster (spec.managementCluster.name is its own name, or missing) is not created or changed "
-    "through the API, because that would delete its own controllers at work: name the cluster that manages it, "
+    "a self-managed cluster (spec.managementCluster.name is its own name, or missing) can't be created or changed "
+    "through the API, because that would delete its own running controllers: name the cluster that manages it, "
     f"or set annotation {PAUSED_ANNOTATION}, which makes this the record of a cluster that is managed elsewhere"
 )
 
@@ -138,7 +138,7 @@ def _workers(spec: eksa.ClusterSpec, cluster: str, provider: Provider | None) ->
             yield Violation(f"{at}.name", name, "", sentences.GROUP_TWICE)
         seen.add(name)
         if name == names.ETCD_GROUP and spec.external_etcd_configuration is not None:
-            yield Violation(f"{at}.name", name, "another name", "machines of etcd have the names that its would have")
+            yield Violation(f"{at}.name", name, "another name", "its machines would have the names of etcd machines")
         if not _DNS_LABEL.fullmatch(name) or len(name) + len(cluster) > LONGEST_GROUP_NAME:
             allowed = f"a DNS label, with the name of the cluster at most {LONGEST_GROUP_NAME} characters"
             yield Violation(f"{at}.name", name, allowed, sentences.GROUP_NAME)

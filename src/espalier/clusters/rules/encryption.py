@@ -20,18 +20,18 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     """Of a cluster whose provider has it."""
     asked = spec.etcd_encryption
     if len(asked) > 1:
-        message = "one configuration says what is encrypted by what; join them"
+        message = "only one encryption configuration is supported; merge them"
         yield Violation(_FIELD, f"{len(asked)} configurations", "one", message)
     for index, one in enumerate(asked):
         field = f"{_FIELD}[{index}]"
         if len(one.providers) != 1:
-            message = "what is encrypted by one plugin is read by the same"
+            message = "only one provider is supported; keep one"
             yield Violation(f"{field}.providers", f"{len(one.providers)} providers", "one", message)
         if not one.resources:
-            yield Violation(f"{field}.resources", "nothing", "resources like secrets", "say what is encrypted")
+            yield Violation(f"{field}.resources", "nothing", "resources like secrets", "say which resources to encrypt")
         for name in one.resources:
             if not _RESOURCE.fullmatch(name):
-                message = "not a resource, with its group if it has one"
+                message = "not the name of a resource, with its group if it has one"
                 yield Violation(f"{field}.resources", name, "secrets, leases.coordination.k8s.io", message)
         for number, provider in enumerate(one.providers):
             yield from _plugin(f"{field}.providers[{number}].kms", provider.kms)
@@ -39,13 +39,13 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
 
 def _plugin(field: str, kms: KeyManagementService) -> Iterator[Violation]:
     if not kms.name or ":" in kms.name:
-        yield Violation(f"{field}.name", kms.name or "nothing", "a name without colons", "say which plugin")
+        yield Violation(f"{field}.name", kms.name or "nothing", "a name without colons", "name the KMS plugin")
     if not _SOCKET.fullmatch(kms.socket_listen_address):
-        message = "not a socket that the API server finds"
+        message = "not a socket that the API server can reach"
         found = kms.socket_listen_address or "nothing"
         yield Violation(f"{field}.socketListenAddress", found, f"unix://{SOCKETS}NAME.sock, or unix:///@NAME", message)
     if kms.cachesize is not None and (kms.cachesize == 0 or not -1 <= kms.cachesize < 2**31):
-        message = "not a number of keys"
+        message = "not a cache size"
         yield Violation(f"{field}.cachesize", str(kms.cachesize), "1 or more, or -1 for no cache", message)
     if kms.timeout and not (_DURATION.fullmatch(kms.timeout) and re.search("[1-9]", kms.timeout)):
-        yield Violation(f"{field}.timeout", kms.timeout, "a duration like 3s", "not how long an answer may take")
+        yield Violation(f"{field}.timeout", kms.timeout, "a duration like 3s", "not a timeout")

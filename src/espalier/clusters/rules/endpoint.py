@@ -11,7 +11,7 @@ from espalier.api.violations import Violation
 from espalier.clusters import addresses
 
 FIELD = "spec.controlPlaneConfiguration.endpoint.host"
-_ALLOWED = "an IP address that no machine has"
+_ALLOWED = "an unused IP address"
 
 
 def place(spec: eksa.ClusterSpec) -> addresses.Place | None:
@@ -35,10 +35,10 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     if spec.control_plane_configuration is None:
         return
     if not host:
-        message = "say at which address the API server is reached; it must be in the network of the machines, and not "
-        yield Violation(FIELD, "nothing", _ALLOWED, f"{message}be given out by DHCP")
+        message = "set the address of the API server: in the machines' network, and outside of the ranges of DHCP"
+        yield Violation(FIELD, "nothing", _ALLOWED, message)
     elif (address := addresses.parsed(host)) is None:
-        yield Violation(FIELD, host, _ALLOWED, "kube-vip keeps an IP address on a machine of the control plane")
+        yield Violation(FIELD, host, _ALLOWED, "kube-vip assigns it to a control plane machine, so it can't be a name")
     elif addresses.is_local(address):
         yield Violation(FIELD, host, _ALLOWED, "machines can't be reached there")
     else:
@@ -50,8 +50,8 @@ def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
     control_plane = spec.control_plane_configuration
     if control_plane is not None and control_plane.skip_load_balancer_deployment:
         yield (
-            "spec.controlPlaneConfiguration.skipLoadBalancerDeployment: kube-vip keeps the address of the API server "
-            "on machines of the control plane; it is always there"
+            "spec.controlPlaneConfiguration.skipLoadBalancerDeployment: this provider ignores it and always deploys "
+            "kube-vip, which assigns the address of the API server to a control plane machine"
         )
 
 
@@ -62,5 +62,5 @@ def in_networks(field: str, address: addresses.Address, spec: eksa.ClusterSpec) 
         for block in ranges.cidr_blocks if ranges else ():
             with suppress(ValueError):
                 if address in ipaddress.ip_network(block, strict=False):
-                    message = f"spec.clusterNetwork.{name} has {block}: addresses there are given to {name}"
+                    message = f"spec.clusterNetwork.{name} reserves {block} for {name}"
                     yield Violation(field, str(address), "an address outside of the cluster's networks", message)

@@ -21,10 +21,10 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     for index, reference in enumerate(spec.identity_provider_refs):
         field = f"spec.identityProviderRefs[{index}].kind"
         if reference.kind not in _KINDS:
-            message = "identity providers are configured by objects of other kinds"
+            message = "not a kind of identity provider"
             yield Violation(field, reference.kind, " or ".join(_KINDS), message)
         elif reference.kind in seen:
-            message = "kube-apiserver takes one of each kind, and the second would have no effect; remove it"
+            message = "kube-apiserver uses one of each kind, so the second would have no effect; remove it"
             yield Violation(field, reference.kind, f"one {reference.kind}", message)
         seen.add(reference.kind)
     control_plane = spec.control_plane_configuration
@@ -33,7 +33,7 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
         for flag, value in flags.items():
             if flag.startswith("oidc-"):
                 field = f"spec.controlPlaneConfiguration.apiServerExtraArgs.{flag}"
-                yield Violation(field, value, "nothing", "the OIDCConfig says it; remove one of the two")
+                yield Violation(field, value, "nothing", "the OIDCConfig sets this flag too; remove one of the two")
     if spec.pod_iam_config is not None and not _URL.search(spec.pod_iam_config.service_account_issuer):
         found = spec.pod_iam_config.service_account_issuer
         message = sentences.POD_IAM_ISSUER if found else sentences.NO_ISSUER

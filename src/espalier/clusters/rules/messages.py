@@ -27,9 +27,7 @@ def counted(found: Iterable[object]) -> str:
     return str(sum(1 for _ in found))
 
 
-NO_VERSION = (
-    "the management cluster has no eksaVersion that this cluster could take (it still uses spec.bundlesRef); set one"
-)
+NO_VERSION = "the management cluster has no eksaVersion to inherit (it still uses spec.bundlesRef); set one"
 
 
 def manages_nobody(name: str) -> str:
@@ -38,19 +36,19 @@ def manages_nobody(name: str) -> str:
 
 
 REQUIRES_EKS_ANYWHERE = (
-    "RequiresEKSAnywhereClusterAPI: etcd on machines of its own needs EKS Anywhere's build of Cluster API and its "
-    "etcdadm providers, and stock Cluster API is installed (its Cluster has no spec.managedExternalEtcdRef); install "
-    "that build, or remove the field to have etcd on the machines of the control plane"
+    "RequiresEKSAnywhereClusterAPI: external etcd needs EKS Anywhere's build of Cluster API and its etcdadm "
+    "providers, but stock Cluster API is installed (its Cluster has no spec.managedExternalEtcdRef); install that "
+    "build, or remove the field to run etcd on control plane machines"
 )
 
 BOTTLEROCKET_REQUIRES_EKS_ANYWHERE = (
-    "RequiresEKSAnywhereClusterAPI: machines with Bottlerocket need EKS Anywhere's build of Cluster API, and stock "
-    "Cluster API is installed (its Cluster has no spec.managedExternalEtcdRef); install that build, or name machine "
-    "configs with another osFamily (left out, it is bottlerocket)"
+    "RequiresEKSAnywhereClusterAPI: machines with Bottlerocket need EKS Anywhere's build of Cluster API, but stock "
+    "Cluster API is installed (its Cluster has no spec.managedExternalEtcdRef); install that build, or use machine "
+    "configs with another osFamily (the default is bottlerocket)"
 )
 
 NAMES_IT = (
-    "ConfigMap eksa-system/management-cluster says which it is (`espalier manifests --management-cluster "
+    "ConfigMap eksa-system/management-cluster names it (`espalier manifests --management-cluster "
     "NAMESPACE/NAME`, docs/management-cluster.md)"
 )
 
@@ -60,8 +58,8 @@ def not_the_management_cluster(key: Key | None, *, names_others: bool = True) ->
     which = f"Cluster {key}" if names_others else "another Cluster"
     known = f"the management cluster is {which}" if key is not None else "there is no management cluster yet"
     return (
-        f"this Cluster names itself, or nobody, as its management cluster, which it is not: {known}; {NAMES_IT}; "
-        "name the cluster that manages this one, or delete it"
+        f"this Cluster names itself or nothing as its management cluster, but is not a management cluster: {known}; "
+        f"{NAMES_IT}; name the cluster that manages this one, or delete it"
     )
 
 
@@ -70,7 +68,7 @@ def no_management_cluster(name: str, key: Key | None, *, names_others: bool = Tr
     if not names_others:
         return f'"{name}" is not the management cluster; {NAMES_IT}'
     if key is None:
-        return f'there is no management cluster "{name}", because no Cluster is its record; {NAMES_IT}'
+        return f'there is no management cluster "{name}": no Cluster is its record; {NAMES_IT}'
     if key.name != name:
         return f'"{name}" is not the management cluster, which is Cluster {key}; name "{key.name}"'
     return (
@@ -95,8 +93,8 @@ def lent_to(clusters: str) -> str:
 def manages(clusters: str) -> str:
     """The record of the management cluster can't be deleted."""
     return (
-        f"this is the record of the management cluster, and it manages clusters: {clusters}; delete those first, for "
-        "without it none of them can be changed"
+        f"this is the record of the management cluster, which manages clusters: {clusters}; delete those first, "
+        "because they can't be changed without it"
     )
 
 
@@ -114,9 +112,9 @@ def in_use(users: str) -> str:
 def other_content(what: str) -> str:
     """A release object was deleted and created again with other content."""
     return (
-        f"{what} was deleted and created again with other content, so it is not what this cluster was made from. "
-        "Nothing is rendered from it. Delete it and restore the original (`espalier releases import FOLDER`, or "
-        "start a manager that has it), or move the cluster to another release"
+        f"{what} was deleted and recreated with other content than this cluster was created from, so nothing is "
+        "rendered from it. Delete it and restore the original (`espalier releases import FOLDER`, or start a manager "
+        "that has it), or move the cluster to another release"
     )
 
 
@@ -132,8 +130,8 @@ def no_authenticator(distro: str) -> str:
 def other_provider(flags: Sequence[str]) -> str:
     """An OIDCConfig of which the control plane was made was deleted, and made again with other content."""
     return (
-        f"the OIDCConfig was deleted and made again with other content ({', '.join(flags)}), which would replace the "
-        "control plane; make it again as it was, or create another and name that here"
+        f"the OIDCConfig was deleted and recreated with other content ({', '.join(flags)}), which would replace the "
+        "control plane; recreate it as it was, or create another and name that here"
     )
 
 
@@ -147,7 +145,7 @@ MAJOR = "clusters can't be upgraded to another major version; create another clu
 
 def one_minor_at_a_time(next_minor: str) -> str:
     """An upgrade by more than one minor."""
-    return f"releases are upgraded one minor version at a time; go to a release of {next_minor} first"
+    return f"releases are upgraded one minor version at a time; upgrade to a release of {next_minor} first"
 
 
 def release_downgrade(old: str) -> str:
@@ -194,7 +192,7 @@ def kubernetes_downgrade(old: str) -> str:
 
 def no_way_back(old: str) -> str:
     """A downgrade of the control plane's Kubernetes version, whose upgrade can be taken back for a while."""
-    until = "an upgrade can only be taken back until a control plane machine runs the new version, or is being upgraded"
+    until = "an upgrade can be reverted only until a control plane machine runs the new version or is being upgraded"
     return f"Kubernetes can't be downgraded from {old}: {until}; keep it"
 
 
@@ -205,7 +203,7 @@ def not_in_place(refusal: str, changed: Iterable[str]) -> str:
 
 def machines_behind(who: str, earliest: str, first: str) -> str:
     """Machines would skip a version, because some have not reached the previous one yet."""
-    return f"{who} still has machines of Kubernetes {earliest}; wait until all of them have {first}"
+    return f"{who} still has machines with Kubernetes {earliest}; wait until all of them run {first}"
 
 
 def not_reported(who: str) -> str:
@@ -235,20 +233,19 @@ def lacks_images_of_bottlerocket(parts: str) -> str:
     """The Bundles were made without machines with Bottlerocket in mind."""
     return (
         f"the release has no images for machines with Bottlerocket ({parts}); use a newer one, or Bundles that have "
-        "them (`espalier releases import`), or name machine configs with another osFamily"
+        "them (`espalier releases import`), or use machine configs with another osFamily"
     )
 
 
 # Configuration of Kubernetes components.
-PROVIDER_ID = "the provider sets names of machines; remove the field"
+PROVIDER_ID = "the infrastructure provider sets it; remove the field"
 BUILT_FLAG = "this flag is set from the cluster's configuration, and another value would break it; remove it"
 FLAG_VALUE = "with this value the API server does not start, or nodes can't join; change it, or remove the flag"
 UNKNOWN_FLAG = (
-    "no kube-apiserver of the supported versions lists this flag, and with one that it does not know it does not start"
+    "no supported version of kube-apiserver lists this flag, and kube-apiserver does not start with unknown flags"
 )
 CREDENTIALS_OF_PROXY = (
-    "machines that are made from now on have the other credentials; those that are there keep theirs, and reach the "
-    "proxy no longer if it refuses them"
+    "new machines get the new credentials; existing machines keep theirs, and can't reach the proxy if it rejects them"
 )
 NO_POLICY = "not a valid audit policy"
 NO_RULES = "an audit policy needs rules; to log nothing, use one rule with level: None"
@@ -264,9 +261,9 @@ GIT_OPS_OF_ITS_OWN = (
 def name_taken(objects: Iterable[object]) -> str:
     """Objects of others have names that the cluster needs."""
     return (
-        f"{', '.join(map(str, objects))} exists and does not belong to this cluster by its labels: if it does, set its "
+        f"{', '.join(map(str, objects))} exists without the labels of this cluster: if it belongs to it, set its "
         f"labels {CLUSTER_NAME_LABEL} and {CLUSTER_NAMESPACE_LABEL} to this Cluster's name and namespace; if not, "
-        "remove that object, or choose another name for the worker node group or the cluster"
+        "delete that object, or choose another name for the worker node group or the cluster"
     )
 
 

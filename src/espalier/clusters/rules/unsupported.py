@@ -29,8 +29,8 @@ def violations(spec: eksa.ClusterSpec, providers: Providers) -> Iterator[Violati
     if provider is not None:
         yield from provider.rules.violations(spec)
         if spec.external_etcd_configuration is not None and provider.etcd is None:
-            field, message = "spec.externalEtcdConfiguration", "the provider has no machines for etcd; remove the field"
-            yield Violation(field, "etcd on machines of its own", "nothing", message)
+            message = "this provider does not support external etcd; remove the field"
+            yield Violation("spec.externalEtcdConfiguration", "external etcd", "nothing", message)
     network = spec.cluster_network
     cilium = network.cni_config.cilium if network and network.cni_config else None
     if cilium and cilium.helm_values:
@@ -46,14 +46,14 @@ def kindnetd(old: eksa.ClusterSpec | None, new: eksa.ClusterSpec, providers: Pro
     if old is None or changes.cni_plugin(old) != changes.KINDNETD:
         is_named = new.cluster_network is not None and new.cluster_network.cni
         field = "spec.clusterNetwork.cni" if is_named else f"{changes.CNI_FIELD}.kindnetd"
-        message = f"kindnetd does not work on machines of this provider; set {changes.CNI_FIELD}.cilium in its place"
+        message = f"kindnetd does not work on machines of this provider; set {changes.CNI_FIELD}.cilium instead"
         yield Violation(field, "kindnetd", "cilium", message)
 
 
 def warnings(spec: eksa.ClusterSpec, providers: Providers) -> Iterator[str]:
     """Fields that are accepted without effect, or deprecated."""
     if spec.git_ops_ref is not None:
-        yield "spec.gitOpsRef: this release writes nothing to Git; the cluster is created without it"
+        yield "spec.gitOpsRef: this release does not write to Git; the cluster is created without it"
     if spec.packages is not None and not spec.packages.disable:
         yield "spec.packages: this release does not install curated packages"
     if spec.license_token:

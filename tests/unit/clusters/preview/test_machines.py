@@ -239,7 +239,7 @@ def test_of_what_is_refused_no_machine_goes_or_is_upgraded() -> None:
 def test_a_value_that_only_the_provider_knows_is_no_end() -> None:
     """A pattern in a new VSphereMachineConfig: the manager asks the vCenter, and goes on."""
     told = summary.held("ValuesNotResolved: VSphereMachineConfig vines: spec.resourcePool: waiting for the provider")
-    assert told.startswith("what is made is known once the provider was asked, which goes on by itself: ")
+    assert told.startswith("the effects are known once the provider has answered, which needs no action: ")
     assert summary.held("ClusterInvalid: spec") == "then nothing is done: ClusterInvalid: spec"
 
 

@@ -132,13 +132,13 @@ def test_a_dry_run_says_in_sentences_what_happens_to_machines() -> None:
     assert told[0] == "plan: objects of Cluster API: 2 created, 2 changed, 2 deleted"
     assert any(text.startswith("plan: control plane: would replace 1 machine because of version, ") for text in told)
     workers = "plan: garden-md-0: would replace 2 machines because of version, infrastructure.customImage; "
-    assert f"{workers}would make 2 machines" in told
+    assert f"{workers}would create 2 machines" in told
     assert all(len(text) < 256 for text in told)
 
 
 def test_a_dry_run_of_a_whole_manifest_does_not_miss_what_comes_with_it() -> None:
     missing = {"kind": "DockerDatacenterConfig", "name": "comes-with-it"}
     told = list(sentences(made(objects=[], datacenterRef=missing)))
-    assert "plan: control plane: would make 1 machine" in told
+    assert "plan: control plane: would create 1 machine" in told
     assert told[0].startswith("plan: waiting for DockerDatacenterConfig comes-with-it in namespace ")
-    assert told[0].endswith(", which does not exist, unless this manifest brings it; then:")
+    assert told[0].endswith(", which does not exist, unless this manifest contains it; then:")

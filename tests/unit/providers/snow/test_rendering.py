@@ -136,10 +136,10 @@ def refused(trees: list[Tree]) -> list[str]:
 
 PLANE, GROUP = "controlPlaneConfiguration", "workerNodeGroupConfigurations"
 OF_CLUSTER: dict[str, tuple[dict[str, Any], str]] = {
-    "no endpoint": ({PLANE: {"endpoint": None}}, "say at which address the API server is reached"),
-    "a name": ({PLANE: {"endpoint": {"host": "api.example.com"}}}, "kube-vip keeps an IP address"),
-    "an address of pods": ({PLANE: {"endpoint": {"host": "192.168.0.9"}}}, "addresses there are given to pods"),
-    "no machines": ({PLANE: {"machineGroupRef": None}}, "say what the machines are like"),
+    "no endpoint": ({PLANE: {"endpoint": None}}, "set the address of the API server"),
+    "a name": ({PLANE: {"endpoint": {"host": "api.example.com"}}}, "kube-vip assigns it"),
+    "an address of pods": ({PLANE: {"endpoint": {"host": "192.168.0.9"}}}, "reserves 192.168.0.0/16 for pods"),
+    "no machines": ({PLANE: {"machineGroupRef": None}}, "name the config of the machines"),
     "other machines": (
         {PLANE: {"machineGroupRef": {"kind": "VSphereMachineConfig", "name": "a"}}},
         "not a kind of machine config for this datacenter; found VSphereMachineConfig; allowed: SnowMachineConfig",

@@ -35,16 +35,16 @@ def refused(trees: list[Tree], old: Tree | None = None) -> str:
 IN_PLACE = {"upgradeRolloutStrategy": {"type": "InPlace"}}
 
 AT_ONCE: dict[str, tuple[dict[str, Any], str]] = {
-    "no endpoint": ({PLANE: {"endpoint": None}}, "say at which address the API server is reached"),
-    "a name": ({PLANE: {"endpoint": {"host": "api.example.com"}}}, "kube-vip keeps an IP address"),
-    "no machines": ({PLANE: {"machineGroupRef": None}}, "say what the machines are like"),
+    "no endpoint": ({PLANE: {"endpoint": None}}, "set the address of the API server"),
+    "a name": ({PLANE: {"endpoint": {"host": "api.example.com"}}}, "kube-vip assigns it"),
+    "no machines": ({PLANE: {"machineGroupRef": None}}, "name the config of the machines"),
     "other machines": (
         {GROUP: {"machineGroupRef": {"kind": "VSphereMachineConfig", "name": "a"}}},
         "not a kind of machine config for this datacenter; found VSphereMachineConfig; allowed: Tinkerbell",
     ),
     "etcd of its own": (
         {"externalEtcdConfiguration": {"count": 3, "machineGroupRef": {"kind": MACHINES, "name": FORGE}}},
-        "the provider has no machines for etcd",
+        "this provider does not support external etcd",
     ),
     "failure domains": ({GROUP: {"failureDomains": ["east"]}}, "bare metal has no failure domains"),
     "two ways": (

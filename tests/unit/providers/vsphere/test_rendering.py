@@ -192,18 +192,18 @@ def refused(trees: list[Tree]) -> list[str]:
 
 PLANE, GROUP = "controlPlaneConfiguration", "workerNodeGroupConfigurations"
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "no endpoint": ({PLANE: {"endpoint": None}}, {}, "say at which address the API server is reached"),
-    "a name": ({PLANE: {"endpoint": {"host": "api.example.com"}}}, {}, "kube-vip keeps an IP address"),
-    "a port": ({PLANE: {"endpoint": {"host": "192.0.2.10:6443"}}}, {}, "kube-vip keeps an IP address"),
+    "no endpoint": ({PLANE: {"endpoint": None}}, {}, "set the address of the API server"),
+    "a name": ({PLANE: {"endpoint": {"host": "api.example.com"}}}, {}, "kube-vip assigns it"),
+    "a port": ({PLANE: {"endpoint": {"host": "192.0.2.10:6443"}}}, {}, "kube-vip assigns it"),
     "loopback": ({PLANE: {"endpoint": {"host": "127.0.0.1"}}}, {}, "machines can't be reached there"),
     "link-local": ({PLANE: {"endpoint": {"host": "169.254.1.1"}}}, {}, "machines can't be reached there"),
     "loopback in IPv6": ({PLANE: {"endpoint": {"host": "::ffff:127.0.0.1"}}}, {}, "machines can't be reached there"),
     "an address of Services": (
         {PLANE: {"endpoint": {"host": "10.96.0.5"}}},
         {},
-        "spec.clusterNetwork.services has 10.96.0.0/12: addresses there are given to services; found 10.96.0.5",
+        "spec.clusterNetwork.services reserves 10.96.0.0/12 for services; found 10.96.0.5",
     ),
-    "no machines": ({PLANE: {"machineGroupRef": None}}, {}, "say what the machines are like"),
+    "no machines": ({PLANE: {"machineGroupRef": None}}, {}, "name the config of the machines"),
     "other machines": (
         {PLANE: {"machineGroupRef": {"kind": "SnowMachineConfig", "name": "a"}}},
         {},
@@ -212,7 +212,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "etcd without machines": (
         {"externalEtcdConfiguration": {"count": 3}},
         {},
-        "spec.externalEtcdConfiguration.machineGroupRef: say what the machines are like",
+        "spec.externalEtcdConfiguration.machineGroupRef: name the config of the machines",
     ),
     "two domains": ({GROUP: {"failureDomains": ["east", "west"]}}, {}, "a worker node group on vSphere has only one"),
     "an unknown domain": ({GROUP: {"failureDomains": ["west"]}}, {}, "has no such failure domain; found west"),
