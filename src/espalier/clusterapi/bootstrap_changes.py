@@ -1,8 +1,8 @@
-"""Changes of a machine's bootstrap configuration that the upgrader makes on its node: files, kubelet flags. Pure.
+"""Changes of a machine's bootstrap configuration that the upgrader makes on its node: files and kubelet flags. Pure.
 
-Bootstrap data write them before kubeadm runs. What can be in force on a node that is there is applied: files below
-`FOLDERS`, which static pods mount, kubeadm reads, or the kubelet reads when it starts; and flags of the kubelet, but
-not those that only count when the node registers.
+Bootstrap data writes them before kubeadm runs. Only changes that can take effect on an existing node are applied: files
+below `FOLDERS`, which static pods mount, kubeadm reads, or the kubelet reads when it starts; and kubelet flags, except
+those that only matter when the node registers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec import json
 from espalier.api.meta import Tree
 
 FOLDERS = ("/etc/kubernetes/", "/var/lib/kubeadm/")
-"""Folders whose files are read by what an upgrade restarts."""
+"""Folders whose files are read by the programs that an upgrade restarts."""
 _KUBEADM = (
     "/etc/kubernetes/pki/",
     "/etc/kubernetes/tmp/",
@@ -50,10 +50,10 @@ _ONCE = frozenset(
         "root-dir",
     }
 )
-"""Flags of the kubelet that count when the node registers, or without which it is another node."""
+"""Kubelet flags that only matter when the node registers, or that would make it another node."""
 FILES, FLAGS = "files", "joinConfiguration.nodeRegistration.kubeletExtraArgs"
 PATCHES = "joinConfiguration.patches"
-"""The fields, as a comparison of machines calls them."""
+"""The fields, as named by a comparison of machines."""
 
 
 class Traits(msgspec.Struct, frozen=True, rename="camel"):
@@ -76,11 +76,11 @@ def bootstrap_changes(before: Tree, after: Tree) -> Tree:
 
 
 def changes_since(old: Traits, after: Tree) -> Tree:
-    """The changes on a node with these traits to be as made with a KubeadmConfig spec.
+    """The changes that bring a node with these traits to a KubeadmConfig spec.
 
-    Empty when nothing does, else the parts that are not empty: `files`, `removedFiles`, `kubeletArgs`,
-    `removedKubeletArgs`. Contents of files are in base64. `patches` is the folder with patches of what kubeadm writes,
-    where it is another one; empty for none.
+    Empty when nothing changes, else the parts that are not empty: `files`, `removedFiles`, `kubeletArgs`,
+    `removedKubeletArgs`. Contents of files are in base64. `patches` is the folder with patches for kubeadm's output, if
+    it differs; empty for none.
     """
     new = traits(after)
     found: Tree = {
@@ -108,7 +108,7 @@ def changes_since(old: Traits, after: Tree) -> Tree:
 
 
 def only_new(before: Tree, after: Tree) -> Iterator[str]:
-    """The items of files and kubelet flags that differ and that only a machine made anew gets, by field."""
+    """The changed files and kubelet flags that only a new machine gets, by field."""
     old, new = _files(before), _files(after)
     for path in sorted(old.keys() | new.keys()):
         file = new.get(path)
@@ -149,7 +149,7 @@ def _patches(spec: Tree) -> str:
 
 
 def _section(spec: Tree) -> Tree:
-    """kubeadm's configuration of the node: of the machine that began the cluster, and of all others."""
+    """kubeadm's configuration of the node: that of the machine that initializes the cluster, or of those that join."""
     section: Tree = spec.get("joinConfiguration") or spec.get("initConfiguration") or {}
     return section
 
@@ -171,5 +171,5 @@ def _is_readable(file: Tree) -> bool:
 
 
 def _is_word(text: str) -> bool:
-    """True if a text may stand in a file of variables without quotes."""
+    """True if a text may be written without quotes into a file of variables."""
     return text.isascii() and text.isprintable() and not any(sign in " \"'\\$`" for sign in text)

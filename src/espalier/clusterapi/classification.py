@@ -1,7 +1,7 @@
 """The effect of a change on a machine, decided from specs and templates before anything is written. Pure.
 
-Admission, plans, the Cluster controller, the controllers of upgrades in place and the runtime hooks all ask `classify`,
-so that what is said of a change is what becomes of it.
+Admission, plans, the Cluster controller, the controllers of in-place upgrades and the runtime hooks all ask `classify`,
+so all of them agree with what happens.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.clusterapi.machine_change import ChangeKind, MachineParts, differences, machine_change
 
 Contents: TypeAlias = Callable[[str, str], Tree | None]
-"""The spec of a template by kind and name; None for one that is not there."""
+"""The spec of a template by kind and name; None if it does not exist."""
 
 BOOTSTRAP_TEMPLATE = "KubeadmConfigTemplate"
 
 
 class Way(Enum):
-    """How outdated machines are brought to what is asked for (`upgradeRolloutStrategy` of a Cluster)."""
+    """How outdated machines are updated (`upgradeRolloutStrategy` of a Cluster)."""
 
     ROLLING = "RollingUpdate"
     IN_PLACE = "InPlace"
@@ -44,12 +44,12 @@ class Fate(Enum):
 
     NOTHING = "Nothing"
     METADATA = "Metadata"
-    """Labels, annotations and the like follow; the node is not touched."""
+    """Labels, annotations and the like are updated in place; the node is not touched."""
     IN_PLACE = "InPlace"
     """Its node is upgraded."""
     REPLACED = "Replaced"
     REFUSED = "Refused"
-    """It stays as it is until somebody acts."""
+    """It stays unchanged until somebody acts."""
 
 
 class Classified(msgspec.Struct, frozen=True):
@@ -57,9 +57,9 @@ class Classified(msgspec.Struct, frozen=True):
 
     fate: Fate = Fate.NOTHING
     fields: tuple[str, ...] = ()
-    """Templates that differ stand here by the fields in which they do: `infrastructure.X`, `bootstrap.X`."""
+    """A different template is listed by the fields that differ: `infrastructure.X`, `bootstrap.X`."""
     refused: tuple[str, ...] = ()
-    """Also told of a machine that is replaced by the fallback: it is because of these."""
+    """Also set for a machine that is replaced by the fallback: these fields are the cause."""
 
     @property
     def accepted(self) -> tuple[str, ...]:
@@ -68,16 +68,16 @@ class Classified(msgspec.Struct, frozen=True):
 
     @property
     def is_outdated(self) -> bool:
-        """True if Cluster API would replace the machine if nobody kept it from doing so."""
+        """True if Cluster API would replace the machine unless prevented."""
         return self.fate in (Fate.IN_PLACE, Fate.REPLACED, Fate.REFUSED)
 
 
 def classify(
     current: MachineParts, desired: MachineParts, way: Way, known: Infrastructures, contents: Contents
 ) -> Classified:
-    """Classify the change from what a machine is to what it should be.
+    """Classify the change from the present machine to the desired one.
 
-    An infrastructure template that is gone is not compared. A bootstrap template that is gone can't be: then another
+    A deleted infrastructure template is not compared. A deleted bootstrap template can't be compared, so a different
     one is refused.
     """
     change = machine_change(current, desired)
@@ -99,7 +99,7 @@ def classify(
 def _explained(
     fields: tuple[str, ...], current: MachineParts, desired: MachineParts, contents: Contents
 ) -> Iterator[str]:
-    """The fields of a change; in place of a template's name, what differs in its content."""
+    """The fields of a change; a template's name is replaced by the differences in its content."""
     for field in fields:
         if field == in_place_fields.INFRASTRUCTURE:
             yield from _of_infrastructure(current, desired, contents)
@@ -113,7 +113,7 @@ def _explained(
 
 
 def _bootstrap(parts: MachineParts, contents: Contents) -> Tree | None:
-    """The spec of the KubeadmConfig that a machine has or gets; None where it is not known."""
+    """The spec of the KubeadmConfig that a machine has or gets; None if unknown."""
     if not parts.is_of_group:
         return parts.bootstrap
     template = contents(BOOTSTRAP_TEMPLATE, parts.bootstrap_template)

@@ -1,4 +1,4 @@
-"""Conditions of Cluster API objects: stating them, and what a set of machines says as a whole."""
+"""Conditions of Cluster API objects: setting them, and summarizing those of several machines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from espalier.api.meta import Condition
 
 
 def condition(type_: str, holds: bool | None, reason: str, message: str = "") -> Condition:
-    """One statement; `holds` None is Unknown."""
+    """One condition; `holds` None is Unknown."""
     return Condition(
         type=type_, status="Unknown" if holds is None else "True" if holds else "False", reason=reason, message=message
     )
@@ -20,7 +20,7 @@ def condition(type_: str, holds: bool | None, reason: str, message: str = "") ->
 def stated(
     current: Sequence[Condition], wanted: Iterable[Condition], *, now: datetime, generation: int
 ) -> list[Condition]:
-    """`current` with the wanted conditions in it: dated when their status changed, other types left as they are."""
+    """`current` with the wanted conditions: transition times change with the status, other types stay unchanged."""
     before = {observed.type: observed for observed in current}
     timestamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     result = dict(before)
@@ -36,7 +36,7 @@ def stated(
 
 
 def summary(type_: str, parts: Sequence[Condition], *, reason: str, otherwise: str) -> Condition:
-    """True with `reason` when all parts are, else the worst of them with the messages of all that are not True."""
+    """True with `reason` when all parts are True, else the worst of them with the messages of all that are not."""
     failing = [part for part in parts if part.status != "True"]
     if not failing:
         return condition(type_, True, reason)

@@ -19,11 +19,11 @@ DEPLOYMENT_NAME_LABEL = "cluster.x-k8s.io/deployment-name"
 WATCH_FILTER_LABEL = "cluster.x-k8s.io/watch-filter"
 PAUSED_ANNOTATION = "cluster.x-k8s.io/paused"
 SKIP_COREDNS_ANNOTATION = "controlplane.cluster.x-k8s.io/skip-coredns"
-"""On a KubeadmControlPlane that leaves CoreDNS as it is, and does not compare its versions."""
+"""On a KubeadmControlPlane: leaves CoreDNS unchanged, and skips the comparison of its versions."""
 SKIP_REMEDIATION_ANNOTATION = "cluster.x-k8s.io/skip-remediation"
-"""On a Machine that no health check shall have replaced, however it looks."""
+"""On a Machine that no MachineHealthCheck may remediate, whatever its state."""
 MOVED = {"clusterctl.cluster.x-k8s.io/move": "true"}
-"""Labels of an object that `clusterctl move` takes along."""
+"""Labels that make `clusterctl move` include an object."""
 
 
 def reference(resource: Resource, name: str) -> ContractReference:
@@ -32,34 +32,34 @@ def reference(resource: Resource, name: str) -> ContractReference:
 
 
 def is_observed(object_: KubeadmControlPlane | MachineDeployment | Cluster) -> bool:
-    """True if the status speaks of the present spec."""
+    """True if the status was reported for the present spec."""
     return object_.status.observed_generation >= object_.metadata.generation
 
 
 def endpoint(cluster: Cluster) -> tuple[str, int] | None:
-    """Where the API server of a cluster is reached, None while that is not decided."""
+    """The endpoint of a cluster's API server; None while it is not decided."""
     found = cluster.spec.control_plane_endpoint
     return (found.host, found.port) if found is not None and found.host and found.port else None
 
 
 def is_control_plane_initialized(cluster: Cluster) -> bool:
-    """True if the API server of a cluster has answered, once."""
+    """True once the API server of a cluster has answered."""
     return cluster.status.initialization.control_plane_initialized
 
 
 DELETED = "Deleted"
-"""Reason of condition `InfrastructureReady` of a Machine whose infrastructure was there, and is no longer."""
+"""Reason of condition `InfrastructureReady` of a Machine whose infrastructure existed and was deleted."""
 
 
 def is_infrastructure_deleted(machine: Machine) -> bool:
-    """True if somebody deleted what a machine was made of, and left the Machine."""
+    """True if somebody deleted the infrastructure of a machine but not the Machine."""
     found = condition_list.get(machine.status.conditions, "InfrastructureReady")
     is_staying = machine.metadata.deletion_timestamp is None
     return is_staying and found is not None and (found.status, found.reason) == ("False", DELETED)
 
 
 def is_infrastructure_provisioned(cluster: Cluster) -> bool:
-    """True if what a cluster's machines share is there."""
+    """True if the infrastructure that a cluster's machines share exists."""
     return cluster.status.initialization.infrastructure_provisioned
 
 
@@ -68,7 +68,7 @@ class _Initialization(Observed, frozen=True):
 
 
 class _Condition(Observed, frozen=True):
-    """A condition of either contract: by v1beta1 it may have no reason."""
+    """A condition of either contract: in v1beta1 it may have no reason."""
 
     type: str = ""
     reason: str = ""
@@ -96,7 +96,7 @@ def _status(infrastructure: Object) -> _InfrastructureStatus:
 
 
 def is_provisioned(infrastructure: Object) -> bool:
-    """True if infrastructure says of itself that it is there, of any provider: by contract v1beta2, or v1beta1."""
+    """True if an infrastructure object of any provider reports itself provisioned, by contract v1beta2 or v1beta1."""
     status = _status(infrastructure)
     return status.initialization.provisioned or status.ready is True
 
@@ -113,35 +113,37 @@ _LONGEST_FAILURE = 1000
 """Characters. It becomes a part of a Cluster's condition."""
 
 CONTROL_PLANE_BROKEN = "ControlPlaneBroken"
-"""Reason of `Ready` of a cluster's infrastructure in the local environment, where its API server can't be run until
-somebody acts. The message says why, and what helps."""
+"""Reason of `Ready` of a cluster's infrastructure in the local environment when its API server can't run until somebody
+acts. The message gives the cause and the remedy."""
 
 
 def broken(infrastructure: Object) -> str:
-    """Why the API server behind infrastructure can't be run until somebody acts; empty if it can, or nobody says."""
+    """The reason why the API server behind infrastructure can't run until somebody acts; empty if it can or nothing is
+    reported.
+    """
     said = _status(infrastructure).conditions
     broken = (one.message for one in said if (one.type, one.reason) == ("Ready", CONTROL_PLANE_BROKEN))
     return next(broken, "")
 
 
 CERTIFICATES = ("ca", "sa", "proxy", "etcd")
-"""The ends of the names of the Secrets without which a control plane can't go on, in the order of Cluster API."""
+"""Suffixes of the Secrets without which a control plane can't continue, in the order of Cluster API."""
 
 
 def missing_certificates(control_plane: KubeadmControlPlane) -> str:
-    """Cluster API's message about certificates that a control plane has lost; empty if none is missing.
+    """Cluster API's message about lost certificates of a control plane; empty if none is missing.
 
-    It makes none anew once the control plane was initialized: its machines know no others.
+    It generates none once the control plane was initialized, because machines trust only the original ones.
     """
     said = condition_list.get(control_plane.status.conditions, "CertificatesAvailable")
     return said.message or said.reason if said is not None and said.status == "False" else ""
 
 
 def is_up_to_date(control_plane: KubeadmControlPlane) -> bool:
-    """True if all machines there are, which may be none yet, are as the control plane asks for.
+    """True if all machines that exist, possibly none, match the control plane's spec.
 
-    Cluster API says which generation it speaks of only when the API server has answered, once; until then what nobody
-    changed since it was made is up to date, and nothing else.
+    Cluster API only reports an observed generation once the API server has answered. Until then only a control plane
+    that was not changed since its creation counts as up to date.
     """
     status = control_plane.status
     if control_plane.metadata.generation == 1:
@@ -150,7 +152,7 @@ def is_up_to_date(control_plane: KubeadmControlPlane) -> bool:
 
 
 def is_control_plane_available(control_plane: KubeadmControlPlane) -> bool:
-    """True if all of the control plane has the version asked for, its status is current, and it can be used."""
+    """True if all of the control plane has the desired version, its status is current, and it is available."""
     return (
         is_observed(control_plane)
         and condition_list.is_true(control_plane.status.conditions, "Available")
@@ -160,16 +162,16 @@ def is_control_plane_available(control_plane: KubeadmControlPlane) -> bool:
 
 FEWEST_ANNOTATION = f"{GROUP}/cluster-api-autoscaler-node-group-min-size"
 MOST_ANNOTATION = f"{GROUP}/cluster-api-autoscaler-node-group-max-size"
-"""On a MachineDeployment: within which numbers of machines the cluster autoscaler chooses one."""
+"""On a MachineDeployment: the limits within which the cluster autoscaler sets the number of machines."""
 
 
 def desired_replicas(object_: KubeadmControlPlane | MachineDeployment | MachineSet) -> int:
-    """How many machines are asked for: Cluster API takes 1 when nothing is said, or the fewest of an autoscaler."""
+    """The desired number of machines: as in Cluster API, 1 by default, or the minimum of an autoscaler."""
     return within(object_, 1) if object_.spec.replicas is None else object_.spec.replicas
 
 
 def autoscaled(object_: KubeadmControlPlane | MachineDeployment | MachineSet) -> tuple[int, int] | None:
-    """The fewest and the most machines that an autoscaler may choose; None when there is none for it."""
+    """The minimum and maximum of an autoscaler; None without one."""
     said = object_.metadata.annotations
     try:
         return int(said[FEWEST_ANNOTATION]), int(said[MOST_ANNOTATION])
@@ -178,7 +180,7 @@ def autoscaled(object_: KubeadmControlPlane | MachineDeployment | MachineSet) ->
 
 
 def within(object_: KubeadmControlPlane | MachineDeployment | MachineSet, number: int) -> int:
-    """This number of machines, or the next that its autoscaler could choose: Cluster API's, where nothing is said."""
+    """This number of machines, brought within the autoscaler's limits; by default Cluster API's."""
     fewest, most = autoscaled(object_) or (number, number)
     return max(fewest, min(number, most))
 

@@ -12,26 +12,26 @@ from espalier.kube.objects import Object, to_bytes
 RESOURCE = EtcdadmCluster.resource
 
 CLUSTER_DEFINITION = "clusters.cluster.x-k8s.io"
-"""The CustomResourceDefinition that says which build is installed."""
+"""The CustomResourceDefinition that shows which build is installed."""
 
 PLACEHOLDER = "https://placeholder:2379"
-"""In place of the endpoints of an etcd that is not there yet; Cluster API writes what they are."""
+"""Placeholder for the endpoints of an etcd that does not exist yet; Cluster API replaces it."""
 
 UPGRADING = "etcdcluster.cluster.x-k8s.io/upgrading"
-"""On an EtcdadmCluster while its machines are replaced: its controller takes it away in the end."""
+"""On an EtcdadmCluster while its machines are replaced; its controller removes it at the end."""
 
 OF_MACHINES = ("spec.etcdadmConfigSpec", "spec.infrastructureTemplate")
-"""Fields of an EtcdadmCluster that its machines are made of: others replace none."""
+"""Fields of an EtcdadmCluster that determine its machines: other fields replace none."""
 
 KEEPS_CONTROL_PLANE = "cluster.x-k8s.io/skip-pause-cp-managed-etcd"
-"""On a control plane: who asked for another etcd pauses it meanwhile."""
+"""On a control plane: paused by the change of its etcd."""
 
 PAUSED_FOR_ETCD = "external-etcd-changes"
-"""Value of Cluster API's paused annotation on a control plane that rests while its etcd changes; only such a pause
+"""Value of Cluster API's paused annotation on a control plane that is paused while its etcd changes; only such a pause
 ends with the change."""
 
 MACHINE_LABEL = "cluster.x-k8s.io/etcd-cluster"
-"""On machines of an etcd: its name."""
+"""On etcd machines: the name of their etcd."""
 
 
 def name(cluster: str) -> str:
@@ -45,7 +45,7 @@ def template(cluster: str) -> str:
 
 
 def is_ready(etcd: EtcdadmCluster) -> bool:
-    """True if all members are as asked for."""
+    """True if all members are as specified and ready."""
     return (
         etcd.status.ready
         and etcd.status.observed_generation >= etcd.metadata.generation
@@ -54,7 +54,7 @@ def is_ready(etcd: EtcdadmCluster) -> bool:
 
 
 def endpoints(control_plane: KubeadmControlPlane) -> Sequence[str]:
-    """The etcd endpoints in the spec of a control plane; empty as long as they are not known."""
+    """The etcd endpoints in the spec of a control plane; empty until they are known."""
     configuration = control_plane.spec.kubeadm_config_spec.cluster_configuration
     external = configuration.etcd.external if configuration and configuration.etcd else None
     found = external.endpoints if external else []
@@ -67,7 +67,7 @@ def has_endpoints(control_plane: KubeadmControlPlane, etcd: EtcdadmCluster) -> b
 
 
 def support_only(definition: Object) -> Object:
-    """Keep of a CustomResourceDefinition only the support of external etcd: the rest is large."""
+    """Reduce a CustomResourceDefinition to its support for external etcd: the rest is large."""
     known = b'"managedExternalEtcdRef"' in definition.raw
     metadata = {
         "name": definition.name,
@@ -79,5 +79,5 @@ def support_only(definition: Object) -> Object:
 
 
 def is_known(definition: Object | None) -> bool:
-    """True if the Cluster API that is installed makes etcd on machines of its own."""
+    """True if the installed Cluster API supports external etcd."""
     return definition is not None and definition.tree.get("knows") is True

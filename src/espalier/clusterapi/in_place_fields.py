@@ -1,7 +1,7 @@
-"""The table of fields that a machine can get in place, and how a field is found in it. Pure.
+"""The table of fields that can change in place on a machine, and how a field is looked up. Pure.
 
 A machine that is upgraded in place gets another Kubernetes version, what kubeadm applies with it, and what the upgrader
-program writes on its node. What no row names is refused by name. A row names a field and all that is below it.
+program writes on its node. A field that no row names is refused by name. A row covers a field and everything below it.
 """
 
 from __future__ import annotations
@@ -28,36 +28,37 @@ CONTROL_PLANE_FIELDS: tuple[str, ...] = (
     *(f"{_CLUSTER}.{component}.{part}" for component in COMPONENTS for part in COMPONENT_PARTS),
     *NODE_FIELDS,
 )
-"""Of the KubeadmConfig of a control plane machine: parts of kubeadm-config that kubeadm renders static pods of, too."""
+"""In the KubeadmConfig of a control plane machine: parts of kubeadm-config from which kubeadm also renders static pods.
+"""
 
 WORKER_FIELDS: tuple[str, ...] = NODE_FIELDS
-"""Of a worker's KubeadmConfigTemplate: `bootstrap.` and a field of its `spec.template.spec`."""
+"""In a worker's KubeadmConfigTemplate: `bootstrap.` and a field of its `spec.template.spec`."""
 
 INFRASTRUCTURE = "infrastructure"
-"""Another infrastructure template, of whose content no field differs, or nothing is known."""
+"""Another infrastructure template whose content has no different field, or is unknown."""
 
 BOOTSTRAP_TEMPLATE = "bootstrap.configRef"
-"""Another bootstrap template, of whose content nothing is known."""
+"""Another bootstrap template whose content is unknown."""
 
 BOOTSTRAP_TEMPLATE_NAME = "bootstrap.configRef.name"
-"""Another bootstrap template of the same content."""
+"""Another bootstrap template with the same content."""
 
 _OF_EVERY_MACHINE = frozenset({"version", INFRASTRUCTURE, BOOTSTRAP_TEMPLATE_NAME})
 
 TEMPLATE = "template.spec."
-"""Below the spec of a template: where that of a machine is."""
+"""The path of a machine's spec below the spec of a template."""
 
 
 def ignored_fields(infrastructure: Infrastructure | None) -> frozenset[str]:
-    """Fields of a machine template, like `infrastructure.image`, in which a running machine never differs."""
+    """Fields of a machine template, like `infrastructure.image`, that are ignored for a running machine."""
     fields = infrastructure.image_fields | infrastructure.provisioning_fields if infrastructure else ()
     return frozenset(f"{INFRASTRUCTURE}.{field.removeprefix(TEMPLATE)}" for field in fields)
 
 
 def refused(fields: Iterable[str], rows: Iterable[str], infrastructure: Infrastructure | None) -> tuple[str, ...]:
-    """The fields of a machine that it can't get in place; those of its template are called like `infrastructure.image`.
+    """The fields of a machine that can't change in place; those of its template are named like `infrastructure.image`.
 
-    `rows` is the part of the table for machines of this kind. Of files and flags, an item is named where it is refused.
+    `rows` is the part of the table for machines of this kind. Refused files and flags are named one by one.
     """
     accepted = (*rows, *ignored_fields(infrastructure))
     return tuple(
@@ -69,12 +70,12 @@ def refused(fields: Iterable[str], rows: Iterable[str], infrastructure: Infrastr
 
 
 def is_within(field: str, whole: str) -> bool:
-    """True if a field is another, or below it."""
+    """True if a field equals another, or is below it."""
     return field == whole or field.startswith((f"{whole}.", f"{whole}["))
 
 
 def sentence(fields: Iterable[str], machine: str) -> str:
-    """Which fields can't be changed in place, and what to do."""
+    """The message with the fields that can't be changed in place, and what to do."""
     return (
         f"{', '.join(fields)} of {machine} can't be changed in place: revert the change, or set "
         "upgradeRolloutStrategy.fallback to RollingUpdate, or its type, to replace the machines"

@@ -21,14 +21,14 @@ GROUP = "infrastructure.cluster.x-k8s.io"
 
 @dataclass(frozen=True)
 class Hosts:
-    """Objects that stand for bare metal: each is one machine at a time."""
+    """Bare metal hosts: each is one machine at a time."""
 
     resource: Resource
     owner_name: str
     owner_namespace: str
-    """Labels of a host that is taken: by which infrastructure machine."""
+    """Labels of a host in use: the infrastructure machine that uses it."""
     fits: Callable[[Object, Mapping[str, str]], bool]
-    """True if an infrastructure machine may be made on a host with these labels. Pure."""
+    """True if an infrastructure machine may use a host with these labels. Pure."""
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,20 @@ class Infrastructure:
     provider_id: str
     """Format of `spec.providerID`, with `cluster` and `name`."""
     image_fields: frozenset[str] = frozenset()
-    """Fields of a machine template that say which image a machine starts from: it has a Kubernetes version in it."""
+    """Fields of a machine template that name the image of a machine, which contains a Kubernetes version."""
     contract: Literal["v1beta1", "v1beta2"] = "v1beta2"
-    """Cluster API's contract that the kinds keep: how their status says that something is provisioned."""
+    """The Cluster API contract that the kinds implement, which determines how their status reports provisioning."""
     optional: bool = False
-    """True if a management cluster may be without these kinds: it has no clusters of the provider then."""
+    """True if a management cluster may lack these kinds, and then has no clusters of the provider."""
     provisioning_fields: frozenset[str] = frozenset()
-    """Fields of a machine template that only matter while a machine is made: they do not differ for one that runs."""
+    """Fields of a machine template that only matter at a machine's creation: a running machine does not differ by them.
+    """
     hosts: Hosts | None = None
-    """Where machines are not made on demand: what they are made on. For simulations."""
+    """The hosts of providers that do not create machines on demand. For simulations."""
 
 
 class Infrastructures:
-    """Those that a process works with, by the kinds of their objects."""
+    """The infrastructure providers that a process supports, by the kinds of their objects."""
 
     def __init__(self, all_: Iterable[Infrastructure]) -> None:
         self.all = tuple(dict.fromkeys(all_))
@@ -61,29 +62,26 @@ class Infrastructures:
         self._of_template: Mapping[str, Infrastructure] = {one.machine_template.kind: one for one in self.all}
 
     def is_optional(self, resource: Resource) -> bool:
-        """True if a kind may not be there."""
+        """True if a kind may be absent."""
         of = (one for one in self.all if one.optional)
         return any(resource in (one.cluster, one.machine, one.machine_template) for one in of)
 
     def of_machine(self, kind: str) -> Infrastructure | None:
-        """The provider of a kind of machines."""
+        """The provider of a machine kind."""
         return self._of_machine.get(kind)
 
     def of_template(self, kind: str) -> Infrastructure | None:
-        """The provider of a kind of machine templates."""
+        """The provider of a machine template kind."""
         return self._of_template.get(kind)
 
 
 def is_cluster(resource: Resource) -> bool:
-    """True if a kind is an infrastructure provider's for what all machines of a cluster share.
-
-    Among the kinds that are written for clusters: by Cluster API's contract, its name ends with `Cluster`.
-    """
+    """True if a kind is an infrastructure cluster's. By Cluster API's contract, its name ends with `Cluster`."""
     return resource.group == GROUP and resource.kind.endswith("Cluster")
 
 
 def is_machine_template(resource: Resource) -> bool:
-    """True if a kind is an infrastructure provider's for templates of machines."""
+    """True if a kind is an infrastructure provider's machine template."""
     return resource.group == GROUP and resource.kind.endswith("MachineTemplate")
 
 
@@ -91,13 +89,13 @@ def is_machine_template(resource: Resource) -> bool:
 
 
 class Initialization(Observed, frozen=True):
-    """Steps that happen once in the life of infrastructure."""
+    """Steps that happen once per infrastructure object."""
 
     provisioned: bool = False
 
 
 class InfrastructureClusterSpec(Observed, frozen=True):
-    """Of the spec of a cluster's infrastructure."""
+    """Fields of an infrastructure cluster's spec."""
 
     control_plane_endpoint: Endpoint | None = None
     failure_domains: list[FailureDomain] = []
@@ -111,29 +109,29 @@ class DomainStatus(Observed, frozen=True):
 
 
 class InfrastructureClusterStatus(Observed, frozen=True):
-    """Of the status of a cluster's infrastructure."""
+    """Fields of an infrastructure cluster's status."""
 
     initialization: Initialization = Initialization()
     ready: bool = False
-    """The same by contract v1beta1."""
+    """The same in contract v1beta1."""
     failure_domains: list[FailureDomain] | dict[str, DomainStatus] = []
     conditions: list[Condition] = []
 
     @property
     def provisioned(self) -> bool:
-        """True if it is there, by either contract."""
+        """True if it is provisioned, by either contract."""
         return self.initialization.provisioned or self.ready
 
     @property
     def domains(self) -> list[FailureDomain]:
-        """The failure domains, as contract v1beta2 has them."""
+        """The failure domains in the form of contract v1beta2."""
         found = self.failure_domains
         if isinstance(found, list):
             return found
         return [FailureDomain(name, one.control_plane, one.attributes) for name, one in sorted(found.items())]
 
     def of(self, contract: str) -> InfrastructureClusterStatus:
-        """The same as objects of a contract say it."""
+        """The same status in the form of a contract."""
         if contract != "v1beta1":
             return self
         domains = {one.name: DomainStatus(one.control_plane, one.attributes) for one in self.domains}
@@ -143,12 +141,12 @@ class InfrastructureClusterStatus(Observed, frozen=True):
 
 
 def _undated(conditions: list[Condition]) -> list[Condition]:
-    """By contract v1beta1 conditions say nothing of generations."""
+    """In contract v1beta1, conditions have no observed generation."""
     return [msgspec.structs.replace(one, observed_generation=0) for one in conditions]
 
 
 class InfrastructureCluster(Observed, frozen=True):
-    """A cluster's infrastructure."""
+    """An infrastructure cluster."""
 
     metadata: ObjectMeta
     spec: InfrastructureClusterSpec = InfrastructureClusterSpec()
@@ -156,29 +154,29 @@ class InfrastructureCluster(Observed, frozen=True):
 
 
 class InfrastructureMachineSpec(Observed, frozen=True):
-    """Of the spec of a machine's infrastructure."""
+    """Fields of an infrastructure machine's spec."""
 
     provider_id: str = msgspec.field(name="providerID", default="")
     failure_domain: str = ""
 
 
 class InfrastructureMachineStatus(Observed, frozen=True):
-    """Of the status of a machine's infrastructure."""
+    """Fields of an infrastructure machine's status."""
 
     initialization: Initialization = Initialization()
     ready: bool = False
-    """The same by contract v1beta1."""
+    """The same in contract v1beta1."""
     addresses: list[MachineAddress] = []
     failure_domain: str = ""
     conditions: list[Condition] = []
 
     @property
     def provisioned(self) -> bool:
-        """True if it is there, by either contract."""
+        """True if it is provisioned, by either contract."""
         return self.initialization.provisioned or self.ready
 
     def of(self, contract: str) -> InfrastructureMachineStatus:
-        """The same as objects of a contract say it."""
+        """The same status in the form of a contract."""
         if contract != "v1beta1":
             return self
         return InfrastructureMachineStatus(
@@ -187,7 +185,7 @@ class InfrastructureMachineStatus(Observed, frozen=True):
 
 
 class InfrastructureMachine(Observed, frozen=True):
-    """A machine's infrastructure."""
+    """An infrastructure machine."""
 
     metadata: ObjectMeta
     spec: InfrastructureMachineSpec = InfrastructureMachineSpec()

@@ -1,4 +1,4 @@
-"""The Secret in which Cluster API hands out the kubeconfig of a workload cluster."""
+"""The Secret in which Cluster API stores the kubeconfig of a workload cluster."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _SUFFIX = "-kubeconfig"
 
 
 def secret_key(cluster: Key) -> Key:
-    """Where the kubeconfig of a cluster is: that of its Cluster of Cluster API; beside a Cluster, its copy."""
+    """The key of a cluster's kubeconfig Secret: that of a Cluster API Cluster; for a Cluster, that of the copy."""
     return Key(cluster.namespace, cluster.name + _SUFFIX)
 
 
 def cluster_of(secret: Object) -> str | None:
-    """The cluster whose kubeconfig a Secret is, None if it is none."""
+    """The cluster whose kubeconfig a Secret contains; None for other Secrets."""
     cluster = secret.metadata.labels.get(CLUSTER_NAME_LABEL)
     return cluster if cluster and secret.name == cluster + _SUFFIX else None
 
 
 def content(secret: Object) -> bytes | None:
-    """The kubeconfig in a Secret, None while it has none."""
+    """The kubeconfig in a Secret; None if it has none."""
     return secret.decode(Secret).data.get(KEY) or None

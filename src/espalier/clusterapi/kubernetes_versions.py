@@ -8,19 +8,19 @@ from functools import lru_cache
 from espalier.api.versions import parsed
 
 MAXIMUM_WORKER_LAG = 2
-"""How many minor versions workers may be behind the control plane."""
+"""The number of minor versions that workers may be behind the control plane."""
 
 
 def is_older(one: str, other: str) -> bool:
-    """True if a version is older than another, patches included. Of what is no version nothing is said."""
+    """True if a version is older than another, including patches. False if either can't be parsed."""
     before, after = parsed(one), parsed(other)
     return before is not None and after is not None and before.finalize_version() < after.finalize_version()
 
 
 def step_obstacle(current: str, wanted: str) -> str:
-    """Why a machine of one version can't be brought to another where it stands; empty when it can.
+    """The reason why a machine can't be upgraded in place from one version to another; empty when it can.
 
-    kubeadm upgrades by one minor at most, and never down.
+    kubeadm upgrades by at most one minor version, and never downgrades.
     """
     before, after = parsed(current), parsed(wanted)
     if before is None or after is None:
@@ -38,8 +38,10 @@ def step_obstacle(current: str, wanted: str) -> str:
 
 
 def is_reached(reported: str, wanted: str) -> bool:
-    """True if a kubelet that reports a version is of the one wanted. One that was not built by a distributor says
-    nothing of its own after the numbers, whatever the cluster calls the version."""
+    """True if a kubelet that reports a version has the wanted one.
+
+    A kubelet that no distributor built reports no suffix, whatever the cluster calls the version.
+    """
     found, asked = parsed(reported), parsed(wanted)
     if found is None or asked is None:
         return False
@@ -54,22 +56,19 @@ def minor_of(version: str) -> str:
 
 
 def minor(version: str) -> int:
-    """A number for `1.35`, or a version of it, by which versions can be subtracted.
-
-    Raises `ValueError` when the text is no such version.
-    """
+    """The number of `1.35`, or of a version of it, for subtraction. Raises `ValueError` for other text."""
     major, _, rest = minor_of(version).partition(".")
     return int(major) * 1000 + int(rest)
 
 
 def before(version: str, steps: int = 1) -> str:
-    """The minor version so many before, of one like `1.35`."""
+    """The minor version that is `steps` before a version like `1.35`."""
     major, _, rest = version.partition(".")
     return f"{major}.{int(rest) - steps}"
 
 
 def after(version: str, steps: int = 1) -> str:
-    """The minor version so many after."""
+    """The minor version that is `steps` after."""
     return before(version, -steps)
 
 

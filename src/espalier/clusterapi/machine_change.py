@@ -1,9 +1,9 @@
-"""The effect of a change on a machine: nothing, an update in place, or another machine (as Cluster API tests).
+"""The effect of a change on a machine: nothing, an update in place, or a replacement (as Cluster API decides it).
 
-Replaced is a machine whose version, bootstrap configuration, infrastructure template or failure domain is another.
-Labels, annotations, deletion timeouts, taints, readiness gates and minReadySeconds are brought to it in place. What is
-not known of a machine (its KubeadmConfig or infrastructure object is gone, or does not say from which template it was
-made) is no reason to replace it. The dates of `rollout.before` and `rollout.after` are the caller's to look at.
+A machine is replaced when its version, bootstrap configuration, infrastructure template or failure domain differs.
+Labels, annotations, deletion timeouts, taints, readiness gates and minReadySeconds are updated in place. An unknown
+part of a machine (its KubeadmConfig or infrastructure object is gone, or does not name its template) is no reason to
+replace it. Callers handle the dates of `rollout.before` and `rollout.after`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _IN_PLACE = ("deletion", "minReadySeconds", "readinessGates", "taints")
 
 
 class Template(NamedTuple):
-    """The template that something was made from. `group_kind` as Cluster API writes it: `Kind.group`."""
+    """The template that an object was created from. `group_kind` as Cluster API writes it: `Kind.group`."""
 
     group_kind: str
     name: str
@@ -49,7 +49,7 @@ class ChangeKind(Enum):
 
 
 class MachineChange(msgspec.Struct, frozen=True):
-    """The kind of change, and the fields that cause it (of all that differ, those with the largest effect)."""
+    """The kind of change, and the fields that cause it (among all differences, those with the largest effect)."""
 
     kind: ChangeKind
     fields: tuple[str, ...] = ()
@@ -65,24 +65,24 @@ class MachineParts(msgspec.Struct, frozen=True):
     bootstrap: Tree | None = None
     """Spec of the KubeadmConfig, or for machines of a MachineDeployment the reference to their template."""
     is_completed: bool = False
-    """True if Cluster API completes the bootstrap configuration by the version (`control_plane_bootstrap`)."""
+    """True if Cluster API adds to the bootstrap configuration by version (`control_plane_bootstrap`)."""
     infrastructure: Template | None = None
     failure_domain: str = ""
     in_place: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """Labels, annotations and the fields of the machine's spec that follow without another machine."""
+    """Labels, annotations and the fields of the machine's spec that are updated in place."""
     is_of_group: bool = False
-    """True if it is of a worker node group: then `bootstrap` is the reference to a template."""
+    """True for machines of a worker node group: then `bootstrap` is the reference to a template."""
     has_foreign_fields: bool = False
-    """True if labels and annotations may also be others'; then only those asked for are compared."""
+    """True if others may add labels and annotations; then only the desired ones are compared."""
 
     @property
     def bootstrap_template(self) -> str:
-        """Name of the KubeadmConfigTemplate of a worker; empty without one."""
+        """The name of a worker's KubeadmConfigTemplate; empty without one."""
         return str(((self.bootstrap or {}).get("configRef") or {}).get("name", "")) if self.is_of_group else ""
 
 
 def machine_change(current: MachineParts, desired: MachineParts) -> MachineChange:
-    """Compare a machine with what it should be."""
+    """Compare a machine with its desired state."""
     replace = reasons_to_replace(current, desired)
     if replace:
         return MachineChange(ChangeKind.REPLACE, replace)
@@ -94,12 +94,12 @@ def machine_change(current: MachineParts, desired: MachineParts) -> MachineChang
 
 
 def reasons_to_replace(current: MachineParts, desired: MachineParts) -> tuple[str, ...]:
-    """The fields that ask for another machine; what would change in place is left out."""
+    """The fields that require a replacement, without those that change in place."""
     return tuple(_reasons_to_replace(current, desired))
 
 
 def of_control_plane(control_plane: KubeadmControlPlane) -> MachineParts:
-    """The desired parts of a control plane's machines."""
+    """The desired parts of control plane machines."""
     template = control_plane.spec.machine_template
     spec: Tree = msgspec.to_builtins(template.spec)
     reference = template.spec.infrastructure_ref
@@ -117,10 +117,11 @@ def of_control_plane(control_plane: KubeadmControlPlane) -> MachineParts:
 
 
 def control_plane_bootstrap(spec: Tree, version: str) -> Tree:
-    """The KubeadmConfig's spec that machines of a control plane get: its own, and what Cluster API adds by the version.
+    """The KubeadmConfig spec of control plane machines: that of the control plane, and Cluster API's additions by
+    version.
 
-    From 1.31 until it is always on (1.36) that is a feature gate of kubeadm, unless the spec says something about it.
-    Cluster API adds nothing for a version that it can't read: somebody wrote that past its webhook.
+    From 1.31 until 1.36, where it is always on, Cluster API adds a feature gate of kubeadm unless the spec sets it.
+    Cluster API adds nothing for an invalid version, which somebody must have written past its webhook.
     """
     known = parsed(version)
     if known is None or known.major != 1 or known.minor not in _LOCAL_MODE_MINORS:
@@ -149,7 +150,7 @@ def of_control_plane_machine(
 
 
 def lost_config(machine: Machine, config: object | None) -> str:
-    """Why a machine is not upgraded in place whose KubeadmConfig is gone, and what to do; empty for any other."""
+    """The reason why a machine without its KubeadmConfig is not upgraded in place, and the remedy; empty for others."""
     reference = machine.spec.bootstrap.config_ref
     if config is not None or reference is None:
         return ""
@@ -159,7 +160,7 @@ def lost_config(machine: Machine, config: object | None) -> str:
 
 
 def of_etcd(etcd: EtcdadmCluster) -> MachineParts:
-    """The parts that machines of an etcd of its own should have."""
+    """The desired parts of external etcd machines."""
     reference = etcd.spec.infrastructure_template
     group = reference.api_version.partition("/")[0]
     return MachineParts(
@@ -169,7 +170,7 @@ def of_etcd(etcd: EtcdadmCluster) -> MachineParts:
 
 
 def of_etcd_machine(etcd: EtcdadmCluster, infrastructure: ObjectMeta | None) -> MachineParts:
-    """The parts of a machine of an etcd; its configuration is taken to be that of the etcd as it is."""
+    """The parts of an external etcd machine; its configuration is assumed to be the present one of the etcd."""
     return msgspec.structs.replace(of_etcd(etcd), infrastructure=_cloned_from(infrastructure))
 
 
@@ -192,9 +193,10 @@ def of_machine_template(template: MachineTemplate) -> MachineParts:
 
 
 def bootstrap_for_comparison(spec: Tree) -> Tree:
-    """A KubeadmConfig's spec without what does not count: a machine that began the cluster equals one that joined it.
+    """A KubeadmConfig's spec without irrelevant fields: the machine that initialized the cluster equals those that
+    joined.
 
-    Not compared: how a machine finds the cluster, its endpoint, and DNS, which Cluster API updates by itself.
+    Not compared: how a machine discovers the cluster, its endpoint, and DNS, which Cluster API updates itself.
     """
     pruned: Tree = _pruned(_compared_parts(spec))
     return pruned
@@ -214,9 +216,8 @@ def _compared_parts(spec: Tree) -> Tree:
 
 
 def differences(current: Any, desired: Any) -> Iterator[str]:
-    """Paths of the fields in which two trees differ. Every field of a map that one of them lacks is named.
-
-    A list that differs is named as a whole.
+    """Paths of the fields in which two trees differ. Fields of a map that only one has are named one by one. A list
+    that differs is named as a whole.
     """
     return (paths.render(path) for path, _, _ in paths.differences(current, desired, parts=_parts_of_map))
 
@@ -249,7 +250,7 @@ def _reasons_to_replace(current: MachineParts, desired: MachineParts) -> Iterato
 
 
 def _differences_of_bootstrap(current: Tree, desired: Tree) -> Sequence[str]:
-    """The machine that began the cluster may be like those that join, or as it is desired itself."""
+    """The machine that initialized the cluster may match either the joining ones or its own desired configuration."""
     present, wanted = _compared_parts(current), _compared_parts(desired)
     if present == wanted:
         return []
@@ -280,7 +281,7 @@ def _asked_for(current: Mapping[str, Any], desired: Mapping[str, Any]) -> Tree:
 
 
 def _given(marks: Mapping[str, str]) -> dict[str, str]:
-    """Labels or annotations without those that Cluster API itself sets."""
+    """Labels or annotations without those that Cluster API sets."""
     return {
         name: value
         for name, value in marks.items()

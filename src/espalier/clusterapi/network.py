@@ -17,7 +17,7 @@ class Network(NamedTuple):
     domain: str = "cluster.local"
 
     def service_address(self, number: int) -> str:
-        """The address of this number in the service network."""
+        """The service address with this number."""
         return str(ipaddress.ip_network(self.services)[number])
 
 

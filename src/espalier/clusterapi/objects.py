@@ -34,7 +34,7 @@ def owning_cluster(metadata: ObjectMeta) -> OwnerReference | None:
 
 
 def cluster_name(object_: Object) -> str:
-    """The cluster that the object's label names, empty without one."""
+    """The cluster in the object's label; empty without one."""
     return object_.metadata.labels.get(names.CLUSTER, "")
 
 
@@ -44,12 +44,12 @@ def cluster_key(object_: Object) -> Key:
 
 
 def is_paused(object_: Object) -> bool:
-    """True if the annotation asks controllers to leave the object alone."""
+    """True if the annotation asks controllers not to reconcile the object."""
     return names.PAUSED in object_.metadata.annotations
 
 
 def pause_changed(old: Object | None, new: Object | None) -> bool:
-    """Predicate: a Cluster came, went, was paused or goes on."""
+    """Predicate: a Cluster was created, deleted, paused or unpaused."""
     if old is None or new is None:
         return old is not new
     return _is_cluster_paused(old) != _is_cluster_paused(new)
@@ -60,7 +60,7 @@ def _is_cluster_paused(cluster: Object) -> bool:
 
 
 def cloned_from(template: Object, group: str) -> dict[str, str]:
-    """Annotations that say from which template an object was made."""
+    """The annotations that name the template that an object was created from."""
     return {names.CLONED_FROM_NAME: template.name, names.CLONED_FROM_KIND: f"{template.kind}.{group}"}
 
 

@@ -1,4 +1,4 @@
-"""Unhealthy machines: that they are to be replaced, and what a control plane notes of it, as Cluster API writes it."""
+"""Unhealthy machines: marks for remediation, and what a control plane records of it, in Cluster API's format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from espalier.api.capi.machine import Machine
 from espalier.api.meta import Observed
 
 FOR = "controlplane.cluster.x-k8s.io/remediation-for"
-"""On a Machine: which one it takes the place of."""
+"""On a Machine: the machine that it replaces."""
 
 
 class Remediation(Observed, frozen=True):
@@ -21,23 +21,23 @@ class Remediation(Observed, frozen=True):
     machine: str = ""
     time: str = ""
     timestamp: str = ""
-    """The same, in annotations."""
+    """The same as annotations."""
     retry_count: int = 0
-    """How many machines before it took the place of an unhealthy one and did not become healthy either."""
+    """The number of consecutive replacements before it that did not become healthy either."""
 
     @property
     def at(self) -> str:
-        """When."""
+        """The time."""
         return self.time or self.timestamp
 
 
 def awaits_remediation(machine: Machine) -> bool:
-    """True if a health check asks the machine's owner to replace it."""
+    """True if a MachineHealthCheck asks the machine's owner to replace it."""
     return conditions.is_false(machine.status.conditions, "OwnerRemediated")
 
 
 def last(status: Mapping[str, Any] | None) -> Remediation | None:
-    """`status.lastRemediation` of a KubeadmControlPlane; None when there is none that can be read."""
+    """`status.lastRemediation` of a KubeadmControlPlane; None if it is absent or invalid."""
     try:
         return msgspec.convert(status, Remediation) if status else None
     except msgspec.ValidationError:
@@ -45,7 +45,7 @@ def last(status: Mapping[str, Any] | None) -> Remediation | None:
 
 
 def noted(annotation: str | None) -> Remediation | None:
-    """The same out of an annotation."""
+    """The same from an annotation."""
     try:
         return json_trees.decode(annotation, Remediation) if annotation else None
     except msgspec.MsgspecError:

@@ -1,4 +1,4 @@
-"""Which machine goes first when there are too many, or when the old ones make room for others (Cluster API's order)."""
+"""Which machine is deleted first, in a scale-down or a rollout (Cluster API's order)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from espalier.api import conditions as condition_list
 from espalier.api.capi.machine import Machine
 
 DELETE_FIRST = "cluster.x-k8s.io/delete-machine"
-"""The annotation with which somebody asks for a machine to go before others."""
+"""The annotation that asks for a machine to be deleted before others."""
 
 
 def of_set(machine: Machine) -> tuple[bool, bool, bool, str]:
-    """Order within a MachineSet: marked ones, those without a node, unhealthy ones, then by name."""
+    """Order within a MachineSet: marked machines, those without a node, unhealthy ones, then by name."""
     return (
         DELETE_FIRST not in machine.metadata.annotations,
         machine.status.node_ref is not None,
@@ -20,7 +20,7 @@ def of_set(machine: Machine) -> tuple[bool, bool, bool, str]:
 
 
 def of_control_plane(machine: Machine) -> tuple[bool, bool]:
-    """Order within a control plane, of machines that come oldest first: marked ones, then those that are not ready."""
+    """Order within a control plane, of machines sorted oldest first: marked machines, then those that are not ready."""
     ready = (
         machine.status.node_ref is not None
         and machine.metadata.deletion_timestamp is None

@@ -1,7 +1,7 @@
-"""How far a MachineDeployment is on its way to machines of its present template, judged by its sets.
+"""The progress of a MachineDeployment's rollout, judged by its MachineSets.
 
-Its own counters add up what its sets said last. Just after a change of its template they speak of the template before,
-although `observedGeneration` is that of the change: then all machines seem up to date.
+Its own counters sum up the last reports of its sets. Just after a change of its template they still count for the
+previous one, although `observedGeneration` is already new: all machines would seem up to date.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_ma
 
 
 def is_seen(deployment: MachineDeployment, sets: Iterable[MachineSet]) -> bool:
-    """True if there is a set for the present template: before that, nothing is known of machines of it."""
+    """True if a set exists for the present template: before that, nothing is known of its machines."""
     wanted = of_machine_template(deployment.spec.template)
     kinds = (machine_change(of_machine_template(one.spec.template), wanted).kind for one in sets)
     return any(kind is not ChangeKind.REPLACE for kind in kinds)
 
 
 def to_replace(deployment: MachineDeployment, sets: Iterable[MachineSet]) -> int:
-    """How many machines there are, or are still asked for, in sets whose machines the template replaces."""
+    """The number of existing or desired machines in sets of older templates."""
     wanted = of_machine_template(deployment.spec.template)
     old = (
         one for one in sets if machine_change(of_machine_template(one.spec.template), wanted).kind is ChangeKind.REPLACE

@@ -25,17 +25,17 @@ def next_name(name: str) -> str:
 
 
 def are_of_one_series(one: str, other: str) -> bool:
-    """True if two names differ in their number alone: templates of the same machines, one after the other."""
+    """True if two names differ only in their number: successive templates of the same machines."""
     return next_name(one).rpartition("-")[0] == next_name(other).rpartition("-")[0]
 
 
 def choose_name(first: str, referenced: str | None, existing: Mapping[str, bool]) -> str:
     """The name under which desired content is found or written.
 
-    `referenced` is the template used now, if any; `existing` says of each template there is whether it has the desired
-    content. A template that is used but gone is made again under its name. A name whose content is another is never
-    taken, for a template that was left over (a change taken back half-way) must not be changed either; one left
-    over with the desired content is used again, so that a change that is taken back leaves machines as they were.
+    `referenced` is the template in use, if any; `existing` says of each existing template whether it has the desired
+    content. A deleted template that is in use is recreated under its name. A name with different content is never
+    reused, because templates left over by a reverted change must stay unchanged too. A left-over template with the
+    desired content is reused, so that reverting a change leaves machines unchanged.
     """
     name = referenced or first
     if existing.get(name, True):
