@@ -1,4 +1,4 @@
-"""IP addresses that tenants name."""
+"""IP addresses given by tenants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def parsed(text: str) -> Address | None:
-    """An address; None for another text. An IPv4 address in an IPv6 one is the former: it is what is connected to."""
+    """The address in a text; None for other text. An IPv4-mapped IPv6 address counts as the IPv4 address that is
+    connected to.
+    """
     try:
         found = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
@@ -23,16 +25,16 @@ def parsed(text: str) -> Address | None:
 
 
 class Place(NamedTuple):
-    """Where an API server is reached, in the one spelling that is compared."""
+    """The endpoint of an API server, in one spelling for comparisons."""
 
     host: str
     port: str = API_PORT
 
 
 def place(text: str) -> Place | None:
-    """The place that a text means: a host, or `HOST:PORT`. None without a host.
+    """The place in a text: a host, or `HOST:PORT`. None without a host.
 
-    Addresses have their shortest form, without brackets and zones, and names small letters and no dot at the end.
+    Addresses are in their shortest form, without brackets and zones, and names in lower case without a final dot.
     """
     given = text.strip()
     host, port = given, API_PORT
@@ -44,5 +46,5 @@ def place(text: str) -> Place | None:
 
 
 def is_local(address: Address) -> bool:
-    """True if it stands for the machine itself, its link, or no single machine."""
+    """True if the address means the machine itself, its link, or no single machine."""
     return address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified

@@ -74,10 +74,10 @@ _NOT_READY = AdmissionResponse(
 
 
 class Admission:
-    """The handlers. They look at caches alone, and at the clock.
+    """The handlers. They read only caches and the clock.
 
-    What they say names no object that the request does not: whoever asks may not read it. Only where all was read by
-    the rights of who asks, it `names_others`.
+    Responses name no object that the request does not name, because the requester may not be allowed to read it. With
+    `names_others` everything was read with the requester's own rights.
     """
 
     def __init__(self, observer: Observer, now: Callable[[], datetime], *, names_others: bool = False) -> None:
@@ -95,7 +95,7 @@ class Admission:
         webhooks.handle(VALIDATE_DISTRO, self.kept(validate_distro))
 
     def kept(self, validate: Handler) -> Handler:
-        """Judge objects of a release by `validate`, and have those stay that are in use."""
+        """A handler that validates release objects, and rejects the deletion of those in use."""
 
         def judge(request: AdmissionRequest) -> AdmissionResponse:
             if request.operation != "DELETE" or request.old is None:
@@ -115,7 +115,7 @@ class Admission:
         return judge
 
     def default(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Fill in what was left out, and nothing that was given."""
+        """Set defaults for missing fields; given values stay unchanged."""
         if request.object is None:
             return AdmissionResponse()
         try:
@@ -141,7 +141,7 @@ class Admission:
         return AdmissionResponse(changed=tree)
 
     def validate(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Refuse what can't be made, all reasons at once. In a dry run, warnings say what would happen."""
+        """Reject an invalid Cluster with all violations at once. In a dry run, warnings describe the effects."""
         if request.operation == "DELETE" and request.old is not None:
             return self._deletion(request.old)
         if request.object is None:
@@ -181,7 +181,7 @@ class Admission:
     def _in_place_violations(self, old: Object, new: Object) -> Iterator[Violation]:
         """Changes of the control plane and groups that can't be made in place, as far as the caches show.
 
-        The controller checks again. A change that was refused before and stays is no matter of this write.
+        The controller checks again. A change that was rejected before and is still there does not block this write.
         """
         with_bottlerocket = self._bottlerocket_in_place(new)
         if with_bottlerocket:
@@ -210,7 +210,7 @@ class Admission:
         return plan.owner_changes(scope.design, scope.capi_objects)
 
     def _deletion(self, record: Object) -> AdmissionResponse:
-        """The record of the management cluster stays while that manages clusters."""
+        """Reject the deletion of the management cluster's record while it manages clusters."""
         known = self._observer.management_cluster
         if not self._observer.is_filled:  # its finalizer holds it
             return AdmissionResponse()
@@ -227,9 +227,9 @@ class Admission:
             yield from summary.sentences(self._observer.scope_of(request.object))
 
     def _knows(self, asked: Object) -> bool:
-        """True if the review has the uid of the stored Cluster, known to API servers and to readers of the Cluster.
+        """True if the review has the uid of the stored Cluster, which only API servers and readers of the Cluster know.
 
-        Everybody who reaches the port may send a review.
+        Anybody who reaches the port can send a review.
         """
         stored = self._observer.all_clusters.get(asked.key)
         if stored is None:
@@ -269,7 +269,7 @@ class Admission:
             yield from self._authenticator_violations(new)
 
     def _record_violations(self, old: eksa.Cluster | None, new: eksa.Cluster) -> Iterable[Violation]:
-        """There is one record of a management cluster, which fits the clusters that it manages."""
+        """There is one record of a management cluster, and its release must suit the clusters that it manages."""
         known, key = self._observer.management_cluster, Key(new.metadata.namespace, new.metadata.name)
         before = old if old is not None and is_self_managed(old) else None
         if before is None and not (known.is_named and known.is_it(key)):
@@ -286,9 +286,8 @@ class Admission:
     def _management_violations(
         self, old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None
     ) -> Iterable[Violation]:
-        """Check that a cluster names the management cluster, whose record may come later.
-
-        A name that stays is not judged again.
+        """Check that a cluster names the management cluster, whose record may be created later. An unchanged name is
+        not checked again.
         """
         name, key = new.spec.management_cluster.name, self._observer.management_cluster.key
         if old is not None and old.spec.management_cluster.name == name:
@@ -325,9 +324,9 @@ class Admission:
     def _generated_name_violations(
         self, old: eksa.Cluster | None, new: eksa.Cluster, capi_objects: ClusterAPIObjects
     ) -> Iterable[Violation]:
-        """Names of objects, made of that of the cluster and those of its groups, are no other cluster's.
+        """Names of objects, built from those of the cluster and its groups, must not be another cluster's.
 
-        Only what is new is judged: what stands is left to the controller, which lets it be whose it is.
+        Only new names are checked: the controller leaves existing objects to their owners.
         """
         key = Key(new.metadata.namespace, new.metadata.name)
         before = set(self._observer.series_of(old)) if old is not None else set()
@@ -352,7 +351,7 @@ class Admission:
                 yield Violation(field, found, "", messages.name_of(series, other))
 
     def _bundles_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
-        """The Bundles of the cluster have its versions; without Bundles there is nothing to compare with."""
+        """The Bundles of the cluster must have its versions; missing Bundles are not checked."""
         bundles = self._observer.releases.bundles(new.spec)
         if bundles is None:
             return
@@ -393,7 +392,7 @@ def _has_authenticator(release: DistroRelease) -> bool:
 def _kubernetes_violations(
     old: eksa.Cluster, new: eksa.Cluster, capi_objects: ClusterAPIObjects
 ) -> Iterable[Violation]:
-    """Steps from what was written last, and from what machines have. What stays is not judged again."""
+    """Check Kubernetes versions against the last spec and the machines. Unchanged versions are not checked again."""
     if changes.versions(old.spec) == changes.versions(new.spec):
         return
     steps = list(changes.kubernetes(old.spec, new, downgrade.way_back(capi_objects)))
@@ -404,9 +403,8 @@ def _kubernetes_violations(
 
 
 def unchanging(kind: type[K], violations: Callable[[K], list[Violation]], message: str, *parts: str) -> Handler:
-    """Judge objects of a kind when they come; from then on, these parts stay as they are.
-
-    Clusters that are made of them would silently become others.
+    """A handler that validates objects of a kind on creation, and then keeps these parts immutable: clusters created
+    from them would silently change.
     """
 
     def validate(request: AdmissionRequest) -> AdmissionResponse:
@@ -423,14 +421,14 @@ def unchanging(kind: type[K], violations: Callable[[K], list[Violation]], messag
 
 
 def _changed(old: Object, new: Object, parts: Iterable[str], message: str) -> Iterator[Violation]:
-    """The fields of parts that are to stay as they are."""
+    """The immutable parts that changed."""
     for part in parts:
         for field, before, after in _differences(part, old.tree.get(part) or {}, new.tree.get(part) or {}):
             yield Violation(field, after, before, message)
 
 
 def _differences(field: str, before: Any, after: Any) -> Iterator[tuple[str, str, str]]:
-    """Each field that differs, before and after, as it may be shown."""
+    """Each field that differs, with both values in a form that may be shown."""
     if isinstance(before, dict) and isinstance(after, dict):
         for name in sorted(before.keys() | after.keys()):
             yield from _differences(f"{field}.{name}", before.get(name), after.get(name))
@@ -446,7 +444,7 @@ def _text_of(value: object) -> str:
 
 
 def _misnamed(release: EKSARelease) -> list[Violation]:
-    """A release has the name of its version, so that there is one of each."""
+    """A release must be named after its version, so that there is one of each."""
     version, name = release.spec.version, release.metadata.name
     if releases.parsed(version) is None:
         return [Violation("spec.version", version, "a version like v0.26.0", sentences.NOT_SEMVER)]
@@ -456,7 +454,7 @@ def _misnamed(release: EKSARelease) -> list[Violation]:
 
 
 def _given_twice(bundles: Bundles) -> list[Violation]:
-    """Bundles have each Kubernetes version once."""
+    """Bundles must have each Kubernetes version once."""
     versions = [entry.kube_version for entry in bundles.spec.versions_bundles]
     return [
         Violation(f"spec.versionsBundles[{index}].kubeVersion", version, "", sentences.VERSION_TWICE)
@@ -466,7 +464,7 @@ def _given_twice(bundles: Bundles) -> list[Violation]:
 
 
 def _lacking(release: DistroRelease) -> list[Violation]:
-    """An EKS Distro Release has all images that a cluster needs."""
+    """An EKS Distro Release must have all images that a cluster needs."""
     try:
         distro_of(release)
     except IncompleteDistro as error:
@@ -480,7 +478,7 @@ validate_distro = unchanging(DistroRelease, _lacking, sentences.DISTRO_CHANGED, 
 
 
 def _is_same(old: eksa.Cluster, new: eksa.Cluster) -> bool:
-    """True if a write changes nothing that admission checks: finalizers, labels and the like always pass."""
+    """True if a write changes nothing that admission checks: changes of finalizers, labels and the like always pass."""
     return old.spec == new.spec and (_is_paused(new) or not _is_paused(old) or not is_self_managed(new))
 
 
@@ -496,7 +494,7 @@ def _is_paused(cluster: eksa.Cluster) -> bool:
 
 
 def _concealed(asked: Object, response: AdmissionResponse) -> AdmissionResponse:
-    """Without the secrets of what is asked for: answers are kept in logs and histories."""
+    """The response without secrets of the object: logs and histories keep responses."""
     if not (response.message or response.warnings):
         return response
     secrets = redaction.secrets_of(asked.tree)

@@ -17,7 +17,7 @@ from espalier.runtime.writer import Precondition
 
 
 async def fill(ctx: Context, design: Design, name: str) -> None:
-    """Apply the Secret of this name, and fill it; any other name is none of them."""
+    """Apply and fill the Secret of this name; do nothing for any other name."""
     if name == authenticator.secret_name(design.name):
         await make_keys(ctx, design)
     elif name == authenticator.kubeconfig_name(design.name):
@@ -25,7 +25,9 @@ async def fill(ctx: Context, design: Design, name: str) -> None:
 
 
 async def make_keys(ctx: Context, design: Design) -> None:
-    """Apply the Secret, and fill it unless it has keys. Each machine asks its own webhook, so it may have others."""
+    """Apply the Secret, and generate keys unless it has some. Machines use only their own webhook, so their keys may
+    differ.
+    """
     body = authenticator.secret(design)
     applied = await ctx.tools.writer.apply(SECRET, msgspec.to_builtins(body), ctx.scope.belonging)
     if authenticator.has_keys(applied.tree):

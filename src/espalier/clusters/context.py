@@ -48,7 +48,7 @@ class Context:
         self.tools = tools
         self.scope = scope
         self.copied: Condition | None = conditions.get(scope.status.conditions, names.KUBECONFIG_COPIED)
-        """Why there is no copy of the kubeconfig; the last reported reason until it is checked again."""
+        """The reason why there is no copy of the kubeconfig; the last reported one until it is checked again."""
         self.synced: Condition | None = None
         """Condition Synced, once the objects were compared with what is rendered."""
         self._cluster = scope.object

@@ -80,7 +80,7 @@ def due(ctx: Context) -> Sequence[Callable[[Context], Awaitable[Outcome]]]:
 
 
 def failed(error: KubeError | NameTaken) -> Outcome:
-    """The outcome of a reconcile in which a request failed."""
+    """The outcome of a reconcile whose request failed."""
     if isinstance(error, NameTaken):  # since the scope was read
         return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken([error]), after=1.0)
     fault = fault_of(error)
@@ -118,10 +118,10 @@ def _events(old: ClusterStatus, new: ClusterStatus) -> Iterator[Event]:
 
 
 def deletion_obstacle(scope: Scope) -> Outcome:
-    """Why a deleted Cluster is not torn down: it is paused and no annotation allows it, or nothing is left.
+    """The reason why a deleted Cluster is not torn down: it is paused without permission to delete it, or nothing is
+    left.
 
-    If our finalizer is gone and objects are left, somebody removed the finalizer: of a paused Cluster, to keep its
-    objects.
+    If our finalizer is gone and objects are left, somebody removed it; for a paused Cluster this keeps its objects.
     """
     metadata = scope.cluster.metadata
     is_gone = not any(scope.capi_objects.objects.values())

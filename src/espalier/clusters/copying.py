@@ -1,7 +1,7 @@
-"""Copies of kubeconfigs, beside their Clusters: for users without rights on the system's namespace.
+"""Copies of kubeconfigs next to their Clusters, for users without rights on the system's namespace.
 
-Nothing is read in a user's namespace, and only our own Secrets are written there. The type of a Secret is immutable:
-copies have a type of their own, so the API server refuses to replace a Secret of somebody else. (A patch would not do:
+The manager reads nothing in users' namespaces, and only writes its own Secrets there. The type of a Secret is
+immutable: copies have a type of their own, so the API server refuses to replace another Secret. (A patch would not do:
 its response contains the object, so the right to patch is a right to read.)
 """
 
@@ -26,7 +26,7 @@ TYPE = f"{GROUP}/kubeconfig"
 """The type of Secrets that are copies."""
 
 CHECK_EVERY = 3600.0
-"""Seconds after which a deleted copy is recreated: Secrets of users' namespaces are not watched."""
+"""Seconds until a deleted copy is recreated: Secrets in users' namespaces are not watched."""
 
 TRY_EVERY = 60.0
 

@@ -1,6 +1,6 @@
-"""Files with credentials that people bring: profiles (INI) and certificates (PEM). What is wrong is told by line.
+"""Users' files with credentials: profiles (INI) and certificates (PEM). Errors name the line.
 
-Nothing of their content is quoted but names of profiles and fields.
+Only names of profiles and fields are quoted, no other content.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cryptography import x509
 from espalier.api.printable import quoted
 
 Profiles = Mapping[str, Mapping[str, str]]
-"""Fields by name, of each profile by its name in small letters."""
+"""Fields by name, for each profile by its name in lower case."""
 
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 _MARK = re.compile(r"-----(?:BEGIN|END) [A-Z0-9 ]+-----")
@@ -24,7 +24,7 @@ _MOST_NAMED, _LONGEST_NAME = 10, 60
 
 
 class Unreadable(ValueError):
-    """What somebody brought can't be used. The sentence names the variable, and says what was expected."""
+    """A user's file that can't be used. The message names the variable, and what was expected."""
 
 
 def profiles(variable: str, text: str, expected: str) -> Profiles:
@@ -47,7 +47,7 @@ def profiles(variable: str, text: str, expected: str) -> Profiles:
 
 
 def lacking(variable: str, found: Profiles, profile: str, fields: Sequence[str], expected: str) -> None:
-    """A profile has these fields. Raises `Unreadable`."""
+    """Check that a profile has these fields. Raises `Unreadable`."""
     if profile not in found:
         names = [quoted(name, _LONGEST_NAME) for name in sorted(filter(None, found))]
         more = [f"and {len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
@@ -61,7 +61,9 @@ def lacking(variable: str, found: Profiles, profile: str, fields: Sequence[str],
 
 
 def check_certificates(variable: str, text: str) -> None:
-    """A text has certificates as PEM, at least one, and comments between them. Raises `Unreadable`."""
+    """Check that a text consists of PEM certificates, at least one, with optional comments between them. Raises
+    `Unreadable`.
+    """
     count = 0
     for line, body in _blocks(variable, text):
         try:
@@ -79,7 +81,7 @@ _CERTIFICATES = f"expected: certificates as PEM, each from {_BEGIN} to {_END}"
 
 
 def _blocks(variable: str, text: str) -> Iterator[tuple[int, str]]:
-    """Each certificate: its first line, and what stands between its marks."""
+    """Each certificate: its first line, and the content between its markers."""
     began, body = 0, ""
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()  # noqa: PLW2901

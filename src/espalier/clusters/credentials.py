@@ -1,8 +1,8 @@
-"""Permission to send credentials: a Secret of the system's namespace names, in annotations, the servers that it is for
+"""Permission to send credentials: annotations of a Secret in the system's namespace list the servers that may get it,
 and the namespaces whose Clusters may use it.
 
-Servers and references are input of tenants. Without this, a tenant could have the manager send the credentials of
-others to a server of his own (DESIGN §6.11).
+Servers and references are input of tenants. Without this, a tenant could have the manager send others' credentials to a
+server of his own (DESIGN §6.11).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 
 SERVERS = f"{GROUP}/credentials-servers"
-"""On a Secret, set by whoever made it: servers, as specs name them, separated by commas."""
+"""On a Secret, set by its author: servers as in specs, separated by commas."""
 
 NAMESPACES = f"{GROUP}/credentials-namespaces"
 """On a Secret, likewise: namespaces of Clusters that may use it, separated by commas; `*` for all."""
 
 IN_WORKLOAD_CLUSTERS, ALLOWED = f"{GROUP}/credentials-in-workload-clusters", "allowed"
-"""Likewise: the account that makes machines may be the one of cloud controllers as well."""
+"""Likewise: cloud controllers may use the account that creates machines."""
 
 ANY = "*"
 
@@ -33,8 +33,8 @@ def permits(annotations: Mapping[str, str], *, server: str, namespace: str) -> b
 
 
 def advice(name: str, *, server: str, namespace: str) -> str:
-    """The sentence for a Secret that is absent or not permitted; the same for both, as names of Secrets of others are
-    not for tenants to find out.
+    """The message for a Secret that is absent or not permitted; the same for both, because tenants must not learn names
+    of others' Secrets.
     """
     return (
         f"Secret {name}, which must exist and permit this use: annotation {SERVERS} with {server}, "
@@ -58,15 +58,12 @@ def secret(name: str, data: Mapping[str, str], *, servers: Iterable[str], namesp
 
 
 def widened(annotations: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """What more servers and namespaces make of these annotations; whatever was permitted stays so."""
+    """These annotations with more servers and namespaces; existing permissions stay."""
     return {name: ",".join(sorted(_listed(annotations.get(name, "")) | _listed(value))) for name, value in more.items()}
 
 
 def servers_beside(annotations: Mapping[str, str], asked: Mapping[str, str]) -> list[str]:
-    """The servers that a Secret with these annotations is for, beside those that are asked for.
-
-    How a server is trusted (`insecure:HOST`) makes no other of it.
-    """
+    """The servers in these annotations other than the given ones. `insecure:HOST` is the same server as `HOST`."""
     known = {one.rpartition("insecure:")[2] for one in _listed(asked.get(SERVERS, "").lower())}
     there = {one.rpartition("insecure:")[2] for one in _listed(annotations.get(SERVERS, "").lower())}
     return sorted(there - known)

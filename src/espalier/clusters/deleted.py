@@ -1,4 +1,4 @@
-"""Deleted objects without which a running cluster is broken: Cluster API objects, Secrets, etcd. Pure."""
+"""Deleted objects that a running cluster can't do without: Cluster API objects, Secrets, etcd. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CREATE_AGAIN = "it can't be restored: delete the Cluster and create it again"
 
 
 def lost_control_plane(capi_objects: ClusterAPIObjects) -> str:
-    """Tell what is lost with a deleted KubeadmControlPlane, and what to do; empty if it can be recreated.
+    """The message about the loss with a deleted KubeadmControlPlane and the remedy; empty if it can be recreated.
 
     A recreated one adopts machines without a controller. If there are none, Cluster API never initializes a second
     control plane for the same cluster.
@@ -49,7 +49,7 @@ def lost_control_plane(capi_objects: ClusterAPIObjects) -> str:
 
 
 def _machines_gone(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane | None) -> list[str]:
-    """The machines of a control plane with etcd, if Cluster API found the infrastructure of every one deleted."""
+    """The machines of a control plane with etcd, if Cluster API reports the infrastructure of each as deleted."""
     if control_plane is None or capi_objects.etcd is not None:
         return []
     owned = [
@@ -80,14 +80,14 @@ def _survivors(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPla
 
 
 def _let_its_machines_go(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane) -> bool:
-    """True if it was deleted with orphaned machines: some have no controller, and none has this one."""
+    """True if it was deleted while orphaning its machines: some have no controller, and none has this one."""
     staying = [one for one in capi_objects.machines if one.metadata.deletion_timestamp is None]
     controllers = [next((ref.uid for ref in one.metadata.owner_references if ref.controller), "") for one in staying]
     return "" in controllers and control_plane.metadata.uid not in controllers
 
 
 def absent(capi_objects: ClusterAPIObjects) -> str:
-    """Which object that the control plane needs is missing or being deleted; empty if none."""
+    """The object that the control plane needs and that is missing or being deleted; empty if none."""
     cluster, infrastructure = capi_objects.cluster, capi_objects.infrastructure
     if cluster is None:
         return ""
@@ -109,7 +109,7 @@ def _control_plane_of(cluster: capi.Cluster) -> str:
 
 
 def unprovisioned(capi_objects: ClusterAPIObjects) -> str:
-    """Which infrastructure exists but is not provisioned yet, for example a recreated one; empty if none."""
+    """The infrastructure that exists but is not provisioned yet, for example when recreated; empty if none."""
     found = capi_objects.infrastructure
     if found is None or contract.is_provisioned(found):
         return ""
@@ -118,12 +118,12 @@ def unprovisioned(capi_objects: ClusterAPIObjects) -> str:
 
 
 def broken(capi_objects: ClusterAPIObjects) -> str:
-    """Why the API server can't run until somebody acts, and what to do; empty if it can."""
+    """The reason why the API server can't run until somebody acts, and the remedy; empty if it can."""
     return contract.broken(capi_objects.infrastructure) if capi_objects.infrastructure else ""
 
 
 def missing_certificates(capi_objects: ClusterAPIObjects) -> str:
-    """Which Secrets with certificates and keys are missing, and what to do; empty if none is."""
+    """The missing Secrets with certificates and keys, and the remedy; empty if none is missing."""
     cluster, control_plane = capi_objects.cluster, capi_objects.control_plane
     said = contract.missing_certificates(control_plane) if control_plane else ""
     if cluster is None or not said:

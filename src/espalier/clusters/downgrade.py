@@ -1,6 +1,6 @@
-"""How far an upgrade of Kubernetes that was asked for has gone, and so whether it can be taken back.
+"""The progress of a Kubernetes upgrade, which decides whether it can be reverted.
 
-What a control plane reports does not say it: it counts a machine that never came up among those that are up to date.
+The status of a control plane does not show it: a machine that never became a node counts as up to date.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from espalier.kube.objects import Object
 
 
 class WayBack(msgspec.Struct, frozen=True):
-    """Kubernetes minor versions to which a step down is none, because no machine runs the newer one."""
+    """Kubernetes minor versions to which a revert is possible, because no machine runs a newer one."""
 
     control_plane: frozenset[str] = frozenset()
     groups: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict)
@@ -28,7 +28,7 @@ class WayBack(msgspec.Struct, frozen=True):
 
 
 def way_back(capi_objects: ClusterAPIObjects) -> WayBack:
-    """Versions of the control plane's and the groups' specs, and those that nodes run."""
+    """The versions in the specs of the control plane and the groups, and those that nodes run."""
     control_plane = capi_objects.control_plane
     if control_plane is None:
         return WayBack()
@@ -51,10 +51,10 @@ def way_back(capi_objects: ClusterAPIObjects) -> WayBack:
 
 
 def step_down(wanted: KubeadmControlPlane, live: KubeadmControlPlane | None) -> None:
-    """Have Cluster API take the version of CoreDNS that belongs to an earlier Kubernetes: it refuses a lower one.
+    """Let Cluster API accept the CoreDNS version of an earlier Kubernetes, which it would reject as a downgrade.
 
-    None was installed since, for CoreDNS is changed after the last machine. The mark is of this one write: the next
-    look finds no step down, and takes it away.
+    No newer CoreDNS was installed, because it is updated after the last machine. The next reconcile finds no downgrade
+    and removes the annotation.
     """
     if live is None or contract.SKIP_COREDNS_ANNOTATION in live.metadata.annotations:
         return
@@ -65,10 +65,10 @@ def step_down(wanted: KubeadmControlPlane, live: KubeadmControlPlane | None) -> 
 
 
 def is_unused(annotations: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    """True if nothing was made yet with the release that a Cluster names, and all there is with the one `wanted`.
+    """True if nothing was created yet with the release of a Cluster, and all objects are from the release `wanted`.
 
-    `annotations` are those of the Cluster, `wanted` the content of the release. Before anything is written the content
-    hash is opened, and the release that it is written with is noted.
+    `annotations` are those of the Cluster, `wanted` the content of the release. Before any write the content hash is
+    opened, and the release of the write is recorded.
     """
     found = annotations.get(names.GATE_ANNOTATION, gate.OPENED)
     noted = release_content.recorded(annotations)
@@ -77,7 +77,7 @@ def is_unused(annotations: Mapping[str, str], wanted: Mapping[str, str]) -> bool
 
 
 def _running(machines: Iterable[Object]) -> set[str]:
-    """Minor versions of the machines that became nodes; of one that was told another since, both."""
+    """Minor versions of the machines that became nodes; both versions of one that is being upgraded."""
     versions: set[str] = set()
     for machine in (found.decode(Machine) for found in machines):
         if machine.status.node_ref is not None:
@@ -86,7 +86,7 @@ def _running(machines: Iterable[Object]) -> set[str]:
 
 
 def _possible_minors(version: str) -> set[str]:
-    """The minor in the spec, and the next: a downgrade may have been written while no webhook could refuse it."""
+    """The minor version in the spec, and the next: a downgrade may have been written while no webhook was running."""
     minor = minor_of(version)
     return {minor, after(minor)} if minor else set()
 

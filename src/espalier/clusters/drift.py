@@ -73,7 +73,7 @@ class Drift(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """True if the whole object is concerned, not a field."""
+        """True if the drift concerns the whole object, not a field."""
         return self.how in (MISSING, UNASKED, BEING_DELETED)
 
     def __str__(self) -> str:
@@ -89,10 +89,10 @@ def policy(annotations: Mapping[str, str]) -> Policy | None:
 
 
 def of_capi_objects(design: Design, capi_objects: ClusterAPIObjects, installed_cni: str | None) -> list[Drift]:
-    """The drift of the Cluster API objects, in the order in which it is corrected.
+    """The drift of the Cluster API objects, in the order of correction.
 
-    `installed_cni` is the content hash that the Cluster API Cluster should carry, None when the CNI is not managed. A
-    manager that now upgrades in place by another front end is no drift: the next change of the Cluster brings it.
+    `installed_cni` is the content hash that the Cluster API Cluster should carry, None when the CNI is not managed.
+    Another front end for in-place upgrades is no drift: the next change of the Cluster applies it.
     """
     owners = [
         one for kind in (KubeadmControlPlane, MachineDeployment) for one in capi_objects.of(kind.resource).values()

@@ -13,7 +13,7 @@ from espalier.runtime.outcome import Continue, Outcome, Wait
 
 
 def change_etcd(scope: Scope) -> Decision:
-    """etcd on machines of its own changes before anything else; it is made with everything else."""
+    """Change external etcd before anything else; a new one is created together with the other objects."""
     if scope.capi_objects.etcd is None:
         return Continue()
     wanted = plan.of_etcd(plan.control_plane(design_of(scope), scope.capi_objects))
@@ -21,7 +21,7 @@ def change_etcd(scope: Scope) -> Decision:
 
 
 async def write_etcd(ctx: Context, decision: Decision) -> Outcome:
-    """The control plane rests meanwhile: its machines would be replaced at each new endpoint."""
+    """Write etcd, and pause the control plane: each new endpoint would replace its machines."""
     if not isinstance(decision, Write) or not any(one.resource == external_etcd.RESOURCE for one in decision.what):
         return await write(ctx, decision)
     await ctx.open_gate()
@@ -33,9 +33,9 @@ async def write_etcd(ctx: Context, decision: Decision) -> Outcome:
 
 
 def _upgrading(change: Change | Removal) -> Change | Removal:
-    """With the mark of an etcd whose machines are replaced; its controller takes it away after that, and only then.
+    """The etcd with the annotation for a rollout of its machines; its controller removes it only after that.
 
-    In the same write, so that it is not left behind without a change.
+    It is part of the same write, so that it is never left behind without a change.
     """
     if not isinstance(change, Change) or change.resource != external_etcd.RESOURCE:
         return change
@@ -47,7 +47,7 @@ def _upgrading(change: Change | Removal) -> Change | Removal:
 
 
 def await_etcd(scope: Scope) -> Decision:
-    """A control plane that was made changes when etcd is as asked for; one that is being made waits by itself."""
+    """Wait until etcd is as specified before an existing control plane changes; a new one waits by itself."""
     etcd, control_plane = scope.capi_objects.etcd, scope.capi_objects.control_plane
     if etcd is None or control_plane is None or external_etcd.is_ready(etcd):
         return Continue()
@@ -57,7 +57,7 @@ def await_etcd(scope: Scope) -> Decision:
 
 
 async def resume_control_plane(ctx: Context) -> Outcome:
-    """The control plane goes on, with the endpoints of an etcd that changed, or to be deleted."""
+    """Resume the control plane, with the endpoints of a changed etcd, or for its deletion."""
     for control_plane in ctx.scope.capi_objects.of(KubeadmControlPlane.resource).values():
         if control_plane.metadata.annotations.get(contract.PAUSED_ANNOTATION) == external_etcd.PAUSED_FOR_ETCD:
             await ctx.annotate(KubeadmControlPlane.resource, control_plane, {contract.PAUSED_ANNOTATION: None})

@@ -27,8 +27,8 @@ OPENED = "open"
 gate."""
 
 CHANGING = f"{OPENED}:existing"
-"""The same of one that had been made before the change began: where its Cluster API objects are missing, they were
-deleted or not restored, and are not made anew."""
+"""The same for a cluster that existed before the change: if its Cluster API objects are missing, they were deleted or
+not restored, and must not be recreated."""
 
 _DIGEST_BYTES = 20
 

@@ -110,7 +110,7 @@ def series(cluster: str, groups: Iterable[str]) -> list[str]:
 
 
 def worker_groups(spec: eksa.ClusterSpec, domains: Mapping[str, Sequence[str]]) -> list[str]:
-    """Names of the worker node groups; of those in failure domains, one for each; and that of etcd."""
+    """Names of the worker node groups (one per failure domain), and of external etcd."""
     return [*(group_name(one) for one in spread(spec, domains)[0]), *_etcd(spec)]
 
 
@@ -123,12 +123,12 @@ def series_of(cluster: eksa.Cluster, extras: Iterable[Name] = ()) -> list[str]:
 
 
 def groups(spec: eksa.ClusterSpec) -> list[str]:
-    """Names of the worker node groups, and that of etcd."""
+    """Names of the worker node groups, and of external etcd."""
     return [*(group_name(group) for group in spec.worker_node_group_configurations), *_etcd(spec)]
 
 
 def _etcd(spec: eksa.ClusterSpec) -> tuple[str, ...]:
-    """The group whose names etcd has if it is on machines of its own: no worker node group may have it then."""
+    """The name of external etcd's objects, which no worker node group of the cluster may have."""
     return (names.ETCD_GROUP,) if spec.external_etcd_configuration is not None else ()
 
 
@@ -168,8 +168,7 @@ def secret_series(cluster: str) -> set[str]:
 
 
 def left_over(cluster: Key, secrets_: Iterable[Object]) -> tuple[Taken, ...]:
-    """The Secrets, of those given, that Cluster API would use for a cluster that is not created yet, though they hold
-    another's keys.
+    """The given Secrets that Cluster API would use for a new cluster although they contain another cluster's keys.
 
     Secrets with the labels of the Cluster are meant for it.
     """

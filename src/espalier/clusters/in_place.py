@@ -1,10 +1,13 @@
-"""In-place upgrades of a cluster's machines: how they are kept from being replaced, and their progress. Pure.
+"""In-place upgrades of a cluster's machines: how their replacement is prevented, and their progress. Pure.
 
-Each change of a KubeadmControlPlane or MachineDeployment is classified before it is written. One that is refused is not
-written at all; one that falls back to a rolling update is written as any other. For what can be done in place:
-By annotations, what is marked is paused in the same write that brings another spec, so that Cluster API never sees the
-one without the other. Component `upgrades` upgrades the machines, and takes both away when nothing is left to roll.
-By hooks, Cluster API goes on, asks component `upgrades` first, and makes no machine beyond the count.
+Each change of a KubeadmControlPlane or MachineDeployment is classified before it is written. A refused change is not
+written at all; one that falls back to a rolling update is written like any other. Changes that can be made in place use
+one of two front ends:
+
+Annotations: the write of the new spec also pauses the marked object, so Cluster API never sees one without the other.
+Component `upgrades` upgrades the machines, and removes both when no machine is left to roll out.
+
+Hooks: Cluster API continues, asks component `upgrades` first, and creates no machine beyond the count.
 """
 
 from __future__ import annotations
@@ -61,13 +64,13 @@ STOPPED = "InPlaceUpgradeRefused"
 """Reason when a change can't be made in place."""
 
 FAILED = "InPlaceUpgradeFailed"
-"""Reason when it began and does not go on until somebody acts."""
+"""Reason when it began and can't continue until somebody acts."""
 
 TOO_FEW = "TooFewMachinesForHooks"
 """Reason when Cluster API would add a machine before it asks whether one can be upgraded in place."""
 
 NOT_ASKED = "RuntimeHooksNotDiscovered"
-"""Reason while Cluster API would not ask at all."""
+"""Reason while Cluster API would not call the hooks."""
 
 UpgradeRolloutStrategy = ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgradeRolloutStrategy
 
@@ -85,15 +88,15 @@ class OwnerChange:
 
     @cached_property
     def classified(self) -> Classified:
-        """The effect on machines that are as `live` has them.
+        """The effect on machines as in `live`.
 
-        Compared when it is asked for: of owners that are held already, nobody asks in most reconciles.
+        Computed on demand: most reconciles never need it for owners whose upgrade is in progress.
         """
         return self.compare()
 
     @property
     def refusal(self) -> str:
-        """Why nothing of it is written, and what to do; empty when it is."""
+        """The reason why the change is not written, and the remedy; empty when it is."""
         if self.classified.fate is not Fate.REFUSED:
             return ""
         what = f"worker node group {self.group}" if self.group else "the control plane"
@@ -101,9 +104,9 @@ class OwnerChange:
 
 
 def owner_changes(wanted: Iterable[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> list[OwnerChange]:
-    """The changes of those whose machines are to be upgraded in place, among the objects that are about to be written.
+    """The changes of owners whose machines are upgraded in place, among the objects to write.
 
-    `wanted` has the templates to which they refer, if these are new.
+    `wanted` includes new templates that they reference.
     """
     wanted = list(wanted)
     new = {(one.resource.kind, one.metadata.name): one for one in wanted if is_template(one.resource)}
@@ -118,7 +121,7 @@ def owner_changes(wanted: Iterable[KubeObject], design: Design, capi_objects: Cl
 
 
 def _strategy(owner: Owner, design: Design) -> tuple[str, UpgradeRolloutStrategy | None]:
-    """The worker node group of an owner, empty for the control plane, and how its machines are upgraded."""
+    """The worker node group of an owner (empty for the control plane), and its upgrade strategy."""
     if isinstance(owner, KubeadmControlPlane):
         return "", design.control_plane.upgrade_rollout_strategy
     for group in design.groups:
@@ -196,15 +199,17 @@ def _spec(tree: Tree) -> Tree:
 
 
 def refused(changes: Iterable[OwnerChange]) -> Wait | None:
-    """Why nothing of a cluster is written: all that can't be done in place at once, before anything is touched."""
+    """The message with all changes that can't be made in place, for which nothing of the cluster is written; else
+    empty.
+    """
     refusals = [one.refusal for one in changes if one.refusal]
     return Wait(STOPPED, "; ".join(refusals)) if refusals else None
 
 
 def hold(change: OwnerChange, front_end: FrontEnd) -> None:
-    """Have machines be upgraded in place: see to it that what is about to be written is marked.
+    """Mark an object to write for an in-place upgrade of its machines.
 
-    What is upgraded by annotations already goes on so to its end.
+    An upgrade by annotations in progress also ends by annotations.
     """
     wanted, live, strategy = change.wanted, change.live, change.strategy
     if front_end is FrontEnd.HOOKS and not (live and is_held(live)):
@@ -223,7 +228,9 @@ def hold(change: OwnerChange, front_end: FrontEnd) -> None:
 
 
 def obstacle(change: OwnerChange, front_end: FrontEnd, extension: Object | None) -> Wait | None:
-    """Why this may not be written yet: Cluster API would replace machines that are to be upgraded in place."""
+    """The reason why an object may not be written yet: Cluster API would replace machines instead of upgrading them in
+    place.
+    """
     wanted, live, strategy = change.wanted, change.live, change.strategy
     if front_end is not FrontEnd.HOOKS or live is None or is_held(live) or not change.classified.is_outdated:
         return None
@@ -234,10 +241,10 @@ def obstacle(change: OwnerChange, front_end: FrontEnd, extension: Object | None)
 
 
 def lacking(live: KubeadmControlPlane | None, has_cni: bool) -> str:
-    """The condition that a control plane has to reach before it can be held; empty when it can be.
+    """The condition that a control plane must reach before an in-place upgrade; empty when it is reached.
 
-    Nodes get ready with the CNI alone, which is installed when the control plane has reported that its API server
-    answers; and as many machines as it happens to have are not the number of which one can be spared.
+    Nodes only become ready with the CNI, which is installed once the API server is reported to answer; and until all
+    machines exist, none of them can be spared.
     """
     if live is None:
         return ""
@@ -248,7 +255,7 @@ def lacking(live: KubeadmControlPlane | None, has_cni: bool) -> str:
 
 
 def postponed(change: OwnerChange, has_cni: bool) -> str:
-    """The message while a control plane is still being made and may not be changed yet; empty when it may."""
+    """The message while a control plane is still being created and may not be changed yet; empty when it may."""
     wanted, live = change.wanted, change.live
     if not isinstance(wanted, KubeadmControlPlane) or not isinstance(live, KubeadmControlPlane) or is_held(live):
         return ""
@@ -266,16 +273,16 @@ def postponed(change: OwnerChange, has_cni: bool) -> str:
 def is_held(live: Owner) -> bool:
     """True if the machines of a control plane or a worker node group are being upgraded in place.
 
-    Also where a person has removed the mark and left our pause: it is written again, as long as that is asked for.
+    Also if somebody removed the annotation but not our pause: it is restored while an in-place upgrade is requested.
     """
     annotations = live.metadata.annotations
     return annotations.get(_held_annotation(live)) == "true" or annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE
 
 
 def is_untouched(upgrades: Sequence[Object], node_upgrades: Sequence[Object]) -> bool:
-    """True if kubeadm has begun on no control plane node that is to be upgraded in place, and is not about to.
+    """True if no control plane node to upgrade in place has run kubeadm yet, or is about to.
 
-    Where an upgrader pod works, the next of its steps may be kubeadm's by the time that this is read.
+    An upgrader pod that is running may have started kubeadm by the time this is read.
     """
     ours = [found.decode(ControlPlaneUpgrade) for found in upgrades if found.kind == ControlPlaneUpgrade.resource.kind]
     nodes = [found.decode(NodeUpgrade) for found in node_upgrades]
@@ -291,7 +298,7 @@ def _works(conditions: Sequence[Condition]) -> bool:
 
 
 def progress(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
-    """How far the upgrade of these machines is; None when there is none."""
+    """The progress of the upgrade of these machines; None when there is none."""
     if not is_held(live):
         return _by_hooks(live, upgrades)
     kind: type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] = (
@@ -318,15 +325,15 @@ def progress(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
 
 
 def _owner_named(upgrade: ControlPlaneUpgrade | MachineDeploymentUpgrade) -> str:
-    """Name of the control plane or worker node group that an upgrade is for."""
+    """Name of the control plane or worker node group of an upgrade."""
     spec = upgrade.spec
     return spec.control_plane.name if isinstance(spec, ControlPlaneUpgradeSpec) else spec.machine_deployment.name
 
 
 def _by_hooks(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
-    """By what the hooks have said of the present spec, what Cluster API counts, and NodeUpgrades.
+    """The progress by the hooks' answers for the present spec, Cluster API's counters, and NodeUpgrades.
 
-    None when there is nothing to tell: all machines are up to date, or they are replaced, as the fallback has it.
+    None when there is nothing to report: all machines are up to date, or they are replaced by the fallback.
     """
     up_to_date, replicas = live.status.up_to_date_replicas or 0, live.status.replicas or 0
     fallback = live.metadata.annotations.get(IN_PLACE_HOOKS)

@@ -1,4 +1,4 @@
-"""Linked objects by their types: what the references of a Cluster name among them. For providers."""
+"""Linked objects by type, as the references of a Cluster name them. For providers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def of_group(kind: type[K], design: Design, group: WorkerNodeGroupConfiguration 
 
 
 def of_etcd(kind: type[K], design: Design) -> K:
-    """The machine config of etcd on machines of its own."""
+    """The machine config of external etcd."""
     asked = design.spec.external_etcd_configuration
     return _named(kind, design, asked.machine_group_ref if asked is not None else None)
 

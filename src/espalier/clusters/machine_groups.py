@@ -1,4 +1,4 @@
-"""The groups of machines that a Cluster asks for, and the machine configs that they refer to."""
+"""The groups of machines of a Cluster, and the machine configs that they reference."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ CONTROL_PLANE, ETCD, WORKERS = "control plane", "etcd", "workers"
 
 
 class MachineGroup(NamedTuple):
-    """Machines that are alike."""
+    """A group of identical machines."""
 
     field: str
-    """The field of the Cluster's spec that asks for them."""
+    """The field of the Cluster's spec with the group."""
     reference: Ref | None
     role: str
     machines: int
-    """How many; of autoscaled workers, the fewest."""
+    """The number of machines; the minimum for autoscaled workers."""
     kubernetes_version: str
     """A minor version."""
 
@@ -53,7 +53,7 @@ def kubernetes_versions(spec: eksa.ClusterSpec, config: str) -> list[str]:
 
 
 def fields_with(os: str, spec: eksa.ClusterSpec, systems: Mapping[str, str]) -> list[str]:
-    """The fields whose machines have an operating system, by the systems of machine configs."""
+    """The fields of machine groups, by the operating systems of their machine configs."""
     groups = ((one.field, one.reference.name) for one in machine_groups(spec) if one.reference is not None)
     return [field for field, config in groups if systems.get(config) == os]
 

@@ -112,7 +112,7 @@ DEFAULT_GROUP = "md-0"
 """Default name of a worker node group."""
 
 ETCD_GROUP = "etcd"
-"""No worker node group has this name where etcd has machines of its own, which it is the name of."""
+"""Reserved for external etcd's objects: no worker node group has this name if there is one."""
 
 DEFAULT_WORKERS = 1
 """Default number of workers of a group."""

@@ -74,7 +74,7 @@ def written(providers: Providers) -> tuple[Resource, ...]:
 
 
 def may_be_absent(providers: Providers) -> frozenset[Resource]:
-    """Those of them that a management cluster may be without: kinds of etcdadm, and of providers that it has not."""
+    """The kinds that a management cluster may lack: those of etcdadm, and of providers that are not installed."""
     kinds = {external_etcd.RESOURCE}
     for one in providers.values():
         if one.infrastructure.optional:
@@ -191,7 +191,7 @@ class Observer:
 
     @property
     def knows_external_etcd(self) -> bool:
-        """True if the Cluster API that is installed makes etcd on machines of its own: EKS Anywhere's build does."""
+        """True if the installed Cluster API supports external etcd, as EKS Anywhere's build does."""
         return external_etcd.is_known(self.cluster_definition.get(Key("", external_etcd.CLUSTER_DEFINITION)))
 
     def scope(self, key: Key) -> Scope | None:
@@ -247,7 +247,7 @@ class Observer:
         )
 
     def _kinds_missing(self, cluster: eksa.Cluster) -> Iterator[Missing]:
-        """The provider of a cluster, if the management cluster is without it."""
+        """The provider of a cluster, if its kinds are not installed in the management cluster."""
         provider = self.providers.get(cluster.spec.datacenter_ref.kind) if cluster.spec.datacenter_ref else None
         kind = provider.infrastructure.cluster if provider is not None else None
         if kind is not None and self.written[kind].is_absent:
@@ -470,7 +470,7 @@ class Observer:
     def _lacks_address(self, found: Object, cluster: eksa.Cluster, capi_objects: ClusterAPIObjects) -> bool:
         """True if another Cluster has the address of the API server: its control plane exists, or it is older.
 
-        kube-vip would take the address away from it. In one namespace, several may share a host at different ports.
+        kube-vip would take over the address. In one namespace, several may share a host at different ports.
         """
         mine = endpoint.place(cluster.spec)
         if mine is None or capi_objects.control_plane is not None:
@@ -489,8 +489,9 @@ class Observer:
         capi_objects: ClusterAPIObjects,
         children: Iterable[tuple[Resource, Object]],
     ) -> Iterator[str]:
-        """What the linked objects of another Cluster exclude, whose control plane exists, or that is older. Scans all
-        Clusters, as long as this one is new and its provider compares anything.
+        """Conflicts with the linked objects of another Cluster whose control plane exists, or that is older.
+
+        Scans all Clusters, as long as this one is new and its provider compares anything.
         """
         reference = cluster.spec.datacenter_ref
         provider = self.providers.get(reference.kind) if reference is not None else None
@@ -508,7 +509,7 @@ class Observer:
                 yield from provider.clashes(mine, self.linked.children(other.namespace, spec))
 
     def _is_before(self, other: Object, found: Object) -> bool:
-        """True if another Cluster keeps what both need: its control plane exists, or it is older."""
+        """True if another Cluster has precedence: its control plane exists, or it is older."""
         made = self.written[KubeadmControlPlane.resource].get(ClusterIdentity.of(other.key).capi)
         is_made = made is not None and names.cluster_of(made.metadata.labels) == other.key
         return is_made or _age(other) < _age(found)

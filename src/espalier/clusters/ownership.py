@@ -145,12 +145,12 @@ def _as_applied(live: Any, wanted: Any, fields: dict[str, Any]) -> Any:
 
 
 def _unequal(wanted: Any, live: Any, path: tuple[paths.Step, ...]) -> Iterator[str]:
-    """The paths at which two values differ, descending into objects. Who edits a field takes over its ownership."""
+    """The paths at which two values differ, descending into objects. Editing a field takes over its ownership."""
     return (paths.render(where) for where, _, _ in paths.differences(live, wanted, path))
 
 
 def _lacking(wanted: Any, live: Any, path: tuple[paths.Step, ...]) -> Iterator[str]:
-    """The desired fields that a value which we do not own lacks or has otherwise. Additional fields are ignored."""
+    """The desired fields that are missing or different in a value that we do not own. Additional fields are ignored."""
     if isinstance(wanted, dict) and isinstance(live, dict):
         for name, value in wanted.items():
             yield from _lacking(value, live.get(name), (*path, name))

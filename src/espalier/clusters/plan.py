@@ -77,7 +77,7 @@ def control_plane(design: Design, capi_objects: ClusterAPIObjects, naming: Namin
 
 
 def _held(wanted: list[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> list[KubeObject]:
-    """With marks where machines are to be upgraded in place."""
+    """The object, marked if its machines are upgraded in place."""
     for change in in_place.owner_changes(wanted, design, capi_objects):
         in_place.hold(change, design.front_end)
     return wanted
@@ -96,7 +96,7 @@ def owner_changes(design: Design, capi_objects: ClusterAPIObjects) -> list[in_pl
 
 
 def _etcd(wanted: Rendered, capi_objects: ClusterAPIObjects, naming: Naming) -> list[KubeObject]:
-    """etcd on machines of its own; and the control plane leaves to Cluster API which endpoints it has."""
+    """External etcd; the control plane leaves its endpoints to Cluster API."""
     if wanted.etcd is None:
         return []
     live, template = capi_objects.etcd, wanted.etcd.machine_template
@@ -115,11 +115,11 @@ def _etcd(wanted: Rendered, capi_objects: ClusterAPIObjects, naming: Naming) -> 
 
 
 _ENDPOINTS = ("spec", "kubeadmConfigSpec", "clusterConfiguration", "etcd", "external", "endpoints")
-"""A manager that found them in a control plane applied them, too."""
+"""The path of the endpoints. A manager that found them in a control plane owns them, too."""
 
 
 def _owns(live: Object, *path: str) -> bool:
-    """True if a field goes when it is no longer applied."""
+    """True if a field is removed when it is no longer applied."""
     fields: object = ownership.owned_fields(live) or {}
     for name in path:
         if not isinstance(fields, dict) or f"f:{name}" not in fields:
@@ -129,7 +129,7 @@ def _owns(live: Object, *path: str) -> bool:
 
 
 def of_etcd(wanted: Iterable[KubeObject]) -> list[KubeObject]:
-    """Of everything that a cluster has once: etcd on machines of its own, with their template."""
+    """External etcd with its template, among the objects that the cluster has once."""
     listed = list(wanted)
     found = next((one for one in listed if isinstance(one, EtcdadmCluster)), None)
     reference = found.spec.infrastructure_template if found is not None else None
@@ -157,14 +157,14 @@ def _keep_endpoint(infrastructure: KubeObject, capi_objects: ClusterAPIObjects) 
 
 
 def postponed(wanted: Iterable[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> str:
-    """Why changes of the control plane wait until its creation is complete; empty if they needn't."""
+    """The reason why changes of the control plane wait for the end of its creation; empty if they needn't."""
     has_cni = bool(capi_objects.installed_cni)
     messages = (in_place.postponed(one, has_cni) for one in in_place.owner_changes(wanted, design, capi_objects))
     return next(filter(None, messages), "")
 
 
 def waiting_for_creation(design: Design, capi_objects: ClusterAPIObjects) -> str:
-    """As `postponed`, of the control plane as it is rendered now; rendered only until its creation is complete."""
+    """As `postponed`, for the control plane as rendered now; rendered only until its creation is complete."""
     if not in_place.lacking(capi_objects.control_plane, bool(capi_objects.installed_cni)):
         return ""
     return postponed(control_plane(design, capi_objects), design, capi_objects)
@@ -195,7 +195,7 @@ def worker_groups(design: Design, capi_objects: ClusterAPIObjects, naming: Namin
 
 
 def obstacle(wanted: Iterable[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> Wait | None:
-    """Why these objects may not be written yet: machines to be upgraded in place would be replaced."""
+    """The reason why these objects may not be written yet: machines to be upgraded in place would be replaced."""
     found = (
         in_place.obstacle(one, design.front_end, capi_objects.extension)
         for one in in_place.owner_changes(wanted, design, capi_objects)

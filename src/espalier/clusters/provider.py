@@ -30,31 +30,30 @@ if TYPE_CHECKING:
 
 
 NOT_CHECKED = "LinkedObjectsNotChecked"
-"""Reason of a Wait for a check that only needs time."""
+"""Reason of a Wait for a pending check."""
 
 
 class Dependency(NamedTuple):
-    """A Secret or ConfigMap in the system's namespace that a linked object names."""
+    """A Secret or ConfigMap in the system's namespace that a linked object references."""
 
     resource: Resource
     name: str
     field: str
-    """The field that names it, for messages: `Kind name: spec.field`."""
+    """The field that references it, for messages: `Kind name: spec.field`."""
     server: str = ""
-    """Where its content is sent. A Secret must permit that (`clusters/credentials.py`); empty: it is sent nowhere but
-    into the cluster."""
+    """The server that gets its content. A Secret must permit that (`clusters/credentials.py`); empty: it stays in
+    the cluster."""
     unusable: Callable[[Mapping[str, bytes], Mapping[str, str]], str] = lambda _data, _annotations: ""
-    """What its data and annotations lack, for a message that begins with `waiting for`; nothing of the data is in it.
-    Pure."""
+    """The missing data and annotations, for a message that begins with `waiting for`; it contains no data. Pure."""
     optional: bool = False
-    """True if it may be absent: others look for it by its name, and send it there if it exists."""
+    """True if it is optional: others look it up by name, and send it there if it exists."""
 
 
 class Further(NamedTuple):
-    """An object that a linked object names, in its own namespace: it is linked as well."""
+    """An object that a linked object references, in the same namespace: it is linked as well."""
 
     field: str
-    """The field that names it, for messages: `Kind name: spec.field`."""
+    """The field that references it, for messages: `Kind name: spec.field`."""
     resource: Resource
     name: str
 
@@ -67,18 +66,18 @@ class Links(msgspec.Struct, frozen=True):
     datacenter: Resource
     """The kind that `spec.datacenterRef` names."""
     machine_configs: tuple[Resource, ...] = ()
-    """Kinds that a `machineGroupRef` may name. Other references are ignored."""
+    """Kinds that a `machineGroupRef` may reference. Other references are ignored."""
     further: Callable[[Object], Iterable[Further]] = lambda _child: ()
-    """The objects that one of these names. Pure."""
+    """The objects that one of these references. Pure."""
     further_kinds: tuple[Resource, ...] = ()
     """Their kinds."""
     data: tuple[Resource, ...] = ()
-    """Secret, ConfigMap or both, if linked objects name them. Data of ConfigMaps is content like a spec; data of
-    Secrets is credentials."""
+    """Secret, ConfigMap or both, if linked objects reference them. Data of ConfigMaps is content like a spec; data
+    of Secrets is credentials."""
     names_secrets: bool = False
-    """True if linked objects of each cluster name Secrets: who plans reads these, though none may be made for it."""
+    """True if linked objects of each cluster reference Secrets: planning then reads these even if none are created."""
     depend: Callable[[eksa.Cluster, Sequence[Object]], Iterable[Dependency]] = lambda _cluster, _children: ()
-    """The Secrets and ConfigMaps that a Cluster and its children name. Pure."""
+    """The Secrets and ConfigMaps that a Cluster and its children reference. Pure."""
     carriers: tuple[Resource, ...] = ()
     """Kinds of rendered objects that carry credentials. Machines are not made from them: only these are written when
     only credentials changed."""
@@ -88,20 +87,20 @@ class Links(msgspec.Struct, frozen=True):
     Each domain gets its own MachineDeployment. Pure."""
 
     zone: Callable[[str, WorkerNodeGroupConfiguration, Sequence[Object]], str] = lambda _name, _group, _children: ""
-    """The failure domain of a worker node group whose machines are all in one, from the name of the cluster. Such a
-    group stays one. Pure."""
+    """The single failure domain of all machines of a worker node group, from the cluster's name. Such a group is
+    not split. Pure."""
 
     violations: Callable[[eksa.Cluster, Sequence[Object]], Iterator[Violation]] = lambda _cluster, _children: iter(())
-    """The violations of a Cluster together with what it links. The controller waits for their end: who applies all in
-    one manifest may write the Cluster first. Pure."""
+    """The violations of a Cluster together with its linked objects. The controller waits until they are resolved,
+    because a manifest may create the Cluster first. Pure."""
 
     resolve: Callable[[eksa.ClusterSpec, Sequence[Object]], Mapping[str, str]] = lambda _spec, _children: {}
     """Values that a controller of the provider resolved and keeps in the status of children, by a name for messages;
     empty values are not known yet. They are content like a spec. Pure."""
 
     problems: Callable[[eksa.Cluster, Sequence[Object], bool], Iterable[Wait]] = lambda _cluster, _children, _is_new: ()
-    """Why a Cluster that is created (True) or changed must wait for its children: a controller of the provider has not
-    checked one yet (`NOT_CHECKED`), or found it invalid. Settled clusters are not asked for. Pure."""
+    """The reasons why a Cluster that is created (True) or changed must wait for its children: a controller of the
+    provider has not checked one yet (`NOT_CHECKED`), or found it invalid. Not called for settled clusters. Pure."""
 
     needed: bool = True
     """True if objects are rendered from them, so that nothing can be rendered while one is missing."""
@@ -139,13 +138,13 @@ class Extras:
 
 
 class Bottlerocket(NamedTuple):
-    """Machines with Bottlerocket, of a provider that makes them (`clusters/render/bottlerocket.py`). Pure."""
+    """Machines with Bottlerocket, for a provider that supports them (`clusters/render/bottlerocket.py`). Pure."""
 
     groups: Callable[[eksa.ClusterSpec, Sequence[Object]], Collection[str]]
     """The fields of the Cluster's spec that ask for such machines, like `spec.controlPlaneConfiguration`, from the
     spec and the existing children."""
     lacks: Callable[[Design], Iterable[str]]
-    """The images that they need and the release does not have, beside the one that runs kubeadm."""
+    """The images that they need and the release lacks, apart from the one that runs kubeadm."""
 
 
 class Renderer(Protocol):
@@ -170,14 +169,14 @@ class Rules(Protocol):
     """The provider's validation of a Cluster's spec. Pure; may be a module."""
 
     def violations(self, spec: eksa.ClusterSpec) -> Iterator[Violation]:
-        """The violations for which a Cluster is refused."""
+        """The violations for which a Cluster is rejected."""
 
     def warnings(self, spec: eksa.ClusterSpec) -> Iterator[str]:
         """Warnings about fields that are accepted and have no effect."""
 
 
 class EtcdRenderer(NamedTuple):
-    """Renders etcd on machines of its own (`clusters/render/etcd.py`). Pure."""
+    """Renders external etcd (`clusters/render/etcd.py`). Pure."""
 
     config: Callable[[Design], EtcdadmConfigSpec]
     machine_template: Callable[[Design, str], KubeObject]
@@ -186,7 +185,7 @@ class EtcdRenderer(NamedTuple):
 
 @dataclass(frozen=True)
 class Provider:
-    """An infrastructure provider. `docs/providers.md` tells how to write one."""
+    """An infrastructure provider. `docs/providers.md` describes how to write one."""
 
     links: Links
     infrastructure: Infrastructure
@@ -194,43 +193,42 @@ class Provider:
     rules: Rules
     extras: Extras = Extras()
     brought: Callable[[Mapping[str, str], Sequence[Tree]], Iterable[Tree]] = lambda _environment, _manifest: ()
-    """The Secrets with credentials that environment variables of a command give, for the objects of a manifest. Pure.
+    """The Secrets with credentials from a command's environment variables, for the objects of a manifest. Pure.
     Raises `credential_files.Unreadable`."""
     brought_together: tuple[tuple[str, ...], ...] = ()
-    """Those of these variables that belong together: with one of them, a command asks for the others."""
+    """Those of these variables that belong together: if one is set, a command requires the others."""
     brought_files: tuple[str, ...] = ()
     """Variables that name files: `brought` gets their content."""
     lacks: Callable[[VersionsBundle], Sequence[str]] = lambda _bundle: ()
-    """The components that its clusters need and an entry of Bundles does not have. Pure."""
+    """The components that its clusters need and an entry of Bundles lacks. Pure."""
     etcd: EtcdRenderer | None = None
-    """None: etcd runs on the machines of the control plane alone."""
+    """None: external etcd is not supported."""
     bottlerocket: Bottlerocket | None = None
-    """None: it makes no machines with Bottlerocket."""
+    """None: Bottlerocket is not supported."""
     has_kindnetd: bool = False
-    """True if kindnetd carries the packets of its pods: its machines are containers. Refused in new clusters of
-    others."""
+    """True if kindnetd works on its machines, which are containers. Otherwise it is rejected in new clusters."""
     encryption_file: str = ""
-    """Where machines of its control planes keep the configuration of `spec.etcdEncryption`; empty: it is refused."""
+    """The file on control plane machines with the configuration of `spec.etcdEncryption`; empty: it is rejected."""
     claims: Callable[[str, eksa.ClusterSpec, Sequence[Object]], Iterable[Name]] = lambda _name, _spec, _children: ()
-    """The names that Cluster API's provider gives to objects of its own, from the name of a cluster, its spec and its
-    children, if clusters of different names may have the same ones: no two clusters may. Pure."""
+    """The names that Cluster API's provider gives to its own objects, from a cluster's name, spec and children, if
+    clusters of different names may need the same ones: no two clusters may. Pure."""
     claimed: Callable[[Object], Iterable[Name]] = lambda _infrastructure: ()
     """The same from an existing infrastructure cluster. Pure."""
     clashes: Callable[[Sequence[Object], Sequence[Object]], Iterable[str]] | None = None
-    """What of the children of a cluster those of another one exclude, as addresses that both would give to machines:
-    a sentence for each, that says what to do and names nothing of the other one. Pure."""
+    """The conflicts of a cluster's children with those of another one, such as addresses that both would assign: a
+    sentence for each, with the remedy and without names of the other cluster's objects. Pure."""
     settings: Callable[[Design], Settings] = lambda _design: Settings()
-    """Settings of its clusters that came by a layer. Pure."""
+    """Settings of its clusters that were introduced by a layer. Pure."""
     needs_workers: bool = True
-    """False if its clusters may have no workers: pods run on the machines of the control plane then."""
+    """False if its clusters may have no workers: pods then run on control plane machines."""
     node_startup_timeout: str = "10m0s"
-    """How long its machines take at most to become nodes, where a Cluster does not say."""
+    """The default time limit for its machines to become nodes."""
     complete: Callable[[Design, Rendered], Rendered] = lambda _design, rendered: rendered
     """Adds its own fields to objects that all clusters have, before layers do. Pure."""
     changes: Callable[[eksa.ClusterSpec, eksa.ClusterSpec], Iterator[Violation]] = lambda _old, _new: iter(())
-    """The violations for which a change of a Cluster's spec is refused. Pure."""
+    """The violations for which a change of a Cluster's spec is rejected. Pure."""
     no_proxy: Callable[[Design], Sequence[str]] = lambda _design: ()
-    """Hosts that nodes reach without a proxy, beside those of all clusters: the provider's endpoint. Pure."""
+    """Hosts that nodes reach without a proxy, in addition to those of all clusters: the provider's endpoint. Pure."""
     workload: Callable[[Design], Iterable[Manifest]] = lambda _design: ()
     """Objects of the workload cluster, such as a cloud controller manager and a CSI driver, in the order in which they
     are applied. Pure."""

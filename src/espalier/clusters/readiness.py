@@ -84,7 +84,7 @@ CNI_IS_BEING_INSTALLED = "the CNI is being installed in the workload cluster"
 ENDPOINTS_PENDING = "waiting for Cluster API to set the endpoints of etcd in the control plane"
 
 _CONTROL_PLANE = "control plane"
-"""Of whose machines is spoken."""
+"""The subject of messages."""
 
 _NOT_REPORTED = "Cluster API has not observed the last change yet; if this persists, check that its controllers run"
 
@@ -189,7 +189,7 @@ def _control_plane_initialized(scope: Scope) -> Condition:
 
 
 def etcd_progress(etcd: EtcdadmCluster) -> str:
-    """How far an etcd on machines of its own is."""
+    """The progress of external etcd."""
     wanted = 1 if etcd.spec.replicas is None else etcd.spec.replicas
     ready = len([one for one in etcd.status.endpoints.split(",") if one])
     return f"waiting for external etcd: {ready} of {wanted} members are ready"
@@ -259,7 +259,9 @@ def _control_plane_ready(scope: Scope, initialized: Condition, changes: Changes)
 
 
 def _absent(scope: Scope, absent: str) -> Wait:
-    """The condition for a missing object: recreated with the same control plane endpoint, at once or on request."""
+    """The condition for a missing object: it is recreated with the same control plane endpoint, at once or on
+    request.
+    """
     if scope.is_paused:
         return Wait(names.CLUSTER_API_OBJECT_DELETED, f"{absent}; nothing is recreated while the cluster is paused")
     if not scope.is_settled or policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
@@ -270,21 +272,21 @@ def _absent(scope: Scope, absent: str) -> Wait:
 
 
 def _postponed(scope: Scope) -> str:
-    """The change of the control plane that waits for its creation."""
+    """The change of the control plane that waits for the end of its creation."""
     if scope.design is None or scope.is_paused or scope.is_settled:
         return ""
     return plan.waiting_for_creation(scope.design, scope.capi_objects)
 
 
 def _changes(scope: Scope) -> Sequence[in_place.OwnerChange]:
-    """The pending changes in place; nothing is done while any of them is refused."""
+    """The pending changes in place; none of them is made while any is refused."""
     if scope.design is None or scope.is_paused or scope.is_settled:
         return ()
     return plan.owner_changes(scope.design, scope.capi_objects)
 
 
 def _refused(changes: Iterable[in_place.OwnerChange], kind: str) -> Wait | None:
-    """The changes of owners of a kind that can't be made in place."""
+    """The refused in-place changes of owners of a kind."""
     return in_place.refused(one for one in changes if one.wanted.kind == kind)
 
 
@@ -351,7 +353,7 @@ def _worker_counts(scope: Scope, outdated: int) -> Counts:
 
 
 def _chosen_by_autoscaler(deployment: MachineDeployment) -> int:
-    """Machines of a group that its autoscaler chose to have beside the fewest: as many as there are are expected."""
+    """The number of machines that a group's autoscaler added to its minimum: all of them are expected."""
     limits = contract.autoscaled(deployment)
     return max(0, min(deployment.status.replicas or 0, limits[1]) - limits[0]) if limits is not None else 0
 
@@ -361,7 +363,7 @@ def _unready(deployment: MachineDeployment) -> int:
 
 
 def _outside_limits(deployments: Mapping[str, MachineDeployment]) -> str:
-    """Groups whose number of machines their autoscaler may not choose, and has not changed yet."""
+    """Groups whose number of machines is outside of their autoscaler's limits, until it changes that."""
     found = []
     for name, deployment in sorted(deployments.items()):
         limits, number = contract.autoscaled(deployment), contract.desired_replicas(deployment)
@@ -402,8 +404,8 @@ def _later(scope: Scope, changes: Changes, outdated: Mapping[str, int]) -> tuple
     """The numbers of machines that will be upgraded in place as soon as their group may be written, and of outdated
     ones in other groups.
 
-    What its strategy asks for does not decide that: a fallback has the machines of a group replaced. All machines of a
-    group are upgraded, also where their version stays.
+    The strategy does not decide that: with a fallback, machines may be replaced. All machines of a group are upgraded,
+    even if their version stays.
     """
     held = {one.wanted.metadata.name for one in changes() if one.classified.fate is Fate.IN_PLACE}
     deployments = scope.capi_objects.typed_deployments
@@ -472,7 +474,7 @@ def _trouble(scope: Scope, counts: Counts, what: str) -> Wait | None:
 
 
 def _way_out(scope: Scope, what: str) -> str:
-    """What to do about nodes that were ready, and are not any more."""
+    """The remedy for nodes that were ready, and are no longer."""
     how = f"if this persists, `espalier describe cluster {scope.key.name} -n {scope.key.namespace}` says which and why"
     replaced = "deleting a Machine replaces it and its infrastructure"
     return how if what == _CONTROL_PLANE else f"{how}; {replaced}"

@@ -29,7 +29,7 @@ async def guard(ctx: Context) -> Outcome:
 
 
 def held(scope: Scope) -> Outcome:
-    """The outcome for a record that was deleted nevertheless: wait for its clusters."""
+    """The outcome for a record that was deleted anyway: wait for its clusters."""
     if not scope.is_management or not scope.manages:
         return Continue()
     return Wait("ManagesClusters", messages.manages(messages.listed(scope.manages)))

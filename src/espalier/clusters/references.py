@@ -28,11 +28,11 @@ OF_OTHERS = f"!{kubeconfig.CLUSTER_NAME_LABEL}"
 """Selects Secrets that are not Cluster API's."""
 
 NO_CREDENTIALS = ("kubernetes.io/tls", "kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token")
-"""Types of Secrets whose data is never kept: this process must not hold keys and tokens of others."""
+"""Types of Secrets whose data is never kept: this process must not hold others' keys and tokens."""
 
 
 LOOK_AGAIN = 30.0
-"""Seconds between two looks for a kind that is not there."""
+"""Seconds between two attempts to find a kind that is not installed."""
 
 _DATACENTER = "spec.datacenterRef"
 
@@ -64,7 +64,7 @@ class Missing(NamedTuple):
     is_credentials: bool = False
     """A Secret that is absent or does not permit its use."""
     after: float | None = None
-    """Seconds until it is read again; None if a watch tells of it."""
+    """Seconds until it is read again; None if it is watched."""
 
 
 class Linked(msgspec.Struct, frozen=True):
@@ -288,7 +288,7 @@ def _missing(field: str, kind: str, key: Key) -> Missing:
 
 
 def missing_kind(resource: Resource) -> Missing:
-    """A provider that is not installed."""
+    """The message for a provider whose kinds are not installed."""
     told = (
         f"CustomResourceDefinition {resource.plural}.{resource.group}, which does not exist: "
         "the Cluster API provider of this infrastructure is not installed in the management cluster"

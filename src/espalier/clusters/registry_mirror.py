@@ -1,4 +1,6 @@
-"""A registry mirror as nodes know it: which registries it stands in for, and how containerd reaches it. Pure."""
+"""A registry mirror from the nodes' point of view: the registries that it mirrors, and its host configuration for
+containerd. Pure.
+"""
 
 from __future__ import annotations
 
@@ -14,27 +16,27 @@ FOLDER = "/etc/containerd/certs.d"
 
 
 class Host(NamedTuple):
-    """A registry, and where its images are."""
+    """A registry, and its mirror."""
 
     registry: str
     server: str
-    """The registry itself, which is asked when the mirror has nothing."""
+    """The registry itself, as a fallback for images that the mirror lacks."""
     endpoint: str
-    """The API of the mirror for it."""
+    """The mirror's API for it."""
 
     @property
     def images(self) -> str:
-        """What stands in for the registry in names of images."""
+        """The mirror's prefix in names of images, instead of the registry's."""
         return self.endpoint.removeprefix("https://").replace("/v2", "", 1)
 
     @property
     def path(self) -> str:
-        """The file by which containerd knows it."""
+        """The path of its file for containerd."""
         return f"{FOLDER}/{self.registry}/hosts.toml"
 
     @property
     def key(self) -> str:
-        """The field of the Secret that has the file, where it holds a password."""
+        """The Secret's field with the file, if it contains a password."""
         return f"{self.registry.replace(':', '_')}.toml"  # no registry has an underscore in its name
 
 
@@ -44,12 +46,12 @@ def base(mirror: RegistryMirrorConfiguration) -> str:
 
 
 def authority(mirror: RegistryMirrorConfiguration) -> str:
-    """The file with the certificate of its authority; empty without one."""
+    """The file with the mirror's CA certificate; empty without one."""
     return f"{FOLDER}/{base(mirror)}/ca.crt" if mirror.ca_cert_content else ""
 
 
 def hosts(mirror: RegistryMirrorConfiguration) -> list[Host]:
-    """The mirror under its own name, and the registries that it stands in for."""
+    """The mirror under its own name, and the registries that it mirrors."""
     own = base(mirror)
     namespaces = {one.registry: one.namespace for one in mirror.oci_namespaces} or {DEFAULT_REGISTRY: ""}
     found = {own: Host(own, f"https://{own}", f"https://{own}")}

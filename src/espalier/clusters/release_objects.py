@@ -1,4 +1,4 @@
-"""Release objects: EKSAReleases, the Bundles that they name, and the EKS Distro Releases that these name."""
+"""Release objects: EKSAReleases, the Bundles that they reference, and the EKS Distro Releases that these reference."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ReleaseObjects:
         return tuple(sorted(found.decode(EKSARelease).spec.version for found in self._releases.list()))
 
     def version(self, spec: eksa.ClusterSpec) -> semver.Version | None:
-        """The release that `eksaVersion` names; else the first release of the Bundles of `bundlesRef`."""
+        """The release of `eksaVersion`; else the first release of the Bundles of `bundlesRef`."""
         if spec.bundles_ref is None:
             return release(spec.eksa_version)
         key = Key(spec.bundles_ref.namespace, spec.bundles_ref.name)
@@ -87,13 +87,13 @@ class ReleaseObjects:
         return self._decode(self._distros.get(_distro_key(name)), DistroRelease)
 
     def of_bundles(self, bundles: Key) -> list[EKSARelease]:
-        """The EKSAReleases that name Bundles."""
+        """The EKSAReleases that reference Bundles."""
         decoded = (found.decode(EKSARelease) for found in self._releases.list())
         references = ((one, one.spec.bundles_ref) for one in decoded)
         return [one for one, reference in references if Key(reference.namespace, reference.name) == bundles]
 
     def of_distro(self, name: str) -> list[Object]:
-        """The Bundles that name an EKS Distro Release."""
+        """The Bundles that reference an EKS Distro Release."""
         decoded = ((found, self._decode(found, Bundles)) for found in self._bundles.list())
         return [
             found

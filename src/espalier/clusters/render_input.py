@@ -45,17 +45,17 @@ class Design(msgspec.Struct, frozen=True, dict=True):
     layers: tuple[Layer, ...] = ()
     """The layers of the cluster's release; their defaults are in `spec` already."""
     front_end: FrontEnd = FrontEnd.ANNOTATIONS
-    """The front end by which machines are upgraded in place instead of replaced."""
+    """The front end for in-place upgrades."""
     children: tuple[Object, ...] = ()
     """The linked objects."""
     data: Mapping[str, Mapping[str, bytes]] = {}
-    """The data of the Secrets and ConfigMaps that these name, by `Kind namespace/name`."""
+    """The data of the Secrets and ConfigMaps that these reference, by `Kind namespace/name`."""
 
     resolved: Mapping[str, str] = {}
     """Values that the provider resolved (`Links.resolve`): all are known."""
     domains: Mapping[str, str] = {}
-    """The failure domain of each group, by its name. A worker node group in several failure domains is several groups
-    here."""
+    """The failure domain of each group, by its name. A worker node group in several failure domains is several
+    groups here."""
 
     @property
     def name(self) -> str:
@@ -82,7 +82,7 @@ class Design(msgspec.Struct, frozen=True, dict=True):
         return self.spec.worker_node_group_configurations
 
     def whole_group(self, name: str) -> str:
-        """The worker node group to which a group belongs, which may be only one of its failure domains."""
+        """The worker node group of a group, which may be only one of its failure domains."""
         return name.removesuffix(f"-{self.domains[name]}") if name in self.domains else name
 
     @property
@@ -113,9 +113,8 @@ def design(
 ) -> Design:
     """The design of a cluster with these layers. `distros` returns an EKS Distro Release by name.
 
-    A worker node group whose machines are in failure domains becomes one for each of these.
-
-    Raises `LookupError` when Bundles lack one of its versions, or name an unusable release for it.
+    A worker node group in several failure domains becomes one group for each of these. Raises `LookupError` when
+    Bundles lack one of its versions, or reference an unusable release for it.
     """
     for layer in reversed(layers):  # values set by newer layers count as given for older ones
         for default in reversed(layer.defaults):
@@ -157,7 +156,7 @@ def spread(
 
 
 def _share(limits: AutoScalingConfiguration | None, domains: int, index: int) -> AutoScalingConfiguration | None:
-    """The part of an autoscaler's limits that one of several failure domains has."""
+    """The share of an autoscaler's limits for one of several failure domains."""
     if limits is None:
         return None
     fewest, most = (divmod(number, domains) for number in (limits.min_count, limits.max_count))
@@ -172,7 +171,7 @@ def group_name(group: WorkerNodeGroupConfiguration) -> str:
 
 
 def group_count(group: WorkerNodeGroupConfiguration) -> int:
-    """The number of machines of a worker node group; the fewest, where an autoscaler chooses."""
+    """The number of machines of a worker node group; the minimum, with an autoscaler."""
     if group.autoscaling_configuration is not None:
         return group.autoscaling_configuration.min_count
     return names.DEFAULT_WORKERS if group.count is None else group.count

@@ -36,7 +36,7 @@ class Settings(msgspec.Struct, frozen=True):
     feature_gates: Mapping[str, bool] = {}
     """Feature gates of kubeadm."""
     empty_worker_taints: bool = False
-    """True if workers without taints say so, by an empty list."""
+    """True if workers without taints have an explicit empty list."""
 
 
 class RenderedGroup(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class RenderedGroup(msgspec.Struct, frozen=True):
 
 
 class RenderedEtcd(msgspec.Struct, frozen=True):
-    """The objects of an etcd on machines of its own."""
+    """The objects of external etcd."""
 
     machine_template: KubeObject
     cluster: EtcdadmCluster

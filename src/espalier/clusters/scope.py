@@ -48,7 +48,7 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
     upgrades: tuple[Object, ...] = ()
     """Upgrades in place of the cluster's control plane and workers."""
     node_upgrades: tuple[Object, ...] = ()
-    """Upgrades of its nodes, to decide whether an upgrade can be taken back; the other kinds report their progress."""
+    """Upgrades of its nodes, which decide whether an upgrade can be reverted; the other kinds report their progress."""
     extension: Object | None = None
     """The ExtensionConfig of our runtime hooks for in-place upgrades."""
 
@@ -88,7 +88,7 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def etcd(self) -> EtcdadmCluster | None:
-        """etcd, if it has machines of its own."""
+        """External etcd, if the cluster has it."""
         found = next(iter(self.of(EtcdadmCluster.resource).values()), None)
         return found.decode(EtcdadmCluster) if found else None
 
@@ -176,21 +176,21 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     contested: tuple[tuple[str, Key], ...] = ()
     """Names that older Clusters need too, without existing objects."""
     lacks_address: bool = False
-    """True if the address of the API server is another Cluster's, and the control plane does not exist yet."""
+    """True if another Cluster has the address of the API server, and the control plane does not exist yet."""
     clashes: tuple[str, ...] = ()
-    """What another Cluster has of what its linked objects name, and the control plane does not exist yet."""
+    """Conflicts of its linked objects with another Cluster's, while the control plane does not exist yet."""
     left_over: tuple[Taken, ...] = ()
-    """Secrets of others that Cluster API would use for this cluster; empty before they were searched."""
+    """Others' Secrets that Cluster API would use for this cluster; empty before they were read."""
     knows_external_etcd: bool = False
-    """True if the Cluster API that is installed makes etcd on machines of its own."""
+    """True if the installed Cluster API supports external etcd."""
     is_simulated: bool = False
-    """True in a preview: what only needs time counts as done."""
+    """True in a preview: waits for time count as done."""
     design: Design | None = None
     """None while the components are unknown, or an object that rendering needs is missing."""
     problem: LookupError | None = None
-    """Why Bundles or EKS Distro Releases give no design."""
+    """The reason why Bundles or EKS Distro Releases give no design."""
     uninstalled: str = ""
-    """A release object that the manager could not install, and why."""
+    """A release object that the manager could not install, and the reason."""
     isolation: Isolation = Isolation.LAYERS
     offered: tuple[Layer, ...] = ()
     """The patches available to the cluster that it does not consent to."""
@@ -203,8 +203,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def secrets(self) -> frozenset[str]:
-        """Strings that no condition, event or log may contain: secret fields of the Cluster, and the data of named
-        Secrets.
+        """Strings that no condition, event or log may contain: secret fields of the Cluster, and the data of
+        referenced Secrets.
         """
         data = [value.decode(errors="replace") for one in self.credentials.values() for value in one.values()]
         tree = self.object.tree
@@ -314,15 +314,17 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def identity(self) -> str:
-        """Tells this Cluster from an earlier or other one with the same name and content; empty while unknown."""
+        """Distinguishes this Cluster from an earlier or other one with the same name and content; empty while
+        unknown.
+        """
         return f"{self.management.metadata.uid}/{self.cluster.metadata.uid}" if self.management is not None else ""
 
     @property
     def is_made_again(self) -> bool:
-        """True if the Cluster was deleted here and created again from an export: its annotations are its predecessor's.
+        """True if the Cluster was deleted here and recreated from an export, with the annotations of its predecessor.
 
-        False for one from another management cluster: its machines may be running, and its objects be restored later.
-        Here nothing is left of the predecessor, because the finalizer waited for that.
+        False for one from another management cluster: its machines may be running, and its objects may be restored
+        later. Here nothing is left of the predecessor, because the finalizer waited for that.
         """
         said = self.cluster.metadata.annotations.get(names.IDENTITY_ANNOTATION, "")
         if self.capi_objects.cluster_object is not None or not self.identity:
@@ -363,7 +365,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_restored_without_objects(self) -> bool:
-        """True if the cluster had been made, and none of its objects exists, as after a restore."""
+        """True if the cluster existed before, and none of its objects does, as after a restore."""
         found = self.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
         is_changed = self.isolation is not Isolation.OFF and found == gate.CHANGING and not self.is_made_again
         return (self.is_settled or is_changed) and self.capi_objects.cluster_object is None
@@ -397,5 +399,5 @@ def read(found: Object) -> eksa.Cluster:
 
 
 def is_self_managed(cluster: eksa.Cluster) -> bool:
-    """True if a Cluster names itself, or nobody, as its management cluster."""
+    """True if a Cluster names itself or nothing as its management cluster."""
     return cluster.spec.management_cluster.name in ("", cluster.metadata.name)

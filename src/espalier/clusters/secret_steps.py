@@ -1,4 +1,4 @@
-"""Steps over Secrets: keys, credentials, the kubeconfig, and what a former cluster left."""
+"""Steps for Secrets: keys, credentials, the kubeconfig, and those left over from a former cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from espalier.runtime.outcome import Continue, Outcome, Wait
 async def make_gate_key(ctx: Context) -> Outcome:
     """Create the key for digests of credentials, if there are any.
 
-    A lost key is created anew: objects that carry credentials are then compared once more, without a change.
+    A lost key is recreated: objects that carry credentials are then compared once more, without a change.
     """
     if not ctx.scope.credentials or ctx.scope.gate_key:
         return Continue()
@@ -39,9 +39,10 @@ async def make_gate_key(ctx: Context) -> Outcome:
 
 
 async def fill_authenticator_secrets(ctx: Context) -> Outcome:
-    """The keys of the webhook of AWS IAM Authenticator are made once: machines of the control plane hold them.
+    """Fill the Secrets of AWS IAM Authenticator.
 
-    The kubeconfig for users of AWS follows when there is an API server.
+    The keys of its webhook are generated once, because control plane machines use them. The kubeconfig for users of AWS
+    follows when there is an API server.
     """
     design = ctx.scope.design
     if design is None or ctx.scope.is_settled:
@@ -69,7 +70,7 @@ def carry_credentials(scope: Scope) -> Decision:
 
 
 async def copy_kubeconfig(ctx: Context) -> Outcome:
-    """Copy the kubeconfig to the Cluster's namespace, or report in a condition why not."""
+    """Copy the kubeconfig to the Cluster's namespace, or report in a condition why this failed."""
     await copying.keep(ctx)
     return Continue()
 
@@ -91,7 +92,7 @@ async def read_left_over_secrets(ctx: Context) -> Outcome:
 
 
 def find_left_over_secrets(scope: Scope) -> Decision:
-    """Refuse to create a cluster while Secrets with another cluster's keys exist under its names."""
+    """Reject the creation of a cluster while Secrets with another cluster's keys exist under its names."""
     if scope.capi_objects.cluster_object is not None or not scope.left_over:
         return Continue()
     return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.left_over), after=60.0)

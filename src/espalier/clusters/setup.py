@@ -1,4 +1,4 @@
-"""The Cluster controller as a component: its kinds, rights and webhooks, and how it is built."""
+"""The Cluster controller as a component: its kinds, rights and webhooks, and its construction."""
 
 from __future__ import annotations
 

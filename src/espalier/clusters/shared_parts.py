@@ -1,4 +1,4 @@
-"""Objects that clusters of every provider may have: files with passwords, and AWS IAM."""
+"""Objects of any provider's clusters: files with passwords, and AWS IAM."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MIRROR = "spec.registryMirrorConfiguration"
 
 
 def with_shared_parts(provider: Provider) -> Provider:
-    """A provider whose clusters can have them."""
+    """The provider, with these objects for its clusters."""
     links, extras = provider.links, provider.extras
 
     def depend(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
@@ -48,7 +48,7 @@ def with_shared_parts(provider: Provider) -> Provider:
             yield Name(SECRET, authenticator.kubeconfig_name(name))
 
     def has_files(spec: eksa.ClusterSpec, children: Sequence[Object]) -> bool:
-        """Machines with Bottlerocket have settings instead."""
+        """True if machines have such files; with Bottlerocket they have settings instead."""
         by_settings = bottlerocket.groups(provider, spec, children)
         return any(one.role != ETCD and one.field not in by_settings for one in machine_groups(spec))
 

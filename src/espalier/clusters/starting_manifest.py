@@ -1,4 +1,4 @@
-"""The parts that manifests of all providers begin with, for `espalier generate clusterconfig`."""
+"""The common parts of all providers' manifests, for `espalier generate clusterconfig`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXTERNAL_ETCD = """\
 
 
 def management_cluster(name: str) -> str:
-    """The field that names it."""
+    """The field that names the management cluster."""
     return f"""\
   # The cluster that manages this one; with its own name, this one is a management cluster.
   managementCluster:

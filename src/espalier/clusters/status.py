@@ -41,8 +41,8 @@ def status_of(
 ) -> ClusterStatus:
     """The status after a reconcile. Equal scopes and outcomes give equal statuses, except for transition times.
 
-    `compared` is condition Synced, if the reconcile compared live and rendered objects; `copied` tells why there is no
-    copy of the kubeconfig.
+    `compared` is condition Synced, if the reconcile compared live and rendered objects; `copied` is the reason why
+    there is no copy of the kubeconfig.
     """
     parts = readiness.conditions(scope)
     if scope.is_deleted:  # advice for a cluster that is kept does not help one being deleted
@@ -121,7 +121,7 @@ def first_obstacle(parts: Sequence[Condition]) -> Condition | None:
 
 
 def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condition:
-    """Ready: as specified, and usable. The spec may be newer than what the other conditions are about."""
+    """Ready: as specified, and usable. The spec may be newer than the one of the other conditions."""
     if scope.is_deleted:
         if not isinstance(outcome, Wait | Fault):
             return _deleting(names.READY)
@@ -149,7 +149,7 @@ def _failure(scope: Scope, ready: Condition, outcome: Outcome) -> Wait | None:
 
 
 def _is_worth_reporting(outcome: Wait | Fault) -> bool:
-    """True if an outcome is more precise than the conditions. Of faults, those that a retry does not end."""
+    """True if an outcome is more precise than the conditions. Of faults, only those that retries do not end."""
     if isinstance(outcome, Wait):
         return outcome.reason not in readiness.PROGRESS
     reasons = (names.WORKLOAD_CLUSTER_UNREACHABLE, readiness.CNI_INSTALLATION, TooManyWrites.__name__)
@@ -187,9 +187,9 @@ def _phase(scope: Scope, failed: bool, *, is_settled: bool) -> Phase:
 
 
 def _trouble(scope: Scope) -> Wait | None:
-    """Why the spec is invalid, if it is checked at all.
+    """The reason why the spec is invalid, if it is checked at all.
 
-    A fully reconciled cluster continues, whatever others changed since; this is reported beside Ready.
+    A fully reconciled cluster continues even if others change; this is reported beside Ready.
     """
     if _is_unjudged(scope):
         return None

@@ -59,7 +59,7 @@ class Step:
 
 
 def design_of(scope: Scope) -> Design:
-    """The design, which every Cluster has that passes step `check`."""
+    """The design, which every Cluster has after step `check`."""
     if scope.design is None:
         raise AssertionError("step `check` passes no Cluster without a design")
     return scope.design

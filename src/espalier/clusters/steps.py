@@ -96,7 +96,7 @@ async def own_children(ctx: Context) -> Outcome:
     """Own linked objects, so that they are deleted with the Clusters that use them; not those of the management
     cluster.
 
-    Their owner is unknown as long as the record of the management cluster is.
+    Their owner is unknown until the record of the management cluster is known.
     """
     writer, management = ctx.tools.writer, ctx.scope.management
     if management is None:
@@ -112,7 +112,7 @@ async def own_children(ctx: Context) -> Outcome:
 
 
 async def leave_children(ctx: Context) -> Outcome:
-    """Disown linked objects that another Cluster names too, so that they are not deleted with this one."""
+    """Disown linked objects that another Cluster references too, so that they are not deleted with this one."""
     for resource, child in ctx.tools.observer.shared_links_of(ctx.scope.object):
         await ctx.tools.writer.remove_owner(resource, child, ctx.scope.object.metadata.uid)
     return Continue()
@@ -144,7 +144,7 @@ def check(scope: Scope) -> Decision:
 
 
 def check_in_place(scope: Scope) -> Decision:
-    """Refuse all changes that can't be made in place at once, before anything is written or paused."""
+    """Reject all changes that can't be made in place at once, before anything is written or paused."""
     return in_place.refused(plan.owner_changes(design_of(scope), scope.capi_objects)) or Continue()
 
 

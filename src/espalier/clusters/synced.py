@@ -49,7 +49,7 @@ def unseen(scope: Scope) -> Condition | None:
 
 
 def incomparable(scope: Scope) -> str:
-    """Why a cluster can't be compared, settled or not; empty when it can."""
+    """The reason why a cluster can't be compared, settled or not; empty when it can."""
     if missing := missing_objects(scope.awaited):
         return missing.message
     if unresolved := unresolved_values(scope):
@@ -67,8 +67,9 @@ def incomparable(scope: Scope) -> str:
 def seen(
     scope: Scope, drifts: Sequence[Drift], failure: str, refusals: Mapping[str, str], disputes: Mapping[str, int]
 ) -> Condition:
-    """The condition after a comparison: the remaining drift, why the workload cluster was unreachable (else empty),
-    failed corrections with their errors, and fields that were corrected repeatedly, with the number of corrections.
+    """The condition after a comparison: the remaining drift, the reason why the workload cluster was unreachable
+    (else empty), failed corrections with their errors, and fields that were corrected repeatedly, with the number
+    of corrections.
     """
     annotations = scope.cluster.metadata.annotations
     patches = "".join(map(_offer, scope.offered))
@@ -105,7 +106,7 @@ def _listed(drifts: Sequence[Drift]) -> str:
 
 
 def _advice(drifts: Sequence[Drift], chosen: Policy | None) -> str:
-    """Advice how to correct drift, unless the annotation is set already."""
+    """Advice on correcting drift, unless the annotation is set already."""
     if chosen is None:
         allowed = ", ".join(Policy)
         return f"; annotation {names.DRIFT_ANNOTATION} has an unknown value, allowed are {allowed}"

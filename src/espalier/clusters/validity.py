@@ -1,4 +1,4 @@
-"""Validation in the reconcile: the rules of admission, and what admission could not know."""
+"""Validation in the reconcile: the rules of admission, and those that admission could not check."""
 
 from __future__ import annotations
 
@@ -71,8 +71,9 @@ def problem(scope: Scope) -> Wait | None:
 
 
 def conflict(scope: Scope) -> Wait | None:
-    """What another cluster has and this one needs: its name, names of its objects, its address, those of its machines.
-    Known of a Cluster whose linked objects are missing as well.
+    """The conflict with another cluster: over the name, names of objects, the endpoint, or addresses of machines.
+
+    It is also known for a Cluster with missing linked objects.
     """
     return _name(scope) or _address(scope) or _clashes(scope)
 
@@ -177,9 +178,9 @@ def _authenticator(scope: Scope) -> Wait | None:
 
 
 def _identity(scope: Scope) -> Wait | None:
-    """An OIDCConfig that was deleted and made again is as immutable as one that stayed.
+    """Reject a change by a recreated OIDCConfig, which is as immutable as one that stayed.
 
-    Who changes the Cluster besides was told what that does.
+    Skipped when the Cluster changed as well: admission warned about the effects.
     """
     control_plane, design = scope.capi_objects.control_plane, scope.design
     if control_plane is None or design is None or scope.status.observed_generation < scope.object.metadata.generation:
@@ -202,7 +203,9 @@ def _components(scope: Scope) -> Wait | None:
 
 
 def _cluster_api(scope: Scope) -> Wait | None:
-    """What the Cluster asks for and stock Cluster API does not make. It is known by its external etcd."""
+    """Features of the Cluster that stock Cluster API lacks. Support for external etcd identifies EKS Anywhere's
+    build.
+    """
     if scope.knows_external_etcd:
         return None
     if scope.spec.external_etcd_configuration is not None:

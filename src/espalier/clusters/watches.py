@@ -62,8 +62,8 @@ class Watches:
         return [*(cluster.key for cluster in self._clusters.by_index(BY_LINK, value)), *self._observer.excluded]
 
     def _users_of_secret(self, secret: Object) -> Iterable[Key]:
-        """The Cluster of a kubeconfig; for other Secrets only Clusters that are not settled, which may wait for one to
-        appear or to go.
+        """The Cluster of a kubeconfig; for other Secrets the Clusters that are not settled, which may wait for one
+        to be created or deleted.
         """
         users = self._of_cluster_api(secret)
         if kubeconfig.cluster_of(secret) is not None:
@@ -71,7 +71,7 @@ class Watches:
         return [key for key in users if (found := self._clusters.get(key)) and not _is_settled(found)]
 
     def _needing_name_of(self, object_: Object) -> list[Key]:
-        """The Clusters that could need the name of an object that belongs to another Cluster, or to none."""
+        """The Clusters that may need the name of an object that belongs to another Cluster, or to none."""
         owner = names.cluster_of(object_.metadata.labels)
         is_extra = any(object_.kind == kind.kind for kind in self._observer.extra_kinds)
         parts = generated.parts if is_extra else generated.prefixes

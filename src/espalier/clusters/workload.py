@@ -28,10 +28,10 @@ class NotCorrected(KubeError):
 def compare(
     manifests: Sequence[Manifest], asked: Hashable, kubeconfig: bytes, *, name: str = "compare the CNI in"
 ) -> RemoteTask[list[Drift]]:
-    """Compare objects of a workload cluster with what was installed. The cluster is not watched; it is read on demand.
+    """Compare objects of a workload cluster with the installed ones. The cluster is not watched; it is read on demand.
 
     `asked` are the drift policy and the desired state: a change of either repeats the comparison at once. Each `name`
-    stands for one set of objects.
+    identifies one set of objects.
     """
 
     async def run(client: Client) -> list[Drift]:
@@ -42,7 +42,7 @@ def compare(
 
 
 def install(manifests: Sequence[Manifest], kubeconfig: bytes, superfluous: Sequence[Placed] = ()) -> RemoteTask[bool]:
-    """Apply all objects, in order, up to the first that is refused; then delete superfluous ones."""
+    """Apply all objects, in order, up to the first that is rejected; then delete superfluous ones."""
 
     async def done(_client: Client) -> bool:
         return True
@@ -56,7 +56,7 @@ def install(manifests: Sequence[Manifest], kubeconfig: bytes, superfluous: Seque
 def correct(manifests: Sequence[tuple[str, Manifest]], kubeconfig: bytes) -> RemoteTask[bool]:
     """Correct each object, even if others fail. Raises `NotCorrected` with the errors.
 
-    `manifests` come with the names for messages.
+    `manifests` are given with their names for messages.
     """
 
     async def run(client: Client) -> bool:
@@ -82,7 +82,7 @@ async def _apply(client: Client, manifest: Manifest) -> None:
 
 
 async def _delete(client: Client, placed: Placed) -> None:
-    """Delete exactly the object that was applied here: an annotation names it, and annotations can be edited."""
+    """Delete an object only if it was applied here: an annotation lists it, and users can edit annotations."""
     where = placed.resource, placed.key.name, placed.key.namespace or None
     with suppress(NotFound):
         found = await client.get(*where)

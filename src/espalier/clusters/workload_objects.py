@@ -1,7 +1,7 @@
-"""A provider's objects in workload clusters, such as a cloud controller manager, and what was installed.
+"""A provider's objects in workload clusters, such as a cloud controller manager, and the list of installed ones.
 
-They are handled like the CNI. An annotation on the Cluster API Cluster lists the installed objects, so that those which
-are no longer rendered can be deleted: nothing else remembers them.
+They are handled like the CNI. An annotation on the Cluster API Cluster lists the installed objects, so that those that
+are no longer rendered can be deleted: nothing else records them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Installed(NamedTuple):
 
 
 def wanted(design: Design | None) -> list[Manifest]:
-    """The objects, in the order in which they are applied. Shared, to read."""
+    """The objects, in the order in which they are applied. Shared: must not be modified."""
     return list(rendered_once(design).workload) if design is not None else []
 
 
@@ -52,8 +52,9 @@ def placed(manifests: Sequence[Manifest]) -> tuple[Placed, ...]:
 
 
 def digest(manifests: Sequence[Manifest]) -> str:
-    """The digest of the objects; empty if there are none. Nobody can try passwords on it: of Secrets, only the names of
-    their fields are in it.
+    """The digest of the objects; empty if there are none.
+
+    It does not allow guessing of passwords: it covers only the names of Secrets' fields.
     """
     content = msgspec.json.encode([_without_data(one) for one in manifests], order="sorted")
     return hashlib.sha256(content).hexdigest()[:12] if manifests else ""

@@ -1,4 +1,4 @@
-"""Releases: which versions and images belong to an eksaVersion. The data of this build are files of the package."""
+"""Releases: the versions and images of an eksaVersion. The data of this build are files of the package."""
 
 from espalier.releases.catalog import MalformedRelease, Release, Releases, UnknownRelease, release_name
 from espalier.releases.contents import UnknownKubernetesVersion, images, kubernetes_versions, resolve

@@ -22,8 +22,8 @@ from espalier.releases.files import MANIFEST, SCHEME, Files
 def add(folder: Path, version: str, *, date: datetime, commit: str, bundles: str = "") -> str:
     """Write an entry for a version into the manifest of a folder, and return it.
 
-    `bundles` is a file of the folder; without it the Bundles stay those of the newest release. Raises `ValueError` for
-    a version that is none or is there, and `ManifestError` when the manifest would not be valid.
+    `bundles` is a file of the folder; by default the Bundles stay those of the newest release. Raises `ValueError` for
+    an invalid or existing version, and `ManifestError` when the manifest would not be valid.
     """
     there = Releases.load(folder)
     wanted = parsed(version) if version.startswith("v") else None

@@ -1,4 +1,4 @@
-"""The releases of this build, as objects to install and as a catalogue to look things up."""
+"""The releases of this build, as objects to install and as a catalogue for look-ups."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EKSA_VERSION = re.compile(r"v[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z-]+(?:\.[0-9A-
 def release_name(eksa_version: str) -> str:
     """The name of the EKSARelease: `v0.26.0` -> `eksa-v0-26-0`, `v0.27.0+build.3` -> `eksa-v0-27-0-plus-build-3`.
 
-    Raises `ValueError` when the text is no version.
+    Raises `ValueError` for an invalid version.
     """
     if not _EKSA_VERSION.fullmatch(eksa_version):
         raise ValueError(f'"{eksa_version}" is not an eksaVersion; expected a version like v0.26.0')
@@ -50,7 +50,7 @@ class UnknownRelease(LookupError):
 
 
 class Release(msgspec.Struct, frozen=True):
-    """One release: the object that stands for it, its Bundles, and the EKS Distro Releases that these name."""
+    """One release: its EKSARelease, its Bundles, and the EKS Distro Releases that these reference."""
 
     eksa_release: EKSARelease
     bundles: Bundles
@@ -68,7 +68,7 @@ class Release(msgspec.Struct, frozen=True):
 
     @property
     def kubernetes_versions(self) -> tuple[str, ...]:
-        """Kubernetes minor versions that clusters of this release may have, lowest first."""
+        """Kubernetes minor versions of this release, lowest first."""
         return kubernetes_versions(self.bundles)
 
     def resolve(self, kubernetes_version: str) -> VersionsBundle:
@@ -84,10 +84,10 @@ class Releases:
 
     @classmethod
     def load(cls, path: Path | None = None) -> Releases:
-        """`releases.yaml` and what it names, from a folder or from the files of this package.
+        """Load `releases.yaml` and the files that it references, from a folder or from this package.
 
         Raises `MalformedRelease` naming every problem of a folder. The package's own files were checked when it was
-        built; they are read when they are asked for, because most commands need one of them.
+        built; they are read on demand, because most commands need one of them.
         """
         releases = cls(Files(path))
         if path is not None:
@@ -119,16 +119,15 @@ class Releases:
         return tuple(release.version for release in self._releases)
 
     def objects(self) -> list[KubeObject]:
-        """Objects to install in a management cluster: EKS Distro Releases, Bundles, and EKSAReleases.
-
-        What is named comes before what names it.
+        """Objects to install in a management cluster: EKS Distro Releases, Bundles, and EKSAReleases, referenced
+        ones first.
         """
         distros = {distro.metadata.name: distro for release in self._releases for distro in release.distros}
         bundles = {release.bundles.metadata.name: release.bundles for release in self._releases}
         return [*distros.values(), *bundles.values(), *(release.eksa_release for release in self._releases)]
 
     def distro(self, bundle: VersionsBundle) -> Distro:
-        """The EKS Distro release of an entry of Bundles. Raises `UnknownRelease` when this build does not have it."""
+        """The EKS Distro release of an entry of Bundles. Raises `UnknownRelease` when this build lacks it."""
         name = bundle.eks_d.name
         if "_loaded" not in self.__dict__ and (found := self._read_distro(bundle)) is not None:
             return found
@@ -253,7 +252,7 @@ _MOMENT = "2026-08-14T00:00:00Z"
 
 
 def _is_moment(text: str) -> bool:
-    """True if an API server takes this as a date-time."""
+    """True if an API server accepts this as a date-time."""
     try:
         return "T" in text and datetime.fromisoformat(text).tzinfo is not None
     except ValueError:

@@ -12,7 +12,7 @@ from espalier.api.eksa.release import Bundles, VersionsBundle
 
 
 class UnknownKubernetesVersion(LookupError):
-    """Bundles do not have a Kubernetes version. The message names those that they have."""
+    """Bundles lack a Kubernetes version. The message names the available ones."""
 
     def __init__(self, version: str, bundles: Bundles) -> None:
         there = ", ".join(kubernetes_versions(bundles))
@@ -52,7 +52,7 @@ def _images(part: object, path: str) -> Iterator[tuple[str, str]]:
 
 
 NOTICE = timedelta(days=60)
-"""Time before the end of support from which there is a warning."""
+"""The warning starts this long before the end of support."""
 
 
 def support_text(ends: str, now: datetime) -> str:

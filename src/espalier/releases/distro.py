@@ -35,7 +35,7 @@ class Image(NamedTuple):
 
 
 class Distro(msgspec.Struct, frozen=True):
-    """The images of a Kubernetes release. `version` is what Cluster API objects say: `v1.35.4-eks-1-35-1`."""
+    """The images of a Kubernetes release. `version` is the one in Cluster API objects: `v1.35.4-eks-1-35-1`."""
 
     name: str
     version: str
@@ -49,7 +49,7 @@ class Distro(msgspec.Struct, frozen=True):
     authenticator: str = ""
     """Image of AWS IAM Authenticator; empty when the release has none."""
     etcd_archive: str = ""
-    """Where the programs of etcd are downloaded from; empty when the release does not say."""
+    """The URL of etcd's programs; empty when the release has none."""
 
     @property
     def etcd_version(self) -> str:
@@ -58,7 +58,7 @@ class Distro(msgspec.Struct, frozen=True):
 
     @property
     def kubernetes_version(self) -> str:
-        """The Kubernetes minor version, like `1.35`; the whole version where that can't be told."""
+        """The Kubernetes minor version, like `1.35`; the whole version if it can't be parsed."""
         found = parsed(self.version)
         return f"{found.major}.{found.minor}" if found else self.version
 
@@ -96,7 +96,7 @@ class IncompleteDistro(Exception):
 
 
 def distro_of(release: DistroRelease) -> Distro:
-    """The images of a release. Raises `IncompleteDistro` naming each image that is missing or no image."""
+    """The images of a release. Raises `IncompleteDistro` naming each image that is missing or invalid."""
     uris = {
         asset.name: asset.image.uri
         for component in release.status.components
@@ -130,7 +130,7 @@ def distro_of(release: DistroRelease) -> Distro:
 
 
 class UnusableDistro(LookupError):
-    """The EKS Distro Release that Bundles name can't be used. The message tells why, and what to do."""
+    """The EKS Distro Release that Bundles reference can't be used. The message gives the reason and the remedy."""
 
 
 def usable(bundles: Bundles, entry: VersionsBundle, found: DistroRelease | None) -> Distro:
@@ -152,7 +152,7 @@ def usable(bundles: Bundles, entry: VersionsBundle, found: DistroRelease | None)
 
 
 def mismatch(field: str, kubernetes_version: str, distro: Distro) -> Violation | None:
-    """Problem of an entry of Bundles for a Kubernetes minor version that names this release; None if there is none.
+    """The mismatch between an entry of Bundles and the Kubernetes version of its release; None if there is none.
 
     `field` is the path of the entry's version.
     """

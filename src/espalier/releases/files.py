@@ -27,9 +27,9 @@ class MalformedRelease(ManifestError):
 
 
 class Files:
-    """The folder that `embed:///` names stand for; without a path, the data files of this package.
+    """The folder that `embed:///` refers to; by default the data files of this package.
 
-    It may also be a mirror: what manifests call `https://HOST/PATH` lies there as `HOST/PATH`. Nothing is fetched.
+    It may also be a mirror: it then contains `https://HOST/PATH` as `HOST/PATH`. Nothing is downloaded.
     """
 
     def __init__(self, path: Path | None = None) -> None:

@@ -22,7 +22,7 @@ async def install(client: Client, objects: Sequence[KubeObject]) -> list[Object]
 
 
 class Uninstalled:
-    """Objects that a manager has not been able to install, each with the reason."""
+    """Objects that a manager could not install, each with the reason."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[Resource, Key], tuple[KubeObject, str]] = {}

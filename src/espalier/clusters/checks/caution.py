@@ -1,7 +1,8 @@
-"""Caution with servers of infrastructures: one session at a time, none with one that was away or refused an account.
+"""Caution with infrastructure servers: one session at a time, and a pause after a server was unreachable or rejected an
+account.
 
-Many objects name the same server. vSphere locks an account after a few refused logins, and a server that is away would
-be asked for each of them.
+Many objects name the same server. vSphere locks an account after a few rejected logins, and an unreachable server would
+be tried for each object.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from espalier.clusters.checks.questions import Asked, Credentials, LookUp, LookU
 from espalier.runtime.clock import Clock
 
 AWAY = 30.0
-"""Seconds for which a server that was away is not asked again."""
+"""Seconds until an unreachable server is tried again."""
 REFUSED = 300.0
-"""Seconds for which a refused account does not log in again: vSphere counts refusals within three minutes."""
+"""Seconds until a rejected account logs in again: vSphere counts rejections within three minutes."""
 
 Q = TypeVar("Q", bound=Asked)
 A = TypeVar("A")
 
 
 class Caution(Generic[Q, A]):
-    """Asks through `look_up`, unless the answer would be the same error."""
+    """Asks through `look_up`, unless a recent error would repeat."""
 
     def __init__(self, look_up: LookUp[Q, A], clock: Clock) -> None:
         self._look_up = look_up
@@ -32,8 +33,10 @@ class Caution(Generic[Q, A]):
         self._turns: dict[str, asyncio.Lock] = {}
 
     async def __call__(self, asked: Q, credentials: Credentials, /) -> A:
-        """All answers. Raises `LookUpError`, again for a while. Who waits for its turn is told what the one before was
-        told: time to wait does not count as time without an answer.
+        """Return all answers. Raises `LookUpError`, for a while the same one again.
+
+        Callers that wait for their turn get the result of the one before: the wait does not count as time without an
+        answer.
         """
         async with self._turns.setdefault(asked.server.host, asyncio.Lock()):  # as many as Secrets permit
             self._raise_again(asked, credentials)

@@ -1,4 +1,4 @@
-"""What follows from what servers said of an object: where one is away, others count. Pure."""
+"""Conclusions about an object from the answers of servers; unreachable servers don't block those from others. Pure."""
 
 from __future__ import annotations
 
@@ -22,42 +22,40 @@ class Judgement(NamedTuple):
     """The conclusion from answers."""
 
     status: Checked
-    """The status with what was found out; the result itself is written into it elsewhere."""
+    """The status with the findings; the result itself is added elsewhere."""
     wrong: Sequence[str]
-    """What is wrong, for people."""
+    """The violation, for people."""
     is_waited_for: bool = False
-    """True if the next check is due soon, though nothing is wrong."""
+    """True if the next check is due soon, although nothing is wrong."""
 
 
 class Request(NamedTuple, Generic[Q]):
-    """What is asked of one server by one account."""
+    """The questions to one server with one account."""
 
     asked: Q
     account: Key
     """The Secret with the account."""
     place: str = ""
-    """What the server is asked about, for messages, where there are several."""
+    """The subject of the questions, for messages, if there are several requests."""
 
 
 class Inquiry(NamedTuple, Generic[Q, A]):
-    """All that is asked for an object, and what follows from the answers."""
+    """All requests for an object, and the judgement of the answers."""
 
     requests: Sequence[Request[Q]]
-    """None where a config is compared with others alone."""
+    """None if a config is only compared with others."""
     judge: Callable[[Sequence[A | None]], Judgement]
-    """From the answers, in the order of `requests`; None where there were none. Asked if there is an answer at all, or
-    nothing was asked. What it finds wrong counts, whether or not the others answered; what it finds to be there is
-    written into the status.
-    """
+    """Judges the answers, in the order of `requests`, with None for missing ones. Called if there is an answer, or no
+    request. Violations count whether or not the other servers answered; findings are written into the status."""
 
     @classmethod
     def of_one(cls, asked: Q, account: Key, judge: Callable[[A], Judgement]) -> Self:
-        """Of one server."""
+        """An inquiry to one server."""
         return cls((Request(asked, account),), lambda told: judge(next(one for one in told if one is not None)))
 
 
 class Silent(NamedTuple):
-    """Why a server gave no answers."""
+    """The reason why a server gave no answers."""
 
     reason: str
     message: str
@@ -68,19 +66,19 @@ class Conclusion(NamedTuple):
 
     status: Checked
     away: Silent | None
-    """What servers gave no answers, although they were asked."""
+    """The reason why servers that were asked gave no answers."""
     is_answered: bool
-    """True if servers were asked, and all answered."""
+    """True if servers were asked and all answered."""
     is_settled_by_secrets: bool
-    """True if none was asked: no time changes that."""
+    """True if no server was asked: waiting does not change that."""
     is_soon: bool
     """True if the next check is due soon."""
 
 
 def conclude(before: Checked, generation: int, inquiry: Inquiry[Q, A], told: Sequence[A | Silent]) -> Conclusion:
-    """The status after what was told, in the order of requests, for a generation of the spec.
+    """The status after these answers, in the order of requests, for a generation of the spec.
 
-    What was found valid stays so while servers are away, and the others find nothing wrong.
+    A valid config stays valid while servers are unreachable and the others find nothing wrong.
     """
     silent = [
         (request.place, one) for request, one in zip(inquiry.requests, told, strict=True) if isinstance(one, Silent)
@@ -115,7 +113,7 @@ def with_result(status: Checked, generation: int, reason: str = "", message: str
 
 
 def _sentences(silent: Iterable[tuple[str, Silent]]) -> list[str]:
-    """Why servers gave no answers; places with the same message are named together."""
+    """The reasons why servers gave no answers; places with the same message are named together."""
     places: dict[str, list[str]] = {}
     for place, one in silent:
         places.setdefault(one.message, []).append(place)

@@ -1,4 +1,4 @@
-"""The two sorts of configs that a provider has, datacenters and machines, and the controllers that check them."""
+"""The two kinds of a provider's configs, datacenters and machines, and the controllers that check them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Config(Protocol):
 
     @property
     def status(self) -> Checked:
-        """What was found out."""
+        """The findings."""
 
 
 D = TypeVar("D", bound=Config)
@@ -39,7 +39,7 @@ M = TypeVar("M", bound=Config)
 
 
 class NewEndpoint(NamedTuple):
-    """The endpoint of a Cluster whose control plane is yet to be made."""
+    """The endpoint of a Cluster whose control plane does not exist yet."""
 
     key: str
     """Its key in the status of the datacenter."""
@@ -49,36 +49,36 @@ class NewEndpoint(NamedTuple):
 
 
 class Use(NamedTuple, Generic[D]):
-    """A Cluster that names a machine config, and its datacenter."""
+    """A Cluster that references a machine config, and its datacenter."""
 
     cluster: eksa.Cluster
     datacenter: D
 
 
 OfMachines: TypeAlias = Callable[[M, Sequence[Use[D]]], Inquiry[Q, A]]
-"""What is asked for a machine config, which is used."""
+"""The questions about a machine config in use."""
 
 
 @dataclass(frozen=True)
 class Configs(Generic[D, M, Q, A]):
-    """The configs of a provider: what is asked for them, and by which accounts."""
+    """The configs of a provider: the questions about them, and the accounts to use."""
 
     name: str
-    """Of the provider: that of its controllers begins with it."""
+    """Of the provider: names of its controllers begin with it."""
     datacenter: type[D]
     machines: type[M]
     api: Api[Q, A]
     accounts: Callable[[D], Collection[Key]]
     """The Secrets with the accounts of a datacenter."""
     place: Callable[[D], object]
-    """Where a datacenter's machines are: Clusters may share a machine config if this is equal."""
+    """The location of a datacenter's machines: Clusters may only share a machine config if it is equal."""
     of_datacenter: Callable[[D, Sequence[NewEndpoint]], Inquiry[Q, A]]
     of_machines: Callable[[Host], OfMachines[M, D, Q, A]]
-    """Made once for a manager."""
+    """Called once per manager."""
 
     @property
     def controllers(self) -> tuple[Callable[[Host], Controller], Callable[[Host], Controller]]:
-        """Of datacenters and of machine configs."""
+        """The controllers of datacenters and of machine configs."""
         return self._datacenters, self._machines
 
     def _datacenters(self, host: Host) -> Controller:

@@ -47,11 +47,11 @@ from espalier.runtime.reconciler import Event, Reconciled, Reconciler, Report
 from espalier.runtime.writer import Writer
 
 AGAIN = 600.0
-"""Seconds between two checks of what is valid; 10 % more or less at random."""
+"""Seconds between two checks of a valid config, ±10 % at random."""
 SOON = 60.0
-"""Seconds between two checks of what is not."""
+"""Seconds between two checks of an invalid config."""
 WORKERS = 64
-"""Checks at the same moment: those of a server wait for each other, and must not hold up others."""
+"""Concurrent checks: those of one server wait for each other, and must not delay others."""
 
 
 @dataclass
@@ -61,23 +61,23 @@ class Check(Generic[Q, A]):
     object: Object
     status: Checked
     inquiry: Inquiry[Q, A] | None = None
-    """None: no Cluster uses the object, and nobody knows what to ask."""
+    """None: no Cluster uses the object, so there is nothing to ask."""
     problem: tuple[str, str] | None = None
-    """A reason and a message, where there's nothing to ask."""
+    """A reason and a message, if there is nothing to ask."""
 
 
 class Api(NamedTuple, Generic[Q, A]):
-    """An infrastructure's API, as its controllers ask it."""
+    """An infrastructure's API, as its controllers use it."""
 
     look_up: LookUp[Q, A]
     reachable: str
-    """The condition that it answered."""
+    """The condition for its reachability."""
     credentials: Callable[[Mapping[str, bytes], Q], Credentials]
     """The account in the data of a Secret for what is asked. Pure."""
 
 
 class Checks(Generic[Q, A]):
-    """What the controllers of a provider share: caches, the way to the server, the clock."""
+    """The parts that a provider's controllers share: caches, the look-up, the clock."""
 
     def __init__(self, host: Host, api: Api[Q, A]) -> None:
         self.host = host
@@ -98,9 +98,7 @@ class Checks(Generic[Q, A]):
         return found
 
     def holder(self, cluster: eksa.Cluster) -> str:
-        """Another Cluster that names the same endpoint, and was there before; empty for none. It may be a tenant's, so
-        it has no name here.
-        """
+        """An older Cluster with the same endpoint; empty for none. It may be another tenant's, so it is not named."""
         born = age(cluster)
         for one in readable(self.clusters.list()):
             is_other = one.metadata.uid != cluster.metadata.uid and endpoint.is_shared(cluster, one)
@@ -115,8 +113,10 @@ class Checks(Generic[Q, A]):
         observe: Callable[[Object], Check[Q, A]],
         uses: Callable[[Object, Key], bool],
     ) -> Controller:
-        """The controller that checks objects of a kind: when they, Clusters that refer to them, or Secrets change, and
-        from time to time. `uses` says whether the account of an object may be in a Secret.
+        """A controller that checks objects of a kind: when they, Clusters that reference them, or Secrets change, and
+        periodically.
+
+        `uses` says whether a Secret may contain the account of an object.
         """
         configs = self.host.caches.of(resource)
         reconciler = Reconciler(
@@ -142,7 +142,7 @@ class Checks(Generic[Q, A]):
         return controller
 
     async def _run(self, check: Check[Q, A]) -> Outcome:
-        """Ask, judge, and keep the result for the status."""
+        """Ask the servers, judge the answers, and store the result for the status."""
         if check.problem is not None:
             check.status = with_result(check.status, check.object.metadata.generation, *check.problem)
             return Done()
@@ -161,7 +161,7 @@ class Checks(Generic[Q, A]):
         return Wait(NOT_CHECKED, "waiting for the next check", after=after)
 
     async def _ask(self, request: Request[Q], namespace: str) -> A | Silent:
-        """What one server says: others are heard, whatever becomes of it."""
+        """Return one server's answer or the reason for its absence: a failure does not affect other servers."""
         permission = request.asked.server.permission
         account = self._account(request, permission, namespace)
         if account is None:
@@ -173,7 +173,7 @@ class Checks(Generic[Q, A]):
             return Silent(error.reason, str(error))
 
     def _account(self, request: Request[Q], permission: str, namespace: str) -> Credentials | None:
-        """The account, if its Secret permits that it is sent there for objects of a namespace."""
+        """The account, if its Secret permits sending it to this server for objects of a namespace."""
         secret = self.secrets.get(request.account)
         annotations = secret.metadata.annotations if secret is not None else {}
         if secret is None or not permissions.permits(annotations, server=permission, namespace=namespace):
@@ -181,7 +181,7 @@ class Checks(Generic[Q, A]):
         return self.api.credentials(secret.decode(Secret).data, request.asked)
 
     def _with_condition(self, found: Conclusion) -> Checked:
-        """The status, which says whether servers answered; nothing new where none was asked."""
+        """The status with the reachability condition; unchanged if no server was asked."""
         reachable = self.api.reachable
         if found.away is not None:
             condition = Condition(type=reachable, status="False", reason=found.away.reason, message=found.away.message)
@@ -194,12 +194,12 @@ class Checks(Generic[Q, A]):
 
 
 def is_new(cluster: eksa.Cluster) -> bool:
-    """True until its control plane has the address itself."""
+    """True until the control plane of a Cluster has its address."""
     return not conditions.is_true(cluster.status.conditions, "ControlPlaneInitialized")
 
 
 def readable(clusters: Iterable[Object]) -> Iterable[eksa.Cluster]:
-    """Those that can be read."""
+    """The Clusters that can be decoded."""
     for one in clusters:
         try:
             yield one.decode(eksa.Cluster)
@@ -225,7 +225,7 @@ def _report(check: Check[Q, A]) -> Report:
 
 
 def unreadable(found: Object, error: msgspec.ValidationError) -> Tree:
-    """The status of a config that can't be read."""
+    """The status of a config that can't be decoded."""
     return {
         "specValid": False,
         "failureReason": INVALID,
@@ -235,7 +235,7 @@ def unreadable(found: Object, error: msgspec.ValidationError) -> Tree:
 
 
 def age(cluster: eksa.Cluster) -> tuple[str, str]:
-    """When a Cluster was created, as older ones come first."""
+    """A sort key by creation: older Clusters come first."""
     return cluster.metadata.creation_timestamp or "", cluster.metadata.uid
 
 
@@ -260,11 +260,11 @@ def _what_matters(found: Object) -> object:
 
 
 def lost(old: Object | None, new: Object | None) -> bool:
-    """True if a result is gone, as after a restore."""
+    """True if a result was lost, as after a restore."""
     was, is_ = ((one.decode(_Reported).status.observed_generation if one is not None else 0) for one in (old, new))
     return was != 0 and is_ == 0
 
 
 GENERATION = change_of(lambda found: (found.metadata.uid, found.metadata.generation))
-"""Another spec."""
+"""Passes changes of the spec."""
 _CLUSTER = change_of(_what_matters)

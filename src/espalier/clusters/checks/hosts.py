@@ -1,4 +1,4 @@
-"""Where servers of infrastructures are: tenants name them."""
+"""Addresses of infrastructure servers, which tenants name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Resolve = Callable[[str, int], Sequence[Address]]
 
 
 def resolved(host: str, port: int) -> Sequence[Address]:
-    """The addresses of a host, of which none may be this machine's own or link-local. Blocks. Raises `OSError`."""
+    """The addresses of a host. Local addresses (`addresses.is_local`) are rejected. Blocks. Raises `OSError`."""
     found = [entry[4][:2] for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     for address, _ in found:
         ip = addresses.parsed(str(address))
@@ -22,7 +22,7 @@ def resolved(host: str, port: int) -> Sequence[Address]:
 
 
 def connected(found: Sequence[Address], seconds: float) -> socket.socket:
-    """A connection to the first of the addresses that takes one within so many seconds. Blocks. Raises `OSError`."""
+    """A connection to the first address that accepts one within this time. Blocks. Raises `OSError`."""
     failure: OSError | None = None
     for one in found:
         try:
@@ -36,6 +36,6 @@ _LONGEST_SAYING = 300
 
 
 def brief(words: object) -> str:
-    """What somebody else's program says, in one line that fits a status."""
+    """A message from another program, in one line that fits a status."""
     said = " ".join(str(words).split())
     return said if len(said) <= _LONGEST_SAYING else f"{said[:_LONGEST_SAYING]}..."

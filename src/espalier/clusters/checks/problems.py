@@ -1,4 +1,4 @@
-"""What the results of checks mean for a Cluster. Pure."""
+"""The effect of check results on a Cluster. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ADDRESS_TAKEN = "ControlPlaneAddressTaken"
 
 
 def address_taken(field: str, found: str, holder: str) -> str:
-    """The message. The fields that name such addresses can't be changed."""
+    """The message. The fields with such addresses are immutable."""
     return (
         f"{field}: found {found}, which {holder} uses; an existing cluster's address can't be changed: delete the "
         "cluster and create it again with a free address"
@@ -45,13 +45,14 @@ def problems_of(
     reachable: str,
     is_of: Callable[[Object, Object], bool] = lambda _machines, _datacenter: True,
 ) -> Callable[[eksa.Cluster, Sequence[Object], bool], Iterable[Wait]]:
-    """`Links.problems` of a provider whose configs of these kinds are checked. `server` is what they are checked
-    against, for messages; `reachable` the condition that it answered. `is_of` says whether a machine config that is
-    valid was checked for all of a datacenter.
+    """`Links.problems` of a provider whose configs of these kinds are checked.
+
+    `server` names the server in messages; `reachable` is the condition for its reachability. `is_of` says whether a
+    valid machine config was checked for all of a datacenter.
     """
 
     def problems(cluster: eksa.Cluster, children: Sequence[Object], is_new: bool) -> Iterator[Wait]:
-        """Why a Cluster must wait, the datacenter first: while that is invalid, little can be said of machines."""
+        """The reasons why a Cluster must wait, the datacenter's first: machines can't be judged while it is invalid."""
         addresses: dict[str, str] = {}
         results: list[tuple[str, Object, Checked]] = []
         for child in children:
@@ -92,7 +93,7 @@ def claim(cluster: eksa.Cluster) -> str:
 
 
 def _is_checked(cluster: eksa.Cluster, config: Object, status: Checked) -> bool:
-    """True if it was checked as it is, machine configs for the Kubernetes versions of this Cluster."""
+    """True if the present spec was checked, machine configs for the Kubernetes versions of this Cluster."""
     if status.spec_valid is None or status.observed_generation != config.metadata.generation:
         return False
     if isinstance(status, CheckedMachines) and status.spec_valid:

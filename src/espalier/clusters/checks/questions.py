@@ -1,4 +1,4 @@
-"""Questions to an infrastructure's API: where they go, by which account, and the error that stands for no answer."""
+"""Queries to an infrastructure's API: the server, the account, and the error for missing answers."""
 
 from __future__ import annotations
 
@@ -14,52 +14,53 @@ UNEXPECTED = "UnexpectedAnswer"
 
 
 class Server(msgspec.Struct, frozen=True):
-    """An API's server, and how its certificate is verified."""
+    """An API's server, and the verification of its certificate."""
 
     host: str
-    """In lower case; with a port, unless it is the usual one."""
+    """In lower case; with a port, unless it is the default."""
     insecure: bool = False
-    """True if nothing says which certificate is the right one."""
+    """True if its certificate is not verified."""
 
     @property
     def permission(self) -> str:
-        """The name by which a Secret must permit that its credentials are sent there: whoever permits a server does not
-        permit what merely answers in its place."""
+        """The name by which a Secret must permit sending its credentials there: permitting a server does not permit
+        whatever answers in its place without verification.
+        """
         return f"insecure:{self.host}" if self.insecure else self.host
 
 
 class Credentials(NamedTuple):
-    """An account, and what its Secret says of the server. The repr has no password."""
+    """An account, and its Secret's settings for the server. The repr has no password."""
 
     username: str
     password: str
     authorities: str = ""
-    """Certificates that are trusted besides those of this machine."""
+    """CA certificates that are trusted in addition to the system's."""
     insecure: bool = False
-    """True if whoever made the Secret wants no certificate verified."""
+    """True if the Secret disables verification of certificates."""
 
     def __repr__(self) -> str:
         return f"Credentials({self.username!r})"
 
 
 class Asked(Protocol):
-    """All that is asked in one session."""
+    """The queries of one session."""
 
     @property
     def server(self) -> Server:
-        """Where."""
+        """The server."""
 
 
 class LookUpError(Exception):
-    """There are no answers. `reason` is CamelCase, the message says what to do."""
+    """There are no answers. `reason` is CamelCase, the message includes the remedy."""
 
     def __init__(self, reason: str, message: str, *, refused: bool = False, is_there: bool = False) -> None:
         super().__init__(message)
         self.reason = reason
         self.is_there = is_there
-        """True if the server is there, and refuses what it was asked: something else may be asked at once."""
+        """True if the server is reachable and rejected the query: other queries may follow at once."""
         self.refused = refused
-        """True if the account was refused: each further attempt counts."""
+        """True if the account was rejected: further attempts count towards a lock."""
 
 
 Q_contra = TypeVar("Q_contra", contravariant=True)
@@ -67,7 +68,7 @@ A_co = TypeVar("A_co", covariant=True)
 
 
 class LookUp(Protocol[Q_contra, A_co]):
-    """Asks a server. Raises `LookUpError`."""
+    """Queries a server. Raises `LookUpError`."""
 
     async def __call__(self, asked: Q_contra, credentials: Credentials, /) -> A_co:
-        """All answers."""
+        """Return all answers."""

@@ -1,4 +1,4 @@
-"""Sessions by libraries that block: in threads, and given up in time."""
+"""Sessions of blocking libraries: in threads, with a timeout."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from espalier.clusters.checks.questions import UNREACHABLE, LookUpError
 A = TypeVar("A")
 
 CONTROLLERS = 2
-"""Of datacenters and of machines."""
+"""One for datacenters, one for machines."""
 
 
 class Session(Protocol):
-    """Whatever a thread waits for."""
+    """A session that a thread blocks on."""
 
     def abort(self) -> None:
-        """End it: whoever waits for it gets an error. From any thread."""
+        """End the session: whoever waits for it gets an error. May be called from any thread."""
 
 
 class Threads:
-    """Threads for each server: as many as there are controllers, each of which waits for its turn (`Caution`). A server
-    that is slow holds up no other.
+    """Threads for each server: one per controller, each of which waits for its turn (`Caution`). A slow server delays
+    no other.
     """
 
     def __init__(self, name: str) -> None:
@@ -34,8 +34,8 @@ class Threads:
     async def run(
         self, host: str, session: Session, ask: Callable[[], A], *, seconds: float, unreachable: str = UNREACHABLE
     ) -> A:
-        """The answers of a session with a server, which ends with this. Raises what `ask` raises, and `LookUpError`
-        when the time is over.
+        """Return the answers of a session with a server, and end it. Raises the errors of `ask`, and `LookUpError` on
+        timeout.
         """
         threads = self._threads.get(host)
         if threads is None:  # as many as Secrets permit

@@ -1,7 +1,7 @@
-"""v0.26.0: settings and audit policy of EKS Anywhere's clusters, and kubelets that heed their configuration.
+"""v0.26.0: settings and audit policy of EKS Anywhere's clusters, and kubelets that apply all of their configuration.
 
-Which settings are the provider's to say (`Rendered.settings`). A flag of a kubelet wins over its configuration: what
-somebody wrote there had no effect where a flag said the same thing.
+Providers determine the settings (`Rendered.settings`). A kubelet flag overrides the kubelet's configuration: a field of
+`kubeletConfiguration` had no effect where a flag set the same thing.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _FIELDS = {
     "tls-cipher-suites": "tlsCipherSuites",
     "tls-min-version": "tlsMinVersion",
 }
-"""Where a KubeletConfiguration says what a flag says."""
+"""The fields of a KubeletConfiguration that correspond to flags."""
 
 
 def with_audit_policy(spec: ClusterSpec) -> ClusterSpec:
-    """Set the audit policy of EKS Anywhere where the Cluster says nothing of it."""
+    """Set EKS Anywhere's audit policy if the Cluster has none."""
     control_plane = spec.control_plane_configuration
     if control_plane is None or control_plane.audit_policy_content:
         return spec
@@ -52,7 +52,7 @@ def with_audit_policy(spec: ClusterSpec) -> ClusterSpec:
 
 
 def with_settings(rendered: Rendered) -> Rendered:
-    """Cluster and kubelets have the settings of the provider, the control plane's machines their role."""
+    """Set the provider's settings of cluster and kubelets, and the role of control plane machines."""
     settings = rendered.settings
 
     def of_cluster(found: ClusterConfiguration) -> ClusterConfiguration:
@@ -95,7 +95,7 @@ def with_settings(rendered: Rendered) -> Rendered:
 
 
 def _without_taints(group: RenderedGroup) -> RenderedGroup:
-    """The same group, whose machines say that they have no taints if they have none."""
+    """The same group, with an explicit empty list if its machines have no taints."""
 
     def of_node(node: NodeRegistration) -> NodeRegistration:
         return changed(node, taints=[]) if node.taints is None else node
@@ -107,7 +107,7 @@ def _without_taints(group: RenderedGroup) -> RenderedGroup:
 
 
 def _with_moved_flags(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
-    """Move flags of the kubelet into a given KubeletConfiguration, whose own values count before those of flags."""
+    """Move kubelet flags into a given KubeletConfiguration, whose own values override them."""
     file = next((one for one in config.files if one.path == kubelet.PATCH), None)
     if file is None:
         return config

@@ -1,4 +1,4 @@
-"""v0.26.0, and by consent any older release: service account tokens of pods expire when they say.
+"""v0.26.0, and by consent any older release: service account tokens of pods expire at their stated time.
 
 By default kube-apiserver extends the tokens of pods from an hour to a year, for clients that can't renew them. A leaked
 token is valid for a year.

@@ -1,5 +1,5 @@
-"""Previews of changes to clusters, by the functions that a reconcile runs, from objects read once. Writes nothing.
+"""Previews of changes to clusters, by the functions of a reconcile, from objects read once. Writes nothing.
 
-`asking.py` says what a manifest makes of the objects that are there, `simulate.py` which objects a manager would write
-then, `machines.py` which machines Cluster API would replace for that, and `previews.py` puts it together.
+`apply.py` applies a manifest to the existing objects, `simulate.py` computes which objects a manager would then write,
+`machines.py` which machines Cluster API would replace for that, and `previews.py` combines them.
 """

@@ -20,18 +20,18 @@ COMMAND_LINE = "eks-a-cli"
 KUBECTL = "kubectl"
 
 _OPEN = node_of({}, open_objects=True)
-"""The schema of kinds in whose specs maps are merged and lists are replaced: those of all manifests."""
+"""The schema of kinds in whose specs maps are merged and lists are replaced: that of all manifests."""
 
 _LASTING = (("spec", "eksaVersion"),)
-"""Fields that this program never takes away: `espalier upgrade cluster` sets them where a manifest leaves them out."""
+"""Fields that this program never removes: `espalier upgrade cluster` sets them where a manifest omits them."""
 
 
 def applied(live: Object | None, manifest: Tree, *, now: datetime, by_espalier: bool = False) -> Object:
-    """The object after the manifest was applied to what is there.
+    """The object after applying the manifest to the live one.
 
-    As `kubectl apply` does, if the object was made by it; else as server-side apply of whoever applied it before does:
-    kubectl, or this program; or as this program does, if `by_espalier`. So a field that was applied and is left out now
-    goes away, and so does one of the spec that is given as null.
+    As `kubectl apply` does, if it created the object; else as server-side apply by the last applier, kubectl or this
+    program; with `by_espalier`, as by this program. So a field that was applied and is now omitted is removed, and so
+    is a field of the spec that is set to null.
     """
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     gone = [name for name, value in (manifest.get("spec") or {}).items() if value is None]
@@ -83,7 +83,7 @@ def _last_applied(tree: Tree) -> Tree | None:
 
 
 def _applier(owners: managed_fields.Managers, api_version: str, names: Sequence[str]) -> Manager:
-    """Who of these applied the object before; this program, if nobody did."""
+    """The last applier of the object among these; by default this program."""
     appliers = [owner for owner in owners if owner.operation == "Apply" and not owner.subresource]
     for name in names:
         for owner in appliers:
@@ -93,7 +93,7 @@ def _applier(owners: managed_fields.Managers, api_version: str, names: Sequence[
 
 
 def _without_dropped(live: Any, last: Any, config: Any) -> Any:
-    """The live value without what was in the last manifest and is not in this one."""
+    """The live value without the parts of the last manifest that this one omits."""
     if not (isinstance(live, dict) and isinstance(last, dict) and isinstance(config, dict)):
         return live
     return {

@@ -15,7 +15,7 @@ _NAMES = ("name", "path", "key")
 
 
 class FieldChange(NamedTuple):
-    """A field before and after, as they may be shown; None: it is not there."""
+    """A field before and after, in a form that may be shown; None: it does not exist."""
 
     field: str
     old: Any
@@ -32,7 +32,7 @@ class ObjectChange(NamedTuple):
     name: str
     fields: tuple[FieldChange, ...] = ()
     instead_of: str = ""
-    """Of a new template: the one in whose place it comes; `fields` are what differs between the two."""
+    """For a new template: the one that it replaces; `fields` are the differences between the two."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
@@ -47,7 +47,7 @@ def field_changes(old: Tree, new: Tree, kind: str = "") -> tuple[FieldChange, ..
 
 
 def asked_for(tree: Tree) -> Tree:
-    """An object without what its server and its controllers say of it."""
+    """An object without the fields that its server and its controllers set."""
     metadata = tree.get("metadata") or {}
     marks = {name: metadata[name] for name in ("labels", "annotations") if metadata.get(name)}
     rest = {name: value for name, value in tree.items() if name not in ("apiVersion", "kind", "metadata", "status")}
@@ -55,7 +55,7 @@ def asked_for(tree: Tree) -> Tree:
 
 
 def _by_name(value: Any) -> dict[str, Any] | None:
-    """The parts of a map, or of a list whose items have names of their own; None for what is compared as a whole."""
+    """The parts of a map, or of a list whose items have names; None for values that are compared as a whole."""
     if isinstance(value, dict):
         return value
     if not isinstance(value, list):

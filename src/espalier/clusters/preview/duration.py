@@ -1,4 +1,4 @@
-"""How long machines will take to come, by how long those that are there took."""
+"""Estimates of the time that machines need, from the machines that exist."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from espalier.api.eksa.upgrades import UPGRADE_SECONDS
 from espalier.clusters.preview.machines import Fleet, Group, SeenMachine
 
 UNKNOWN = 300.0
-"""Seconds that a machine is taken to need when none of the cluster has told."""
+"""Seconds assumed for a machine if none of the cluster can be measured."""
 
 
 UNKNOWN_IN_PLACE = 200.0
-"""Seconds that a node is taken to need for an upgrade in place when no machine of the cluster has told: on small real
-nodes kubeadm needs about so long (docs/figures.md)."""
+"""Seconds assumed for the in-place upgrade of a node if no machine of the cluster recorded any: about the time that
+kubeadm needs on small real nodes (docs/figures.md)."""
 
 
 class Duration(NamedTuple):
-    """An estimate. Draining the machines that go is not in it."""
+    """An estimate. It does not include draining of the removed machines."""
 
     seconds: float
     machine_seconds: float
-    """How long one machine is taken to need."""
+    """Seconds for one machine."""
     measured: int
-    """By how many machines that is known; 0: it is assumed."""
+    """The number of machines that were measured; 0: it is assumed."""
 
 
 def duration(groups: Sequence[Group], fleet: Fleet, *, workers_wait: bool) -> Duration:
-    """The time until all machines are there: etcd's own before those of the control plane, worker node groups side by
-    side, and maybe after the control plane."""
+    """The time until all machines exist: external etcd first, then the control plane; worker node groups side by
+    side, and maybe after the control plane.
+    """
     took = [seconds for one in fleet.machines if (seconds := seconds_to_ready(one)) is not None]
     each = _median(took) if took else UNKNOWN
     control_plane = sum(group.coming for group in groups if not group.is_of_workers)
@@ -41,9 +42,9 @@ def duration(groups: Sequence[Group], fleet: Fleet, *, workers_wait: bool) -> Du
 
 
 def in_place(groups: Sequence[Group], fleet: Fleet) -> Duration | None:
-    """The time until all nodes are upgraded where they stand: node by node, worker node groups side by side.
+    """The time until all nodes are upgraded in place: node by node, worker node groups side by side. None without any.
 
-    None when no node is. The machines of the cluster say how long the upgrade before took.
+    Machines of the cluster record the duration of their last upgrade.
     """
     if not any(group.upgraded for group in groups):
         return None
@@ -67,9 +68,9 @@ def _seconds_in_place(seen: SeenMachine) -> float | None:
 
 
 def seconds_to_ready(seen: SeenMachine) -> float | None:
-    """From when a machine had what it boots with until it became ready; None when it is not ready.
+    """Seconds from a machine's bootstrap data to its readiness; None when it is not ready.
 
-    Not from its creation: workers of a new cluster wait for their control plane, which the next ones will not do.
+    Not from its creation: workers of a new cluster wait for their control plane, which later ones do not.
     """
     metadata, conditions = seen.machine.metadata, seen.machine.status.conditions
     ready, bootstrapped = (condition_list.get(conditions, type_) for type_ in ("Ready", "BootstrapConfigReady"))

@@ -1,7 +1,7 @@
-"""Which machines Cluster API would replace, remove and make, in which order and why, once objects are as foreseen.
+"""Which machines Cluster API would replace, remove and create, in which order and why, after the simulated writes.
 
-Cluster API's rules: a control plane is changed machine by machine, the oldest first; a MachineDeployment gets a new set
-when its template asks for other machines, and its old sets go, machine by machine.
+Cluster API's rules: a control plane is rolled out machine by machine, the oldest first; a MachineDeployment gets a new
+set when its template requires other machines, and its old sets are scaled down, machine by machine.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from espalier.clusters import in_place
 from espalier.clusters.preview.simulate import Simulated
 
 ETCD = "external etcd"
-"""Name of the group of etcd's own machines; no MachineDeployment can have it."""
+"""Name of the group of external etcd machines; no MachineDeployment can have it."""
 
 SCALED_IN = "replicas"
 GROUP_REMOVED = "the group is removed"
 
 
 class SeenMachine(NamedTuple):
-    """A machine, and what it was made of as far as that is there."""
+    """A machine, and the objects that it was created from as far as they exist."""
 
     machine: Machine
     config: KubeadmConfig | None = None
@@ -52,18 +52,18 @@ class SeenMachine(NamedTuple):
 
     @property
     def goes(self) -> bool:
-        """True if somebody has asked for its deletion already."""
+        """True if its deletion was requested already."""
         return self.machine.metadata.deletion_timestamp is not None
 
 
 class Fleet(msgspec.Struct, frozen=True):
-    """The machines of a cluster, as they are."""
+    """The existing machines of a cluster."""
 
     machines: Sequence[SeenMachine] = ()
     sets: Mapping[str, MachineSet] = msgspec.field(default_factory=dict)
 
     def of_control_plane(self, name: str) -> list[SeenMachine]:
-        """Machines of a control plane that stay, oldest first."""
+        """Machines of a control plane that are not being deleted, oldest first."""
         return sorted(self._owned(KubeadmControlPlane.resource.kind, name), key=_age)
 
     def sets_of(self, deployment: str) -> list[MachineSet]:
@@ -72,11 +72,11 @@ class Fleet(msgspec.Struct, frozen=True):
         return sorted(owned, key=lambda one: (int(one.metadata.annotations.get(_REVISION, "0")), one.metadata.name))
 
     def of_set(self, name: str) -> list[SeenMachine]:
-        """Machines of a set that stay, in the order in which they would go."""
+        """Machines of a set that are not being deleted, in the order of their removal."""
         return sorted(self._owned(MachineSet.resource.kind, name), key=lambda one: removal.of_set(one.machine))
 
     def of_etcd(self, name: str) -> list[SeenMachine]:
-        """Members of an etcd that stay, oldest first."""
+        """Members of an etcd that are not being deleted, oldest first."""
         return sorted(self._owned(external_etcd.RESOURCE.kind, name), key=_age)
 
     def _owned(self, kind: str, name: str) -> Iterable[SeenMachine]:
@@ -87,7 +87,7 @@ _REVISION = "machinedeployment.clusters.x-k8s.io/revision"
 
 
 class RemovedMachine(NamedTuple):
-    """A machine that goes, and the fields because of which it does; without name when only their number is known."""
+    """A machine that is removed, and the fields that cause it; without name if only the number is known."""
 
     name: str
     why: tuple[str, ...]
@@ -97,45 +97,45 @@ class Group(msgspec.Struct, frozen=True):
     """The effects on machines of the control plane, of a worker node group, or of external etcd."""
 
     name: str
-    """Of the MachineDeployment; `ETCD`; empty for the control plane."""
+    """The name of the MachineDeployment; `ETCD`; empty for the control plane."""
     present: int
     going: tuple[RemovedMachine, ...] = ()
-    """In their order."""
+    """In the order of removal."""
     coming: int = 0
     at_once: int = 1
-    """How many machines are made at a time."""
+    """The number of machines created at a time."""
     in_place: tuple[str, ...] = ()
-    """Fields that follow in the machines that stay."""
+    """Fields that are updated in the machines that stay."""
     upgraded: tuple[RemovedMachine, ...] = ()
-    """Machines that are upgraded where they stand, instead of being replaced, and why."""
+    """Machines that are upgraded in place instead of replaced, and why."""
     refused: tuple[str, ...] = ()
-    """Fields for which machines that are to be upgraded in place stay as they are until somebody acts."""
+    """Fields that can't be changed in place, so that the machines stay unchanged until somebody acts."""
     fallback: tuple[str, ...] = ()
-    """Fields for which machines that are to be upgraded in place are replaced, as `fallback` asks for."""
+    """Fields that can't be changed in place, so that the machines are replaced by the `fallback`."""
     blocked: tuple[str, ...] = ()
-    """Why the upgrade in place of the group does not start until somebody acts: a sentence for each machine."""
+    """The reasons why the group's in-place upgrade does not start until somebody acts, one per machine."""
 
     def __bool__(self) -> bool:
         return bool(self.going or self.coming or self.in_place or self.upgraded or self.refused or self.blocked)
 
     @property
     def is_of_workers(self) -> bool:
-        """Whether it is a worker node group."""
+        """True for a worker node group."""
         return self.name not in ("", ETCD)
 
     @property
     def replaced(self) -> tuple[RemovedMachine, ...]:
-        """Machines that go because they are no longer what is asked for."""
+        """Machines that are removed because they are outdated."""
         return tuple(one for one in self.going if one.why not in ((SCALED_IN,), (GROUP_REMOVED,)))
 
     @property
     def rounds(self) -> int:
-        """How often it has to be waited for a machine to come."""
+        """How often a rollout waits for a new machine."""
         return math.ceil(self.coming / self.at_once)
 
 
 def refused_groups(simulated: Simulated) -> tuple[Group, ...]:
-    """The groups of which nothing is changed, as what is asked for can't be done in place."""
+    """The groups of which nothing is changed because the change can't be made in place."""
     return tuple(
         Group(
             one.wanted.metadata.name if one.group else "",
@@ -151,8 +151,8 @@ def groups(simulated: Simulated, fleet: Fleet | None, known: Infrastructures) ->
     """The effects on all machines of a cluster: etcd first, then the control plane, then the worker node groups side by
     side.
 
-    Without a fleet, machines are counted by what Cluster API reports, and have no names. `known` says which fields of
-    machine templates do not matter in place.
+    Without a fleet, machines are counted by Cluster API's reports, and have no names. `known` says which fields of
+    machine templates are ignored in place.
     """
     found = []
     before, after = simulated.before, simulated.after
@@ -187,7 +187,7 @@ def _classifier(simulated: Simulated, known: Infrastructures) -> Classify:
 
 
 def _way(metadata: ObjectMeta, mark: str) -> Way:
-    """How Cluster API, or component `upgrades`, brings outdated machines of an owner to what is asked for."""
+    """How Cluster API, or component `upgrades`, updates outdated machines of an owner."""
     annotations = metadata.annotations
     is_held = mark in annotations or IN_PLACE_HOOKS in annotations
     falls_back = "RollingUpdate" in (annotations.get(FALLBACK_ANNOTATION), annotations.get(IN_PLACE_HOOKS))
@@ -247,7 +247,9 @@ def _control_plane(
 
 
 def _etcd(live: EtcdadmCluster | None, wanted: EtcdadmCluster, fleet: Fleet | None, classified: Classify) -> Group:
-    """Its controller makes one member more, and then takes the oldest outdated one away, until all are as wanted."""
+    """The moves of etcd: its controller adds one member, then removes the oldest outdated one, until all are up to
+    date.
+    """
     replicas = 1 if wanted.spec.replicas is None else wanted.spec.replicas
     if live is None:
         return Group(ETCD, 0, coming=replicas)
@@ -269,8 +271,7 @@ def _etcd(live: EtcdadmCluster | None, wanted: EtcdadmCluster, fleet: Fleet | No
 def _one_by_one(
     staying: Sequence[str], outdated: Mapping[str, tuple[str, ...]], replicas: int, surge: int
 ) -> tuple[list[RemovedMachine], int]:
-    """The moves of a control plane or of etcd, as controllers make them: a machine more, or one less, until all is as
-    wanted."""
+    """The moves of a control plane or of etcd, as controllers make them: one machine more or less at a time."""
     old = [name for name in staying if name in outdated]
     current: list[str] = [name for name in staying if name not in outdated]
     going: list[RemovedMachine] = []
@@ -354,16 +355,16 @@ def _deployment(
 
 
 def _blocked(machines: Iterable[SeenMachine], owner: ObjectMeta, mark: str) -> tuple[str, ...]:
-    """What component `upgrades` says of machines before it touches any of those that a marked owner has."""
+    """The messages of component `upgrades` about machines of a marked owner before it changes any of them."""
     if mark not in owner.annotations:
         return ()
     return tuple(filter(None, (machine_change.lost_config(one.machine, one.config) for one in machines)))
 
 
 def _is_reached(seen: SeenMachine, wanted: MachineDeployment) -> bool:
-    """True if an upgrade in place has recorded a machine as one of the template asked for, before its set.
+    """True if an in-place upgrade has recorded a machine as up to date before its set was updated.
 
-    Of a machine without KubeadmConfig, or whose upgrade was broken off, nobody knows what its node has.
+    The node's state is unknown if the machine has no KubeadmConfig, or its upgrade was aborted.
     """
     template, machine = wanted.spec.template.spec, seen.machine
     bootstrap, config, infrastructure = template.bootstrap.config_ref, seen.config, seen.infrastructure
@@ -374,7 +375,7 @@ def _is_reached(seen: SeenMachine, wanted: MachineDeployment) -> bool:
 
 
 def _upgraded(name: str, replicas: int, machines: Sequence[RemovedMachine]) -> Group:
-    """A group whose machines stay, and are brought to what is asked for where they stand, unless they have it."""
+    """A group whose outdated machines are upgraded in place."""
     fewer = max(0, len(machines) - replicas)
     coming = max(0, replicas - len(machines))
     going = tuple(RemovedMachine(one.name, (SCALED_IN,)) for one in machines[:fewer])
@@ -383,7 +384,7 @@ def _upgraded(name: str, replicas: int, machines: Sequence[RemovedMachine]) -> G
 
 
 def _at_once(surge: int | str | None, unavailable: int | str | None, replicas: int) -> int:
-    """How many machines of a deployment are under way at a time during a rollout; by default 1."""
+    """The number of machines of a deployment that a rollout changes at a time; by default 1."""
     return max(1, share(surge, replicas, default=1, round_up=True) + share(unavailable, replicas, default=0))
 
 
@@ -397,7 +398,7 @@ def _owner(metadata: ObjectMeta) -> tuple[str, str]:
 
 
 def refused_in_place(groups: Sequence[Group], cluster: str) -> str:
-    """The reasons why machines can't be upgraded in place as asked, or wait for somebody; empty when all can."""
+    """The reasons why machines can't be upgraded in place as requested, or wait for somebody; empty when all can."""
     said = [
         in_place_fields.sentence(group.refused, group.name or f"the control plane of {cluster}")
         for group in groups

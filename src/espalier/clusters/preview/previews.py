@@ -1,4 +1,4 @@
-"""The preview of a cluster: what a change asks for, what a manager then writes, and what becomes of the machines."""
+"""The preview of a cluster: the requested changes, the resulting writes of a manager, and the effects on machines."""
 
 from __future__ import annotations
 
@@ -40,37 +40,37 @@ class Preview(msgspec.Struct, frozen=True):
     asked: tuple[ObjectChange, ...] = ()
     """Changes of the manifest to the Cluster and the objects that it links."""
     refusals: tuple[StatusCause, ...] = ()
-    """Everything for which the API server would refuse that; then nothing below happens."""
+    """All reasons for which the API server would reject that; then nothing below happens."""
     warnings: tuple[str, ...] = ()
     stops: str = ""
     settled: bool = False
     objects: tuple[ObjectChange, ...] = ()
     drift: tuple[str, ...] = ()
-    """Where what was made is not as it is rendered, and stays so."""
+    """Objects that differ from what is rendered and stay so."""
     cni: CNIChange | None = None
     workload: tuple[ObjectChange, ...] = ()
     """Changes of the provider's objects in the workload cluster."""
     groups: tuple[Group, ...] = ()
     workers_wait: bool = False
-    """True if worker node groups stay as they are until all of the control plane has its version."""
+    """True if worker node groups stay unchanged until all of the control plane has its version."""
     duration: Duration | None = None
     in_place: Duration | None = None
-    """How long nodes are out of service, one after the other, where machines are upgraded where they stand."""
+    """How long nodes are out of service, one after the other, during in-place upgrades."""
     offered: tuple[Layer, ...] = ()
-    """Patches that the cluster could have and does not consent to."""
+    """Patches available to the cluster that it does not consent to."""
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing would change, and nothing would be refused."""
+        """True if nothing would change or be rejected."""
         return not (self.asked or self.refusals or self.objects or self.cni or self.workload or self.groups)
 
 
 Judge = Callable[[Tree, Tree | None], Iterable[StatusCause]]
-"""Says for what an API server refuses an object, new or in the place of another one: by its definition's rules."""
+"""Judges an object, new or replacing another, by the rules of its CustomResourceDefinition, as API servers do."""
 
 
 class Previews:
-    """Previews of clusters of which everything was read into a snapshot."""
+    """Previews of clusters from a snapshot of all their objects."""
 
     def __init__(
         self,
@@ -82,8 +82,8 @@ class Previews:
         secrets: Sequence[Object] = (),
         judge: Judge = lambda _new, _old: (),
     ) -> None:
-        """`secrets` are those of the system's namespace that Cluster API would find for new clusters; `judge` is asked
-        about the objects that Clusters link. What is said of Clusters, admission says.
+        """`secrets` are those of the system's namespace that Cluster API would find for new clusters; `judge` is
+        called for linked objects. Clusters are judged by admission.
         """
         self._snapshot = snapshot
         self._observer = observer
@@ -96,7 +96,7 @@ class Previews:
     def of_change(self, key: Key, manifest: Sequence[Tree], *, by_espalier: bool = False) -> Preview:
         """The effects of applying a manifest (a Cluster and the objects that it links): see `apply.applied`.
 
-        The snapshot shows what is asked for from then on.
+        Afterwards the snapshot contains the requested objects.
         """
         live = [one.tree for tree in manifest if (one := self.live(tree)) is not None]
         secrets = redaction.secrets_of(*live, *manifest)
@@ -131,13 +131,13 @@ class Previews:
         return replace(preview, asked=tuple(asked), warnings=(*warnings, *preview.warnings))
 
     def _linked_refusals(self, live: Object | None, new: Object) -> list[StatusCause]:
-        """Everything for which an object that a Cluster links would be refused, each with its kind and name."""
+        """All reasons for which a linked object would be rejected, each with its kind and name."""
         where = f"{new.kind} {new.name}"
         found = self._judge(new.tree, live.tree if live is not None else None)
         return [replace(one, field=f"{where}: {one.field}") for one in found]
 
     def refusals(self, cluster: Tree) -> list[StatusCause]:
-        """Everything for which a Cluster would be refused, when this program applies it to what is there."""
+        """All reasons for which a Cluster would be rejected when this program applies it."""
         live = self.live(cluster)
         return list(self._admitted(live, apply.applied(live, cluster, now=self._now, by_espalier=True))[2])
 
@@ -146,7 +146,7 @@ class Previews:
         return self._of_stored(key)
 
     def at_next_change(self, key: Key) -> Preview:
-        """The additional writes of a manager at the next change of a cluster, whatever that is."""
+        """The additional writes of a manager at the next change of a cluster, whatever it is."""
         return self._of_stored(key, Isolation.OFF)
 
     def _of_stored(self, key: Key, isolation: Isolation | None = None) -> Preview:
@@ -186,7 +186,7 @@ class Previews:
         )
 
     def live(self, tree: Tree) -> Object | None:
-        """The object of this kind and name that is there."""
+        """The existing object of this kind and name."""
         metadata = tree["metadata"]
         key = Key(metadata.get("namespace", ""), metadata["name"])
         return self._snapshot.get(tree["apiVersion"], tree["kind"], key)
@@ -199,7 +199,7 @@ class Previews:
         return scope.design if scope is not None else None
 
     def _admitted(self, live: Object | None, new: Object) -> tuple[Object, Iterable[str], Iterable[StatusCause]]:
-        """The Cluster with its defaults, what is said of it, and why it is refused."""
+        """The Cluster with its defaults, the warnings about it, and the reasons why it is rejected."""
         operation: Operation = "CREATE" if live is None else "UPDATE"
         request = AdmissionRequest(operation, new.kind, new.namespace, new.name, ADMIN, new, live)
         changed = self._admission.default(request).changed
@@ -213,7 +213,7 @@ class Previews:
 
 
 def _concealed(preview: Preview, secrets: frozenset[str]) -> Preview:
-    """The preview without secrets of the objects asked for, wherever a message or a field quotes them."""
+    """The preview without secrets of the requested objects, wherever a message or a field quotes them."""
 
     def concealed(change: ObjectChange) -> ObjectChange:
         fields = (one._replace(old=every(one.old), new=every(one.new)) for one in change.fields)

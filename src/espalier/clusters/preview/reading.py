@@ -1,8 +1,8 @@
-"""Everything that a preview looks at, read once: needs no right but to get and list.
+"""All objects that a preview needs, read once with rights to get and list only.
 
-Without the right to read which Cluster is the management cluster, the configuration of GitOps that a Cluster names, the
-Secrets under names of a new cluster, or upgrades in place, there is a preview all the same, and notices say what it
-takes for granted. Of Secrets nothing but their metadata is kept.
+Some rights are optional: to read the ConfigMap of the management cluster, the GitOps configuration of a Cluster, the
+Secrets under names of a new cluster, and in-place upgrades. Without them notices state the assumptions. Only the
+metadata of Secrets is kept.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _UPGRADES = (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, No
 
 
 def kinds(providers: Providers) -> tuple[Resource, ...]:
-    """All kinds of which something is read."""
+    """All kinds that are read."""
     return (
         eksa.Cluster.resource,
         CONFIG_MAP,
@@ -66,7 +66,7 @@ def kinds(providers: Providers) -> tuple[Resource, ...]:
 
 
 def _of_machines(providers: Providers) -> tuple[Resource, ...]:
-    """Kinds of machines and their parts; metadata of infrastructure machines name their template."""
+    """Kinds of machines and their parts; metadata of infrastructure machines names their template."""
     machines = (one.machine for one in infrastructures(providers).all)
     return (Machine.resource, MachineSet.resource, KubeadmConfig.resource, *machines)
 
@@ -74,7 +74,7 @@ def _of_machines(providers: Providers) -> tuple[Resource, ...]:
 _CAPI_CLUSTER = (capi.Cluster.resource.kind, capi.Cluster.resource.api_version)
 
 _MANY = 50
-"""Clusters that are asked for by name; of more than these, everything is listed."""
+"""The most Clusters that are requested by name; above that, everything is listed."""
 
 
 class ObservedState(NamedTuple):
@@ -83,7 +83,7 @@ class ObservedState(NamedTuple):
     objects: list[Object]
     fleets: dict[str, Fleet]
     secrets: tuple[Object, ...] = ()
-    """Those that Cluster API would find for clusters of which nothing was made yet."""
+    """The Secrets that Cluster API would find for clusters without objects."""
     notices: tuple[str, ...] = ()
     """Kinds that could not be read, and the assumptions instead."""
 
@@ -100,8 +100,8 @@ async def read(
 ) -> ObservedState:
     """Read the objects of some clusters, or of all (None) in a namespace, or everywhere.
 
-    `versions` are the eksaVersions that will be asked for, `manifests` the Clusters that will be. Of Bundles, only
-    those are read that a cluster uses or will. Who `only_judges` needs nothing of what stops a cluster later.
+    `versions` are the requested eksaVersions, `manifests` the requested Clusters. Only those Bundles are read that a
+    cluster uses or will use. With `only_judges`, objects that only matter for later obstacles are not read.
     """
     everything = await _clusters(client) if asked is None else None
     keys = set(asked or ()) | {one.key for one in everything or () if namespace in (None, one.namespace)}
@@ -179,7 +179,7 @@ async def read(
 
 
 def _sharing(clusters: Iterable[Object], keys: Collection[Key], asked: Iterable[eksa.ClusterSpec]) -> list[Object]:
-    """Other Clusters with the address of one that is asked about: whose control plane exists keeps it."""
+    """Other Clusters with the address of a requested one: it belongs to the one whose control plane exists."""
     hosts = {place.host for spec in asked if (place := endpoint.place(spec)) is not None}
     others = ((one, _spec(one)) for one in clusters if hosts and one.key not in keys)
     found = ((one, endpoint.place(spec)) for one, spec in others if spec is not None)
@@ -189,7 +189,7 @@ def _sharing(clusters: Iterable[Object], keys: Collection[Key], asked: Iterable[
 def _compared(
     clusters: Iterable[Object], asked: Iterable[eksa.ClusterSpec], providers: Providers, known: Collection[str]
 ) -> list[tuple[Resource, str]]:
-    """Kinds and other namespaces of linked objects that are compared with those of a cluster that is asked about."""
+    """Kinds and other namespaces of linked objects that are compared with those of a requested cluster."""
     comparing = {one.datacenter_ref.kind for one in asked if one.datacenter_ref is not None}
     comparing = {kind for kind in comparing & providers.keys() if providers[kind].clashes is not None}
     specs = ((one.namespace, _spec(one)) for one in clusters if comparing and one.namespace not in known)
@@ -203,7 +203,7 @@ def _compared(
 
 
 def _asks_for_bottlerocket(spec: eksa.ClusterSpec, found: Sequence[Object], providers: Providers) -> bool:
-    """True if machines may have Bottlerocket, which stock Cluster API does not make."""
+    """True if machines may use Bottlerocket, which stock Cluster API does not support."""
     provider = providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
     try:
         return bool(bottlerocket.groups(provider, spec, found))
@@ -219,8 +219,8 @@ def _spec(one: Object) -> eksa.ClusterSpec | None:
 
 
 def _extras(one: Object, providers: Providers) -> frozenset[Resource]:
-    """Secret and ConfigMap, if some are made for a Cluster, or read: for most there are none, and who plans need not
-    read any.
+    """Secret and ConfigMap, if they are created for a Cluster, or read: most clusters have none, and planning needs
+    no right to read them then.
     """
     if one.kind != eksa.Cluster.resource.kind:
         return frozenset()
@@ -237,7 +237,7 @@ def _extras(one: Object, providers: Providers) -> frozenset[Resource]:
 
 
 def _is_observed(one: Object) -> bool:
-    """True if a manager observes this object of Cluster API: sets, and the machines of control planes."""
+    """True if a manager observes this Cluster API object: MachineSets, and the machines of control planes."""
     is_machine = one.kind == Machine.resource.kind and contract.CONTROL_PLANE_LABEL in one.metadata.labels
     return is_machine or one.kind == MachineSet.resource.kind
 
@@ -251,7 +251,7 @@ async def _clusters(client: Client, known: list[Object] | None = None) -> list[O
 
 
 async def _management(client: Client) -> tuple[list[Object], list[str]]:
-    """The ConfigMap that names the management cluster; without it, the oldest record counts."""
+    """The ConfigMap that names the management cluster; without it, the oldest record is used."""
     try:
         return await _get(client, CONFIG_MAP, SYSTEM_NAMESPACE, MANAGEMENT_CLUSTER), []
     except Forbidden as error:
@@ -263,7 +263,7 @@ async def _management(client: Client) -> tuple[list[Object], list[str]]:
 async def _git_ops(
     client: Client, known: Iterable[Object], keys: Collection[Key], manifests: Iterable[Tree], providers: Providers
 ) -> tuple[list[Object], list[str]]:
-    """The configurations of GitOps that Clusters name, where a manager looks for them."""
+    """The GitOps configurations that Clusters reference, in the namespaces where a manager reads them."""
     snapshot = Snapshot()
     observer = Observer(snapshot, providers=providers)
     objects = list(known)
@@ -281,7 +281,7 @@ async def _git_ops(
 
 
 def _place(one: Object, observer: Observer) -> tuple[str, Key] | None:
-    """Kind and place of the configuration that a Cluster names; None when it names none."""
+    """Kind and key of the GitOps configuration that a Cluster references; None without one."""
     try:
         cluster = read_cluster(one)
     except msgspec.ValidationError:
@@ -294,7 +294,7 @@ async def _all(readings: Iterable[Awaitable[list[Object]]]) -> list[Object]:
 
 
 def _linked(specs: Sequence[eksa.ClusterSpec], providers: Providers) -> list[Resource]:
-    """The kinds that these Clusters may link: who plans for one provider may have no rights on another's."""
+    """The kinds that these Clusters may link: users of one provider may have no rights on another's kinds."""
     used = {spec.datacenter_ref.kind for spec in specs if spec.datacenter_ref is not None}
     kinds = [kind for name in providers if name in used for kind in providers[name].links.kinds]
     if any(spec.identity_provider_refs for spec in specs):
@@ -303,7 +303,7 @@ def _linked(specs: Sequence[eksa.ClusterSpec], providers: Providers) -> list[Res
 
 
 async def _list(client: Client, resource: Resource, namespace: str | None, labels: str = "") -> list[Object]:
-    """All objects of a kind, none where the kind itself is not there."""
+    """All objects of a kind; none if the kind is not installed."""
     try:
         return (await client.list(resource, namespace, labels=labels)).items
     except NotFound:
@@ -349,7 +349,7 @@ async def _bundles(
     releases: Iterable[Object],
     versions: Collection[str],
 ) -> list[Object]:
-    """Those of the clusters that are asked about, and of management clusters, whose release new clusters get."""
+    """The Bundles of the requested clusters, and of management clusters, whose release new clusters get."""
     decoded = [one.decode(EKSARelease).spec for one in releases]
     by_version = {one.version: (one.bundles_ref.namespace, one.bundles_ref.name) for one in decoded}
     wanted = {by_version[version] for version in versions if version in by_version}
@@ -369,7 +369,7 @@ async def _bundles(
 
 
 def _fleets(objects: Iterable[Object]) -> dict[str, Fleet]:
-    """Machines with what they were made of, by the name of their cluster."""
+    """Machines with the objects that they were created from, by the name of their cluster."""
     by_kind: dict[str, dict[str, Object]] = {}
     for one in objects:
         by_kind.setdefault(one.kind, {})[one.name] = one

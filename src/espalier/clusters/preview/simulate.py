@@ -1,4 +1,4 @@
-"""Which objects a manager would write for a cluster until it is as it was asked for: all its reconciles at once."""
+"""The objects that a manager would write until a cluster is as requested: all its reconciles at once."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from espalier.runtime.outcome import Done, Wait
 
 
 class CNIChange(msgspec.Struct, frozen=True):
-    """The pod network is applied to the workload cluster."""
+    """A CNI that is applied to the workload cluster."""
 
     content_hash: str
-    """Which one, and a digest of its content."""
+    """Its name, and a digest of its content."""
     installed: str
-    """The same of what the workload cluster was given last; empty before the first installation."""
+    """The same of the last CNI applied to the workload cluster; empty before the first installation."""
     objects: tuple[ObjectChange, ...] = ()
     is_exact: bool = False
-    """True if `objects` are known to be all that changes; else the whole manifest is applied over what is there."""
+    """True if `objects` are all changes; else the whole manifest is applied over the existing objects."""
 
 
 class Simulated(msgspec.Struct, frozen=True):
@@ -43,35 +43,36 @@ class Simulated(msgspec.Struct, frozen=True):
     before: ClusterAPIObjects
     after: ClusterAPIObjects
     stops: str = ""
-    """Why nothing, or nothing more, would happen, as `Reason: sentence`; empty when the cluster gets ready."""
+    """The reason why nothing, or nothing more, would happen, as `Reason: sentence`; empty when the cluster gets
+    ready."""
     settled: bool = False
-    """True if nothing was asked for since the last reconcile."""
+    """True if nothing was changed since the last reconcile."""
     objects: tuple[ObjectChange, ...] = ()
     """In the order in which they are written."""
     drift: tuple[str, ...] = ()
-    """Where what was made is not as it is rendered, and stays so. Of the workload cluster nothing is known."""
+    """Objects that differ from what is rendered and stay so. The workload cluster is unknown."""
     cni: CNIChange | None = None
     workload: tuple[ObjectChange, ...] = ()
     """Changes of the provider's objects in the workload cluster."""
     workers_wait: bool = False
-    """True if worker node groups stay as they are until all of the control plane has its version."""
+    """True if worker node groups stay unchanged until all of the control plane has its version."""
     owner_changes: tuple[OwnerChange, ...] = ()
-    """Those of control plane and groups whose machines are to be upgraded in place, as they are classified at first."""
+    """Pending changes of the control plane and groups with in-place upgrades, as first classified."""
     gone: frozenset[str] = msgspec.field(default_factory=frozenset)
-    """Names of MachineDeployments that go with their machines."""
+    """Names of MachineDeployments that are deleted with their machines."""
 
     @property
     def acts(self) -> bool:
-        """True if anything is done: of a settled cluster only where drift is brought back."""
+        """True if anything is done: for a settled cluster only if drift is corrected."""
         return bool(self.objects) or not (self.settled or self.stops)
 
 
 def simulate(scope: Scope, last: Design | None = None) -> Simulated:
     """The writes of a cluster's reconciles from here on, if nobody changes anything else.
 
-    By the decisions of its own steps, in their order. What time ends is over at once; what somebody has to end is not,
-    unless the plan changes that of which it was reported. `last` is the design with which the cluster was reconciled
-    last, if that is known: from it follows what changes in the workload cluster, which is not read.
+    It uses the decisions of the cluster's own steps, in their order. Waits for time end at once; waits for somebody do
+    not, unless the plan changes their cause. `last` is the design of the last reconcile, if known: it determines the
+    changes in the workload cluster, which is not read.
     """
     changes = owner_changes(scope.design, scope.capi_objects) if scope.design and not scope.is_settled else ()
     here = Simulated(scope.capi_objects, scope.capi_objects, owner_changes=tuple(changes))
@@ -111,13 +112,15 @@ def simulate(scope: Scope, last: Design | None = None) -> Simulated:
 
 
 def _stops(step: Callable[..., object], reason: str, written: Iterable[object]) -> bool:
-    """True if somebody has to act before anything follows, as far as a plan can know."""
+    """True if somebody has to act before anything follows, as far as a plan can tell."""
     awaits = isinstance(step, Step) and step.awaits
     return not awaits or (reason in names.FAILURES and not written)
 
 
 def _settled(scope: Scope, here: Simulated, written: list[Change | Removal]) -> Simulated:
-    """As `oversight.correct_drift`: a settled cluster is brought back as far as its annotation says, if it drifted."""
+    """As `drift_correction.correct_drift`: the drift of a settled cluster is corrected as far as its annotation
+    allows.
+    """
     design, capi_objects = scope.design, scope.capi_objects
     here = replace(_simulated(here, capi_objects, written), settled=True)
     if scope.isolation is not Isolation.LAYERS or design is None or capi_objects.cluster is None:
@@ -135,7 +138,7 @@ def _settled(scope: Scope, here: Simulated, written: list[Change | Removal]) -> 
 
 
 def _simulated(here: Simulated, after: ClusterAPIObjects, written: Iterable[Change | Removal]) -> Simulated:
-    """The objects that are written, as they are shown."""
+    """The objects to write, in the form of a preview."""
     before = here.before
     instead = _replaced_templates(before, after)
     removed = [one for one in written if isinstance(one, Removal)]
@@ -154,7 +157,7 @@ def _workers_wait(before: ClusterAPIObjects, after: ClusterAPIObjects) -> bool:
 
 
 def _after(capi_objects: ClusterAPIObjects, written: Iterable[Change | Removal]) -> ClusterAPIObjects:
-    """The Cluster API objects after these writes. What controllers report stays as it was."""
+    """The Cluster API objects after these writes. Fields reported by controllers stay unchanged."""
     objects = {resource: dict(found) for resource, found in capi_objects.objects.items()}
     for one in written:
         of_kind = objects.setdefault(one.resource, {})
@@ -201,13 +204,13 @@ def _removed(removal: Removal) -> ObjectChange:
 
 
 def _replaced_templates(before: ClusterAPIObjects, after: ClusterAPIObjects) -> dict[tuple[str, str], str]:
-    """By kind and name of each template that comes into use: the one that was used in its place."""
+    """For each template that comes into use, by kind and name: the template that it replaces."""
     old, new = _templates(before), _templates(after)
     return {(kind, name): old[user, kind] for (user, kind), name in new.items() if old.get((user, kind), name) != name}
 
 
 def _templates(capi_objects: ClusterAPIObjects) -> dict[tuple[str, str], str]:
-    """Names of templates in use, by who uses them (empty: the control plane) and kind."""
+    """Names of templates in use, by user (empty: the control plane) and kind."""
     used: dict[tuple[str, str], str] = {}
     if capi_objects.control_plane is not None:
         reference = capi_objects.control_plane.spec.machine_template.spec.infrastructure_ref
@@ -233,7 +236,7 @@ def _cni(scope: Scope, design: Design, last: Design | None) -> CNIChange | None:
 
 
 def _of_provider(scope: Scope, design: Design, last: Design | None) -> tuple[ObjectChange, ...]:
-    """The objects that are applied to the workload cluster, and deleted there."""
+    """The objects that are applied and deleted in the workload cluster."""
     wanted, installed = workload_objects.wanted(design), workload_objects.installed(scope)
     if workload_objects.digest(wanted) == installed.digest:
         return ()

@@ -1,4 +1,4 @@
-"""A preview in a few sentences, from what a manager's caches have: for server-side dry runs. Machines have no names."""
+"""A preview in a few sentences, from a manager's caches: for server-side dry runs. Machines have no names."""
 
 from __future__ import annotations
 
@@ -20,21 +20,24 @@ SENTENCE = "plan: "
 NOTHING = f"{SENTENCE}nothing would change"
 
 _MOST_FIELDS = 3
-"""Fields that are named in a sentence: API servers shorten long warnings."""
+"""The most fields that a sentence names: API servers truncate long warnings."""
 
 _VERBS: dict[Verb, str] = {"create": "created", "change": "changed", "delete": "deleted"}
 
 
 def held(stops: str) -> str:
-    """What comes of a change that stops before anything is made, and the reason (`Preview.stops`)."""
+    """The sentence for a change that stops before any write, with the reason (`Preview.stops`)."""
     if stops.partition(":")[0] == names.VALUES_NOT_RESOLVED:
         return f"the effects are known once the provider has answered, which needs no action: {stops}"
     return f"then nothing is done: {stops}"
 
 
 def sentences(scope: Scope) -> Iterator[str]:
-    """The effects of storing the Cluster of this scope. That it links objects which are not there is no
-    obstacle, unless something is made of these: in a dry run of a whole manifest nothing of it is."""
+    """The effects of storing the Cluster of this scope.
+
+    Missing linked objects block nothing unless objects are rendered from them: in a dry run of a whole manifest none of
+    it is stored.
+    """
     is_known = scope.design is not None
     simulated = simulate(replace(scope, missing=()) if is_known else scope)
     stops = _stops(simulated)
@@ -72,7 +75,7 @@ _OF_OTHERS = {
     for one in reasons.REASONS
     if one.name in (names.CLUSTER_NAME_TAKEN, names.MANAGEMENT_CLUSTER_REF_INVALID)
 }
-"""Reasons whose sentences name objects which who asks may not read; and what is said in their place."""
+"""Reasons whose messages name objects that the requester may not be allowed to read, with the text to use instead."""
 
 
 def _stops(simulated: Simulated) -> str:
@@ -111,5 +114,5 @@ def _some(fields: Sequence[str]) -> str:
 
 
 def counted(number: int) -> str:
-    """So many machines, in words."""
+    """The number of machines, in words."""
     return "1 machine" if number == 1 else f"{number} machines"

@@ -1,6 +1,6 @@
-"""Requests of Kubernetes' own components that admission plugins of EKS Distro's kube-apiserver let pass.
+"""Requests of Kubernetes' own components that admission plugins of EKS Distro's kube-apiserver exclude.
 
-A webhook that fails then keeps nobody from mending the cluster (`skipAdmissionForSystemResources`).
+A failing webhook then does not prevent the repair of the cluster (`skipAdmissionForSystemResources`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Exclusions(NamedTuple):
 
 
 def of(control_plane: ControlPlaneConfiguration) -> Exclusions:
-    """Nothing, unless it is asked for."""
+    """The exclusions; empty unless requested."""
     if not control_plane.skip_admission_for_system_resources:
         return Exclusions([], [], [])
     content = json.dumps(RULES, indent=2) + "\n"

@@ -50,7 +50,7 @@ rules:
   verbs: ["create", "update", "patch", "delete", "deletecollection"]
 - level: Metadata
 """
-"""That of the base. Layer `provider-settings` replaces it by `policy`."""
+"""The policy of the base. Layer `provider-settings` replaces it by `policy`."""
 
 _MANAGER, _API_SERVER = "system:kube-controller-manager", "system:apiserver"
 _OF_SYSTEM = "system:serviceaccount:kube-system:"
@@ -80,27 +80,27 @@ _GROUPS = (
     "scheduling.k8s.io",
     "storage.k8s.io",
 )
-"""Kubernetes' own, as in its policy for clusters on GCE (`cluster/gce/gci/configure-helper.sh`)."""
+"""Kubernetes' own groups, as in its policy for clusters on GCE (`cluster/gce/gci/configure-helper.sh`)."""
 
 
 @cache
 def policy() -> str:
-    """The policy as EKS Anywhere has it, in YAML: what users change is recorded with request and response, what they
-    read with the request, and Secrets, ConfigMaps and tokens without content.
+    """EKS Anywhere's policy, in YAML: writes of users are logged with request and response, reads with the request,
+    and Secrets, ConfigMaps and tokens without content.
     """
     content = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [*_rules()]}
     return yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=2**16)
 
 
 class _Dumper(yaml.CSafeDumper):
-    """Writes lists out wherever they stand: no anchors."""
+    """Writes out repeated lists, without anchors."""
 
     def ignore_aliases(self, _data: object) -> bool:
         return True
 
 
 def _rules() -> Sequence[Tree]:
-    """The first one that a request fits counts."""
+    """The rules; the first one that matches a request applies."""
     of_nodes = _core("nodes", "nodes/status")
     return [
         _recorded("RequestResponse", ["update", "patch", "delete"], _who_may_log_in(), namespaces=["kube-system"]),
@@ -151,7 +151,7 @@ def _ignored(
 
 
 def _recorded(level: str, verbs: Sequence[str] = (), resources: Sequence[Tree] = (), **more: Sequence[str]) -> Tree:
-    """Once: not already when the request arrives."""
+    """A rule that logs matching requests once: not on their arrival."""
     found: Tree = {"verbs": [*verbs], "resources": [*resources]} | {name: [*value] for name, value in more.items()}
     return (
         {"level": level} | {name: value for name, value in found.items() if value} | {"omitStages": ["RequestReceived"]}

@@ -1,4 +1,4 @@
-"""Who may log in to a cluster, as kube-apiserver is told."""
+"""Authentication of users: kube-apiserver's configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ K = TypeVar("K", bound=KubeObject)
 
 ISSUER = "service-account-issuer"
 OIDC = "oidc-"
-"""How flags of kube-apiserver begin that follow from an OIDCConfig."""
+"""Prefix of kube-apiserver's flags for an OIDCConfig."""
 
 
 def linked(design: Design, kind: type[K]) -> K | None:
@@ -23,13 +23,13 @@ def linked(design: Design, kind: type[K]) -> K | None:
 
 
 def flags(design: Design) -> dict[str, str]:
-    """Flags of kube-apiserver that follow from the identity providers of a cluster."""
+    """Flags of kube-apiserver for the identity providers of a cluster."""
     oidc = linked(design, OIDCConfig)
     return _oidc(oidc) if oidc is not None else {}
 
 
 def flags_of(control_plane: KubeadmControlPlane) -> dict[str, str]:
-    """The same, of a control plane as it is."""
+    """The same flags, of an existing control plane."""
     configuration = control_plane.spec.kubeadm_config_spec.cluster_configuration
     api_server = configuration.api_server if configuration is not None else None
     found = api_server.extra_args if api_server is not None else ()
@@ -37,7 +37,7 @@ def flags_of(control_plane: KubeadmControlPlane) -> dict[str, str]:
 
 
 def issuer(design: Design) -> Mapping[str, str]:
-    """The issuer of tokens of service accounts: one more, where flags name another, which signs."""
+    """The issuer of service account tokens: an additional one, where flags name another, which signs."""
     pod_iam = design.spec.pod_iam_config
     return {ISSUER: pod_iam.service_account_issuer} if pod_iam is not None else {}
 

@@ -1,7 +1,7 @@
 """AWS IAM Authenticator: users and roles of AWS log in to a cluster (`AWSIamConfig`).
 
-kube-apiserver asks the authenticator, which runs beside it, by a webhook. Who may log in as whom is in the workload
-cluster, and changes there; the keys of the webhook are in a Secret, from which machines get them.
+kube-apiserver calls the authenticator, which runs beside it, by a webhook. The mappings of users are in the workload
+cluster, and change there; the keys of the webhook are in a Secret, from which machines get them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAME = "aws-iam-authenticator"
 CERTIFICATE, KEY = "cert.pem", "key.pem"
 PORT = 21362
 VALID_DAYS = 3650
-"""Validity of the webhook's certificate, as of a certificate authority: only new machines would get another."""
+"""Validity of the webhook's certificate, as long as a CA's: only new machines would get another."""
 
 _HOST = "/var/lib/kubeadm/aws-iam-authenticator"
 _CONFIG = "/etc/kubernetes/aws-iam-authenticator"
@@ -41,22 +41,22 @@ _UUIDS = uuid.UUID("6f0e0c59-1f0f-5d2b-9d43-7a0c2f1c3d5e")
 
 
 def secret_name(cluster: str) -> str:
-    """Of the Secret with the keys of the webhook, as in EKS Anywhere."""
+    """Name of the Secret with the keys of the webhook, as in EKS Anywhere."""
     return f"{cluster}-aws-iam-authenticator-ca"
 
 
 def kubeconfig_name(cluster: str) -> str:
-    """Of the Secret with the kubeconfig for users of AWS, as in EKS Anywhere."""
+    """Name of the Secret with the kubeconfig for users of AWS, as in EKS Anywhere."""
     return f"{cluster}-aws-iam-kubeconfig"
 
 
 def secret(design: Design) -> Secret:
-    """The Secret with the keys without its content, which is made once, and not rendered."""
+    """The Secret for the keys, without content: they are generated once, and not rendered."""
     return _secret(design, secret_name(design.name))
 
 
 def kubeconfig_secret(design: Design) -> Secret:
-    """The Secret with the kubeconfig without its content, which is known once Cluster API has made its own."""
+    """The Secret for the kubeconfig, without content: it is known once Cluster API has created its own."""
     return _secret(design, kubeconfig_name(design.name))
 
 
@@ -67,9 +67,9 @@ def _secret(design: Design, name: str) -> Secret:
 
 
 def user_kubeconfig(design: Design, admin: bytes) -> bytes | None:
-    """The kubeconfig for users of AWS, who bring their own credentials, by that of Cluster API; None if that is none.
+    """The kubeconfig for users of AWS, made from Cluster API's; None if that is invalid.
 
-    `aws-iam-authenticator` has to be on their PATH.
+    Users bring their own credentials, and `aws-iam-authenticator` on their PATH.
     """
     try:
         access = Kubeconfig.parse(admin).context()
@@ -96,7 +96,7 @@ def user_kubeconfig(design: Design, admin: bytes) -> bytes | None:
 
 
 def cluster_id(design: Design) -> str:
-    """The name by which tokens are made for this cluster and no other: it stays."""
+    """The name that tokens for this cluster contain: it never changes."""
     return str(uuid.uuid5(_UUIDS, str(design.key)))
 
 
@@ -106,12 +106,12 @@ def is_asked_for(design: Design) -> bool:
 
 
 def flags(design: Design) -> dict[str, str]:
-    """Of kube-apiserver."""
+    """Flags of kube-apiserver."""
     return {"authentication-token-webhook-config-file": f"{_CONFIG}/kubeconfig.yaml"} if is_asked_for(design) else {}
 
 
 def files(design: Design) -> Iterator[File]:
-    """On machines of the control plane: the webhook, and its keys."""
+    """Files of control plane machines: the webhook's configuration and its keys."""
     if not is_asked_for(design):
         return
     webhook = {
@@ -138,14 +138,14 @@ def files(design: Design) -> Iterator[File]:
 
 
 def volumes(design: Design) -> Iterator[HostPathMount]:
-    """Of kube-apiserver."""
+    """Volumes of kube-apiserver."""
     if is_asked_for(design):
         yield HostPathMount(name="authconfig", host_path=f"{_HOST}/", mount_path=f"{_CONFIG}/", read_only=False)
         yield HostPathMount(name="awsiamcert", host_path=f"{_HOST}/pki/", mount_path=f"{_STATE}/", read_only=False)
 
 
 def workload(design: Design) -> Iterable[Manifest]:
-    """The authenticator and its configuration, in the workload cluster."""
+    """The authenticator and its configuration, as objects of the workload cluster."""
     config = linked(design, AWSIamConfig)
     if config is None:
         return
@@ -165,7 +165,7 @@ def workload(design: Design) -> Iterable[Manifest]:
 
 
 def _mappings(spec: AWSIamConfigSpec) -> dict[str, str]:
-    """Who is who. JSON is YAML."""
+    """The mappings of users and roles. JSON is YAML."""
     roles = [{"rolearn": one.role_arn, "username": one.username, "groups": one.groups} for one in spec.map_roles]
     users = [{"userarn": one.user_arn, "username": one.username, "groups": one.groups} for one in spec.map_users]
     return {"mapRoles": json.dumps(roles, indent=2) + "\n", "mapUsers": json.dumps(users, indent=2) + "\n"}
@@ -221,7 +221,7 @@ def _daemon_set(design: Design, spec: AWSIamConfigSpec, labels: dict[str, str]) 
 
 
 def lacks_image(design: Design) -> bool:
-    """True if it is asked for and the release has none."""
+    """True if the authenticator is requested and the release has no image of it."""
     return is_asked_for(design) and not design.of_control_plane.distro.authenticator
 
 

@@ -1,7 +1,7 @@
-"""Machines with Bottlerocket, for any provider, as EKS Anywhere's build of Cluster API makes them.
+"""Machines with Bottlerocket, for any provider, as in EKS Anywhere's build of Cluster API.
 
-Bottlerocket has neither a shell nor a package manager: it is told what to be by settings. A container of the release
-runs kubeadm; what it writes below `/etc/kubernetes` is in another folder of the machine.
+Bottlerocket has neither a shell nor a package manager and is configured by settings. A container of the release runs
+kubeadm; its output below `/etc/kubernetes` is in another folder of the machine.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ from espalier.clusters.render_input import Components, Design
 C = TypeVar("C", bound=capi.BottlerocketFields)
 
 _MOUNTED, _HOST = "/etc/kubernetes/", "/var/lib/kubeadm/"
-"""Where static pods find a file, and where the machine has it."""
+"""The path of a file in static pods, and on the machine."""
 
 KUBECONFIG = f"{_HOST}admin.conf"
-"""The administrator's kubeconfig, on machines of the control plane."""
+"""The administrator's kubeconfig on control plane machines."""
 
 _CERTIFICATES = f"{_HOST}pki"
 
 _DEFAULT = registry_mirror.DEFAULT_REGISTRY
 
 _RENAMED = {"clusterDNS": "clusterDNSIPs"}
-"""Fields of a KubeletConfiguration that Bottlerocket has under another name."""
+"""Fields of a KubeletConfiguration with another name in Bottlerocket."""
 
 _SETTINGS = frozenset(field.encode_name for field in msgspec.structs.fields(BottlerocketKubernetes))
 _KINDS = frozenset({"apiVersion", "kind"})
 
 
 class AtBoot(NamedTuple):
-    """A container that machines run when they boot."""
+    """A container that machines run at boot."""
 
     name: str
     image: str
@@ -70,7 +70,7 @@ class AtBoot(NamedTuple):
 
 
 class Containers(NamedTuple):
-    """Containers of the operating system that a provider asks for; without one, Bottlerocket has its own."""
+    """The provider's host containers; by default Bottlerocket's own."""
 
     admin: str = ""
     control: str = ""
@@ -88,7 +88,7 @@ def control_plane_config(
 ) -> KubeadmConfigSpec:
     """The configuration of control plane machines: `config`, without files and commands that set up a machine.
 
-    It must say the taints: the kubelet registers itself with them, before kubeadm would set its own.
+    It must list the taints: the kubelet registers with them before kubeadm would set its defaults.
     """
     cluster, join = config.cluster_configuration, config.join_configuration
     if cluster is None or join is None:
@@ -124,7 +124,7 @@ def etcd_config(
     asked: HostOSConfiguration | None,
     containers: Containers = NO_CONTAINERS,
 ) -> EtcdadmConfigSpec:
-    """How a machine becomes a member of etcd. Settings of the kubelet don't matter there: it is no node."""
+    """The configuration of external etcd machines. It has no kubelet settings: such a machine is no node."""
     components = design.of_control_plane
     settings = _settings(None, asked) or BottlerocketConfiguration()
     return replace(
@@ -155,7 +155,7 @@ def bootstrap_image(bundle: VersionsBundle) -> Image | None:
 
 
 def uri(image: Image | None) -> str:
-    """Of an image of the release; which there must be, `rules/bottlerocket.py` says."""
+    """The URI of an image of the release; `rules/bottlerocket.py` checks that it exists."""
     return str(image.uri) if image is not None else ""
 
 
@@ -202,7 +202,7 @@ def _with(configuration: C, fields: capi.BottlerocketFields) -> C:
 
 
 def _settings(kubelet: Mapping[str, Any] | None, asked: HostOSConfiguration | None) -> BottlerocketConfiguration | None:
-    """What the Cluster says of its kubelets counts before what a machine config says."""
+    """The kubelet settings: those of the Cluster override those of a machine config."""
     given = asked.bottlerocket_configuration if asked is not None else None
     given = given or BottlerocketConfiguration()
     of_kubelets = (msgspec.to_builtins(given.kubernetes) if given.kubernetes else {}) | kubelet_settings(kubelet)
@@ -225,14 +225,14 @@ def _at_boot(container: AtBoot) -> capi.BootstrapContainer:
 
 
 def _endpoints(mirror: RegistryMirrorConfiguration) -> dict[str, str]:
-    """What stands in for each registry."""
+    """The endpoints of each mirrored registry."""
     base = registry_mirror.base(mirror)
     asked = {one.registry: one.namespace for one in mirror.oci_namespaces} or {_DEFAULT: ""}
     return {registry: f"{base}/v2/{namespace}" if namespace else base for registry, namespace in asked.items()}
 
 
 def _mirror(mirror: RegistryMirrorConfiguration) -> capi.RegistryMirror:
-    """As in EKS Anywhere: `endpoint` where it stands in for its default registry alone."""
+    """The mirror, as in EKS Anywhere: `endpoint` if it only mirrors its default registry."""
     endpoints = _endpoints(mirror)
     if list(endpoints) == [_DEFAULT]:
         return capi.RegistryMirror(endpoint=endpoints[_DEFAULT], ca_cert=mirror.ca_cert_content)
@@ -241,14 +241,14 @@ def _mirror(mirror: RegistryMirrorConfiguration) -> capi.RegistryMirror:
 
 
 def _etcd_mirror(design: Design) -> EtcdRegistryMirror | None:
-    """Where members of etcd pull their images from: they know of one registry alone, that of EKS Distro."""
+    """The mirror for external etcd machines: they support a single registry, that of EKS Distro."""
     mirror = design.spec.registry_mirror_configuration
     endpoint = _endpoints(mirror).get(_DEFAULT) if mirror is not None else None
     return EtcdRegistryMirror(endpoint=endpoint, ca_cert=mirror.ca_cert_content) if mirror and endpoint else None
 
 
 def _on_host(cluster: ClusterConfiguration) -> ClusterConfiguration:
-    """Static pods find their files where kubeadm says, and the machine has them in another folder."""
+    """Replace host paths of volumes: static pods use kubeadm's paths, but the machine has another folder for them."""
     api_server = cluster.api_server
     if api_server is not None:
         volumes = [

@@ -1,4 +1,4 @@
-"""Parts of cloud controller managers, which run in workload clusters and tell nodes who they are."""
+"""Parts of cloud controller managers, which run in workload clusters and initialize nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def object_(api_version: str, kind: str, metadata: Tree) -> Tree:
 
 
 def rights(reads_authentication: str = f"{ACCOUNT}-authentication") -> Iterator[Manifest]:
-    """Its account, with what it may do; the name is that of a RoleBinding."""
+    """A ServiceAccount with its rights; the name is that of a RoleBinding."""
     in_namespace = {"namespace": NAMESPACE}
     subjects = [{"kind": "ServiceAccount", "name": ACCOUNT, **in_namespace}]
     # An applied object has a field, or API servers do not note who applied it.
@@ -60,7 +60,7 @@ def _role(kind: str, name: str) -> Tree:
 
 
 def tolerations(design: Design) -> list[Tree]:
-    """Of its pods: they run on machines of the control plane, before anything makes these ready."""
+    """Tolerations of its pods: they run on control plane machines, before these are ready."""
     return [
         {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"},
         {"key": CONTROL_PLANE, "operator": "Exists", "effect": "NoSchedule"},

@@ -1,4 +1,4 @@
-"""etcd on machines of its own, for any provider that has machines for it."""
+"""External etcd, for any provider that supports it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from espalier.clusters.rendered import RenderedEtcd
 
 
 def config(design: Design, *, install_dir: str = "", format: str = "") -> EtcdadmConfigSpec:
-    """How a machine becomes a member; the last arguments are the provider's."""
+    """The configuration of etcd machines; the last arguments are the provider's."""
     spec, distro = design.spec, design.of_control_plane.distro
     proxy, mirror = spec.proxy_configuration, spec.registry_mirror_configuration
     return EtcdadmConfigSpec(
@@ -46,7 +46,7 @@ def config(design: Design, *, install_dir: str = "", format: str = "") -> Etcdad
 
 
 def etcd(design: Design) -> RenderedEtcd | None:
-    """The EtcdadmCluster and its machine template, of a cluster that asks for them."""
+    """The EtcdadmCluster and its machine template, for a cluster with external etcd."""
     asked, renderer = design.spec.external_etcd_configuration, design.provider.etcd
     if asked is None or renderer is None:
         return None

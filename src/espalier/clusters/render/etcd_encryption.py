@@ -1,6 +1,6 @@
-"""Encryption of what etcd keeps (`spec.etcdEncryption`), by a KMS plugin that runs on machines of the control plane.
+"""Encryption in etcd (`spec.etcdEncryption`), by a KMS plugin that runs on control plane machines.
 
-The plugin is somebody else's pod: it must be there before the API server is asked for what is encrypted.
+The plugin is a user's pod: it must run before the API server reads encrypted objects.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from espalier.clusters.render_input import Design
 
 MOUNTED = "/etc/kubernetes/enc/encryption-config.yaml"
 SOCKETS = "/var/run/kmsplugin/"
-"""Where plugins listen, as in EKS Anywhere."""
+"""The folder of plugins' sockets, as in EKS Anywhere."""
 
 CACHE_SIZE, TIMEOUT = 1000, "3s"
-"""As in EKS Anywhere, where a plugin is given without."""
+"""The default, as in EKS Anywhere."""
 
 _GATES, _KMS_V1 = "feature-gates", "KMSv1=true"
 _KMS_V1_OFF_SINCE = minor("1.29")
-"""The first Kubernetes version in which this version of the protocol is off; older ones may not know the gate."""
+"""The first Kubernetes version with this protocol version off by default; older ones may not know the feature gate."""
 
 
 class Parts(NamedTuple):
-    """What it adds to the machines of a control plane."""
+    """The additions to control plane machines."""
 
     flags: dict[str, str]
     volumes: list[HostPathMount]
@@ -36,7 +36,7 @@ class Parts(NamedTuple):
 
 
 def of(design: Design) -> Parts:
-    """Nothing, for most clusters. The file is where the provider keeps it."""
+    """The additions; none for most clusters. The provider determines the path of the file."""
     if not design.spec.etcd_encryption:
         return Parts({}, [], [])
     path = design.provider.encryption_file
@@ -60,7 +60,7 @@ def of(design: Design) -> Parts:
 
 
 def _gates(design: Design) -> dict[str, str]:
-    """With those that the Cluster asks for."""
+    """The feature gates, including those that the Cluster requests."""
     if minor(design.of_control_plane.version) < _KMS_V1_OFF_SINCE:
         return {}
     asked = design.control_plane.api_server_extra_args.get(_GATES, "")

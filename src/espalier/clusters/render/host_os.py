@@ -1,4 +1,4 @@
-"""What cloud-init makes of the operating system of machines: users, time servers, and names."""
+"""cloud-init's configuration of the operating system: users, time servers, and names."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ FINDS_ITSELF = (
     'echo "127.0.0.1   localhost" >>/etc/hosts',
     f'echo "127.0.0.1   {NODE_NAME}" >>/etc/hosts',
 )
-"""Commands, before kubeadm: a machine finds itself by that name."""
+"""Commands before kubeadm: the machine resolves its own name."""
 
 NAMED = (f'hostname "{NODE_NAME}"', *FINDS_ITSELF, f'echo "{NODE_NAME}" >/etc/hostname')
-"""The same, and it has that name; one by one, as in the templates of Cluster API's provider for vSphere."""
+"""The same, after setting the name; the same commands as in the templates of Cluster API's provider for vSphere."""
 
 
 def users(asked: Sequence[UserConfiguration]) -> list[BootstrapUser]:
-    """The first user, with the first of his keys, as in EKS Anywhere. A key has no comment: that would be content."""
+    """The first user, with the first SSH key, as in EKS Anywhere. Comments of keys are dropped, because they would
+    be content.
+    """
     return [
         BootstrapUser(
             name=user.name,
@@ -34,6 +36,6 @@ def users(asked: Sequence[UserConfiguration]) -> list[BootstrapUser]:
 
 
 def ntp(asked: HostOSConfiguration | None) -> Ntp | None:
-    """Where machines get the time, if that is asked for."""
+    """The time servers of machines, if requested."""
     servers = asked.ntp_configuration if asked is not None else None
     return Ntp(enabled=True, servers=servers.servers) if servers is not None else None

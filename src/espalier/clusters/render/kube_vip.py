@@ -1,4 +1,4 @@
-"""kube-vip: it keeps the address of a control plane on one of its machines, for providers without a load balancer."""
+"""kube-vip: assigns the address of the API server to a control plane machine, for providers without a load balancer."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ _KUBECONFIG = "/etc/kubernetes/admin.conf"
 _FIRST_KUBECONFIG = "/etc/kubernetes/super-admin.conf"
 
 _FIRST_KUBECONFIG_SINCE = minor("1.29")
-"""The first Kubernetes version in which `admin.conf` has no rights until the API server is reached, by the address that
-kube-vip is to bring (https://github.com/kube-vip/kube-vip/issues/684)."""
+"""The first Kubernetes version in which `admin.conf` has no rights until the API server is reached by the address
+that kube-vip assigns (https://github.com/kube-vip/kube-vip/issues/684)."""
 
 OF_SERVICES = {"svc_enable": "true", "svc_election": "true"}
-"""Variables with which it keeps the addresses of Services as well."""
+"""Variables with which it also assigns the addresses of Services."""
 
 
 class Variant(NamedTuple):
-    """What a provider has otherwise than the others."""
+    """Differences between providers."""
 
     variables: Mapping[str, str] = {}
-    """Further ones."""
+    """Additional variables."""
     capabilities: Sequence[str] = ()
-    """Further ones."""
+    """Additional capabilities."""
     kubeconfig: str = _KUBECONFIG
-    """Where the machine has that of the administrator."""
+    """The path of the administrator's kubeconfig on the machine."""
     kubeconfig_type: str = ""
-    """What has to be there before the pod starts, such as `FileOrCreate`; empty: nothing is checked."""
+    """The type of the hostPath volume, such as `FileOrCreate`; empty: nothing is checked."""
 
 
 USUAL = Variant()
 
 
 def first_machine(version: str) -> list[str]:
-    """Commands, before kubeadm, that have kube-vip find its rights on the machine that begins a control plane."""
+    """Commands before kubeadm: kube-vip uses the first kubeconfig on the machine that initializes a control plane."""
     if minor(version) < _FIRST_KUBECONFIG_SINCE:
         return []
     found, other = (f"path: {one}" for one in (_KUBECONFIG, _FIRST_KUBECONFIG))
@@ -50,7 +50,7 @@ def first_machine(version: str) -> list[str]:
 
 
 def file(image: str, address: str, variant: Variant = USUAL) -> File:
-    """The static pod on machines of the control plane."""
+    """The static pod on control plane machines."""
     given = (tuple(variant.variables.items()), tuple(variant.capabilities))
     content = _manifest(image, address, *given, variant.kubeconfig, variant.kubeconfig_type)
     return File(path=PATH, owner="root:root", permissions="0600", content=content)
@@ -61,7 +61,7 @@ _IS_THERE = "DirAvailable--etc-kubernetes-manifests"
 
 
 def joins(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
-    """The configuration of machines that join a control plane although the pod is already there."""
+    """The configuration of machines that join a control plane while the pod already exists."""
     join = config.join_configuration
     node = join.node_registration if join is not None else None
     if join is None or node is None:
@@ -79,7 +79,7 @@ def _manifest(
     kubeconfig: str,
     kubeconfig_type: str,
 ) -> str:
-    """Kept, because each reconcile renders it, and to write YAML takes long."""
+    """The manifest. Cached, because each reconcile renders it, and writing YAML is slow."""
     settings = {
         "vip_arp": "true",
         "port": "6443",

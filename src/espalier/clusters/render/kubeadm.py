@@ -57,37 +57,40 @@ def args(flags: Mapping[str, str]) -> list[Arg]:
 
 
 CONTROL_PLANE_TAINT = Taint(key="node-role.kubernetes.io/control-plane", effect="NoSchedule")
-"""The taint that kubeadm sets where nothing is said of taints."""
+"""The taint that kubeadm sets by default."""
 
 _NO_CLOUD_PROVIDER_SINCE = minor("1.33")
 """The first Kubernetes version whose kube-apiserver has no flag for a cloud provider."""
 
 _LEARNERS = range(minor("1.29"), minor("1.33"))
-"""Kubernetes versions in which new members of etcd are learners at first unless kubeadm is told otherwise."""
+"""Kubernetes versions in which new etcd members first join as learners unless kubeadm is configured otherwise."""
 
 
 def fixed_kubelet_args(configuration: object) -> dict[str, str]:
-    """Flags of kubelets on machines of their own. A KubeletConfiguration can say these: where one is given, the cipher
-    suites go into it (layer `provider-settings`), and the others are left to it and to the defaults of kubeadm, which
-    are the same."""
+    """Fixed kubelet flags of machines.
+
+    A KubeletConfiguration can set these: with one, the cipher suites move into it (layer `provider-settings`), and it
+    or kubeadm's equal defaults determine the others.
+    """
     return {"tls-cipher-suites": CIPHER_SUITES} if configuration else _KUBELET_ARGS
 
 
 def with_cloud_controller(design: Design) -> Settings:
-    """Settings of clusters whose nodes a cloud controller manager knows, which runs in them."""
+    """Settings of clusters with a cloud controller manager in the workload cluster."""
     flags = {"cloud-provider": "external"}
     knows_flag = minor(design.of_control_plane.version) < _NO_CLOUD_PROVIDER_SINCE
     return Settings(controller_manager=flags, api_server=flags if knows_flag else {})
 
 
 def members_at_once(design: Design) -> dict[str, bool]:
-    """Feature gates of kubeadm that have members of etcd vote as soon as they join, as in EKS Anywhere; none where
-    kubeadm has no such gate."""
+    """Feature gates of kubeadm that make etcd members vote as soon as they join, as in EKS Anywhere; none if
+    kubeadm has no such gate.
+    """
     return {"EtcdLearnerMode": False} if minor(design.of_control_plane.version) in _LEARNERS else {}
 
 
 def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) -> ClusterConfiguration:
-    """Images and flags of the control plane; `cert_sans` are names that the provider adds to the API server's
+    """Images and flags of the control plane; `cert_sans` are the provider's additional names in the API server's
     certificate.
     """
     distro = design.of_control_plane.distro
@@ -166,8 +169,8 @@ def control_plane_config(
 ) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines; the first arguments come from the provider.
 
-    `by_settings`: no file or command sets up the machine or its kubelet, which settings of the operating system do.
-    `usual_taints` are those where nobody asks for others; None leaves them to kubeadm.
+    `by_settings`: settings of the operating system configure the machine and its kubelet, without files or commands.
+    `usual_taints` are the default taints; None leaves them to kubeadm.
     """
     control_plane = design.control_plane
     # None keeps kubeadm's own taint; a list replaces it, so that pods run there if there are no workers.

@@ -14,7 +14,7 @@ from espalier.clusters.rendered import Rendered, RenderedGroup
 
 
 def rendered(design: Design) -> Rendered:
-    """All objects of a cluster, rendered anew at each call. Equal designs give equal objects."""
+    """All objects of a cluster, rendered again at each call. Equal designs give equal objects."""
     found = base(design)
     for layer in design.layers:
         for function in layer.functions:
@@ -23,7 +23,7 @@ def rendered(design: Design) -> Rendered:
 
 
 def rendered_once(design: Design) -> Rendered:
-    """As `rendered`, but made once for each design and shared: to read, not to change."""
+    """As `rendered`, but cached per design and shared: must not be modified."""
     kept = vars(design)
     if "rendered" not in kept:
         kept["rendered"] = rendered(design)
@@ -32,7 +32,7 @@ def rendered_once(design: Design) -> Rendered:
 
 
 def base(design: Design) -> Rendered:
-    """The base, which clusters of all releases have."""
+    """The base, which clusters of all releases share."""
     template = design.provider.render.machine_template(
         design, design.of_control_plane, templates.control_plane_template(design.name), None
     )
@@ -56,7 +56,9 @@ def base(design: Design) -> Rendered:
 
 
 def _extras(design: Design) -> Iterator[KubeObject]:
-    """Raises `ValueError` for an object with an undeclared name: admission could not tell its owner."""
+    """The extra objects. Raises `ValueError` for an object with an undeclared name: admission could not determine
+    its owner.
+    """
     extras = design.provider.extras
     known = set(extras.names(design.name, design.spec, design.children)) if extras.kinds else set()
     for one in extras.render(design):

@@ -15,7 +15,7 @@ from espalier.clusters.render.cluster import meta
 from espalier.clusters.render_input import Design
 
 CREDENTIALS = "registry-credentials"
-"""The Secret with `username` and `password` for mirrors that ask for them, as in EKS Anywhere."""
+"""The Secret with `username` and `password` for mirrors that require them, as in EKS Anywhere."""
 
 PROXY_FILE = "/etc/systemd/system/containerd.service.d/http-proxy.conf"
 APPENDED = "/etc/containerd/config_append.toml"
@@ -36,11 +36,11 @@ class _File(NamedTuple):
     path: str
     content: str
     key: str = ""
-    """The field of the Secret that has the content, for it holds a password."""
+    """The Secret's field with the content, if it contains a password."""
 
 
 def setup(design: Design) -> Setup:
-    """Nothing, for most clusters."""
+    """The setup; empty for most clusters."""
     files = [_written(design, one) for one in _files(design)]
     appends = [f"cat {APPENDED} >> /etc/containerd/config.toml"] if design.spec.registry_mirror_configuration else []
     restarts = ["systemctl daemon-reload", "systemctl restart containerd"] if files else []
@@ -48,23 +48,25 @@ def setup(design: Design) -> Setup:
 
 
 def needs_secret(spec: eksa.ClusterSpec) -> bool:
-    """True if nodes are given files with passwords."""
+    """True if nodes get files with passwords."""
     return asks_for_password(spec) or (spec.proxy_configuration is not None and _has_password(spec.proxy_configuration))
 
 
 def asks_for_password(spec: eksa.ClusterSpec) -> bool:
-    """True if the registry mirror does."""
+    """True if the registry mirror requires a password."""
     mirror = spec.registry_mirror_configuration
     return mirror is not None and mirror.authenticate
 
 
 def secret_name(cluster: str) -> str:
-    """Of the Secret with the files that hold passwords: a new one reaches new machines, and replaces none."""
+    """Name of the Secret with the files that contain passwords: a new one is used by new machines, and replaces
+    none.
+    """
     return f"{cluster}-node-files"
 
 
 def secret(design: Design) -> Secret:
-    """The same, with content."""
+    """The same Secret, with content."""
     metadata = meta(design, secret_name(design.name))
     metadata.labels = metadata.labels | MOVED
     return Secret(
@@ -91,7 +93,7 @@ def _has_password(proxy: ProxyConfiguration) -> bool:
 
 
 def reached_directly(design: Design, proxy: ProxyConfiguration) -> list[str]:
-    """Hosts that are reached without a proxy, in the order of EKS Anywhere."""
+    """Hosts that bypass the proxy, in the order of EKS Anywhere."""
     network = design.spec.cluster_network
     ranges = [*_ranges(network.pods), *_ranges(network.services)] if network is not None else []
     return list(dict.fromkeys([*ranges, *proxy.no_proxy, *_LOCAL, *design.provider.no_proxy(design)]))

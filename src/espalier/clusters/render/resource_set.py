@@ -1,8 +1,8 @@
-"""ClusterResourceSets: objects of a workload cluster where EKS Anywhere has them, in the management cluster.
+"""ClusterResourceSets: EKS Anywhere's way to keep objects of a workload cluster in the management cluster.
 
-They hold what the manager applies itself (`Provider.workload`), byte by byte of the same rendering: whoever looks for
-them finds them, and one that a cluster brings from EKS Anywhere does not apply older objects beside ours (decision
-0116).
+They contain the objects that the manager applies itself (`Provider.workload`), byte by byte from the same rendering:
+anybody who looks for them finds them, and the ClusterResourceSet of a cluster that comes from EKS Anywhere does not
+apply older objects beside ours (decision 0116).
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Part(NamedTuple):
 
     resource: Resource
     suffix: str
-    """Its name is that of the cluster, a dash, and this."""
+    """The suffix of its name, after the cluster's name and a dash."""
     key: str
     """The field with the objects."""
     kinds: tuple[Resource, ...] = ()
-    """Those of which objects it has; none: all that no other part has."""
+    """The objects that it contains; none: all that no other part contains."""
 
     def name(self, cluster: str) -> Name:
         """Its name."""
@@ -89,7 +89,9 @@ class ResourceSet(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _kept_yaml(bodies: bytes) -> str:
-    """Because each reconcile renders it, and to write YAML takes long. Credentials are kept nowhere."""
+    """The objects as YAML. Cached, because each reconcile renders it, and writing YAML is slow. Credentials are not
+    cached.
+    """
     return _yaml(json_trees.decode(bodies, list[dict[str, Any]]))
 
 

@@ -76,7 +76,7 @@ def machine_deployment(
 
 
 def _meta(design: Design, group: WorkerNodeGroupConfiguration, name: str) -> ObjectMeta:
-    """Metadata; in a failure domain, with the worker node group that it belongs to; limits for an autoscaler."""
+    """Metadata, with the worker node group of a group in one failure domain, and the limits of an autoscaler."""
     found, own = meta(design, name), group_name(group)
     if own in design.domains:
         found.annotations = {names.GROUP_ANNOTATION: design.whole_group(own)}

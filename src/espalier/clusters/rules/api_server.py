@@ -1,4 +1,4 @@
-"""Rules about configuration of kube-apiserver: with an invalid one it never starts."""
+"""Rules about configuration of kube-apiserver: with an invalid one it does not start."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Resources(msgspec.Struct, rename="camel"):
 
 
 class _Rule(msgspec.Struct):
-    """A rule of an audit policy, as kube-apiserver reads it: unknown fields are ignored."""
+    """A rule of an audit policy, decoded as in kube-apiserver: unknown fields are ignored."""
 
     users: list[str] | None = None
     user_groups: list[str] | None = msgspec.field(default=None, name="userGroups")
@@ -90,7 +90,7 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
 
 
 def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
-    """Flags that no kube-apiserver of this build lists. EKS Anywhere accepts them, so they are not refused."""
+    """Flags that no supported kube-apiserver lists. EKS Anywhere accepts them, so they are only warned about."""
     control_plane = spec.control_plane_configuration
     for flag in control_plane.api_server_extra_args if control_plane is not None else ():
         if flag not in api_server_flags.KNOWN and flag not in _BUILT and _FLAG.fullmatch(flag):
@@ -125,7 +125,7 @@ def _audit(field: str, text: str) -> Iterator[Violation]:
 
 
 def _rule(field: str, at: str, tree: Tree) -> Iterator[Violation]:
-    """The checks of a rule that kube-apiserver makes when it starts."""
+    """The checks of a rule that kube-apiserver makes at its start."""
     place = f"{at}." if at else ""
     try:
         rule = msgspec.convert(tree, _Rule)

@@ -1,4 +1,4 @@
-"""Rules about machines with Bottlerocket, for any provider that makes them: what nobody could tell them is refused."""
+"""Rules about machines with Bottlerocket, for any provider that supports them: settings that Bottlerocket lacks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def groups(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequence
 
 
 def violations(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Violation]:
-    """What is asked of such machines and can't be."""
+    """Requests that such machines can't fulfil."""
     found = groups(provider, spec, children)
     if not found:
         return
@@ -48,7 +48,7 @@ def violations(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequ
 
 
 def in_place(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Violation]:
-    """Groups of such machines that are to be upgraded where they stand."""
+    """Groups of such machines with in-place upgrades."""
     found = groups(provider, spec, children)
     for field, strategy, _ in _machines(spec):
         if field in found and strategy == _IN_PLACE:
@@ -57,7 +57,7 @@ def in_place(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequen
 
 
 def _certificates(children: Sequence[Object]) -> Iterator[Violation]:
-    """Machines do not boot with bundles that hold anything else."""
+    """Certificate bundles with other content: machines do not boot with them."""
     for child in children:
         asked = msgspec.convert(child.tree.get("spec", {}).get("hostOSConfiguration"), HostOSConfiguration | None)
         for index, bundle in enumerate(asked.cert_bundles if asked is not None else []):
@@ -67,7 +67,7 @@ def _certificates(children: Sequence[Object]) -> Iterator[Violation]:
 
 
 def _machines(spec: eksa.ClusterSpec) -> Iterator[tuple[str, str, dict[str, object] | None]]:
-    """By field: how its machines are upgraded, and the configuration of their kubelets."""
+    """For each field: the upgrade strategy of its machines, and the configuration of their kubelets."""
     if (plane := spec.control_plane_configuration) is not None:
         own = plane.upgrade_rollout_strategy
         yield _PLANE, (own.type if own else "") or "", plane.kubelet_configuration
@@ -77,7 +77,7 @@ def _machines(spec: eksa.ClusterSpec) -> Iterator[tuple[str, str, dict[str, obje
 
 
 def lacks(design: Design) -> list[str]:
-    """The images of the release that such machines of a cluster need and are not there."""
+    """The images that such machines of a cluster need and the release lacks."""
     made = design.provider.bottlerocket
     if made is None or not made.groups(design.spec, design.children):
         return []

@@ -77,7 +77,7 @@ def _fixed_fields(spec: eksa.ClusterSpec) -> dict[str, object]:
 
 
 def warnings(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[str]:
-    """What a change does not do at once."""
+    """Warnings about effects that a change does not have at once."""
     if old.proxy_configuration != new.proxy_configuration:
         yield f"spec.proxyConfiguration: {messages.CREDENTIALS_OF_PROXY}"
 
@@ -89,8 +89,8 @@ def versions(spec: eksa.ClusterSpec) -> tuple[str, dict[str, str | None]]:
 
 
 def kubernetes(old: eksa.ClusterSpec, new: eksa.Cluster, back: WayBack) -> Iterator[Violation]:
-    """Kubernetes is upgraded one minor at a time, per control plane and worker node group, and downgraded only to take
-    an upgrade back.
+    """Kubernetes is upgraded one minor version at a time, per control plane and worker node group, and downgraded
+    only to revert an upgrade.
     """
     spec, name = new.spec, new.metadata.name
     if old.kubernetes_version and spec.kubernetes_version:
@@ -121,7 +121,7 @@ def _step(old: str, new: str, field: str, back: Collection[str], refused: Callab
 
 
 def too_early(cluster: eksa.Cluster, at: Running) -> Iterator[Violation]:
-    """Versions for which machines would skip a minor because they have not reached the previous one yet.
+    """Versions for which machines would skip a minor version because they have not reached the previous one yet.
 
     Versions that are in the Cluster API objects already are not checked: that upgrade is in progress.
     """

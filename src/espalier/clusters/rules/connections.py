@@ -1,4 +1,4 @@
-"""Rules about proxies and registry mirrors: a node that reaches no registry never becomes one."""
+"""Rules about proxies and registry mirrors: a machine that reaches no registry never becomes a node."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
 
 
 def without_credentials(proxy: ProxyConfiguration) -> ProxyConfiguration:
-    """Where a proxy is, without user and password."""
+    """The proxy's address, without user and password."""
     http, https = (_CREDENTIALS.sub(r"\1", one) for one in (proxy.http_proxy, proxy.https_proxy))
     return replace(proxy, http_proxy=http, https_proxy=https)
 
@@ -84,7 +84,7 @@ def _is_port(text: str) -> bool:
 
 
 def is_certificates(text: str) -> bool:
-    """True of certificates in PEM format."""
+    """True for PEM certificates."""
     try:
         return bool(x509.load_pem_x509_certificates(text.encode()))
     except ValueError:

@@ -67,7 +67,7 @@ def violations(cluster: eksa.Cluster, providers: Providers) -> list[Violation]:
 
 
 def name_violations(name: str) -> Iterator[Violation]:
-    """The name becomes that of many objects, and part of host names."""
+    """Violations of the name, which is also that of many objects and part of host names."""
     if len(name) == 1 and _DNS_LABEL.fullmatch(name) and not name.isdigit():
         yield Violation("metadata.name", name, "at least 2 characters", sentences.NAME_SHORT)
     elif not _NAME.fullmatch(name) or not _DNS_LABEL.fullmatch(name):
@@ -154,7 +154,9 @@ def _workers(spec: eksa.ClusterSpec, cluster: str, provider: Provider | None) ->
 
 
 def _lag(spec: eksa.ClusterSpec, group: WorkerNodeGroupConfiguration, field: str) -> Iterator[Violation]:
-    """The version skew policy of Kubernetes: nodes are never newer than the API server, and only so much older."""
+    """The version skew policy of Kubernetes: nodes are never newer than the API server, and only a few versions
+    older.
+    """
     if not group.kubernetes_version or not spec.kubernetes_version:
         return
     lag = minor(spec.kubernetes_version) - minor(group.kubernetes_version)
@@ -208,7 +210,7 @@ Strategy = ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgradeRolloutStrateg
 
 
 def _strategies(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Refuse fields that belong to the other strategy."""
+    """Reject fields that belong to the other strategy."""
     control_plane = spec.control_plane_configuration
     strategies: list[tuple[str, Strategy | None]] = [
         ("spec.controlPlaneConfiguration", control_plane.upgrade_rollout_strategy if control_plane else None),

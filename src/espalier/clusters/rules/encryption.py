@@ -1,4 +1,4 @@
-"""Rules about encryption of what etcd keeps: with an invalid configuration, kube-apiserver never starts."""
+"""Rules about encryption in etcd: with an invalid configuration, kube-apiserver does not start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DURATION = re.compile(r"(([0-9]+(\.[0-9]*)?)(ns|us|µs|ms|s|m|h))+")
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Of a cluster whose provider has it."""
+    """Violations of a cluster whose provider supports it."""
     asked = spec.etcd_encryption
     if len(asked) > 1:
         message = "only one encryption configuration is supported; merge them"

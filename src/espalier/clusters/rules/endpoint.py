@@ -1,4 +1,4 @@
-"""Rules about the address of the API server, where kube-vip keeps it on a machine of the control plane."""
+"""Rules about the address of the API server, for providers with kube-vip."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _ALLOWED = "an unused IP address"
 
 
 def place(spec: eksa.ClusterSpec) -> addresses.Place | None:
-    """Where the API server is to be; None where the Cluster does not say. A provider may take a port with the host."""
+    """The API server's endpoint; None if the Cluster sets none. A provider may accept a port with the host."""
     return addresses.place(spec.endpoint_host)
 
 
 def is_shared(one: eksa.Cluster, other: eksa.Cluster) -> bool:
-    """True if the API servers of two Clusters would be at one address. In a namespace several may have a host, at
-    different ports.
+    """True if the API servers of two Clusters would have the same endpoint. In a namespace several may share a
+    host, at different ports.
     """
     here, there = place(one.spec), place(other.spec)
     if here is None or there is None or here.host != there.host:
@@ -30,7 +30,7 @@ def is_shared(one: eksa.Cluster, other: eksa.Cluster) -> bool:
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """An address that is missing, that machines can't reach, or that is given to pods or Services."""
+    """An address that is missing, that machines can't reach, or that is in the ranges of pods or Services."""
     host = spec.endpoint_host
     if spec.control_plane_configuration is None:
         return
@@ -46,7 +46,7 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
 
 
 def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
-    """A field without effect, where kube-vip can't be left out."""
+    """A warning about a field without effect, where kube-vip can't be left out."""
     control_plane = spec.control_plane_configuration
     if control_plane is not None and control_plane.skip_load_balancer_deployment:
         yield (
@@ -56,7 +56,7 @@ def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
 
 
 def in_networks(field: str, address: addresses.Address, spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Pods and Services have their addresses to themselves. Invalid ranges are refused elsewhere."""
+    """An address in the ranges of pods or Services. Invalid ranges are rejected elsewhere."""
     network = spec.cluster_network
     for name, ranges in (("pods", network.pods), ("services", network.services)) if network else ():
         for block in ranges.cidr_blocks if ranges else ():

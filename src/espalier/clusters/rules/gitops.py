@@ -17,7 +17,7 @@ _FIELD = "spec.gitOpsRef"
 def violations(
     old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None, *, names_others: bool = True
 ) -> Iterator[Violation]:
-    """A workload cluster's manifests are in its management cluster's repository, so both name one configuration.
+    """A workload cluster's manifests are in its management cluster's repository, so both reference one configuration.
 
     An unchanged reference is not checked again. `management` is None when it is unknown, or for a self-managed cluster.
     With `names_others` the message names its configuration.

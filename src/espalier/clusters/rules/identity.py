@@ -1,4 +1,4 @@
-"""Rules about who may log in to a cluster."""
+"""Rules about authentication."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KINDS = tuple(kind.kind for kind in IDENTITY_PROVIDERS)
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """References to other kinds, second ones, flags that an object gives already, and an issuer that is none."""
+    """References to other kinds, duplicate kinds, flags that an object also sets, and an invalid issuer."""
     seen: set[str] = set()
     for index, reference in enumerate(spec.identity_provider_refs):
         field = f"spec.identityProviderRefs[{index}].kind"

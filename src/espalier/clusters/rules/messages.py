@@ -1,4 +1,4 @@
-"""Messages of refusals and warnings: each tells the reason, and what to do.
+"""Messages of refusals and warnings: each states the reason and the remedy.
 
 `Violation` adds the field, the value found and the allowed values. Messages of rules that need only the object itself
 are in `api/eksa/sentences.py`, because the CRDs use them too.
@@ -12,7 +12,7 @@ from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.resource import Key
 
 MOST_NAMED = 5
-"""The number of objects that a message names."""
+"""The most objects that a message names."""
 
 
 def listed(found: Iterable[object]) -> str:
@@ -31,7 +31,7 @@ NO_VERSION = "the management cluster has no eksaVersion to inherit (it still use
 
 
 def manages_nobody(name: str) -> str:
-    """A workload cluster is named as management cluster."""
+    """A workload cluster's management cluster is itself a workload cluster."""
     return f'Cluster "{name}" is not self-managed, so it can\'t manage others; name the management cluster'
 
 
@@ -64,7 +64,7 @@ def not_the_management_cluster(key: Key | None, *, names_others: bool = True) ->
 
 
 def no_management_cluster(name: str, key: Key | None, *, names_others: bool = True) -> str:
-    """A workload cluster names another Cluster than the management cluster, or that does not exist."""
+    """A workload cluster references a management cluster that does not exist or is another Cluster."""
     if not names_others:
         return f'"{name}" is not the management cluster; {NAMES_IT}'
     if key is None:
@@ -128,7 +128,7 @@ def no_authenticator(distro: str) -> str:
 
 
 def other_provider(flags: Sequence[str]) -> str:
-    """An OIDCConfig of which the control plane was made was deleted, and made again with other content."""
+    """An OIDCConfig from which the control plane was made was deleted and recreated with other content."""
     return (
         f"the OIDCConfig was deleted and recreated with other content ({', '.join(flags)}), which would replace the "
         "control plane; recreate it as it was, or create another and name that here"
@@ -191,13 +191,13 @@ def kubernetes_downgrade(old: str) -> str:
 
 
 def no_way_back(old: str) -> str:
-    """A downgrade of the control plane's Kubernetes version, whose upgrade can be taken back for a while."""
+    """A downgrade of the control plane's Kubernetes version after its upgrade can no longer be reverted."""
     until = "an upgrade can be reverted only until a control plane machine runs the new version or is being upgraded"
     return f"Kubernetes can't be downgraded from {old}: {until}; keep it"
 
 
 def not_in_place(refusal: str, changed: Iterable[str]) -> str:
-    """A change that machines can't get in place, with the fields of the Cluster that were written."""
+    """A change that can't be made in place, with the changed fields of the Cluster."""
     return f"{refusal}; changed here: {listed(changed)}"
 
 
@@ -230,7 +230,7 @@ def lacks_components(kind: str, parts: str) -> str:
 
 
 def lacks_images_of_bottlerocket(parts: str) -> str:
-    """The Bundles were made without machines with Bottlerocket in mind."""
+    """The Bundles have no images for Bottlerocket."""
     return (
         f"the release has no images for machines with Bottlerocket ({parts}); use a newer one, or Bundles that have "
         "them (`espalier releases import`), or use machine configs with another osFamily"

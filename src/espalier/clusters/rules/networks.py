@@ -17,7 +17,7 @@ _DEFAULT_NODE_MASK = {4: 24, 6: 64}
 
 
 def violations(network: ClusterNetwork | None) -> Iterator[Violation]:
-    """CIDRs that fit each other, and exactly one CNI."""
+    """CIDRs that do not suit each other, and anything but exactly one CNI."""
     field = "spec.clusterNetwork"
     if network is None:
         yield Violation(field, "nothing", "", sentences.NO_NETWORK)

@@ -1,4 +1,4 @@
-"""Rules about numbers and durations: limits of Cluster API, and values that are surely mistakes."""
+"""Rules about numbers and durations: limits of Cluster API, and obvious mistakes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from espalier.clusters.durations import seconds
 
 
 def sizes(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Numbers of machines that are surely mistakes."""
+    """Numbers of machines that are obvious mistakes."""
     control_plane, etcd = spec.control_plane_configuration, spec.external_etcd_configuration
     sizes: list[tuple[str, int | None, int]] = [
         ("spec.controlPlaneConfiguration.count", control_plane.count if control_plane else None, MOST_CONTROL_PLANES),
@@ -38,7 +38,7 @@ def sizes(spec: eksa.ClusterSpec) -> Iterator[Violation]:
 
 
 def autoscaling(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Limits of autoscalers that no number of machines fits, or not the one that is given."""
+    """Limits of autoscalers that exclude every number of machines, or the given one."""
     for index, group in enumerate(spec.worker_node_group_configurations):
         scaling, at = group.autoscaling_configuration, f"spec.workerNodeGroupConfigurations[{index}]"
         if scaling is None:
@@ -53,7 +53,7 @@ def autoscaling(spec: eksa.ClusterSpec) -> Iterator[Violation]:
 
 
 def health_checks(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Values of MachineHealthChecks that Cluster API would refuse, or can't store."""
+    """Values of MachineHealthChecks that Cluster API would reject, or can't store."""
     control_plane = spec.control_plane_configuration
     of_control_plane = control_plane.machine_health_check if control_plane else None
     checks: list[tuple[str, MachineHealthCheck | None]] = [

@@ -116,7 +116,7 @@ def managed(
 
 
 def components(spec: eksa.ClusterSpec, provider: Provider, bundles: Bundles | None) -> Iterator[Violation]:
-    """Bundles without components that clusters of a provider need: those that were released before the provider."""
+    """Bundles without components that clusters of a provider need: those from before the provider was supported."""
     entries = bundles.spec.versions_bundles if bundles is not None else []
     asked = kubernetes_versions(spec)
     lacking = [name for entry in entries if entry.kube_version in asked for name in provider.lacks(entry)]
@@ -139,7 +139,7 @@ def _rises(low: semver.Version | None, high: semver.Version | None) -> bool:
 
 
 def warnings(new: eksa.Cluster, management: eksa.Cluster | None) -> Iterator[str]:
-    """Warnings about what is deprecated, or will block upgrades."""
+    """Warnings about deprecated fields, and about releases that will block upgrades."""
     wanted = parsed(new.spec.eksa_version)
     manager = parsed(management.spec.eksa_version) if management is not None else None
     if management is None or wanted is None or manager is None:

@@ -1,4 +1,4 @@
-"""Rules about linked objects that several Clusters name.
+"""Rules about linked objects that several Clusters reference.
 
 Clusters of one namespace may share linked objects: these are deleted with the last Cluster. The management cluster
 shares none.

@@ -1,6 +1,6 @@
 """Fields that this release does not support yet.
 
-Refused if ignoring the field would give a different cluster, else warned about.
+Rejected if ignoring the field would give a different cluster, else warned about.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _REMOVE = "this release does not support the field; remove it"
 
 
 def violations(spec: eksa.ClusterSpec, providers: Providers) -> Iterator[Violation]:
-    """Fields that this release and the provider of the cluster refuse."""
+    """Fields that this release or the provider of the cluster does not support."""
     reference = spec.datacenter_ref
     if reference is not None and reference.kind not in providers:
         message = "this release does not support this provider"
@@ -39,7 +39,7 @@ def violations(spec: eksa.ClusterSpec, providers: Providers) -> Iterator[Violati
 
 
 def kindnetd(old: eksa.ClusterSpec | None, new: eksa.ClusterSpec, providers: Providers) -> Iterator[Violation]:
-    """CNI kindnetd where it does not work. Clusters that have it keep it: the plugin is immutable."""
+    """CNI kindnetd where it does not work. Existing clusters keep it: the plugin is immutable."""
     provider = provider_of(new, providers)
     if provider is None or provider.has_kindnetd or changes.cni_plugin(new) != changes.KINDNETD:
         return
