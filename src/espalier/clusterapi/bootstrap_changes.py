@@ -65,13 +65,13 @@ class Traits(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def traits(spec: Tree) -> Traits:
-    """The traits of a node that is made with a KubeadmConfig spec."""
+    """The traits of the node of a machine with a KubeadmConfig spec."""
     digests = {path: sha256(json.encode(file, order="sorted")).hexdigest()[:32] for path, file in _files(spec).items()}
     return Traits(digests, _flags(spec), _patches(spec))
 
 
 def bootstrap_changes(before: Tree, after: Tree) -> Tree:
-    """The changes on the node of a machine made with one KubeadmConfig spec to be as made with another."""
+    """The changes that bring the node of a machine with one KubeadmConfig spec to another."""
     return changes_since(traits(before), after)
 
 

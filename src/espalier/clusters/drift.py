@@ -129,7 +129,7 @@ def of_capi_objects(design: Design, capi_objects: ClusterAPIObjects, installed_c
 def name_in_use(capi_objects: ClusterAPIObjects, wanted: KubeObject, referenced: str | None) -> str:
     """The name of the template that should be referenced: the one with the desired content, else the referenced one.
 
-    This tells a changed reference from a template whose content was changed.
+    This distinguishes a changed reference from a template whose content was changed.
     """
     body, first = msgspec.to_builtins(wanted), wanted.metadata.name
     series = {name: one for name, one in capi_objects.of(wanted.resource).items() if are_of_one_series(name, first)}
@@ -191,9 +191,9 @@ def replaces_machines(change: Change, live: Object) -> bool:
 
 
 def without_content(design: Design, capi_objects: ClusterAPIObjects) -> Iterator[Secret]:
-    """Secrets of AWS IAM Authenticator that are missing or lack what is not rendered of them.
+    """Secrets of AWS IAM Authenticator that are missing, or lack their generated content.
 
-    The kubeconfig counts once Cluster API has made its own.
+    The kubeconfig counts once Cluster API has created its own.
     """
     if not authenticator.is_asked_for(design):
         return

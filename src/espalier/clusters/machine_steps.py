@@ -151,7 +151,7 @@ async def limit_remediation(ctx: Context) -> Outcome:
 
 
 RETRIES = 2
-"""The number of consecutive replacements of an unhealthy machine after which a person has to look."""
+"""The number of consecutive replacements of an unhealthy machine after which somebody has to act."""
 
 
 def _obstacle(scope: Scope, wanted: Iterable[KubeObject]) -> Wait | None:

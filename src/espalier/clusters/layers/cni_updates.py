@@ -1,4 +1,4 @@
-"""v0.25.1: an update of the CNI rolls through a tenth of the nodes at a time.
+"""v0.25.1: an update of the CNI rolls out to a tenth of the nodes at a time.
 
 One node after the other, the default of DaemonSets, takes hours in clusters of hundreds of nodes; two at a time
 (Cilium's value before) is too many for a cluster of three.

@@ -1,11 +1,11 @@
-"""Folding: layers that all supported releases have become part of the base, so that the table stays small.
+"""Folding: layers that all supported releases have are merged into the base, so that the table stays small.
 
-A layer lives for the skew window and one minor: in the managers of the minor that brought it and of the two after. In
-the third all clusters that may be there have it, whatever their patch version, and it is due.
+A layer stays in the table for the skew window and one minor version: in the managers of the minor version that
+introduced it and of the two after. In the third, all clusters have it, whatever their patch version, and it is due.
 
-`python -m espalier.clusters.layers.folding` prints what is due, and the table afterwards. The change is made by hand in
-`table.py`: the functions and defaults of these layers go to the base, in order, and their `Layer`s go away. Later their
-code may be merged into the rendering code itself; the stories show that nothing changes by either.
+`python -m espalier.clusters.layers.folding` prints the due layers, and the table afterwards. The change is made by hand
+in `table.py`: the functions and defaults of these layers move to the base, in order, and their `Layer`s are removed.
+Later their code may be merged into the rendering code itself; the stories show that neither changes anything.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from espalier.clusters.layers.layer import BASE, Layer, release
 from espalier.clusters.layers.table import LAYERS
 
 WINDOW = 2
-"""How many minors clusters may be behind their manager."""
+"""The number of minor versions that clusters may be behind their manager."""
 
 
 def due(table: Sequence[Layer], newest: semver.Version) -> tuple[Layer, ...]:
-    """The layers to fold in a manager of release `newest`: all that are older than the minors it supports."""
+    """The layers to fold in a manager of release `newest`: all that are older than the minor versions it supports."""
     oldest = semver.Version(newest.major, max(newest.minor - WINDOW, 0))
     return tuple(layer for layer in table if BASE < layer.since < oldest)
 

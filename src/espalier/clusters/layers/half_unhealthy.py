@@ -1,6 +1,6 @@
 """v0.26.0: unhealthy workers are replaced while at most half of their group is unhealthy.
 
-The limit was 40 %, rounded down: of a group of two none, so that in the smallest groups no worker was ever replaced.
+The limit was 40 %, rounded down: none in a group of two, so workers of the smallest groups were never replaced.
 """
 
 from __future__ import annotations

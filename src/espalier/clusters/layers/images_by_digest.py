@@ -1,6 +1,6 @@
-"""v0.26.0: images of the CNI are pulled by the digests that the Bundles have for them.
+"""v0.26.0: images of the CNI are pulled by the digests in the Bundles.
 
-Whoever may write to a registry can move a tag to another image, which would then run on every node.
+Anybody with write access to a registry can move a tag to another image, which would then run on every node.
 """
 
 from __future__ import annotations

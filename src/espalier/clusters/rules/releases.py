@@ -162,7 +162,7 @@ def distance(low: semver.Version, high: semver.Version) -> int:
 def _step(
     old: eksa.Cluster, new: eksa.Cluster, wanted: semver.Version, *, is_made: bool, is_unused: bool
 ) -> Iterator[Violation]:
-    """EKS Anywhere's rule with its exceptions: the annotation, and going back from an unusable or unused release.
+    """EKS Anywhere's rule with its exceptions: the annotation, and the return from an unusable or unused release.
 
     An upgrade starts only when the previous one is complete: no third release while between two.
     """

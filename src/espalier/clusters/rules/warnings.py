@@ -30,7 +30,7 @@ def annotation_values(annotations: Mapping[str, str], patches: Collection[str]) 
 def support(spec: ClusterSpec, bundles: Bundles | None, now: datetime) -> Iterator[str]:
     """Warnings about Kubernetes versions whose support ends soon or has ended: one each, at its first field.
 
-    Without Bundles no date is known.
+    Without Bundles the dates are unknown.
     """
     if bundles is None:
         return
