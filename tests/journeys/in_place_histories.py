@@ -445,7 +445,7 @@ def _said(what: str, tree: Tree) -> list[str]:
 async def remedy(h: History, said: list[str]) -> str:
     """Do the first thing that is said; empty when nothing is."""
     text = "\n".join(said)
-    if "set upgradeRolloutStrategy.type to RollingUpdate to have it go on" in text:
+    if "set upgradeRolloutStrategy.type to RollingUpdate to let it continue" in text:
         return f"RollingUpdate: {await h.ask(is_replaced=True)}"
     if found := re.search(r"ask for v1\.(\d+)\.\S+ again", text):
         return f"ask for 1.{found[1]} again: {await h.ask(version=f'1.{found[1]}')}"
@@ -454,7 +454,7 @@ async def remedy(h: History, said: list[str]) -> str:
     if found := re.search(r"delete (\w+Upgrade) (\S+) to have the manager create its own", text):
         return await remove(h, next(one for one in UPGRADES if one.kind == found[1]), found[2])
     for kind in (NodeUpgrade, ControlPlaneUpgrade):
-        if found := re.search(rf"\b{kind.__name__} (?:eksa-system/)?([\w.-]+) .*delete it", text):
+        if found := re.search(rf"\b{kind.__name__} (?:eksa-system/)?([\w.-]+) .*delete (?:it|the NodeUpgrade)\b", text):
             return await remove(h, kind.resource, found[1])
     if found := re.search(r"delete Machine (?:eksa-system/)?([\w-]+)", text):
         return await remove(h, Machine.resource, found[1])

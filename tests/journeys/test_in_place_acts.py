@@ -338,7 +338,7 @@ def test_its_node_upgrade_is_edited(where: tuple[str, Moment], edit: str) -> Non
             assert edit == "kept-from-pods"
 
     async def end(env: ManagedEnvironment, watcher: Watcher) -> None:
-        advice = "delete it to have the node upgraded"
+        advice = "delete the NodeUpgrade to have the node upgraded"
         while True:
             found = await env.until(
                 lambda one: bool(one.status.ready) or any(advice in said.message for said in one.status.conditions),

@@ -299,7 +299,7 @@ def test_pods_that_hold_a_drain_are_named_at_all_levels_while_they_do() -> None:
 
         await hold_drain(env, worker, "default/web-1: the disruption budget web needs 1 healthy pods\x1b[2J")
 
-        told = "waiting for pods to go: default/web-1: the disruption budget web needs 1 healthy pods\\x1b[2J"
+        told = "waiting for pods: default/web-1: the disruption budget web needs 1 healthy pods\\x1b[2J"
         await until_so(env, NodeUpgrade.resource, name, lambda one: told in ready(one)["message"])
         await hold_drain(env, worker, None)
         await until_so(env, NodeUpgrade.resource, name, lambda one: "waiting for pods" not in ready(one)["message"])
@@ -363,7 +363,7 @@ def test_a_control_plane_whose_etcd_is_elsewhere_is_not_upgraded_by_hand_either(
         seen = await until_so(
             env, ControlPlaneUpgrade.resource, "by-hand", lambda one: ready(one)["reason"] == "ExternalEtcd"
         )
-        assert "such control planes are not upgraded in place" in ready(seen)["message"]
+        assert "such control planes can't be upgraded in place" in ready(seen)["message"]
         assert upgraders.ran == []
 
     journey(story)

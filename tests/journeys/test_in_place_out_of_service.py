@@ -33,7 +33,7 @@ def test_no_worker_is_touched_while_another_of_its_group_is_not_ready() -> None:
         last = (await in_place.machines(env, control_plane=False))[-1].name
         await say_ready(env, in_place.reach(env), last, "Unknown")
         await env.change(kubernetesVersion="1.36")
-        waiting = f"0 of 2 nodes are upgraded; before the next one is touched: node {last} is not ready"
+        waiting = f"0 of 2 nodes are upgraded; the next one has to wait: node {last} is not ready"
         await env.until(lambda one: waiting in told(one) and waiting in told(one, "WorkersReady"))
         assert not [node for node, _ in upgraders.ran if "-md-" in node]
         await say_ready(env, in_place.reach(env), last, "True")
@@ -92,8 +92,8 @@ def test_a_kubelet_that_stays_silent_is_told_at_all_levels_with_the_step(step: s
         upgraders.happening = silence
         node = (await in_place.machines(env, control_plane=True))[0].name
         await env.change(kubernetesVersion="1.36")
-        said = f"on node {node}: container {step} is at it, as far as is known: the node is not ready since 2026-01-01T"
-        await told_everywhere(env, node, said)
+        state = f"last known state: container {step} is running"
+        await told_everywhere(env, node, f"on node {node}: {state}; the node has not been ready since 2026-01-01T")
 
     tell(ready_cluster(1, 2), story)
 
@@ -111,7 +111,7 @@ def test_a_workload_cluster_that_stays_unreachable_is_told_at_all_levels_with_th
         upgraders.happening = cut
         node = (await in_place.machines(env, control_plane=True))[0].name
         await env.change(kubernetesVersion="1.36")
-        said = f"on node {node}: container {step} is at it, as far as is known: {UNREACHABLE}"
+        said = f"on node {node}: last known state: container {step} is running; {UNREACHABLE}"
         await told_everywhere(env, node, said)
         written = env.written()
         await asyncio.sleep(600)
@@ -134,7 +134,8 @@ def test_a_manager_that_does_not_reach_the_workload_cluster_takes_back_nothing_o
     node = recording.writes[number - 1].change.key.name.removesuffix("-node-upgrader")
 
     async def story(env: ManagedEnvironment, _upgraders: Upgraders, watcher: Watcher) -> None:
-        said = f"step 4 of 8 on node {node}: container kubeadm-upgrader is at it, as far as is known: {UNREACHABLE}"
+        state = "last known state: container kubeadm-upgrader is running"
+        said = f"step 4 of 8 on node {node}: {state}; {UNREACHABLE}"
         await told_everywhere(env, node, said)
         found = await env.client.get(NodeUpgrade.resource, node_upgrade(node), SYSTEM_NAMESPACE)
         done = [one["type"] for one in found.tree["status"]["conditions"] if one["status"] == "True"]

@@ -167,7 +167,7 @@ def test_what_nobody_would_carry_out_is_refused() -> None:
         for reference, field, message in WRONG:
             with pytest.raises(Invalid) as refused:
                 await env.client.create(NodeUpgrade.resource, node_upgrade(plane, **reference))
-            assert f"{field}: the reference does not lead to a Machine; {message}" in str(refused.value)
+            assert f"{field}: it must refer to a Machine; {message}" in str(refused.value)
         data = await held(env)
         for resource, body in (
             (NodeUpgrade.resource, node_upgrade(plane)),
@@ -219,8 +219,8 @@ def test_a_control_plane_upgrade_that_does_not_say_what_is_so_touches_nothing() 
         data = await held(env)
         cases: list[tuple[Tree, Tree, str, str]] = [
             ({"name": "nobody"}, data, "MachineNotFound", "Machine nobody does not exist"),
-            ({"name": plane.name, "uid": "0"}, data, "MachineNotFound", "is another one than was named"),
-            ({"name": plane.name}, {}, "SpecDataDiffers", "is not the one that KubeadmControlPlane"),
+            ({"name": plane.name, "uid": "0"}, data, "MachineNotFound", f"Machine {plane.name} was replaced"),
+            ({"name": plane.name}, {}, "SpecDataDiffers", "differs from that of KubeadmControlPlane"),
         ]
         for number, (reference, asked, reason, message) in enumerate(cases):
             name = f"hand-{number}"

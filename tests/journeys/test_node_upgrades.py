@@ -186,7 +186,7 @@ def test_a_node_belongs_to_one_node_upgrade_at_a_time() -> None:
         await until_so(env, first, lambda upgrade: ready(upgrade).reason == "UpgradingKubeadmFailed")
         second = await begin(env, worker.name, name="second")
         waiting = ready(await until_so(env, second, lambda upgrade: ready(upgrade).reason == "NodeTaken"))
-        assert waiting.message == f"waiting for NodeUpgrade eksa-system/{first} to be done with node {worker.name}"
+        assert waiting.message == f"waiting for NodeUpgrade eksa-system/{first} to finish on node {worker.name}"
         third = await begin(env, worker.name, name="third")
         await until_so(env, third, lambda upgrade: ready(upgrade).reason == "NodeTaken")
         await env.client.delete(NodeUpgrade.resource, third, SYSTEM_NAMESPACE)
@@ -382,7 +382,7 @@ def test_a_node_that_is_not_ready_is_left_alone_until_it_is() -> None:
         await say("Unknown")
         name = await begin(env, worker)
         upgrade = await until_so(env, name, lambda upgrade: ready(upgrade).reason == "NodeNotReady")
-        assert "before it is touched" in ready(upgrade).message
+        assert "to be ready before the upgrade" in ready(upgrade).message
         assert upgraders.ran == []
         await say("True")
         await until_so(env, name, lambda upgrade: upgrade.status.completed)

@@ -1,1 +1,1 @@
-"""Machines upgraded where they stand: ControlPlaneUpgrade, MachineDeploymentUpgrade and NodeUpgrade become deeds."""
+"""In-place upgrades: the controllers of ControlPlaneUpgrade, MachineDeploymentUpgrade and NodeUpgrade."""

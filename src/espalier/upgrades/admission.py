@@ -1,7 +1,7 @@
-"""Refuses upgrades that nobody would carry out: outside of the system's namespace, and of what is not a Machine.
+"""Validating webhooks of upgrades: they must be in the system namespace, and refer to Machines.
 
-The controllers judge references as well, for webhooks may be away. Nobody sees objects in other namespaces: no
-controller reads them, so this is the one place that can say so.
+The controllers check references too, since a webhook may be down. No controller reads upgrades in other namespaces:
+only the webhook can reject those.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WEBHOOKS = tuple(
 
 
 def serve(webhooks: Webhooks) -> None:
-    """Offer the handlers at their paths."""
+    """Serve the handlers at their paths."""
     for kind, path in PATHS.items():
         webhooks.handle(path, _judge(kind))
 
@@ -41,7 +41,7 @@ def _judge(kind: type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | ty
 
 def _namespace(object_: Object) -> Iterator[Violation]:
     if object_.namespace != SYSTEM_NAMESPACE:
-        message = "nobody carries out upgrades in other namespaces"
+        message = "upgrades in other namespaces are not carried out"
         yield Violation("metadata.namespace", object_.namespace, SYSTEM_NAMESPACE, message)
 
 

@@ -1,8 +1,8 @@
-"""The annotation front end: what is marked is upgraded in place, and Cluster API goes on once nothing is left to roll.
+"""The annotation front end: upgrades what is marked in place; Cluster API resumes once it has nothing to roll out.
 
 A KubeadmControlPlane or MachineDeployment is marked by a patched Cluster API, by people, or by our Cluster controller,
-which pauses it in the same write. The pause that an upgrade began with ends here, and only where every machine is what
-Cluster API would make; a change that can't be made in place is refused, or left to Cluster API by the fallback.
+which pauses it in the same write. This controller removes that pause, once every machine is what Cluster API would
+create. A change that can't be made in place is refused, or left to Cluster API by the fallback.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def controller(
 ) -> Controller:
     """The controller of the marks on one kind, with its watches.
 
-    With `by_hooks` Cluster API has nodes upgraded by itself: only what annotations began before comes to its end.
+    With `by_hooks`, Cluster API drives upgrades: the controller only finishes those that annotations started before.
     """
     marked = Reconciled(
         group.owner_resource,
@@ -66,13 +66,13 @@ def controller(
     tools.observer.watch(made, group.owner_resource, predicate=_marked)
 
     def upgraded(upgrade: Object) -> list[Key]:
-        """The owner that an upgrade is for, also of one that somebody made his own: it is in the way."""
+        """The owner that an upgrade is for, even if somebody else created the upgrade: it blocks the name."""
         return [Key(upgrade.namespace, group.owner_of(upgrade.decode(group.upgrade_type))[0].name)]
 
     made.watch(tools.observer.own[group.resource], upgraded)
 
     def left_behind(gone: Object) -> list[Key]:
-        """The owners on which a NodeUpgrade that is gone has left its claim."""
+        """The owners that still have the claim of a deleted NodeUpgrade."""
         owners = tools.observer.marked[group.owner_resource].by_index(BY_CLUSTER, cluster_of(gone))
         return [one.key for one in owners if one.metadata.annotations.get(NODE_IN_WORK) == names.claim(gone)]
 
@@ -86,7 +86,7 @@ def _marked(old: Object | None, new: Object | None) -> bool:
 
 
 def _left(annotations: Mapping[str, str]) -> bool:
-    """True if there may be something of an upgrade on an owner without its mark."""
+    """True if an owner may have annotations of an upgrade left, with or without its mark."""
     return NODE_IN_WORK in annotations or annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE
 
 
@@ -96,16 +96,16 @@ def _goes(_old: Object | None, new: Object | None) -> bool:
 
 @dataclass
 class Context:
-    """One reconcile of one control plane or worker node group, marked or not: marks become upgrades, and go with them.
+    """One reconcile of one control plane or worker node group, marked or not.
 
-    Of `object` it is the metadata, until the cluster was read.
+    `object` has only metadata until the cluster has been read.
     """
 
     tools: Tools
     group: Group
     object: Object
     upgrade: Object | None
-    """The upgrade that was made for the mark."""
+    """The upgrade that was created for the mark."""
     capi_objects: ClusterAPIObjects | None = None
     by_hooks: bool = False
 
@@ -113,15 +113,15 @@ class Context:
 def _upgrade_of(tools: Tools, group: Group, owner: Object) -> Object | None:
     upgrade = tools.observer.upgrade(group.resource, group.name(owner.name))
     if upgrade is not None and owner.metadata.uid not in by_controller(upgrade):
-        return None  # written by hand: carried out without a mark, and nothing of ours
+        return None  # created by hand: it needs no mark, and is not ours
     return upgrade
 
 
 async def end_without_mark(ctx: Context) -> Outcome:
-    """An upgrade goes with its mark, the pause with the upgrade, and a claim with who has claimed the control plane.
+    """Without a mark, delete the upgrade, then remove the pause; remove a claim whose holder is gone.
 
-    Unless the Cluster still asks for it: who removed the mark alone would have all machines replaced. The Cluster
-    controller writes it again, and what is asked for is changed in the Cluster.
+    While the Cluster still asks for the upgrade, wait: unpausing would replace all machines. The Cluster controller
+    sets the mark again.
     """
     annotations = ctx.object.metadata.annotations
     if annotations.get(ctx.group.mark) == "true":
@@ -129,7 +129,7 @@ async def end_without_mark(ctx: Context) -> Outcome:
     is_paused = annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE
     stands = ctx.upgrade is not None and not _is_ready(ctx.upgrade)
     if is_paused and stands and ctx.tools.observer.asks_in_place(ctx.object):
-        return Wait("Upgrading", f"waiting for annotation {ctx.group.mark} to be written again")
+        return Wait("Upgrading", f"waiting for annotation {ctx.group.mark} to be set again")
     if ctx.upgrade is not None:
         await ctx.tools.writer.delete(ctx.group.resource, ctx.upgrade, found_by_owner)
     left: dict[str, None] = {}
@@ -143,18 +143,18 @@ async def end_without_mark(ctx: Context) -> Outcome:
 
 
 async def leave_to_hooks(ctx: Context) -> Outcome:
-    """Two would sequence the same machines: with hooks, a mark without our pause is nobody's but a person's."""
+    """With hooks, remove a mark that a person set: two front ends would sequence the same machines."""
     owner, paused = ctx.object, ctx.object.metadata.annotations.get(PAUSED_ANNOTATION)
     if not ctx.by_hooks or ctx.upgrade is not None or paused == PAUSED_FOR_UPGRADE:
         return Continue()
-    found = f"annotation {ctx.group.mark} is taken away: this manager upgrades in place by Cluster API's runtime hooks"
+    found = f"removing annotation {ctx.group.mark}: this manager upgrades in place with Cluster API's runtime hooks"
     advice = "set upgradeRolloutStrategy.type of the Cluster to InPlace, or run the manager with --in-place annotations"
     ctx.tools.recorder.event(owner, "Warning", "MarkIgnored", f"{found}; {advice}")
     return await _release(ctx)
 
 
 async def read_cluster(ctx: Context) -> Outcome:
-    """The cluster is read, and shows the owner as it is marked. One that is being deleted is left to Cluster API."""
+    """Wait until the cluster's caches have the marked owner. An owner that is being deleted is left to Cluster API."""
     owner, group = ctx.object, ctx.group
     if owner.metadata.deletion_timestamp is not None:
         return await _release(ctx)
@@ -167,15 +167,15 @@ async def read_cluster(ctx: Context) -> Outcome:
 
 
 async def advance(ctx: Context) -> Outcome:
-    """The upgrade is made; once it is done, or another one is asked for, it ends."""
+    """Create the upgrade; delete it once it is done, or once another one is asked for."""
     if ctx.capi_objects is None:
-        raise AssertionError("the step `read_cluster` lets nothing pass without it")
+        raise AssertionError("the step `read_cluster` must set `capi_objects`")
     group, writer, owner, upgrade = ctx.group, ctx.tools.writer, ctx.object, ctx.upgrade
     due = group.due(ctx.capi_objects, owner)
     falls_back = bool(due.refused) and owner.metadata.annotations.get(FALLBACK_ANNOTATION) == "RollingUpdate"
     if upgrade is None:
         if falls_back:
-            message = f"{', '.join(due.refused)} can't be changed in place: machines are replaced, as asked for"
+            message = f"{', '.join(due.refused)} can't be changed in place: falling back to a rolling update"
             ctx.tools.recorder.event(owner, "Warning", "FallbackToRollingUpdate", message)
         if falls_back or not due.is_due:
             return await _release(ctx)
@@ -184,21 +184,21 @@ async def advance(ctx: Context) -> Outcome:
     is_ready = _is_ready(upgrade)
     is_other = _data_of(group, upgrade) != expected.encoded(group.asked_for(owner))
     if is_other and not falls_back and (node := _under_way(ctx, ctx.capi_objects, upgrade)):
-        return Wait("NodeUnderWay", f"waiting for {node}: what it reaches is noted before anything else is begun")
+        return Wait("NodeUnderWay", f"waiting for {node}: its result is recorded before another upgrade starts")
     if falls_back or is_ready or is_other:
         await writer.delete(group.resource, upgrade, found_by_owner)
-        return Wait("UpgradeEnds", f"waiting for {group.resource.kind} {upgrade.name} to be gone")
+        return Wait("UpgradeEnds", f"waiting for {group.resource.kind} {upgrade.name} to be deleted")
     return Continue()
 
 
 async def replace_lost(ctx: Context) -> Outcome:
-    """Cluster API goes on for as long as a lost machine is to be replaced, and no node is being upgraded.
+    """Unpause Cluster API while it replaces a lost machine and no node is being upgraded.
 
-    It makes the new one as it is asked for now, and waits for it before it does anything else; by then it is paused
-    again.
+    It creates the new machine from the current spec, and waits for it before it does anything else; by then it is
+    paused again.
     """
     if ctx.capi_objects is None or ctx.upgrade is None:
-        raise AssertionError("the step `advance` lets nothing pass without them")
+        raise AssertionError("the steps before must set `capi_objects` and `upgrade`")
     lost, annotations = (
         ctx.group.lost(ctx.capi_objects, ctx.object, _named(ctx.group, ctx.upgrade)),
         ctx.object.metadata.annotations,
@@ -219,11 +219,11 @@ async def replace_lost(ctx: Context) -> Outcome:
 
 
 STEPS = (end_without_mark, leave_to_hooks, read_cluster, advance, replace_lost)
-"""From a mark to machines of which Cluster API replaces none."""
+"""From a mark to machines that Cluster API does not replace."""
 
 
 def _under_way(ctx: Context, capi_objects: ClusterAPIObjects, upgrade: Object) -> str:
-    """A node that goes on to what is asked for, or has it and its Machine does not say so; empty without one."""
+    """A NodeUpgrade that is running, or whose result is not recorded on its Machine yet; empty if there is none."""
     wanted = _wanted(ctx.group, upgrade)
     for found in ctx.tools.observer.node_upgrades(upgrade):
         one = found.decode(NodeUpgrade)
@@ -243,7 +243,7 @@ def _is_ready(upgrade: Object) -> bool:
 
 
 def _data_of(group: Group, upgrade: Object) -> str:
-    """The spec that an upgrade carries, as it carries it."""
+    """The spec that an upgrade carries, encoded."""
     return group.owner_of(upgrade.decode(group.upgrade_type))[1]
 
 
@@ -253,7 +253,7 @@ def _named(group: Group, upgrade: Object) -> list[str]:
 
 
 def _wanted(group: Group, upgrade: Object) -> Tree | None:
-    """The spec that an upgrade carries; None for one with which nothing can be begun."""
+    """The spec that an upgrade carries; None if it is invalid."""
     try:
         return expected.decoded(_data_of(group, upgrade))
     except ValueError:
@@ -261,7 +261,7 @@ def _wanted(group: Group, upgrade: Object) -> Tree | None:
 
 
 async def _release(ctx: Context) -> Outcome:
-    """Take away the mark, and the pause that came with it: Cluster API goes on."""
+    """Remove the mark, and the pause that came with it: Cluster API resumes."""
     owner = ctx.object
     marks: dict[str, None] = {ctx.group.mark: None, FALLBACK_ANNOTATION: None, REPLACING: None, NODE_IN_WORK: None}
     if owner.metadata.annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:

@@ -1,4 +1,4 @@
-"""Clusters with an upgrade are followed as long as it lasts, and no others: of steady ones nothing is read here."""
+"""Follows clusters while they have an upgrade, and no others."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from espalier.upgrades.cluster_view import ClusterAPIObjects, ClusterView, Workl
 
 @dataclass
 class _Side:
-    """Caches that are being kept true."""
+    """Caches that are kept up to date."""
 
     caches: Caches
     filled: bool = False
     task: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
-        """Keep them true no longer."""
+        """Stop updating them."""
         if self.task is not None:
             self.task.cancel()
 
@@ -33,18 +33,18 @@ class _Followed:
     capi_objects: ClusterAPIObjects
     near: _Side
     of_providers: dict[Infrastructure, _Side] = field(default_factory=dict)
-    """Begun with once it is known whose infrastructure the cluster has."""
+    """Started once it is known which providers the cluster uses."""
     workload: Workload | None = None
     far: _Side | None = None
 
     @property
     def sides(self) -> list[_Side]:
-        """All that is kept true."""
+        """All sides that are kept up to date."""
         return [self.near, *self.of_providers.values(), *([self.far] if self.far else [])]
 
 
 class ClusterTracker:
-    """Follows clusters by name. Runs until cancelled, so that nothing is followed when the manager has ended."""
+    """Follows clusters by name. Runs until cancelled, and then stops following all of them."""
 
     def __init__(
         self, client: Client, remotes: RemoteClients, infrastructures: Infrastructures, rng: random.Random
@@ -57,11 +57,11 @@ class ClusterTracker:
         self._subscribers: list[Callable[[str], None]] = []
 
     def subscribe(self, changed: Callable[[str], None]) -> None:
-        """Be told of a cluster in which something changed, or whose caches are filled now."""
+        """Call `changed` with a cluster's name when something in it changes, and when its caches are filled."""
         self._subscribers.append(changed)
 
     def look(self, cluster: str) -> ClusterView | None:
-        """The cluster as it is now; None while it is being read for the first time."""
+        """The cluster as its caches show it; None until they are filled. Starts following it if needed."""
         followed = self._followed.get(cluster)
         if followed is None:
             caches = self._caches(self._client)
@@ -74,13 +74,13 @@ class ClusterTracker:
         return ClusterView(followed.capi_objects, followed.workload if is_read else None)
 
     def leave(self, cluster: str) -> None:
-        """Follow a cluster no longer."""
+        """Stop following a cluster."""
         followed = self._followed.pop(cluster, None)
         for side in followed.sides if followed else ():
             side.stop()
 
     async def run(self) -> None:
-        """Until cancelled; then nothing is followed."""
+        """Run until cancelled, then stop following all clusters."""
         try:
             await asyncio.get_running_loop().create_future()
         finally:
@@ -91,7 +91,7 @@ class ClusterTracker:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _know_providers(self, cluster: str, followed: _Followed) -> bool:
-        """Follow the infrastructure of those that the cluster has machines or templates of; True once it is read."""
+        """Follow the infrastructure of the providers that the cluster uses; True once it is read."""
         for provider in followed.capi_objects.providers() - followed.of_providers.keys():
             caches = self._caches(self._client)
             followed.capi_objects.add(caches, [provider])
@@ -99,11 +99,11 @@ class ClusterTracker:
         return all(side.filled for side in followed.of_providers.values())
 
     def _reach(self, cluster: str, followed: _Followed) -> None:
-        """Follow the workload cluster by its present kubeconfig."""
+        """Follow the workload cluster with its current kubeconfig."""
         content = followed.capi_objects.kubeconfig
         try:
             client = self._remotes.get(followed.capi_objects.identity, content) if content is not None else None
-        except ValueError:  # no kubeconfig: the same as none
+        except ValueError:  # an invalid kubeconfig: the same as none
             client = None
         if followed.workload is not None and followed.workload.client is client:
             return

@@ -1,4 +1,4 @@
-"""One cluster with an upgrade, from both sides: its objects of Cluster API, and its nodes and pods."""
+"""One cluster with an upgrade: its Cluster API objects, and the nodes and pods of the workload cluster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BY_CONTROLLER = "upgrades/controller"
 
 
 def machine_kinds(infrastructures: Infrastructures) -> tuple[Resource, ...]:
-    """Kinds of Cluster API that are brought to the expected state after a node was upgraded."""
+    """The kinds of Cluster API objects that are updated after a node was upgraded."""
     machines = (one.machine for one in infrastructures.all)
     return (MachineSet.resource, Machine.resource, KubeadmConfig.resource, *machines)
 
@@ -52,7 +52,7 @@ KUBEADM_CONFIG = "kubeadm-config"
 
 
 def kubeconfigs_alone(secret: Object) -> Object:
-    """Keep the data of kubeconfigs: private keys and bootstrap tokens are not for this process."""
+    """Keep only the data of kubeconfigs: this process must not hold private keys and bootstrap tokens."""
     return strip_managed_fields(secret) if kubeconfig.cluster_of(secret) is not None else metadata_only(secret)
 
 
@@ -74,17 +74,17 @@ class MachineView:
 
     @property
     def lost_config(self) -> str:
-        """What is said of it if its KubeadmConfig is gone, for then what its node lacks can't be told; else empty."""
+        """The problem if its KubeadmConfig is gone, without which the changes to its node are unknown; else empty."""
         return machine_change.lost_config(self.machine, self.config)
 
     @property
     def is_unfinished(self) -> bool:
-        """True if an upgrade of its node did not come to its end: what the node has is not known then."""
+        """True if an upgrade of its node did not finish: the state of the node is unknown."""
         return UNFINISHED in self.object.metadata.annotations
 
     @property
     def parts(self) -> MachineParts:
-        """The parts it is made of."""
+        """The parts that Cluster API compares."""
         return machine_change.of_control_plane_machine(
             self.machine,
             self.config.decode(KubeadmConfig) if self.config else None,
@@ -110,7 +110,7 @@ def _of_group(found: Object) -> str:
 
 
 class ClusterAPIObjects:
-    """The objects of Cluster API that a cluster consists of, as caches show them."""
+    """The Cluster API objects of a cluster, as caches show them."""
 
     def __init__(self, caches: Caches, cluster: str, infrastructures: Infrastructures) -> None:
         self._labels = f"{kubeconfig.CLUSTER_NAME_LABEL}={cluster}"
@@ -131,7 +131,7 @@ class ClusterAPIObjects:
             self.caches[resource] = cache
 
     def providers(self) -> set[Infrastructure]:
-        """Whose infrastructure the cluster has: what machines are, and what new ones would be made of."""
+        """The providers of the cluster's machines, and of the templates that new ones would be created from."""
         found = [self.infrastructures.of_machine(kind) for kind in self._made_of(Machine.resource, _of_machine)]
         for owner, of_template in ((KubeadmControlPlane.resource, _of_plane), (MachineDeployment.resource, _of_group)):
             found += [self.infrastructures.of_template(kind) for kind in self._made_of(owner, of_template)]
@@ -139,32 +139,32 @@ class ClusterAPIObjects:
 
     def _made_of(self, resource: Resource, kind: Callable[[Object], str]) -> Iterator[str]:
         for one in self.caches[resource].list():
-            with suppress(msgspec.ValidationError):  # who acts on it says so
+            with suppress(msgspec.ValidationError):  # reported by whoever acts on it
                 yield kind(one)
 
     def add(self, caches: Caches, providers: Iterable[Infrastructure]) -> None:
-        """Show the infrastructure of these providers, too."""
+        """Add the infrastructure objects of these providers."""
         self._add(caches, (kind for one in providers for kind in (one.machine, one.machine_template)))
 
     def get(self, resource: Resource, name: str) -> Object | None:
-        """One object; None as well for one of a provider that the cluster has nothing of."""
+        """One object; None if it does not exist, or its provider is not followed."""
         cache = self.caches.get(resource)
         return cache.get(Key(self._capi.namespace, name)) if cache else None
 
     @property
     def identity(self) -> ClusterIdentity:
-        """Which cluster it is, as its objects say."""
+        """The identity of the cluster, by the labels of its objects."""
         kinds = (*OWNER_KINDS, *template_kinds(self.infrastructures))
         labelled = (one for kind in kinds if kind in self.caches for one in self.caches[kind].list())
         return ClusterIdentity.of_objects(self.cluster, (one.metadata for one in labelled))
 
     @property
     def kubeconfig_secret(self) -> Key:
-        """Where its kubeconfig is."""
+        """The Secret with its kubeconfig."""
         return kubeconfig.secret_key(self._capi)
 
     def machine(self, name: str) -> MachineView | None:
-        """A machine and what belongs to it."""
+        """A machine and the objects that belong to it."""
         found = self.get(Machine.resource, name)
         if found is None:
             return None
@@ -190,7 +190,7 @@ class ClusterAPIObjects:
         return [view for view in views if view is not None]
 
     def template(self, kind: str, name: str) -> Tree | None:
-        """Content of a template, None when it is not there or of a kind that is not cached."""
+        """The spec of a template; None if it does not exist, or its kind is not cached."""
         resource = next((known for known in template_kinds(self.infrastructures) if known.kind == kind), None)
         found = self.get(resource, name) if resource else None
         spec: Tree | None = found.tree.get("spec") if found else None
@@ -204,7 +204,7 @@ class ClusterAPIObjects:
 
 
 class Workload:
-    """A workload cluster, as caches show it: nodes, upgrader pods, pods of the control plane, kubeadm-config."""
+    """A workload cluster, as caches show it: nodes, upgrader pods, control plane pods, kubeadm-config."""
 
     def __init__(self, client: Client, caches: Caches) -> None:
         self.client = client
@@ -217,7 +217,7 @@ class Workload:
 
     @property
     def silent_for(self) -> float:
-        """Seconds for which it could not be reached; 0 while it answers."""
+        """Seconds since it became unreachable; 0 while it answers."""
         since = self._caches.silent_since
         return 0.0 if since is None else asyncio.get_running_loop().time() - since
 
@@ -227,7 +227,7 @@ class Workload:
         return found.decode(Node) if found else None
 
     def node_object(self, name: str) -> Object | None:
-        """The same, as it is written to."""
+        """A node, as an object to write."""
         return self._nodes.get(Key("", name))
 
     def nodes(self) -> list[Node]:
@@ -240,7 +240,7 @@ class Workload:
 
     @property
     def kubeadm_config(self) -> Object | None:
-        """The ConfigMap by which kubeadm renders static pods; None when it is not there."""
+        """The ConfigMap from which kubeadm renders static pods; None if it does not exist."""
         return self._configuration.get(Key(KUBE_SYSTEM, KUBEADM_CONFIG))
 
     def control_plane_pods(self) -> list[Pod]:
@@ -250,24 +250,24 @@ class Workload:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """Both sides of a cluster. `workload` is None while it was not read yet, or can't be reached."""
+    """A cluster in both API servers. `workload` is None until it was read, and while it can't be reached."""
 
     capi_objects: ClusterAPIObjects
     workload: Workload | None
 
     @property
     def unreachable(self) -> Wait:
-        """The wait where there is no workload cluster to look at."""
+        """The outcome while the workload cluster can't be read."""
         is_lost = self.capi_objects.kubeconfig is None
         return Wait("KubeconfigMissing" if is_lost else "WorkloadClusterUnreachable", self.waiting_for)
 
     @property
     def waiting_for(self) -> str:
-        """Why there is no workload cluster to look at."""
+        """Why the workload cluster can't be read."""
         if self.capi_objects.kubeconfig is None:
             return (
-                f"waiting for Secret {self.capi_objects.kubeconfig_secret}, by which the workload cluster is reached: "
-                f"restore it with label {kubeconfig.CLUSTER_NAME_LABEL}={self.capi_objects.cluster}. Cluster API makes "
-                "none while the control plane is paused; the copy beside the Cluster has the same content"
+                f"waiting for Secret {self.capi_objects.kubeconfig_secret} with the kubeconfig of the workload "
+                f"cluster: restore it with label {kubeconfig.CLUSTER_NAME_LABEL}={self.capi_objects.cluster}. Cluster "
+                "API creates none while the control plane is paused; the copy beside the Cluster has the same content"
             )
         return f"waiting for the API server of workload cluster {self.capi_objects.cluster} to answer"

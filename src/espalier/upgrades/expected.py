@@ -1,7 +1,7 @@
-"""The state that objects of Cluster API are brought to after a node was upgraded: nothing is left to roll. Pure.
+"""The state of Cluster API objects after a node was upgraded, in which nothing is left to roll out. Pure.
 
-Order and content are the proposal's: Machine (version and the configuration it counts as made with), KubeadmConfig,
-infrastructure machine (the template it counts as cloned from); for a worker node group, its MachineSet in the end.
+Order and content are the proposal's: Machine (version, and the ClusterConfiguration it was created with),
+KubeadmConfig, infrastructure machine (the template it was cloned from); last the MachineSet of a worker node group.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from espalier.upgrades import names, unfinished
 from espalier.upgrades.cluster_view import MachineView
 
 _OWN_OF_JOIN = ("discovery", "caCertPath", "controlPlane")
-"""Parts that a joining machine was given by the bootstrap provider, and keeps."""
+"""Parts that the bootstrap provider sets for a joining machine, and that it keeps."""
 
 
 def encoded(tree: Tree) -> str:
-    """A spec as an upgrade carries it: the same text for the same content."""
+    """A spec, encoded for an upgrade: the same text for the same content."""
     return base64.b64encode(msgspec.json.encode(tree, order="sorted")).decode()
 
 
 def decoded(text: str) -> Tree:
-    """The spec in an upgrade. Raises `ValueError` when it is none."""
+    """The decoded spec of an upgrade. Raises `ValueError` if it is invalid."""
     found: Any = json_trees.decode(base64.b64decode(text, validate=True))
     if not isinstance(found, dict):
         raise ValueError("not an object")
@@ -39,9 +39,9 @@ def decoded(text: str) -> Tree:
 
 
 def changes(machine: MachineView | None, wanted: Tree) -> str:
-    """The files and flags that an upgrade brings to a node, as a NodeUpgrade carries them; empty for none.
+    """The files and flags to change on a node, encoded for a NodeUpgrade; empty for none.
 
-    Of a machine whose KubeadmConfig is gone, nobody knows what its node has.
+    Empty as well for a machine whose KubeadmConfig is gone, as the state of its node is unknown.
     """
     if machine is None or machine.config is None:
         return ""
@@ -51,17 +51,17 @@ def changes(machine: MachineView | None, wanted: Tree) -> str:
 
 
 def missing(tree: Tree, wanted: Tree) -> Tree:
-    """The patch by which an object becomes as wanted; empty when it is."""
+    """The patch that gives an object what is wanted; empty if it has that."""
     return difference(tree, wanted)
 
 
 def whole(present: Tree, wanted: Tree) -> Tree:
-    """A spec as a patch: what is not wanted any longer goes."""
+    """The patch that makes a spec equal to the wanted one, which removes all else."""
     return difference(present, wanted, whole=True)
 
 
 def control_plane_machine(control_plane: Tree, version: str) -> Tree:
-    """Of a Machine of a control plane whose spec is `control_plane`."""
+    """The patch of a Machine of a control plane whose spec is `control_plane`."""
     configuration = (control_plane.get("kubeadmConfigSpec") or {}).get("clusterConfiguration") or {}
     text = msgspec.json.encode(configuration, order="sorted").decode()
     annotations = {names.CLUSTER_CONFIGURATION_ANNOTATION: text, UNFINISHED: None}
@@ -69,7 +69,7 @@ def control_plane_machine(control_plane: Tree, version: str) -> Tree:
 
 
 def control_plane_config(control_plane: Tree, version: str, present: Tree) -> Tree:
-    """Spec of the KubeadmConfig of such a machine: of init and join the one that it has; gates as of the version."""
+    """The spec of such a machine's KubeadmConfig: it keeps init or join, whichever it has; gates fit the version."""
     wanted = {**control_plane_bootstrap(control_plane.get("kubeadmConfigSpec") or {}, version)}
     for section in ("initConfiguration", "joinConfiguration"):
         if section not in present:
@@ -87,9 +87,9 @@ def control_plane_config(control_plane: Tree, version: str, present: Tree) -> Tr
 
 
 def worker_config(template: Tree, name: str, present: Tree) -> tuple[Tree, Tree]:
-    """Of the KubeadmConfig of a worker that has what its template asks for: its metadata, and its spec.
+    """The metadata and spec of a worker's KubeadmConfig that matches its template.
 
-    `template` is the spec of the KubeadmConfigTemplate of that name; of joining, what found the cluster stays.
+    `template` is the spec of the KubeadmConfigTemplate `name`; the discovery settings of the join stay.
     """
     wanted = {**((template.get("template") or {}).get("spec") or {})}
     joined = present.get("joinConfiguration") or {}
@@ -103,12 +103,12 @@ def worker_config(template: Tree, name: str, present: Tree) -> tuple[Tree, Tree]
 
 
 def infrastructure_machine(reference: Tree) -> Tree:
-    """Of an infrastructure machine: the template that it counts as cloned from."""
+    """The patch of an infrastructure machine: the template it was cloned from."""
     group_kind = f"{reference['kind']}.{reference.get('apiGroup', '')}"
     marks = {CLONED_FROM_NAME: reference["name"], CLONED_FROM_GROUP_KIND: group_kind}
     return {"metadata": {"annotations": marks}}
 
 
 def worker(version: str) -> Tree:
-    """Of a Machine of a worker node group."""
+    """The patch of a Machine of a worker node group."""
     return {"metadata": {"annotations": {UNFINISHED: None}}, "spec": {"version": version}}

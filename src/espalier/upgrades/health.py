@@ -1,4 +1,4 @@
-"""The reason why a control plane can't spare a member, before and after each node. Pure."""
+"""The health of a control plane, checked before and after each node. Pure."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 
 def obstacle(nodes: Sequence[Node], pods: Sequence[Pod], spared: str, machines: int, *, has_etcd: bool = True) -> str:
-    """Why the control plane can't spare this node's member now; empty when it can.
+    """Why the control plane can't spare this node now; empty if it can.
 
-    The others must all be well, and enough for a majority of etcd: an upgrade makes no other fault worse.
-    The only member of a control plane is spared with the downtime that this means. `has_etcd` is whether etcd runs on
-    these nodes; where it is elsewhere, there is no majority to keep.
+    All other nodes must be healthy, and enough for a majority of etcd: an upgrade must not make another fault worse.
+    The only node of a control plane is upgraded anyway, with downtime. `has_etcd` is False for external etcd, where
+    there is no majority to keep.
     """
     members = [node for node in nodes if CONTROL_PLANE in node.metadata.labels]
     if len(members) < machines:
-        return f"{len(members)} of {machines} control plane nodes are there"
+        return f"{len(members)} of {machines} control plane nodes exist"
     others = [node for node in members if node.metadata.name != spared]
     for node in others:
         if not node.is_ready:
@@ -27,29 +27,29 @@ def obstacle(nodes: Sequence[Node], pods: Sequence[Pod], spared: str, machines: 
         for component in ("etcd", "kube-apiserver") if has_etcd else ("kube-apiserver",):
             found = next((pod for pod in pods if _is_of(pod, component, node.metadata.name)), None)
             if found is None:
-                source = f"its kubelet makes it from /etc/kubernetes/manifests/{component}.yaml"
-                advice = f"{source}; repair these, or delete its Machine to have it replaced"
+                source = f"its kubelet runs it from /etc/kubernetes/manifests/{component}.yaml"
+                advice = f"{source}; repair one of them, or delete its Machine to have it replaced"
                 return f"{component} on node {node.metadata.name} has no pod in kube-system: {advice}"
             if not found.is_ready:
                 advice = f"see the log of Pod kube-system/{found.metadata.name}"
                 return f"{component} on node {node.metadata.name} is not ready: {advice}"
     majority = machines // 2 + 1
     if has_etcd and machines > 1 and len(others) < majority:
-        return f"etcd has {machines} members, and {len(others)} beside node {spared} are no majority ({majority})"
+        return f"etcd has {machines} members: the {len(others)} besides node {spared} are no majority ({majority})"
     return ""
 
 
 def rolled_out(machines: Sequence[str], wanted: int, upgraded: Collection[str]) -> str:
-    """The sentence on a control plane of which Cluster API is replacing a machine; empty when it is not.
+    """The message on a control plane of which Cluster API is replacing a machine; empty if it is not.
 
-    `machines` are all of it, oldest first, and `upgraded` those that are to be upgraded where they stand.
+    `machines` are all of its machines, oldest first, and `upgraded` those to upgrade in place.
     """
     added = [name for name in machines if name not in upgraded]
     if not added or len(machines) <= wanted:
         return ""
-    found = f"{added[-1]} is one machine more than the {wanted} that are asked for: Cluster API is replacing one"
-    advice = "set upgradeRolloutStrategy.type to RollingUpdate to have it go on, or take the change back"
-    return f"{found}: {advice}, unless a node has its version"
+    found = f"{added[-1]} is one machine more than the {wanted} asked for: Cluster API is replacing one"
+    advice = "set upgradeRolloutStrategy.type to RollingUpdate to let it continue, or revert the change"
+    return f"{found}: {advice}, unless a node already has the new version"
 
 
 def _is_of(pod: Pod, component: str, node: str) -> bool:

@@ -1,6 +1,6 @@
-"""The controller that keeps the map from Kubernetes versions to upgrader images: what Bundles name is added to it.
+"""The controller of the ConfigMap of upgrader images: it adds the images that Bundles name, by Kubernetes version.
 
-Nothing is taken out: a version whose Bundles are gone can still be what a machine is being brought to.
+It removes nothing: a machine may still be upgraded to a version whose Bundles are gone.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _REFERENCE = re.compile(
 
 
 def version_of(bundle: VersionsBundle, versions: Mapping[str, str] | None = None) -> str:
-    """The Kubernetes version of EKS Distro that machines of this part of Bundles have: v1.36.3-eks-1-36-1.
+    """The EKS Distro version of machines of this VersionsBundle, such as v1.36.3-eks-1-36-1.
 
-    `versions` are those of the EKS Distro Releases that exist, by name; empty for one that does not. Without them, as
-    the name tells it.
+    `versions` are those of the existing EKS Distro Releases, by name; the result is empty if the release does not
+    exist. Without `versions`, it is derived from the name of the release.
     """
     distro = bundle.eks_d
     if versions is not None:
@@ -48,12 +48,12 @@ def version_of(bundle: VersionsBundle, versions: Mapping[str, str] | None = None
 
 
 def is_reference(image: str) -> bool:
-    """True if a text names an image. What it names runs with all rights on nodes, so nothing else is passed on."""
+    """True if a text is a valid image reference. The image runs privileged on nodes, so all else is rejected."""
     return len(image) <= _LONGEST and _REFERENCE.fullmatch(image) is not None
 
 
 def images_of(bundles: Bundles, versions: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Upgrader images by version, by digest where the Bundles have one; parts that name none are left out."""
+    """Upgrader images by version, pinned by digest if the Bundles have one."""
     found = {version_of(bundle, versions): bundle.upgrader for bundle in bundles.spec.versions_bundles}
     return {
         version: _pinned(upgrader.upgrader)
@@ -73,8 +73,8 @@ def additions(
     registry: str = "",
     versions: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The entries that the map lacks. Newer Bundles win over older ones; an image that none of them name was put
-    there by somebody, for debugging say, and stays."""
+    """The entries that the map lacks. Newer Bundles win over older ones. An image that none of them names was set by a
+    person, for example to debug, and stays."""
     by_age = [images_of(one, versions) for one in sorted(bundles, key=lambda one: one.spec.number)]
     newest = {version: in_registry(image, registry) for images in by_age for version, image in images.items()}
     named = {
@@ -92,14 +92,14 @@ def additions(
 
 
 def in_registry(image: str, registry: str) -> str:
-    """The image in another registry (`registry.example.com:5000/mirror`): its host is replaced, its path stays."""
+    """The image in another registry (`registry.example.com:5000/mirror`): the host is replaced, the path stays."""
     host, _, path = image.partition("/")
     has_host = path and (host == "localhost" or "." in host or ":" in host)
     return f"{registry.rstrip('/')}/{path if has_host else image}" if registry else image
 
 
 def _names_of(image: str) -> tuple[str, str]:
-    """An image as it is named now, and as it was named before digests were added."""
+    """The reference of an image with and without its digest, which earlier versions did not add."""
     return image, image.partition("@")[0]
 
 
@@ -131,7 +131,7 @@ class Images:
             try:
                 yield one.name, distro_of(one.decode(DistroRelease)).version
             except (IncompleteDistro, msgspec.ValidationError):
-                continue  # nothing can be made of it; clusters that name it say so
+                continue  # it is unusable; clusters that use it report that
 
 
 def controller(

@@ -30,7 +30,7 @@ NODE_UPGRADE_ANNOTATION = f"{GROUP}/node-upgrade"
 """On an upgrader pod: namespace and name of its NodeUpgrade."""
 
 RETRY_ANNOTATION = f"{GROUP}/retry"
-"""On a NodeUpgrade, by people: its failed pod is deleted, and made anew."""
+"""On a NodeUpgrade, by people: its failed pod is deleted and recreated."""
 
 IMAGES = "in-place-upgrade"
 IMAGES_KEY = Key(SYSTEM_NAMESPACE, IMAGES)
@@ -40,13 +40,13 @@ REGISTRY_ANNOTATION = f"{GROUP}/upgrader-registry"
 """On that ConfigMap, by people: the registry, with a path if it has one, from which nodes pull upgrader images."""
 
 PULL_SECRET = "in-place-upgrade-pull"  # noqa: S105 - a name
-"""Secret beside upgrader pods, made by people: credentials of that registry. Without one, images are pulled without."""
+"""Secret beside upgrader pods, created by people: the registry's credentials; without it, pulls are anonymous."""
 
 UPGRADER_NAMESPACE = SYSTEM_NAMESPACE
 """Of upgrader pods, in workload clusters."""
 
 CLUSTER_CONFIGURATION_ANNOTATION = "controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration"
-"""On a Machine: the ClusterConfiguration it was made with."""
+"""On a Machine: the ClusterConfiguration it was created with."""
 
 CONTROL_PLANE_NAME_LABEL = "cluster.x-k8s.io/control-plane-name"
 SET_NAME_LABEL = "cluster.x-k8s.io/set-name"
@@ -58,13 +58,13 @@ REPLACING_MACHINE = "ReplacingMachine"
 """Reason while a control plane machine that was lost is replaced, before the next node is touched."""
 
 OWNER_PAUSED = "OwnerPaused"
-"""Reason while Cluster API can't replace a lost machine, as a person has paused it."""
+"""Reason while Cluster API can't replace a lost machine because a person paused it."""
 
 OWNER_EDITED = "OwnerEdited"
-"""Reason of an upgrade that was made for what its owner asked for before an edit."""
+"""Reason of an upgrade whose owner was edited since."""
 
 PAUSED = "Paused"
-"""Reason of an upgrade that begins with no further node, as an annotation asks for."""
+"""Reason of an upgrade that starts no further node because of an annotation."""
 
 
 def control_plane_upgrade(control_plane: str) -> str:
@@ -83,28 +83,28 @@ def node_upgrade(machine: str) -> str:
 
 
 def upgrader(node: str) -> str:
-    """The pod on a node, its ServiceAccount, and the rights of that."""
+    """The upgrader pod of a node, and its ClusterRole."""
     return f"{node}-node-upgrader"
 
 
 def changes(account: str, content: bytes) -> str:
-    """The Secret with what a pod changes of its node besides, of the ServiceAccount that the pod acts with."""
+    """The Secret with the files and kubelet flags of an upgrader pod that runs with this ServiceAccount."""
     return f"{account}-{hashlib.sha256(content).hexdigest()[:8]}"
 
 
 def node_of(upgrader: str) -> str | None:
-    """The node of an upgrader, by its name; None for a name that is not made so."""
+    """The node of an upgrader pod, by its name; None for any other name."""
     node = upgrader.removesuffix("-node-upgrader")
     return node if node not in ("", upgrader) else None
 
 
 def protection(node_upgrade: str) -> str:
-    """The value of a Machine's annotation that keeps health checks away, while its node is upgraded."""
+    """The value of the annotation that keeps health checks from remediating a Machine while its node is upgraded."""
     return f"{GROUP}/{node_upgrade}"
 
 
 def claim(node_upgrade: Object) -> str:
-    """The name and uid of who has nodes upgraded: the ControlPlaneUpgrade of a NodeUpgrade, or itself."""
+    """The name and uid of a claim's holder: the ControlPlaneUpgrade of a NodeUpgrade, or the NodeUpgrade itself."""
     kind = ControlPlaneUpgrade.resource.kind
     for owner in node_upgrade.metadata.owner_references:
         if owner.controller and owner.kind == kind:
@@ -124,8 +124,8 @@ def reference(resource: Resource, object_: Object) -> ObjectReference:
 
 
 def not_a_machine(field: str, reference: ObjectReference) -> Iterator[Violation]:
-    """Why a reference, in this field, does not lead to a Machine of Cluster API in the system's namespace."""
-    message = "the reference does not lead to a Machine"
+    """Violations of a reference, in this field, that must refer to a Machine in the system namespace."""
+    message = "it must refer to a Machine"
     if reference.namespace not in ("", SYSTEM_NAMESPACE):
         yield Violation(f"{field}.namespace", reference.namespace, SYSTEM_NAMESPACE, message)
     if reference.kind not in ("", Machine.resource.kind):

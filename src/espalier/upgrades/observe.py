@@ -1,4 +1,4 @@
-"""The sources of upgrades: caches of their own kinds, of what can be marked for one, and clusters followed."""
+"""The reads of upgrades: caches of upgrades and their owners, and of the clusters that are followed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OWN: tuple[Resource, ...] = (ControlPlaneUpgrade.resource, MachineDeploymentUpgr
 
 
 class Observer:
-    """Caches that are always there. Of Cluster API's objects they have the metadata: most clusters have no upgrade."""
+    """Caches that always run. They hold only metadata of Cluster API objects, as most clusters have no upgrade."""
 
     def __init__(self, caches: Caches, following: ClusterTracker) -> None:
         self.following = following
@@ -46,7 +46,7 @@ class Observer:
             cache.subscribe(self._changed)
 
     def upgrade(self, resource: Resource, name: str) -> Object | None:
-        """One of our own objects."""
+        """An upgrade."""
         return self.own[resource].get(Key(SYSTEM_NAMESPACE, name))
 
     def marked_one(self, resource: Resource, name: str) -> Object | None:
@@ -54,12 +54,12 @@ class Observer:
         return self.marked[resource].get(Key(SYSTEM_NAMESPACE, name))
 
     def paused_cluster(self, owner: Object) -> Key | None:
-        """The Cluster that a KubeadmControlPlane or MachineDeployment was made for, if people have paused it."""
+        """The Cluster of a KubeadmControlPlane or MachineDeployment, if people have paused it."""
         cluster = self._clusters.get(_made_for(owner))
         return cluster.key if cluster is not None and PAUSED_ANNOTATION in cluster.metadata.annotations else None
 
     def asks_in_place(self, owner: Object) -> bool:
-        """True if the Cluster that a KubeadmControlPlane or MachineDeployment was made for has it upgraded in place."""
+        """True if the Cluster of a KubeadmControlPlane or MachineDeployment asks for in-place upgrades of it."""
         cluster = self._clusters.get(_made_for(owner))
         if cluster is None or {cluster.metadata.deletion_timestamp, owner.metadata.deletion_timestamp} != {None}:
             return False
@@ -75,29 +75,29 @@ class Observer:
         return (asked.get("upgradeRolloutStrategy") or {}).get("type") == "InPlace"
 
     def in_cluster(self, resource: Resource, cluster: str) -> list[Object]:
-        """Our own objects of a kind that concern a cluster."""
+        """The upgrades of a kind in a cluster."""
         return self.own[resource].by_index(BY_CLUSTER, cluster)
 
     def node_upgrades(self, owner: Object) -> list[Object]:
-        """The NodeUpgrades that an upgrade made."""
+        """The NodeUpgrades that an upgrade controls."""
         return self.own[NodeUpgrade.resource].by_index(BY_CONTROLLER, owner.metadata.uid)
 
     def is_there(self, claim: str) -> bool:
-        """True if the upgrade that has claimed a control plane is there, by name and uid."""
+        """True if the upgrade that claimed a control plane, by name and uid, still exists."""
         name, _, uid = claim.partition(" ")
         found = (self.upgrade(kind, name) for kind in (ControlPlaneUpgrade.resource, NodeUpgrade.resource))
         return any(one is not None and one.metadata.uid == uid for one in found)
 
     def image(self, version: str) -> tuple[str | None, tuple[str, ...]]:
-        """The upgrader image for a Kubernetes version, and the versions for which there is one."""
+        """The upgrader image for a Kubernetes version, and all versions that have one."""
         found = self.images.get(names.IMAGES_KEY)
         data = found.decode(ConfigMap).data if found else {}
         return data.get(version), tuple(sorted(data))
 
     def look(self, cluster: str) -> ClusterView | None:
-        """Both sides of a cluster, which is followed from then on as long as anything of it is upgraded or marked.
+        """A view of a cluster, which is followed from then on while it has upgrades or marks.
 
-        None while it is being read, and of one of which nothing is: a late reconcile follows nobody.
+        None while it is being read, and for a cluster without upgrades or marks.
         """
         return None if self._is_idle(cluster) else self.following.look(cluster)
 
@@ -107,13 +107,13 @@ class Observer:
         )
 
     def _changed(self, old: Object | None, _new: Object | None, _first: bool) -> None:
-        """Whatever way an upgrade or a mark went, its cluster is followed no longer than the last of them."""
+        """Stop following a cluster once its last upgrade or mark is gone."""
         cluster = cluster_of(old) if old is not None else ""
         if cluster and self._is_idle(cluster):
             self.following.leave(cluster)
 
     def watch(self, controller: Controller, resource: Resource, *, predicate: Predicate = any_change) -> None:
-        """Have a change of anything in a followed cluster bring its objects of this kind."""
+        """Have any change in a followed cluster enqueue its objects of this kind."""
         cache = (self.own | self.marked)[resource]
 
         def changed(cluster: str) -> None:
@@ -126,14 +126,14 @@ class Observer:
         controller.watch(self._clusters, lambda cluster: self._upgrades_of(cache, cluster), predicate=_pause_changed)
 
     def _upgrades_of(self, cache: Cache, cluster: Object) -> list[Key]:
-        """The upgrades of what was made for a Cluster."""
+        """The upgrades of a Cluster's objects."""
         owners = [one for marked in self.marked.values() for one in marked.by_index(BY_CLUSTER, cluster.name)]
         is_its = any(_made_for(owner) == cluster.key for owner in owners)
         return [found.key for found in cache.by_index(BY_CLUSTER, cluster.name)] if is_its else []
 
 
 def keys_of(cache: Cache) -> Callable[[Object], Iterable[Key]]:
-    """All objects of a cache: for what concerns every one of them."""
+    """A mapping to the keys of all objects of a cache."""
     return lambda _: [found.key for found in cache.list()]
 
 
@@ -143,7 +143,7 @@ def cluster_of(object_: Object) -> str:
 
 
 def _made_for(owner: Object) -> Key:
-    """The Cluster that something was made for, as its labels say."""
+    """The Cluster of an object, by its labels."""
     labels = owner.metadata.labels
     return Key(labels.get(CLUSTER_NAMESPACE_LABEL, ""), labels.get(CLUSTER_LABEL, ""))
 

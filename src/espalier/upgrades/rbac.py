@@ -1,7 +1,6 @@
-"""The rights that in-place upgrades need on the management cluster, beside those of the Cluster controller.
+"""The rights that in-place upgrades need in the management cluster, besides those of the Cluster controller.
 
-Of Cluster API's objects they change what a node was brought to, and make or delete none. In workload clusters they use
-the kubeconfig of Cluster API.
+They update Cluster API objects, but create and delete none. In workload clusters they use Cluster API's kubeconfig.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from espalier.upgrades.observe import OWN
 
 
 def rights(infrastructures: Infrastructures, front_end: FrontEnd) -> Rights:
-    """With hooks, an ExtensionConfig more, by which Cluster API finds them."""
+    """The rights; with hooks also those on the ExtensionConfig through which Cluster API finds them."""
     extension = (
         Right((ExtensionConfig.resource,), ("create",)),
         Right((ExtensionConfig.resource,), (*FOLLOW, "patch"), names=(RUNTIME_EXTENSION,)),
@@ -45,4 +44,4 @@ SHARED = Rights(
     watched=(Right((Cluster.resource,), FOLLOW),),
     system=(Right((Bundles.resource, DistroRelease.resource), FOLLOW), Right((SECRET,), FOLLOW)),
 )
-"""Which Clusters are paused, what images there are, and kubeconfigs."""
+"""To read paused Clusters, upgrader images and kubeconfigs."""

@@ -1,4 +1,4 @@
-"""Shared by all reconciles over upgrades, of one node or of several machines."""
+"""Shared by the reconciles of all upgrades, of one node or of several machines."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Tools:
 
 
 def told(outcome: Outcome, message: str, under_way: frozenset[str]) -> list[Condition]:
-    """The conditions Ready, Progressing and Accepted: how a reconcile ended; `message` is said once all is done.
+    """The conditions Ready, Progressing and Accepted for an outcome; `message` is that of a finished upgrade.
 
-    With a reason of `under_way` it goes on by itself.
+    `under_way` are the reasons of an upgrade in progress.
     """
     if isinstance(outcome, Done | Continue):
         return [Condition(type_, "True", "Upgraded", message) for type_ in (names.READY, PROGRESSING, ACCEPTED)]
@@ -62,7 +62,7 @@ class Context(reconciler.Context, Protocol):
 
     @property
     def is_done(self) -> bool:
-        """True if it was completed, by an earlier reconcile."""
+        """True if an earlier reconcile completed it."""
         ...
 
 
@@ -71,16 +71,16 @@ P = TypeVar("P", bound=Context)
 
 @dataclass(frozen=True)
 class Report:
-    """The report of a reconcile over an upgrade."""
+    """The report of a reconcile of an upgrade."""
 
     before: Sequence[Condition]
-    """Its conditions as they were."""
+    """The conditions before the reconcile."""
     now: Sequence[Condition]
-    """Those that the reconcile knows; others stay."""
+    """The conditions that the reconcile sets; others stay."""
     status: Callable[[list[Condition]], tuple[Observed, Tree]]
-    """The status with its conditions, and fields that are written also where they have their defaults."""
+    """The status with its conditions, and fields that are written even if they have their defaults."""
     quiet: frozenset[str] = frozenset()
-    """Reasons of Ready that are no event."""
+    """Reasons of Ready that get no event."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ class Kind(Generic[P]):
     deletion: Sequence[Step[P]]
     report: Callable[[P, Outcome], Report]
     afterwards: Sequence[Step[P]] = ()
-    """The steps that are left once it was completed; nothing is told of them."""
+    """The steps after completion; they are not reported."""
     passing: frozenset[str] = frozenset()
-    """Reasons of waiting for what this very reconcile has written: the next one comes at once, and tells of both."""
+    """Reasons that are not reported: they wait for a write of this reconcile, so that the next one follows at once."""
 
 
 def reconciler_of(tools: Tools, kind: Kind[P]) -> Reconciler[P]:
@@ -120,7 +120,7 @@ def reconciler_of(tools: Tools, kind: Kind[P]) -> Reconciler[P]:
 
 
 def _reported(tools: Tools, found: Object, report: Report) -> reconciler.Report:
-    """The whole status, and an event when Ready has another reason."""
+    """The whole status, and an event if the reason of Ready changed."""
     conditions = list(report.before)
     for condition in report.now:
         condition.observed_generation = found.metadata.generation

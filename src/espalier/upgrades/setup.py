@@ -1,4 +1,4 @@
-"""In-place upgrades as a component: its kinds and rights, and how it is built."""
+"""The component of in-place upgrades: its kinds, rights and construction."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def component(
 ) -> Component:
     """The component of a manager that upgrades machines of these `infrastructures` in place.
 
-    What either front end began goes on under the other one. When `front_end` is hooks, Cluster API's runtime hooks are
-    served beside webhooks, and marks that people set begin nothing.
+    Upgrades that one front end started continue under the other. If `front_end` is hooks, Cluster API's runtime hooks
+    are served besides the webhooks, and marks that people set start nothing.
     """
 
     def build(host: Host) -> None:
@@ -60,7 +60,7 @@ def component(
         if by_hooks and host.webhooks is not None:
             questions = Questions(manager.replica_client, manager.remotes)
             node_upgrades = observer.own[NodeUpgrade.resource]
-            # On every replica: what hooks write is the same from each, and Cluster API asks the one it is connected to.
+            # On every replica: Cluster API calls the one it is connected to, and each writes the same.
             own = Writer(manager.replica_client, {NodeUpgrade.resource: node_upgrades})
             updates = machines.Updates(questions, own, node_upgrades)
             for path, endpoint in Hooks(questions, updates, infrastructures).endpoints.items():

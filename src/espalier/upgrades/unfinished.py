@@ -1,7 +1,7 @@
-"""What an upgrade that did not come to its end may have changed on a node: noted on its Machine before it begins. Pure.
+"""The changes that an unfinished upgrade may have made to a node, noted on its Machine before it starts. Pure.
 
-A Machine and its KubeadmConfig say what was reached last. Between two states a node has some of each, so that files and
-kubelet flags that differ are brought to it again, whichever way it goes on.
+A Machine and its KubeadmConfig describe the last state that was reached. After an interrupted upgrade a node may have
+parts of both states, so the next upgrade writes all files and kubelet flags that differ.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from espalier.clusterapi.bootstrap_changes import Traits
 from espalier.kube.objects import Object
 
 _UNKNOWN = "\0"
-"""In the place of what no KubeadmConfig can ask for."""
+"""A value that no KubeadmConfig can ask for."""
 
 
 class Unfinished(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Names of what may have changed, and the NodeUpgrade that began first, by uid."""
+    """The names of what may have changed, and the uid of the NodeUpgrade that started first."""
 
     upgrade: str = ""
     files: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class Unfinished(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 def of(machine: Object) -> Unfinished | None:
-    """The note on a Machine; None without one. One that can't be read names nothing."""
+    """The note on a Machine; None without one. An unreadable note names nothing."""
     text = machine.metadata.annotations.get(UNFINISHED)
     if text is None:
         return None
@@ -40,7 +40,7 @@ def of(machine: Object) -> Unfinished | None:
 
 
 def noted(machine: Object, upgrade: str, changes: Tree) -> str:
-    """The note once a NodeUpgrade begins that brings these files and flags: what was noted before stays."""
+    """The note for a NodeUpgrade with these files and flags, added to what was noted before."""
     before = of(machine) or Unfinished(upgrade)
     files = {one["path"] for one in changes.get("files") or ()} | set(changes.get("removedFiles") or ())
     flags = {one["name"] for one in changes.get("kubeletArgs") or ()} | set(changes.get("removedKubeletArgs") or ())
@@ -54,7 +54,7 @@ def noted(machine: Object, upgrade: str, changes: Tree) -> str:
 
 
 def uncertain(known: Traits, machine: Object) -> Traits:
-    """What is known of a node, without what may have changed."""
+    """The known traits of a node, without those that may have changed."""
     note = of(machine) or Unfinished()
     return Traits(
         known.files | dict.fromkeys(note.files, _UNKNOWN),

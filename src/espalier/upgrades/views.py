@@ -1,4 +1,4 @@
-"""Views of nodes and pods of workload clusters: decoded only so far."""
+"""Partial views of the nodes and pods of workload clusters."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 
@@ -13,14 +13,14 @@ from espalier.api.core import Taint
 from espalier.api.meta import ObjectMeta, Observed
 
 LOST = ("ContainerStatusUnknown", "Unknown")
-"""Reasons of containers that ended with their node, or with its container runtime: kubelet's, and containerd's."""
+"""Reasons of containers that ended with their node or its container runtime: the kubelet's, and containerd's."""
 
 SHUT_DOWN = ("Terminated", "NodeShutdown")
-"""Reasons of pods that a kubelet ended, or did not take, for its node was being shut down."""
+"""Reasons of pods that a kubelet ended or rejected because its node was shutting down."""
 
 
 class Statement(Observed, frozen=True):
-    """The deciding part of a condition."""
+    """A condition, reduced to what is used."""
 
     type: str
     status: str
@@ -29,13 +29,13 @@ class Statement(Observed, frozen=True):
 
 
 class NodeInfo(Observed, frozen=True):
-    """The kubelet as it describes itself."""
+    """The kubelet's own description."""
 
     kubelet_version: str = ""
 
 
 class NodeSpec(Observed, frozen=True):
-    """True if pods may come."""
+    """Settings that keep pods away."""
 
     unschedulable: bool = False
     taints: list[Taint] = []
@@ -58,12 +58,12 @@ class Node(Observed, frozen=True):
 
     @property
     def is_ready(self) -> bool:
-        """True if its kubelet says that it is."""
+        """True if its condition Ready is True."""
         return _holds(self.status.conditions, "Ready")
 
     @property
     def not_ready_since(self) -> datetime | None:
-        """Since when its kubelet says that it is not, or says nothing; None when it is ready, or nobody knows."""
+        """Since when its condition Ready is not True; None if it is ready, or the time is unknown."""
         found = next((one for one in self.status.conditions if one.type == "Ready"), None)
         if found is None or found.status == "True" or not found.last_transition_time:
             return None
@@ -71,7 +71,7 @@ class Node(Observed, frozen=True):
 
     @property
     def takes_pods(self) -> bool:
-        """True if pods that tolerate nothing could come."""
+        """True if pods without tolerations can be scheduled to it."""
         barred = any(taint.effect != "PreferNoSchedule" for taint in self.spec.taints)
         return self.is_ready and not self.spec.unschedulable and not barred
 
@@ -85,19 +85,19 @@ class Terminated(Observed, frozen=True):
 
     @property
     def is_lost(self) -> bool:
-        """True if nobody knows how it ended: it was gone, or of an earlier boot, when the kubelet looked."""
+        """True if its exit code is unknown: it was gone, or from an earlier boot, when the kubelet looked."""
         return self.reason in LOST
 
 
 class Waiting(Observed, frozen=True):
-    """Why a container has not begun."""
+    """Why a container has not started."""
 
     reason: str = ""
     message: str = ""
 
 
 class ContainerState(Observed, frozen=True):
-    """One of three."""
+    """The state of a container: one of three."""
 
     waiting: Waiting | None = None
     running: dict[str, Any] | None = None
@@ -119,7 +119,7 @@ class Variable(Observed, frozen=True):
 
 
 class Container(Observed, frozen=True):
-    """A container, as it was asked for."""
+    """A container of a pod's spec."""
 
     name: str
     image: str = ""
@@ -127,7 +127,7 @@ class Container(Observed, frozen=True):
 
 
 class PodSpec(Observed, frozen=True):
-    """Where a pod runs, and what."""
+    """A pod's node and containers."""
 
     node_name: str = ""
     init_containers: list[Container] = []
@@ -154,29 +154,29 @@ class Pod(Observed, frozen=True):
 
     @property
     def is_ready(self) -> bool:
-        """True if it serves."""
+        """True if its condition Ready is True."""
         return _holds(self.status.conditions, "Ready")
 
     @property
     def has_ended(self) -> bool:
-        """True if nothing of it runs, or ever will."""
+        """True if it succeeded or failed."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
     def is_lost(self) -> bool:
-        """True if it went down with its node: it failed, and no program in it did."""
+        """True if it went down with its node: the pod failed, but none of its programs did."""
         ended = [one for one in (state.terminated for state in self.states.values()) if one is not None]
         is_cut_off = self.status.reason in SHUT_DOWN or any(one.is_lost for one in ended)
         return self.status.phase == "Failed" and is_cut_off
 
     @property
     def has_begun(self) -> bool:
-        """True if any of its containers has run."""
+        """True if any of its containers has started."""
         states = [status.state for status in (*self.status.init_container_statuses, *self.status.container_statuses)]
         return any(state.running is not None or state.terminated is not None for state in states)
 
     def variable(self, name: str) -> str:
-        """The value of a variable of its first container that has it; empty without one."""
+        """The value of an environment variable, from the first container that has it; empty if none has."""
         containers = (*self.spec.init_containers, *self.spec.containers)
         return next((one.value for container in containers for one in container.env if one.name == name), "")
 
@@ -187,7 +187,7 @@ class Pod(Observed, frozen=True):
 
     @property
     def states(self) -> dict[str, ContainerState]:
-        """States of containers by name; of those without one, that nothing is known."""
+        """The states of all containers by name; an empty state if unknown."""
         statuses = (*self.status.init_container_statuses, *self.status.container_statuses)
         known = {status.name: status.state for status in statuses}
         containers = (*self.spec.init_containers, *self.spec.containers)

@@ -117,9 +117,9 @@ def test_a_control_plane_that_is_well_has_its_next_node_begun_and_one_alone() ->
 @pytest.mark.parametrize(
     ("ill", "broken", "said"),
     [
-        ("c", "", "before node a is touched: control plane node c is not ready"),
-        ("", "etcd-b", "before node a is touched: etcd on node b is not ready"),
-        ("", "kube-apiserver-b", "before node a is touched: kube-apiserver on node b is not ready"),
+        ("c", "", "before node a is upgraded: control plane node c is not ready"),
+        ("", "etcd-b", "before node a is upgraded: etcd on node b is not ready"),
+        ("", "kube-apiserver-b", "before node a is upgraded: kube-apiserver on node b is not ready"),
     ],
 )
 def test_no_node_of_a_control_plane_is_begun_while_another_is_ill(ill: str, broken: str, said: str) -> None:
@@ -173,7 +173,7 @@ def test_no_node_is_touched_while_a_machine_that_was_lost_is_missing() -> None:
     outcome, begun = lived(Accepted(), control_plane(view))
     assert isinstance(outcome, Wait)
     assert (outcome.reason, begun) == ("ReplacingMachine", [])
-    assert outcome.message.startswith("2 of 3 control plane machines are there")
+    assert outcome.message.startswith("2 of 3 control plane machines exist")
 
 
 def test_no_node_is_touched_of_a_control_plane_of_the_same_name_that_is_another_one() -> None:

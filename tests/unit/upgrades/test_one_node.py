@@ -188,9 +188,9 @@ def test_a_control_plane_of_which_cluster_api_replaces_a_machine_says_how_to_go_
     )
     assert (reason(outcome), written) == ("RolloutUnderWay", [])
     assert isinstance(outcome, Wait)
-    assert outcome.message.startswith("new is one machine more than the 1 that are asked for")
+    assert outcome.message.startswith("new is one machine more than the 1 asked for")
     assert outcome.message.endswith(
-        "RollingUpdate to have it go on, or take the change back, unless a node has its version"
+        "RollingUpdate to let it continue, or revert the change, unless a node already has the new version"
     )
 
 

@@ -142,7 +142,7 @@ def machine(name: str, *, going: bool = False, ill: bool = False) -> Any:
     ("machines", "sentence"),
     [
         ([machine("a"), machine("b"), machine("c")], ""),
-        ([machine("a"), machine("b")], "2 of 3 control plane machines are there"),
+        ([machine("a"), machine("b")], "2 of 3 control plane machines exist"),
         ([machine("a"), machine("b"), machine("c", going=True)], "Machine c is being replaced"),
         ([machine("a"), machine("b"), machine("c"), machine("d", going=True)], "Machine d is being replaced"),
         ([machine("a"), machine("b"), machine("c", ill=True)], "Machine c is being replaced"),
@@ -209,7 +209,7 @@ MARK = {IN_PLACE_CONTROL_PLANE: "true"}
 def test_who_has_to_unpause_cluster_api_is_said_where_nobody_else_does(
     annotations: dict[str, str], reason: str
 ) -> None:
-    told = control_plane_group.replacing(control_plane(3, **annotations), "2 of 3 control plane machines are there")
+    told = control_plane_group.replacing(control_plane(3, **annotations), "2 of 3 control plane machines exist")
     assert told.reason == reason
-    assert told.message.startswith("2 of 3 control plane machines are there")
+    assert told.message.startswith("2 of 3 control plane machines exist")
     assert (f"remove annotation {PAUSED_ANNOTATION}" in told.message) is (reason == "OwnerPaused")

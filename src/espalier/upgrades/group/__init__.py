@@ -1,1 +1,1 @@
-"""ControlPlaneUpgrades and MachineDeploymentUpgrades: the nodes of a group in order, and recorded as they go."""
+"""ControlPlaneUpgrades and MachineDeploymentUpgrades: upgrade the nodes of a group in order."""

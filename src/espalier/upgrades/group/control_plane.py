@@ -1,4 +1,4 @@
-"""Machines of a KubeadmControlPlane: one at a time, while etcd can spare one."""
+"""Machines of a KubeadmControlPlane: upgraded one at a time, while etcd can spare one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from espalier.upgrades.group.group import Due, Group, GroupScope, Upgrade, share
 from espalier.upgrades.group.sequence import Counts, Member
 
 _NO_MEMBER_TO_SPARE = 2
-"""Machines of which no majority is left without one; a single one is spared with the downtime that this means."""
+"""The number of machines that leaves no majority without one. A single machine is upgraded anyway, with downtime."""
 
 
 def classified(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane, machine: MachineView) -> Classified:
@@ -46,11 +46,12 @@ def classified(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPla
 
 
 def lost(control_plane: Object, machines: Sequence[MachineView], named: Sequence[str]) -> str:
-    """The machines that have to be replaced before the next node is touched, in a sentence; empty without one.
+    """A sentence on the machines to replace before the next node is upgraded; empty if there are none.
 
-    `named` are those of the upgrade. One of them has to be missing: a control plane that is to have more machines gets
-    them afterwards, unless it has two, of which etcd can spare none. Once Cluster API replaces one, it goes on until
-    all are there. Where none is left that stays, nobody could be joined: Cluster API would begin another control plane.
+    `named` are the machines of the upgrade, one of which must be missing: a control plane that is scaled up gets its
+    new machines afterwards, unless it has two, of which etcd can spare none. Once Cluster API replaces one, it
+    continues until all exist. If no healthy machine is left to join, none is replaced: Cluster API would initialize
+    another control plane.
     """
     going = [view.machine.metadata.name for view in machines if view.machine.metadata.deletion_timestamp is not None]
     staying = [view.machine for view in machines if view.machine.metadata.deletion_timestamp is None]
@@ -60,19 +61,19 @@ def lost(control_plane: Object, machines: Sequence[MachineView], named: Sequence
     if len(ill) >= there:
         return ""
     if going or ill:
-        return f"Machine {(going or ill)[0]} is being replaced before the next node is touched"
+        return f"Machine {(going or ill)[0]} is being replaced before the next node is upgraded"
     if there < wanted and (is_missing or there == _NO_MEMBER_TO_SPARE):
-        return f"{there} of {wanted} control plane machines are there: Cluster API makes one before the next is touched"
+        return f"{there} of {wanted} control plane machines exist: Cluster API creates one before the next upgrade"
     return ""
 
 
 def replacing(control_plane: Object, missing: str) -> Wait:
-    """The wait while a lost machine is missing; a pause that nobody but a person takes away is named."""
+    """The wait while a lost machine is missing; it names a pause that only a person can remove."""
     paused = control_plane.metadata.annotations.get(PAUSED_ANNOTATION)
     if paused is None or (paused == PAUSED_FOR_UPGRADE and names.is_marked(control_plane)):
         return Wait(names.REPLACING_MACHINE, missing)
     message = f"{missing}, but Cluster API does nothing while KubeadmControlPlane {control_plane.key} is paused"
-    advice = f"remove annotation {PAUSED_ANNOTATION} (found {paused or 'an empty value'}) until all machines are there"
+    advice = f"remove annotation {PAUSED_ANNOTATION} (found {paused or 'an empty value'}) until all machines exist"
     return Wait(names.OWNER_PAUSED, f"{message}: {advice}")
 
 
@@ -91,7 +92,7 @@ class ControlPlaneGroup(Group):
         return names.control_plane_upgrade(owner)
 
     def upgrade(self, metadata: ObjectMeta, owner: Object, machines: list[ObjectReference]) -> ControlPlaneUpgrade:
-        """With the version of etcd, when the control plane names one."""
+        """The ControlPlaneUpgrade, with the version of etcd if the control plane sets one."""
         spec = owner.decode(KubeadmControlPlane).spec
         configuration = spec.kubeadm_config_spec.cluster_configuration
         local = configuration.etcd.local if configuration and configuration.etcd else None
@@ -113,14 +114,14 @@ class ControlPlaneGroup(Group):
         return upgrade.spec.control_plane, upgrade.spec.control_plane_spec_data
 
     def asked_for(self, owner: Object) -> Tree:
-        """The parts of the spec of which machines are made."""
+        """The parts of the spec that machines are created from."""
         spec = owner.tree["spec"]
         return {part: spec[part] for part in ("version", "kubeadmConfigSpec", "machineTemplate") if part in spec}
 
     def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> Due:
-        """Machines that differ; none while enough others are as they should be.
+        """The outdated machines; none if enough others are up to date.
 
-        Those that differ are of a rollout that was taken back then, and Cluster API removes them first.
+        Then the outdated ones are left from a reverted rollout, and Cluster API removes them first.
         """
         control_plane = owner.decode(KubeadmControlPlane)
         found = [view for view in capi_objects.machines_of(owner) if view.machine.metadata.deletion_timestamp is None]
@@ -134,11 +135,11 @@ class ControlPlaneGroup(Group):
         return Due(machines, refused, bool(machines))
 
     def lost(self, capi_objects: ClusterAPIObjects, owner: Object, machines: Sequence[str]) -> str:
-        """Machines that are missing, that go, or that a health check gave up."""
+        """Machines that are missing, being deleted, or marked for remediation."""
         return lost(owner, capi_objects.machines_of(owner), machines)
 
     def is_expected(self, _capi_objects: ClusterAPIObjects, wanted: Tree, version: str, machine: MachineView) -> bool:
-        """Cluster API would see nothing to roll, and the Machine says what it counts as made with."""
+        """True if Cluster API would not roll the machine out, and the Machine records its ClusterConfiguration."""
         try:
             spec = msgspec.convert(wanted, KubeadmControlPlaneSpec)
         except msgspec.ValidationError:
@@ -151,7 +152,7 @@ class ControlPlaneGroup(Group):
         return change.kind is not ChangeKind.REPLACE and not expected.missing(machine.object.tree, marks)
 
     def problem(self, scope: GroupScope) -> Wait | None:
-        """A foreign machine, etcd on machines of its own, a version that kubeadm does not go to, or other changes."""
+        """A foreign machine, external etcd, a version that kubeadm can't upgrade to, or changes that are refused."""
         if scope.owner is None or scope.cluster_view is None:
             return None
         control_plane = scope.owner.decode(KubeadmControlPlane)
@@ -163,7 +164,7 @@ class ControlPlaneGroup(Group):
         if configuration and configuration.etcd and configuration.etcd.external:
             return Wait(
                 "ExternalEtcd",
-                f"etcd of {name} is on machines of its own: such control planes are not upgraded in place",
+                f"{name} has external etcd: such control planes can't be upgraded in place",
             )
         found = shared_problem(scope, name, control_plane.spec.version, self.asked_for(scope.owner))
         if found:
@@ -176,7 +177,7 @@ class ControlPlaneGroup(Group):
         return None
 
     def obstacle(self, scope: GroupScope, member: Member | None) -> Wait | None:
-        """The others are well, and enough for a majority."""
+        """Other control plane nodes that are not healthy, or too few for a majority."""
         workload = scope.cluster_view.workload if scope.cluster_view else None
         if scope.cluster_view is None or workload is None:
             return scope.cluster_view.unreachable if scope.cluster_view else Wait("Reading", "reading the cluster")
@@ -186,7 +187,7 @@ class ControlPlaneGroup(Group):
         if scope.owner and missing:
             return replacing(scope.owner, missing)
         if scope.owner and REPLACING in scope.owner.metadata.annotations:
-            again = "a lost machine was replaced; Cluster API is being paused again"
+            again = "a lost machine was replaced; pausing Cluster API again"
             return Wait(names.REPLACING_MACHINE, again)
         wanted = desired_replicas(scope.owner.decode(KubeadmControlPlane)) if scope.owner else 0
         rollout = health.rolled_out([view.name for view in machines], wanted, names_)
@@ -194,11 +195,11 @@ class ControlPlaneGroup(Group):
             return Wait("RolloutUnderWay", rollout)
         node = member.machine.node if member and member.machine else ""
         found = health.obstacle(workload.nodes(), workload.control_plane_pods(), node, len(machines))
-        when = f"before node {node} is touched" if node else "after the last node"
+        when = f"before node {node} is upgraded" if node else "after the last node"
         return Wait("ControlPlaneUnhealthy", f"{when}: {found}") if found else None
 
     def node_upgrade_extras(self, scope: GroupScope, member: Member) -> Tree:
-        """The version of etcd, files and kubelet flags, and whether it is the first node, which the others follow."""
+        """The version of etcd, files and kubelet flags, and whether the node is the first to be upgraded."""
         first = not any(member.upgrade for member in scope.members)
         etcd = scope.upgrade.spec.etcd_version if isinstance(scope.upgrade, ControlPlaneUpgrade) else None
         wanted = (scope.wanted or {}).get("kubeadmConfigSpec") or {}
@@ -206,12 +207,12 @@ class ControlPlaneGroup(Group):
         return {"firstNodeToBeUpgraded": first, "bootstrapChanges": changes} | ({"etcdVersion": etcd} if etcd else {})
 
     async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
-        """In the proposal's order."""
+        """Update Machine, KubeadmConfig and infrastructure machine, in the proposal's order."""
         for resource, found, patch in _patches(scope.wanted or {}, scope.version, machine):
             await writer.merge(resource, found, patch)
 
     def remaining(self, scope: GroupScope) -> list[str]:
-        """As Cluster API compares."""
+        """Machines that Cluster API would replace, as it compares them."""
         if scope.owner is None or scope.cluster_view is None:
             return []
         desired = machine_change.of_control_plane(scope.owner.decode(KubeadmControlPlane))
@@ -225,13 +226,13 @@ class ControlPlaneGroup(Group):
     def status(
         self, counts: Counts, ready: bool, conditions: list[Condition], generation: int
     ) -> tuple[Observed, Tree]:
-        """All numbers are written, also those that are 0."""
+        """The status, which always has both counts, even if they are 0."""
         status = ControlPlaneUpgradeStatus(counts.left, counts.upgraded, ready, conditions, generation)
         return status, {"requireUpgrade": 0, "upgraded": 0, "ready": False}
 
 
 def _patches(wanted: Tree, version: str, machine: MachineView) -> Iterator[tuple[Resource, Object, Tree]]:
-    """Object by object, what must be merged into it."""
+    """The patches of a machine's objects."""
     yield Machine.resource, machine.object, expected.control_plane_machine(wanted, version)
     if machine.config is not None:
         present = machine.config.tree.get("spec") or {}

@@ -1,4 +1,4 @@
-"""The controllers of ControlPlaneUpgrades and MachineDeploymentUpgrades: each acts on its own kind, whoever made it."""
+"""The controllers of ControlPlaneUpgrades and MachineDeploymentUpgrades, whoever created those."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from espalier.upgrades.group.steps import DELETION, LIFE
 from espalier.upgrades.reconciling import Kind, Report, Tools, reconciler_of, told
 
 UNDER_WAY = frozenset({"Reading", "Upgrading", "UpgradingNodes", "Deleting"})
-"""Reasons of an upgrade that goes on by itself."""
+"""Reasons of an upgrade in progress."""
 
 
 def controller(
@@ -37,7 +37,7 @@ def controller(
     upgrades = tools.observer.own[group.resource]
 
     def in_whose_way(changed: Object) -> list[Key]:
-        """The upgrades that need a NodeUpgrade of this name: one of somebody else has come or gone."""
+        """The upgrades that need a NodeUpgrade of this name."""
         return [one.key for one in upgrades.list() if changed.name in _needed(one.decode(group.upgrade_type))]
 
     made.watch(tools.observer.own[NodeUpgrade.resource], in_whose_way, predicate=_appears_or_goes)
@@ -53,7 +53,7 @@ def _appears_or_goes(old: Object | None, new: Object | None) -> bool:
 
 
 def _report(ctx: GroupContext, outcome: Outcome) -> Report:
-    """How many machines are upgraded. What was ready stays so."""
+    """The counts of machines and the conditions. An upgrade that was ready stays ready."""
     old = ctx.scope.upgrade.status
     counts = sequence.counts(ctx.scope.members)
     is_ready = isinstance(outcome, Done) or old.ready

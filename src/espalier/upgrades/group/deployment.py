@@ -1,4 +1,4 @@
-"""Machines of a MachineDeployment: as many at a time as may be missing, once the control plane has the version."""
+"""Machines of a MachineDeployment: maxUnavailable at a time, once the control plane has the version."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from espalier.upgrades.group.sequence import Counts, Member
 
 
 class Sets(NamedTuple):
-    """The MachineSets of a deployment: the one that is to stay, and those of a rollout that still have machines."""
+    """The MachineSets of a deployment: the current one with its machines, and older ones that still have machines."""
 
     latest: Object | None
     machines: tuple[MachineView, ...]
@@ -41,10 +41,10 @@ class Sets(NamedTuple):
 
 
 def sets_of(capi_objects: ClusterAPIObjects, deployment: Object) -> Sets:
-    """By the revision that Cluster API gave them, unless a rollout is under way that was taken back meanwhile.
+    """The sets by their revision, unless a rollout under way was reverted.
 
-    Then an earlier set that still has machines is as the deployment asks, and Cluster API goes back to it. One without
-    machines is history: to go back to that would replace machines that are to stay.
+    Then an earlier set that still has machines matches the deployment, and Cluster API returns to it. A set without
+    machines is history: returning to it would replace machines that should stay.
     """
     found = capi_objects.controlled(MachineSet.resource, deployment.metadata.uid)
     found.sort(key=_revision)
@@ -70,7 +70,7 @@ def classified(capi_objects: ClusterAPIObjects, deployment: MachineDeployment, l
 def outdated(
     capi_objects: ClusterAPIObjects, deployment: MachineDeployment, machines: Sequence[MachineView]
 ) -> list[MachineView]:
-    """Machines that do not have the version and the templates asked for, or whose upgrade was broken off."""
+    """Machines without the version and templates asked for, or whose upgrade was interrupted."""
     template = deployment.spec.template.spec
     return [
         view
@@ -117,7 +117,7 @@ class DeploymentGroup(Group):
         return names.deployment_upgrade(owner)
 
     def upgrade(self, metadata: ObjectMeta, owner: Object, machines: list[ObjectReference]) -> MachineDeploymentUpgrade:
-        """With the version of the template."""
+        """The MachineDeploymentUpgrade, with the version of the template."""
         return MachineDeploymentUpgrade(
             metadata=metadata,
             spec=MachineDeploymentUpgradeSpec(
@@ -135,12 +135,12 @@ class DeploymentGroup(Group):
         return upgrade.spec.machine_deployment, upgrade.spec.machine_spec_data
 
     def asked_for(self, owner: Object) -> Tree:
-        """The spec of the template of machines."""
+        """The spec of the machine template."""
         spec: Tree = owner.tree["spec"]["template"]["spec"]
         return spec
 
     def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> Due:
-        """Machines that differ, and the MachineSet."""
+        """The outdated machines; due if the MachineSet is outdated, too."""
         deployment = owner.decode(MachineDeployment)
         sets = sets_of(capi_objects, owner)
         if sets.latest is None:
@@ -154,7 +154,7 @@ class DeploymentGroup(Group):
         return Due(machines, refused, bool(machines or change.is_outdated or refused))
 
     def is_expected(self, capi_objects: ClusterAPIObjects, wanted: Tree, version: str, machine: MachineView) -> bool:
-        """The version, the template it counts as cloned from, and files and kubelet flags."""
+        """True if the machine's objects have the version, infrastructure template, files and kubelet flags."""
         template = wanted.get("infrastructureRef") or {}
         cloned_from = machine.parts.infrastructure
         is_cloned = cloned_from is None or cloned_from.name == template.get("name")
@@ -162,7 +162,7 @@ class DeploymentGroup(Group):
         return machine.machine.spec.version == version and is_cloned and is_configured
 
     def problem(self, scope: GroupScope) -> Wait | None:
-        """A foreign machine, a rollout that is under way, a version that kubeadm does not go to, or other changes."""
+        """A foreign machine, a rollout under way, a version that kubeadm can't upgrade to, or refused changes."""
         if scope.owner is None or scope.cluster_view is None:
             return None
         deployment = scope.owner.decode(MachineDeployment)
@@ -171,8 +171,8 @@ class DeploymentGroup(Group):
         if found.older:
             return Wait(
                 "RolloutUnderWay",
-                f"{name} is being rolled out: MachineSet {', '.join(found.older)} still has machines; take the change "
-                "back, or set upgradeRolloutStrategy.fallback: RollingUpdate to have the rollout finished",
+                f"{name} is being rolled out: MachineSet {', '.join(found.older)} still has machines; revert the "
+                "change, or set upgradeRolloutStrategy.fallback: RollingUpdate to finish the rollout",
             )
         own = {view.name for view in found.machines}
         for member in scope.members:
@@ -185,7 +185,7 @@ class DeploymentGroup(Group):
         return Wait("Refused", in_place_fields.sentence(refused, name)) if refused else None
 
     def at_once(self, scope: GroupScope) -> int:
-        """maxUnavailable, at least one: nobody asks for an upgrade in place to have machines beyond the count."""
+        """maxUnavailable, at least one; maxSurge does not apply in place."""
         if scope.owner is None:
             return 1
         deployment = scope.owner.decode(MachineDeployment)
@@ -194,16 +194,16 @@ class DeploymentGroup(Group):
         return max(1, share(limit, desired_replicas(deployment), default=1))
 
     def missing(self, scope: GroupScope) -> list[str]:
-        """Machines that have no node, and nodes that are not ready, whether they are upgraded or not."""
+        """Machines without a node, and nodes that are not ready, upgraded or not."""
         workload = scope.cluster_view.workload if scope.cluster_view else None
         if scope.cluster_view is None or scope.owner is None or workload is None:
             return []
         being_upgraded = {member.name for member in sequence.active(scope.members)}
         sets = sets_of(scope.cluster_view.capi_objects, scope.owner)
         staying = [view for view in sets.machines if view.machine.metadata.deletion_timestamp is None]
-        # What its set asks for: a group that is paused is not scaled.
+        # The replicas of the set, as a paused deployment is not scaled.
         wanted = desired_replicas(sets.latest.decode(MachineSet)) if sets.latest else 0
-        found = [f"one of {wanted} machines is to be replaced"] * max(0, wanted - len(staying))
+        found = [f"one of {wanted} machines is missing"] * max(0, wanted - len(staying))
         for view in sets.machines:
             if view.name in being_upgraded or view.machine.metadata.deletion_timestamp is not None:
                 continue
@@ -215,7 +215,7 @@ class DeploymentGroup(Group):
         return found
 
     def obstacle(self, scope: GroupScope, member: Member | None) -> Wait | None:
-        """The cluster answers, and its control plane has the version: no kubelet is newer than the API server."""
+        """An unreachable cluster, or an older control plane: no kubelet may be newer than the API server."""
         if scope.cluster_view is None or member is None:
             return None
         if scope.cluster_view.workload is None:
@@ -225,9 +225,7 @@ class DeploymentGroup(Group):
                 continue
             version = found.decode(Machine).spec.version
             if kubernetes_versions.is_older(version, scope.version):
-                message = (
-                    f"waiting for the control plane: Machine {found.name} has {version}, workers get {scope.version}"
-                )
+                message = f"waiting for the control plane: Machine {found.name} has {version}, not yet {scope.version}"
                 return Wait("ControlPlaneFirst", message)
         return None
 
@@ -239,7 +237,7 @@ class DeploymentGroup(Group):
         return {"bootstrapChanges": expected.changes(member.machine, _bootstrap(template)) if template else ""}
 
     async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
-        """Machine, KubeadmConfig and infrastructure machine."""
+        """Update Machine, KubeadmConfig and infrastructure machine."""
         await writer.merge(Machine.resource, machine.object, expected.worker(scope.version))
         name, template = (
             _config_template(scope.cluster_view.capi_objects, scope.wanted or {}) if scope.cluster_view else ("", None)
@@ -256,9 +254,9 @@ class DeploymentGroup(Group):
             )
 
     async def finish(self, writer: Writer, scope: GroupScope) -> None:
-        """The latest MachineSet has the template of the deployment, so that it stays the one.
+        """Give the latest MachineSet the template of the deployment, so that it stays the current one.
 
-        One that has it already may be more up to date than this upgrade: what it is to bring was taken back.
+        A set that has it already is left alone: it may be newer than this upgrade, if that was reverted.
         """
         latest = (
             sets_of(scope.cluster_view.capi_objects, scope.owner).latest if scope.cluster_view and scope.owner else None
@@ -271,7 +269,7 @@ class DeploymentGroup(Group):
             await writer.merge(MachineSet.resource, latest, {"spec": {"template": {"spec": change}}})
 
     def remaining(self, scope: GroupScope) -> list[str]:
-        """As Cluster API compares: the MachineSet with the deployment."""
+        """The MachineSet, if Cluster API would create another one for the deployment."""
         latest = (
             sets_of(scope.cluster_view.capi_objects, scope.owner).latest if scope.cluster_view and scope.owner else None
         )
@@ -283,12 +281,12 @@ class DeploymentGroup(Group):
     def status(
         self, counts: Counts, ready: bool, conditions: list[Condition], generation: int
     ) -> tuple[Observed, Tree]:
-        """Numbers are left out where they are 0, as the proposal has it."""
+        """The status; counts of 0 are omitted, as in the proposal."""
         return MachineDeploymentUpgradeStatus(counts.left, counts.upgraded, ready, conditions, generation), {}
 
 
 def _differences(found: Object, deployment: Object) -> tuple[str, ...]:
-    """Fields because of which Cluster API would make another MachineSet than this one."""
+    """The fields for which Cluster API would create another MachineSet."""
     before = machine_change.of_machine_template(found.decode(MachineSet).spec.template)
     after = machine_change.of_machine_template(deployment.decode(MachineDeployment).spec.template)
     change = machine_change.machine_change(before, after)

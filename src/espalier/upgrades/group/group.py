@@ -1,4 +1,4 @@
-"""Machines that are upgraded one after the other: the scope of a reconcile, and what differs by their owners."""
+"""Upgrades of several machines: the scope of a reconcile, and the differences between the kinds of owners."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ Upgrade = ControlPlaneUpgrade | MachineDeploymentUpgrade
 
 @dataclass(frozen=True)
 class GroupScope:
-    """The scope of one reconcile over an upgrade of several machines: all it has read, frozen."""
+    """The scope of one reconcile of an upgrade of several machines: all that was read, frozen."""
 
     object: Object
     upgrade: Upgrade
     owner_reference: ObjectReference
     data: str
-    """The spec that was asked for, as the upgrade carries it."""
+    """The spec that was asked for, encoded as in the upgrade."""
     cluster: str
     """Name of the cluster, empty while it is not known."""
     cluster_view: ClusterView | None
@@ -45,7 +45,7 @@ class GroupScope:
     """The KubeadmControlPlane or MachineDeployment."""
     members: tuple[Member, ...]
     strangers: tuple[str, ...]
-    """NodeUpgrades of others under names that are needed."""
+    """NodeUpgrades of others whose names this upgrade needs."""
     paused_cluster: Key | None = None
     """The Cluster of the machines, if people have paused it."""
 
@@ -61,16 +61,16 @@ class GroupScope:
 
     @property
     def paused(self) -> str:
-        """The reason not to begin with another node, and how to go on; empty when nobody asked for that."""
+        """The reason not to start another node, and how to resume; empty if not paused."""
         if PAUSED_ANNOTATION in self.object.metadata.annotations:
-            return f"remove annotation {PAUSED_ANNOTATION} to go on"
+            return f"remove annotation {PAUSED_ANNOTATION} to resume"
         if self.paused_cluster is None:
             return ""
-        return f"Cluster {self.paused_cluster} is paused, remove annotation {PAUSED_ANNOTATION} from it to go on"
+        return f"Cluster {self.paused_cluster} is paused, remove annotation {PAUSED_ANNOTATION} from it to resume"
 
     @cached_property
     def wanted(self) -> Tree | None:
-        """The spec that was asked for; None when there is none in the upgrade."""
+        """The spec that was asked for; None if the upgrade has no valid one."""
         try:
             return expected.decoded(self.data)
         except ValueError:
@@ -79,12 +79,12 @@ class GroupScope:
 
 @dataclass(frozen=True)
 class Due:
-    """Machines of an owner that are to be upgraded, and fields that can't be changed in place."""
+    """The machines of an owner to upgrade, and fields that can't be changed in place."""
 
     machines: tuple[MachineView, ...]
     refused: tuple[str, ...]
     is_due: bool
-    """True if anything would be rolled; without machines, a MachineSet."""
+    """True if Cluster API would roll anything out: machines, or the MachineSet alone."""
 
 
 class Group(ABC):
@@ -94,103 +94,103 @@ class Group(ABC):
     """The kind of the upgrade."""
     upgrade_type: ClassVar[type[Upgrade]]
     owner_resource: ClassVar[Resource]
-    """The kind that has the machines, and that is marked."""
+    """The kind that owns the machines and is marked."""
     mark: ClassVar[str]
     """The annotation on the owner."""
     finalizer: ClassVar[str]
-    """By which the upgrade is held."""
+    """The finalizer of the upgrade."""
     node_type: ClassVar[NodeType]
 
     @abstractmethod
     def name(self, owner: str) -> str:
-        """Name of the upgrade that is made for a mark."""
+        """Name of the upgrade that is created for a mark."""
 
     @abstractmethod
     def upgrade(self, metadata: ObjectMeta, owner: Object, machines: list[ObjectReference]) -> Upgrade:
-        """The upgrade that is made for a mark."""
+        """The upgrade that is created for a mark."""
 
     @abstractmethod
     def owner_of(self, upgrade: Upgrade) -> tuple[ObjectReference, str]:
-        """The reference to the owner, and the spec asked for, as the upgrade carries it."""
+        """The reference to the owner, and the encoded spec that was asked for."""
 
     @abstractmethod
     def asked_for(self, owner: Object) -> Tree:
-        """The spec of machines that an owner has now; their number is no matter of an upgrade."""
+        """The spec of machines that an owner has now, without replicas."""
 
     @abstractmethod
     def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> Due:
         """The machines to upgrade."""
 
     def lost(self, capi_objects: ClusterAPIObjects, owner: Object, machines: Sequence[str]) -> str:
-        """The machines that Cluster API has to replace before the upgrade of these goes on; empty without one."""
+        """A sentence on machines that Cluster API has to replace before the upgrade continues; empty if none."""
         return ""
 
     @abstractmethod
     def is_expected(self, capi_objects: ClusterAPIObjects, wanted: Tree, version: str, machine: MachineView) -> bool:
-        """True if a machine's objects say what was reached on its node."""
+        """True if a machine's objects record what was reached on its node."""
 
     @abstractmethod
     def problem(self, scope: GroupScope) -> Wait | None:
-        """The reason why the upgrade can't be made, before any node is touched."""
+        """The reason why the upgrade can't be done, before any node is changed."""
 
     def at_once(self, scope: GroupScope) -> int:
-        """How many nodes may be upgraded side by side."""
+        """How many nodes may be upgraded at the same time."""
         return 1
 
     def missing(self, scope: GroupScope) -> list[str]:
-        """Machines out of service beside those that are being upgraded: so many fewer may be begun with."""
+        """Unavailable machines besides those being upgraded; each reduces how many may be started."""
         return []
 
     @abstractmethod
     def obstacle(self, scope: GroupScope, member: Member | None) -> Wait | None:
-        """The reason why this node can't be begun with now; without a member, what is not well after the last one."""
+        """The reason not to start this node now; without a member, what is not healthy after the last one."""
 
     @abstractmethod
     def node_upgrade_extras(self, scope: GroupScope, member: Member) -> Tree:
-        """More fields of a NodeUpgrade's spec."""
+        """Further fields of a NodeUpgrade's spec."""
 
     @abstractmethod
     async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
-        """Bring the objects of a machine whose node is upgraded to the expected state."""
+        """Update the objects of a machine whose node was upgraded to the expected state."""
 
     async def finish(self, writer: Writer, scope: GroupScope) -> None:  # noqa: B027 - most have nothing left
         """Write what is left once all machines are upgraded."""
 
     @abstractmethod
     def remaining(self, scope: GroupScope) -> list[str]:
-        """The machines that would still be rolled if Cluster API went on now, with the fields that differ."""
+        """What Cluster API would still replace if it resumed now, with the fields that differ."""
 
     @abstractmethod
     def status(
         self, counts: Counts, ready: bool, conditions: list[Condition], generation: int
     ) -> tuple[Observed, Tree]:
-        """The status, and fields that are written in any case."""
+        """The status, and fields that are always written."""
 
 
 def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_for: Tree) -> Wait | None:
-    """The problem of an upgrade of whatever group; `asked_for` is the spec that its owner has now.
+    """The problem of an upgrade of any group; `asked_for` is the spec that its owner has now.
 
-    An upgrade that its owner controls is ended and made anew by the controller of the annotations when the owner is
-    edited; nobody else has to act.
+    When the owner is edited, the annotation controller deletes an upgrade that the owner controls, and creates a new
+    one; nobody else has to act.
 
-    A machine that is named by uid may be gone meanwhile. Without one it has to be there: nobody could tell a machine
-    that was replaced from one that never was.
+    A machine that is named by uid may be gone by now. One without a uid must exist, as a replaced machine could not be
+    told from one that never existed.
     """
     annotations = scope.owner.metadata.annotations if scope.owner else {}
     if scope.wanted is None:
-        return Wait("SpecDataInvalid", "the spec that the upgrade carries is no JSON object in base64")
+        return Wait("SpecDataInvalid", "the spec in the upgrade is not a base64-encoded JSON object")
     is_controlled = scope.owner is not None and scope.owner.metadata.uid in by_controller(scope.object)
     if is_controlled and (scope.version != wanted_of_owner or scope.wanted != asked_for):
-        return Wait(names.OWNER_EDITED, f"{owner} was edited: another upgrade follows for what it asks for now")
+        return Wait(names.OWNER_EDITED, f"{owner} was edited: a new upgrade with its current spec follows")
     if scope.version != wanted_of_owner:
         message = f"spec.kubernetesVersion: found {scope.version}, but {owner} asks for {wanted_of_owner}"
-        return Wait("VersionDiffers", f"{message}; the machines would be rolled out afterwards")
+        return Wait("VersionDiffers", f"{message}; Cluster API would roll the machines out afterwards")
     if contract.PAUSED_ANNOTATION not in annotations and (scope.owner is None or not names.is_marked(scope.owner)):
         message = f"{owner} is neither paused nor marked for an upgrade in place"
         return Wait("OwnerNotPaused", f"{message}: Cluster API would replace its machines meanwhile; annotate it")
     if scope.wanted != asked_for:
-        message = f"the spec that the upgrade carries is not the one that {owner} asks for"
-        return Wait("SpecDataDiffers", f"{message}: delete the upgrade, and create it with that")
+        message = f"the spec in the upgrade differs from that of {owner}"
+        return Wait("SpecDataDiffers", f"{message}: delete the upgrade, and create it with the current one")
     named = zip(scope.members, scope.upgrade.spec.machines_require_upgrade, strict=True)
     for index, (member, reference) in enumerate(named):
         field = f"spec.machinesRequireUpgrade[{index}]"
@@ -201,7 +201,7 @@ def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_fo
                 continue
             return Wait("MachineNotFound", f"{field}: Machine {member.name} does not exist")
         if reference.uid and reference.uid != member.machine.machine.metadata.uid:
-            message = f"Machine {member.name} is another one than was named: its uid is not {reference.uid}"
+            message = f"Machine {member.name} was replaced: its uid is not {reference.uid}"
             return Wait("MachineNotFound", f"{field}: {message}")
         if (lost := member.machine.lost_config) and not (member.is_done or member.is_gone):
             return Wait("KubeadmConfigMissing", lost)
@@ -209,6 +209,6 @@ def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_fo
         if problem:
             return Wait("VersionRefused", f"Machine {member.name}: {problem}")
     if scope.strangers:
-        message = f"NodeUpgrade {', '.join(scope.strangers)} is there and belongs to somebody else; delete it"
+        message = f"NodeUpgrade {', '.join(scope.strangers)} exists, but not for this upgrade; delete it"
         return Wait("NodeUpgradeTaken", message)
     return None

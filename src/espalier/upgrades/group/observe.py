@@ -1,4 +1,4 @@
-"""One reconcile over an upgrade of several machines: all that is read, and what its steps share."""
+"""One reconcile of an upgrade of several machines: all that is read, and what its steps share."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ class GroupContext:
 
     @property
     def writer(self) -> Writer:
-        """Writes; the caches of the cluster are told as well."""
+        """The writer, which also updates the caches of the cluster."""
         cluster_view = self.scope.cluster_view
         return self.tools.writer.with_caches(cluster_view.capi_objects.caches) if cluster_view else self.tools.writer
 
     @property
     def owner(self) -> str:
-        """How the owner is called in sentences."""
+        """The owner's kind and key, for messages."""
         return f"{self.group.owner_resource.kind} {self.scope.object.namespace}/{self.scope.owner_reference.name}"
 
 
 def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
-    """Read everything about one upgrade. Raises `msgspec.ValidationError` when the object is none."""
+    """Read everything about one upgrade. Raises `msgspec.ValidationError` if the object is invalid."""
     upgrade = found.decode(group.upgrade_type)
     reference, data = group.owner_of(upgrade)
     cluster = cluster_of(found)

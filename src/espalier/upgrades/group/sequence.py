@@ -1,4 +1,4 @@
-"""The order in which nodes of one group are upgraded: what is next, and what stands in the way. Pure."""
+"""The order in which nodes of one group are upgraded: which is next, and which block it. Pure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from espalier.upgrades.cluster_view import MachineView
 
 @dataclass(frozen=True)
 class Member:
-    """A machine of the group. `machine` is None when it is gone, `upgrade` before its turn."""
+    """A machine of the group. `machine` is None once it is gone, `upgrade` until its turn."""
 
     name: str
     machine: MachineView | None
     object: Object | None
     upgrade: NodeUpgrade | None
     is_expected: bool = False
-    """True if the machine's objects of Cluster API say what was reached on the node."""
+    """True if the machine's Cluster API objects record what was reached on the node."""
 
     @property
     def is_gone(self) -> bool:
-        """True if the machine is not there any longer, or is about to go: there is nothing to upgrade."""
+        """True if the machine is gone or being deleted: there is nothing to upgrade."""
         return self.machine is None or self.machine.machine.metadata.deletion_timestamp is not None
 
     @property
@@ -35,7 +35,7 @@ class Member:
 
     @property
     def is_active(self) -> bool:
-        """True if its node is being upgraded, or has failed to be."""
+        """True if its node is being upgraded, or its upgrade failed."""
         return self.upgrade is not None and not self.upgrade.is_completed and not self.is_gone
 
     @property
@@ -46,23 +46,23 @@ class Member:
 
     @property
     def reason(self) -> str:
-        """The word for that."""
+        """The reason of its NodeUpgrade."""
         ready = condition_list.get(self.upgrade.status.conditions, names.READY) if self.upgrade else None
         return ready.reason if ready else "NodeUpgradePending"
 
     @property
     def is_under_way(self) -> bool:
-        """True if all is well with its upgrade, and nothing needs to be said but that it goes on."""
+        """True if its upgrade is progressing as expected."""
         return self._progressing in ("", "True")
 
     @property
     def has_failed(self) -> bool:
-        """True if only somebody's help brings it further."""
+        """True if its upgrade can't continue until somebody acts."""
         return self.is_active and self._progressing == "False"
 
     @property
     def is_unknown(self) -> bool:
-        """True if it was not told yet if it goes on: it is new, or a version told of it that had no such condition."""
+        """True if it has no condition Progressing: it is new, or was reported by a version without that condition."""
         return self.is_active and not self._progressing
 
     @property
@@ -73,33 +73,33 @@ class Member:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many machines are upgraded, and how many are left."""
+    """The numbers of machines that are upgraded, and that are left."""
 
     upgraded: int
     left: int
 
 
 def counts(members: Sequence[Member]) -> Counts:
-    """Machines that are gone count as none."""
+    """The counts, without machines that are gone."""
     there = [member for member in members if not member.is_gone]
     done = sum(member.is_done and member.is_expected for member in there)
     return Counts(done, len(there) - done)
 
 
 def to_record(members: Sequence[Member]) -> list[Member]:
-    """Machines whose node is upgraded, and whose objects do not say so yet."""
+    """Machines whose node is upgraded, but whose objects do not record that yet."""
     return [member for member in members if member.is_done and not member.is_expected and not member.is_gone]
 
 
 def active(members: Sequence[Member]) -> list[Member]:
-    """Machines that are being upgraded; those that failed come first, for they tell more."""
+    """Machines that are being upgraded; failed ones come first, to be reported."""
     return sorted((one for one in members if one.is_active), key=lambda member: not member.has_failed)
 
 
 def next_members(members: Sequence[Member], at_once: int) -> list[Member]:
-    """Machines whose turn it is: in order, and never more at once than may be missing.
+    """Machines to start now, in order, with at most `at_once` being upgraded at the same time.
 
-    A failure stops the sequence, and so does a node of which is not known whether it has failed.
+    A failed node stops the sequence, and so does one whose state is unknown.
     """
     running = active(members)
     if any(member.has_failed or member.is_unknown for member in running):

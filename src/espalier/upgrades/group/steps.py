@@ -1,4 +1,4 @@
-"""The steps of an upgrade of several machines: in order, one after the other, and recorded as it goes."""
+"""The steps of an upgrade of several machines, in order."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from espalier.upgrades.observe import cluster_of
 
 
 async def add_finalizer(ctx: GroupContext) -> Outcome:
-    """It stays until its NodeUpgrades are gone."""
+    """Keep the upgrade until its NodeUpgrades are gone."""
     await ctx.writer.add_finalizer(ctx.group.resource, ctx.scope.object, ctx.group.finalizer)
     return Continue()
 
 
 async def find_cluster(ctx: GroupContext) -> Outcome:
-    """The cluster is known by a label; who made the upgrade by hand need not give it."""
+    """Set the label with the cluster's name, which an upgrade created by hand may lack."""
     if ctx.scope.cluster:
         return Continue()
     owner = ctx.tools.observer.marked_one(ctx.group.owner_resource, ctx.scope.owner_reference.name)
@@ -36,7 +36,7 @@ async def find_cluster(ctx: GroupContext) -> Outcome:
 
 
 async def find_owner(ctx: GroupContext) -> Outcome:
-    """The control plane or worker node group is there, and the one that is meant."""
+    """Find the KubeadmControlPlane or MachineDeployment that the upgrade refers to."""
     scope = ctx.scope
     if scope.cluster_view is None:
         return Wait("Reading", f"reading cluster {scope.cluster}")
@@ -49,12 +49,12 @@ async def find_owner(ctx: GroupContext) -> Outcome:
 
 
 async def check(ctx: GroupContext) -> Outcome:
-    """Check that the upgrade can be made, before any node is touched."""
+    """Check that the upgrade can be done, before any node is changed."""
     return ctx.group.problem(ctx.scope) or Continue()
 
 
 async def record(ctx: GroupContext) -> Outcome:
-    """Machines whose node is upgraded say so, each as soon as it is, whatever is asked for meanwhile."""
+    """Record upgraded nodes on their Machines, each as soon as it is done, even if the owner was edited since."""
     members = sequence.to_record(ctx.scope.members) if ctx.scope.wanted is not None else []
     for member in members:
         if outdated := _outdated(ctx, member):
@@ -68,7 +68,7 @@ async def record(ctx: GroupContext) -> Outcome:
 
 
 async def begin(ctx: GroupContext) -> Outcome:
-    """The next node is begun with, when those before it are done and nothing stands in the way."""
+    """Start the next node when those before it are done and nothing blocks it."""
     scope = ctx.scope
     for member in sequence.next_members(scope.members, ctx.group.at_once(scope) - len(ctx.group.missing(scope))):
         if scope.paused:
@@ -83,7 +83,7 @@ async def begin(ctx: GroupContext) -> Outcome:
 
 
 async def await_nodes(ctx: GroupContext) -> Outcome:
-    """All nodes are upgraded."""
+    """Wait until all nodes are upgraded."""
     scope = ctx.scope
     counts = sequence.counts(scope.members)
     total = counts.upgraded + counts.left
@@ -97,26 +97,26 @@ async def await_nodes(ctx: GroupContext) -> Outcome:
         return Wait(names.PAUSED, f"paused after {counts.upgraded} of {total} nodes; {scope.paused}")
     missing = ctx.group.missing(scope)
     if counts.left and missing:
-        told = f"{counts.upgraded} of {total} nodes are upgraded; before the next one is touched: {', '.join(missing)}"
-        return Wait("NodesMissing", f"{told}; no more than {ctx.group.at_once(scope)} may be missing at the same time")
+        told = f"{counts.upgraded} of {total} nodes are upgraded; the next one has to wait: {', '.join(missing)}"
+        return Wait("NodesMissing", f"{told}; at most {ctx.group.at_once(scope)} may be unavailable at the same time")
     if counts.left:
         return Wait("Upgrading", f"{counts.upgraded} of {total} nodes are upgraded")
     return Continue()
 
 
 async def await_health(ctx: GroupContext) -> Outcome:
-    """The group is well after the last node as it was before each."""
+    """Wait until the group is healthy after the last node, by the same checks as before each node."""
     obstacle = ctx.group.obstacle(ctx.scope, None) if ctx.scope.members else None
     return obstacle or Continue()
 
 
 async def finish(ctx: GroupContext) -> Outcome:
-    """Nothing is left that Cluster API would roll when it goes on."""
+    """Check that Cluster API would replace nothing when it resumes."""
     await ctx.group.finish(ctx.writer, ctx.scope)
     remaining = ctx.group.remaining(ctx.scope)
     if remaining:
         message = f"all nodes are upgraded, but Cluster API would still replace {'; '.join(remaining)}"
-        return Wait("WouldRoll", f"{message}; {ctx.owner} stays paused until these fields are as they were")
+        return Wait("WouldRoll", f"{message}; {ctx.owner} stays paused until these fields are reverted")
     return Done()
 
 
@@ -125,45 +125,45 @@ LIFE = (find_cluster, add_finalizer, find_owner, record, check, begin, await_nod
 
 
 async def delete_node_upgrades(ctx: GroupContext) -> Outcome:
-    """Nodes that are being upgraded are let come to a whole step first: NodeUpgrades see to that.
+    """Delete the NodeUpgrades, which let a running step finish first.
 
-    Those that have nothing left on a node hold nothing up: the API server's garbage collection deletes them.
+    Those without our finalizer are left to garbage collection.
     """
     found = ctx.tools.observer.node_upgrades(ctx.scope.object)
     left = [one for one in found if names.NODE_FINALIZER in one.metadata.finalizers]
     for one in left:
         await ctx.writer.delete(NodeUpgrade.resource, one, found_by_owner)
-    return Wait("Deleting", f"waiting for {len(left)} NodeUpgrades to be gone") if left else Continue()
+    return Wait("Deleting", f"waiting for {len(left)} NodeUpgrades to be deleted") if left else Continue()
 
 
 async def remove_finalizer(ctx: GroupContext) -> Outcome:
-    """Nothing holds it any longer."""
+    """Let the API server delete the upgrade."""
     await ctx.writer.remove_finalizer(ctx.group.resource, ctx.scope.object, ctx.group.finalizer)
     return Continue()
 
 
 DELETION = (delete_node_upgrades, remove_finalizer)
-"""From an upgrade to nothing."""
+"""From a deleted upgrade to its removal."""
 
 
 def _upgrading(ctx: GroupContext, member: Member) -> Wait:
-    """All goes well. The steps are told by the NodeUpgrade alone: each would be a write at every level."""
+    """The wait while all goes well. Only the NodeUpgrade reports its steps, to save a write at every level."""
     counts = sequence.counts(ctx.scope.members)
     told = f"{counts.upgraded} of {counts.upgraded + counts.left} nodes are upgraded"
     return Wait(
-        "UpgradingNodes", f"{told}; NodeUpgrade {names.node_upgrade(member.name)} tells how far the next one is"
+        "UpgradingNodes", f"{told}; NodeUpgrade {names.node_upgrade(member.name)} shows the progress of the next one"
     )
 
 
 def _outdated(ctx: GroupContext, member: Member) -> str:
-    """Why a NodeUpgrade is not believed that says it is completed; empty when its node bears it out, or is not seen."""
+    """Why a completed NodeUpgrade is not trusted; empty if its node has the version, or can't be seen."""
     view, name = ctx.scope.cluster_view, member.machine.node if member.machine else ""
     node = view.workload.node(name) if view and view.workload and name else None
     if node is None or kubernetes_versions.is_reached(node.status.node_info.kubelet_version, ctx.scope.version):
         return ""
     return (
-        f"NodeUpgrade {names.node_upgrade(member.name)} says that it is completed, but node {name} has "
-        f"{node.status.node_info.kubelet_version}; delete it to have the node upgraded"
+        f"NodeUpgrade {names.node_upgrade(member.name)} is completed, but node {name} has "
+        f"{node.status.node_info.kubelet_version}; delete the NodeUpgrade to have the node upgraded"
     )
 
 

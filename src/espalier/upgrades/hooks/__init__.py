@@ -1,5 +1,5 @@
-"""The runtime hooks front end: Cluster API asks whether a change can be made in place, and has it made.
+"""The runtime hooks front end: Cluster API asks whether a change can be made in place, and requests it.
 
-Hooks accept, refuse or report, and know nothing between two calls: what is asked for is in the request and in the
-objects of the management cluster, what is under way in NodeUpgrades. Any replica answers.
+Hooks accept, refuse or report. They keep no state between calls: the request and the objects of the management cluster
+have the goal, NodeUpgrades the progress. Any replica can answer.
 """

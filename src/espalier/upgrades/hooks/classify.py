@@ -1,7 +1,7 @@
-"""The judgement of a request: the one classification, and JSON patches for exactly what can be made. Pure.
+"""Judges a request by the classification of changes, and gives JSON patches for what can be changed in place. Pure.
 
-Cluster API applies the patches and compares: a machine stays only when nothing is left. So whatever it compares and the
-classification does not accept is refused here as well, by name, and nothing is left that nobody speaks of.
+Cluster API applies the patches and compares: it keeps a machine only if no difference is left. So every difference
+that the classification does not accept is refused by name.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ UNCOMPARED = frozenset(
         "taints",
     }
 )
-"""Fields of a machine's spec that never ask for another machine: Cluster API leaves them out of its comparison."""
+"""Fields of a machine's spec that Cluster API does not compare: they never require another machine."""
 
 _TEMPLATE = ("template", "spec")
 
 
 class Judgement(NamedTuple):
-    """Patches by object for all that can be made in place, and the rest: fields, or a sentence about versions."""
+    """Patches by object for all that can be changed in place; fields that can't, and a sentence about versions."""
 
     patches: dict[str, list[Operation]]
     refused: tuple[str, ...] = ()
@@ -47,17 +47,17 @@ class Judgement(NamedTuple):
 
     @property
     def is_refused(self) -> bool:
-        """True if anything can't be made in place."""
+        """True if anything can't be changed in place."""
         return bool(self.refused or self.obstacle)
 
     def sentence(self, what: str) -> str:
-        """Why `what` can't be brought there where it stands; empty when it can."""
+        """Why `what` can't be upgraded in place; empty if it can."""
         found = [in_place_fields.sentence(self.refused, what)] if self.refused else []
         return "; ".join(found + ([f"{what}: {self.obstacle}"] if self.obstacle else []))
 
 
 class _Part(NamedTuple):
-    """One object of a request: its spec before and after, how its fields are called in sentences, and where it is."""
+    """One object of a request: its spec before and after, the prefix of its fields in messages, and its path."""
 
     name: str
     before: Tree
@@ -67,7 +67,7 @@ class _Part(NamedTuple):
 
 
 def of_machine(current: MachineObjects, desired: MachineObjects, infrastructures: Infrastructures) -> Judgement:
-    """Of one machine of a control plane. Raises `msgspec.ValidationError` when a machine is none."""
+    """The judgement of one control plane machine. Raises `msgspec.ValidationError` if a machine is invalid."""
     before, after = _spec(current.machine), _spec(desired.machine)
     configs = _spec(current.bootstrap_config), _spec(desired.bootstrap_config)
     infrastructure = _spec(current.infrastructure_machine), _spec(desired.infrastructure_machine)
@@ -92,7 +92,7 @@ def of_machine(current: MachineObjects, desired: MachineObjects, infrastructures
 
 
 def of_set(current: SetObjects, desired: SetObjects, infrastructures: Infrastructures) -> Judgement:
-    """Of all machines of a MachineSet. Raises `msgspec.ValidationError` when a MachineSet is none."""
+    """The judgement of all machines of a MachineSet. Raises `msgspec.ValidationError` if a MachineSet is invalid."""
     before, after = (_spec(one.machine_set).get("template") or {} for one in (current, desired))
     configs = _spec(current.bootstrap_config_template), _spec(desired.bootstrap_config_template)
     infrastructure = _spec(current.infrastructure_machine_template), _spec(desired.infrastructure_machine_template)
@@ -126,7 +126,7 @@ def _judge(change: Classified, provider: Infrastructure | None, parts: tuple[_Pa
     old, new = (str(spec.get("version", "")) for spec in parts[0][1:3])
     obstacle = kubernetes_versions.step_obstacle(old, new) if old != new else ""
     accepted = {*change.accepted, *in_place_fields.ignored_fields(provider)}
-    accepted -= {in_place_fields.INFRASTRUCTURE}  # the template by name; what differs in it is said field by field
+    accepted -= {in_place_fields.INFRASTRUCTURE}  # the template by name; its differences are judged field by field
     if obstacle:
         accepted -= {"version"}
     patches: dict[str, list[Operation]] = {}
@@ -144,7 +144,7 @@ def _judge(change: Classified, provider: Infrastructure | None, parts: tuple[_Pa
 
 
 def _is_accepted(field: str, accepted: Iterable[str], refused: Iterable[str]) -> bool:
-    """True if a field can be made in place, with all items of it: files and flags are refused one by one."""
+    """True if a field can be changed in place with all its items: files and flags are refused one by one."""
     return any(is_within(field, one) for one in accepted) and not any(is_within(one, field) for one in refused)
 
 
@@ -160,7 +160,7 @@ def _machine(spec: Tree, config: Tree, template: Template) -> MachineParts:
 def _differences(
     before: Tree, after: Tree, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], object, object]]:
-    """Where two trees differ, in order, with what was there and what shall be: UNSET for nothing."""
+    """The paths at which two trees differ, in order, with the old and new value; UNSET for none."""
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name, msgspec.UNSET), after.get(name, msgspec.UNSET)
         if isinstance(old, dict) and isinstance(new, dict):
@@ -170,7 +170,7 @@ def _differences(
 
 
 def _means_the_same(old: object, new: object) -> bool:
-    """Absent and empty do, to who reads these objects; Cluster API compares them as they are written."""
+    """True for absent and empty values, which readers treat alike; Cluster API compares them literally."""
     return _is_empty(old) and _is_empty(new)
 
 
@@ -186,7 +186,7 @@ def _operation(path: tuple[str, ...], value: object) -> Operation:
 
 
 def _leaves(field: str, before: object, after: object) -> Iterator[str]:
-    """The fields of a map that is on one side alone; of all else the field."""
+    """The inner fields of a map that exists on one side only; otherwise the field itself."""
     for inner in differences(*(None if one is msgspec.UNSET else one for one in (before, after))):
         separator = "." if inner and not inner.startswith("[") else ""
         yield f"{field}{separator}{inner}"

@@ -1,4 +1,4 @@
-"""The hooks: each takes the body of a call and gives that of the answer."""
+"""The hooks: each takes the body of a request and returns that of the response."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from espalier.upgrades.hooks.machines import Updates
 from espalier.upgrades.hooks.queries import Owner, Questions, Unanswerable
 
 ANSWER_WITHIN = wire.CALL_SECONDS - 2.0
-"""Seconds; Cluster API waits for `CALL_SECONDS`, and would not know why there is no answer."""
+"""Seconds; Cluster API gives up after `CALL_SECONDS`, and would not learn the reason."""
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ _log = structlog.get_logger("espalier.hooks")
 
 @dataclass(frozen=True)
 class Hooks:
-    """Answers Cluster API. What can't be answered fails, so that no machine is replaced for it."""
+    """Answers Cluster API. A request without an answer fails, so that no machine is replaced because of it."""
 
     questions: Questions
     updates: Updates
@@ -50,7 +50,7 @@ class Hooks:
         }
 
     async def can_update_machine(self, body: bytes) -> bytes:
-        """Of a machine of a control plane: patches for what can be made where it stands; none where nobody asked."""
+        """Patches for what can be changed in place on a control plane machine; none if not asked for in place."""
         asked = _decoded(body, wire.CanUpdateMachineRequest)
         name, labels = _identity(asked.current.machine)
         owner = await self.questions.control_plane(labels) if name else None
@@ -63,7 +63,7 @@ class Hooks:
         return answer
 
     async def can_update_set(self, body: bytes) -> bytes:
-        """Of the machines of a MachineSet."""
+        """The same for the machines of a MachineSet."""
         asked = _decoded(body, wire.CanUpdateMachineSetRequest)
         name, labels = _identity(asked.current.machine_set)
         owner = await self.questions.deployment(labels) if name else None
@@ -77,7 +77,7 @@ class Hooks:
         return answer
 
     async def update_machine(self, body: bytes) -> bytes:
-        """Have a machine upgraded, or say how far that is."""
+        """Upgrade a machine, and report the progress."""
         asked = _decoded(body, wire.UpdateMachineRequest)
         name, _ = _identity(asked.desired.machine)
         if not name:
@@ -85,7 +85,7 @@ class Hooks:
         return wire.progress(await self.updates.bring(asked.desired))
 
     async def _judged(self, hook: str, owner: Owner, judgement: Judgement, what: str) -> bytes:
-        """Patches; or a failure where the machines may not be replaced, and the sentence on who has them."""
+        """The patches, or a failure if the machines may not be replaced; the refusal is noted on the owner."""
         sentence = judgement.sentence(what)
         await self._tell(owner, sentence)
         if sentence and owner.fallback != "RollingUpdate":
@@ -93,14 +93,14 @@ class Hooks:
         return wire.accepted(hook, judgement.patches)
 
     async def _tell(self, owner: Owner, sentence: str) -> None:
-        """Write on the owner what can't be made in place, for the status of its Cluster."""
+        """Note on the owner what can't be changed in place, for the status of its Cluster."""
         metadata = owner.object.metadata
         wanted = refusal(metadata.generation, sentence) if sentence else None
         patch: Tree = {"metadata": {"annotations": {IN_PLACE_REFUSED: wanted}}}
         try:
             await self.updates.writer.merge(owner.resource, owner.object, patch, Precondition.UID)
-        except KubeError as error:  # what matters is the answer
-            _log.warning("a refusal could not be written down", owner=str(owner.object.key), error=str(error))
+        except KubeError as error:  # the response matters more
+            _log.warning("could not note a refusal on its owner", owner=str(owner.object.key), error=str(error))
 
     async def _discover(self, body: bytes) -> bytes:
         return wire.discovery()
@@ -126,7 +126,7 @@ def _decoded(body: bytes, type_: type[T]) -> T:
 
 
 def _identity(object_: Tree) -> tuple[str, Mapping[str, str]]:
-    """Name and labels of an object in our namespace; of others the name is empty."""
+    """Name and labels of an object; the name is empty outside the system namespace."""
     metadata = object_.get("metadata") or {}
     name = metadata.get("name", "") if metadata.get("namespace") == SYSTEM_NAMESPACE else ""
     return name, metadata.get("labels") or {}

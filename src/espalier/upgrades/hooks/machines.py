@@ -1,6 +1,6 @@
-"""UpdateMachine: a NodeUpgrade is made, and what it says is told. It outlives the hook, the manager and Cluster API.
+"""UpdateMachine: creates a NodeUpgrade and reports its progress. It survives restarts of the manager and Cluster API.
 
-It goes once Cluster API has taken note: until then it answers its questions.
+It is deleted once Cluster API has seen the result.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from espalier.upgrades.observe import cluster_of
 from espalier.upgrades.reconciling import Tools
 
 SOON, LATER = 1, 5
-"""Seconds until Cluster API asks again: while an answer is near, and while a step is being done on the node."""
+"""Seconds until Cluster API asks again: while a result is near, and while a step runs on the node."""
 
 
 @dataclass(frozen=True)
 class Updates:
-    """Has machines upgraded. `node_upgrades` is a cache that `writer` tells what was written."""
+    """Upgrades machines. `node_upgrades` is a cache that `writer` updates."""
 
     questions: Questions
     writer: Writer
     node_upgrades: Cache
 
     async def bring(self, desired: MachineObjects) -> Progress:
-        """How far a machine is; its NodeUpgrade is made where there is none. Raises `Unanswerable`, `KubeError`.
+        """The progress of a machine; creates its NodeUpgrade if needed. Raises `Unanswerable`, `KubeError`.
 
-        Of what is sent is believed which machine is meant. The rest only spares reading it again and again.
+        Only the machine's name is taken from the request. The rest of it only saves repeated reads.
         """
         name = desired.machine["metadata"]["name"]
         found = self.node_upgrades.get(Key(SYSTEM_NAMESPACE, names.node_upgrade(name)))
@@ -66,7 +66,7 @@ class Updates:
             return _told(made)
         wish = await self.questions.wish(name)
         if not wish.version:
-            return Progress(f"Machine {name} asks for no Kubernetes version", failed=True)
+            return Progress(f"Machine {name} has no Kubernetes version", failed=True)
         if found is None or made is None:
             return await self._begin(wish)
         if _reaches(found, made, (wish.version, wish.etcd, wish.goal)):
@@ -74,17 +74,17 @@ class Updates:
         if not is_ours(found):
             version = made.spec.kubernetes_version
             is_other = version != wish.version
-            what = f"brings the node to {version}, not to {wish.version}" if is_other else "does not do all of it"
-            message = f"NodeUpgrade {found.name} is there, which the manager did not make, and {what}"
-            return Progress(f"{message}: delete it to have the manager make its own", LATER)
+            what = f"upgrades the node to {version}, not {wish.version}" if is_other else "lacks some of the changes"
+            message = f"NodeUpgrade {found.name} was not created by the manager, and {what}"
+            return Progress(f"{message}: delete it to have the manager create its own", LATER)
         await self.writer.delete(NodeUpgrade.resource, found, found_by_owner)
-        return Progress(f"waiting for an earlier NodeUpgrade {found.name} to be gone", SOON)
+        return Progress(f"waiting for an earlier NodeUpgrade {found.name} to be deleted", SOON)
 
     async def note(self, machines: Sequence[Object]) -> None:
-        """Write down at Machines what their nodes have, before Cluster API writes what they are to become.
+        """Note on Machines what their nodes have, before Cluster API writes the new state.
 
-        One that is being updated has its note. Raises `Conflict` where a Machine changed meanwhile, and other
-        `KubeError`s: then Cluster API asks again, and those that have their note are not written twice.
+        A Machine that is being updated has its note. Raises `Conflict` if a Machine changed meanwhile, and other
+        `KubeError`s: then Cluster API asks again, and only Machines without a note are written.
         """
         waiting = [one for one in machines if UPDATE_IN_PROGRESS not in one.metadata.annotations]
         for machine, config in await self.questions.with_configs(waiting):
@@ -96,7 +96,7 @@ class Updates:
         try:
             made = await self._node_upgrade(wish)
         except (Unanswerable, KubeError) as error:
-            return Progress(f"the node is not touched yet: {error}", LATER)
+            return Progress(f"the node was not changed yet: {error}", LATER)
         await self.writer.create(NodeUpgrade.resource, made)
         return Progress(f"NodeUpgrade {made.metadata.name} was created", SOON)
 
@@ -127,31 +127,31 @@ class Updates:
 
 
 def is_ours(node_upgrade: Object) -> bool:
-    """True if a NodeUpgrade was made by the hook: it goes with its Machine."""
+    """True if the hook created a NodeUpgrade: its Machine controls it."""
     return any(
         owner.controller and owner.kind == Machine.resource.kind for owner in node_upgrade.metadata.owner_references
     )
 
 
 def _node_has(machine: Object) -> Traits:
-    """The traits that the node of a machine had before this update. Raises `Unanswerable`."""
+    """The traits of a machine's node before this update. Raises `Unanswerable`."""
     try:
         return json_trees.decode(machine.metadata.annotations.get(NODE_HAS, ""), Traits)
     except msgspec.MsgspecError:
         raise Unanswerable(
-            f"annotation {NODE_HAS} of Machine {machine.name} does not tell what the node has, so what it lacks is not "
-            "known: delete the Machine to have it replaced"
+            f"annotation {NODE_HAS} of Machine {machine.name} is missing or invalid, so the changes to its node are "
+            "unknown: delete the Machine to have it replaced"
         ) from None
 
 
 def _reaches(found: Object, made: NodeUpgrade, wanted: tuple[str, str | None, str]) -> bool:
-    """True if a NodeUpgrade is for this version, etcd and bootstrap configuration; earlier ones name no third."""
+    """True if a NodeUpgrade is for this version, etcd and bootstrap configuration, which old ones do not note."""
     noted = found.metadata.annotations.get(GOAL, wanted[2])
     return (made.spec.kubernetes_version, made.spec.etcd_version, noted) == wanted
 
 
 def _sent(desired: MachineObjects) -> tuple[str, str | None, str]:
-    """The goal of a machine as a call says it."""
+    """The goal of a machine in a request."""
     version = (desired.machine.get("spec") or {}).get("version", "")
     is_control_plane = CONTROL_PLANE_LABEL in (desired.machine["metadata"].get("labels") or {})
     bootstrap: Tree = (desired.bootstrap_config or {}).get("spec") or {}
@@ -163,18 +163,18 @@ def _sent(desired: MachineObjects) -> tuple[str, str | None, str]:
 
 def _told(made: NodeUpgrade) -> Progress:
     if made.metadata.deletion_timestamp is not None:
-        return Progress(f"waiting for an earlier NodeUpgrade {made.metadata.name} to be gone", SOON)
+        return Progress(f"waiting for an earlier NodeUpgrade {made.metadata.name} to be deleted", SOON)
     told = made.status.conditions
     ready = conditions.get(told, names.READY)
-    message = ready.message if ready else "the upgrade of the node is about to begin"
+    message = ready.message if ready else "the upgrade of the node is about to start"
     if made.is_completed:
         return Progress(message)
-    # Neither time nor a repair of the node helps where another wish has to come.
+    # It failed if neither time nor a repair of the node helps, but only another request.
     return Progress(message, SOON if _is_near(told) else LATER, failed=conditions.is_false(told, ACCEPTED))
 
 
 def _is_near(told: Sequence[Condition]) -> bool:
-    """True if what is done next is done soon: before the pod is there, and once the kubelet is upgraded."""
+    """True if the next change is near: before the pod exists, and once the kubelet is upgraded."""
     is_new = not told or (conditions.is_true(told, PROGRESSING) and not conditions.is_true(told, POD_CREATED))
     return is_new or conditions.is_true(told, KUBELET.condition)
 
@@ -192,13 +192,13 @@ def controller(
 
 
 class Clearing:
-    """Deletes what is completed and asked about no longer."""
+    """Deletes completed NodeUpgrades that Cluster API no longer asks about."""
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
 
     async def reconcile(self, key: Key) -> Outcome:
-        """One look at one NodeUpgrade."""
+        """Delete a NodeUpgrade if it is completed and no longer needed."""
         observer = self._tools.observer
         found = observer.upgrade(NodeUpgrade.resource, key.name)
         if found is None or not is_ours(found) or not found.decode(NodeUpgrade).is_completed:

@@ -1,7 +1,7 @@
-"""Reads of hooks: objects as they are stored now, not as a cache shows them.
+"""The reads of hooks: live objects, not those of a cache.
 
-Cluster API asks as soon as it sees a change, which may be before our watches do. An answer by an older state would have
-a machine replaced that was to stay.
+Cluster API asks as soon as it sees a change, maybe before our watches do. An answer from an older state could have a
+machine replaced that should stay.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from espalier.upgrades.views import Node
 
 
 class Unanswerable(Exception):
-    """Something that is needed to answer is not there; the message says what."""
+    """Something that the answer needs is missing; the message says what."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Owner:
 
     @property
     def fallback(self) -> str:
-        """`Fail` or `RollingUpdate`; empty when its machines are not to be upgraded in place."""
+        """`Fail` or `RollingUpdate`; empty if its machines are not upgraded in place."""
         return self.object.metadata.annotations.get(IN_PLACE_HOOKS, "")
 
 
@@ -59,7 +59,7 @@ class Wish(NamedTuple):
 
     @property
     def goal(self) -> str:
-        """Digest of that, as of a machine that joined."""
+        """The digest of the bootstrap configuration."""
         return goal(self.bootstrap)
 
 
@@ -71,7 +71,7 @@ class Questions:
     remotes: RemoteClients
 
     async def control_plane(self, labels: Mapping[str, str]) -> Owner:
-        """The control plane of a machine with these labels: a cluster has one. Raises `Unanswerable`, `KubeError`."""
+        """The control plane of a machine with these labels. Raises `Unanswerable`, `KubeError`."""
         cluster = labels.get(CLUSTER_NAME_LABEL, "")
         for found in await self._of_cluster(KubeadmControlPlane.resource, cluster):
             return Owner(KubeadmControlPlane.resource, found)
@@ -88,7 +88,7 @@ class Questions:
     async def wish(self, machine: str) -> Wish:
         """The goal that Cluster API has written for a machine. Raises `Unanswerable`, `KubeError`.
 
-        A call says no more than which machine: who can reach the hooks, but not change machines, has no node upgraded.
+        It is read from the API, not from the request: reaching the hooks must not be enough to upgrade a node.
         """
         found = await self.machine(machine)
         if UPDATE_IN_PROGRESS not in found.metadata.annotations:
@@ -113,7 +113,7 @@ class Questions:
         ]
 
     async def with_configs(self, machines: Sequence[Object]) -> list[tuple[Object, Object | None]]:
-        """Each machine with its KubeadmConfig, read afterwards; None for one that is gone. Raises `KubeError`."""
+        """Each machine with its KubeadmConfig, read afterwards; None if that is gone. Raises `KubeError`."""
         refs = [found.decode(Machine).spec.bootstrap.config_ref for found in machines]
         named = {one.name for one in refs if one is not None}
         labels = f"{CLUSTER_NAME_LABEL}={machines[0].metadata.labels.get(CLUSTER_NAME_LABEL, '')}" if machines else ""
@@ -127,9 +127,9 @@ class Questions:
         return [(found, configs.get(one.name) if one else None) for found, one in pairs]
 
     async def is_first(self, name: str, version: str) -> bool:
-        """True if no control plane node of a cluster has this version yet, or a later one.
+        """True if no control plane node of a cluster has this version or a later one.
 
-        Nodes are asked, not kubeadm's ConfigMap: there the kubeadm control plane provider writes the new version before
+        Nodes decide, not kubeadm's ConfigMap, in which the kubeadm control plane provider writes the new version before
         it has any machine upgraded. Raises `Unanswerable`, `KubeError`.
         """
         control_planes = await self._of_cluster(KubeadmControlPlane.resource, name)
@@ -138,11 +138,11 @@ class Questions:
         secrets = (await self.client.list(SECRET, key.namespace, fields=f"metadata.name={key.name}")).items
         content = kubeconfig.content(secrets[0]) if secrets else None
         if content is None:
-            raise Unanswerable(f"waiting for Secret {key}, by which workload cluster {name} is reached")
+            raise Unanswerable(f"waiting for Secret {key} with the kubeconfig of workload cluster {name}")
         try:
             workload = self.remotes.get(cluster, content)
         except ValueError as error:
-            raise Unanswerable(f"Secret {key} holds no kubeconfig: {error}") from None
+            raise Unanswerable(f"Secret {key} has an invalid kubeconfig: {error}") from None
         nodes = [found.decode(Node) for found in (await workload.list(NODE, labels=CONTROL_PLANE)).items]
         return all(kubernetes_versions.is_older(node.status.node_info.kubelet_version, version) for node in nodes)
 
@@ -154,7 +154,7 @@ class Questions:
 
 
 def goal(bootstrap: Tree) -> str:
-    """Digest of the spec of a KubeadmConfig: of what machines are compared by."""
+    """The digest of the compared parts of a KubeadmConfig's spec."""
     return sha256(json.encode(bootstrap_for_comparison(bootstrap), order="sorted")).hexdigest()[:16]
 
 
@@ -163,7 +163,7 @@ def _owners(found: Object) -> Sequence[OwnerReference]:
 
 
 def _etcd(config: KubeadmConfig) -> str | None:
-    """Tag of the image of etcd, when one is asked for."""
+    """The tag of etcd's image, if one is set."""
     cluster = config.spec.cluster_configuration
     local = cluster.etcd.local if cluster and cluster.etcd else None
     return (local.image_tag if local else "") or None

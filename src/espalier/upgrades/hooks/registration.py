@@ -1,4 +1,4 @@
-"""How Cluster API learns of the hooks: an ExtensionConfig, made and kept right by the manager itself."""
+"""Registration of the hooks with Cluster API: the manager creates and maintains an ExtensionConfig."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from espalier.runtime.cache import Cache, Caches
 from espalier.upgrades import names
 
 SYSTEM_ALONE = {"matchLabels": {"kubernetes.io/metadata.name": SYSTEM_NAMESPACE}}
-"""Only machines of our clusters are asked about: those of others are nothing of ours, whatever becomes of us."""
+"""Cluster API calls the hooks only for our machines, so that others never depend on them."""
 
 
 class Extension:
-    """Keeps the ExtensionConfig. `where` is `{"url": …}` or `{"service": …}`, as its `clientConfig` has it.
+    """Maintains the ExtensionConfig. `where` is `{"url": …}` or `{"service": …}`, as in its `clientConfig`.
 
-    The certificate's controller runs it, on every replica: two that write the same write it once.
+    The certificate's controller runs it on every replica; they all apply the same.
     """
 
     def __init__(self, client: Client, where: Tree) -> None:
@@ -35,7 +35,7 @@ class Extension:
         return self._cache
 
     async def trust(self, bundle: bytes) -> None:
-        """Have Cluster API call us, and trust these authorities when it does."""
+        """Have Cluster API call the hooks and trust these authorities."""
         found = self._cache.get(Key("", RUNTIME_EXTENSION)) if self._cache else None
         body = extension_config(self._where, bundle)
         if found is None or difference(found.tree["spec"], body["spec"]):
@@ -45,7 +45,7 @@ class Extension:
 
 
 def extension_config(where: Tree, bundle: bytes) -> Tree:
-    """The ExtensionConfig of hooks that are served at `where`."""
+    """The ExtensionConfig of hooks served at `where`."""
     trusted = {"caBundle": base64.b64encode(bundle).decode()}
     return {
         "apiVersion": ExtensionConfig.resource.api_version,

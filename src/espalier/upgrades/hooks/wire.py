@@ -1,6 +1,6 @@
 """The messages between Cluster API and runtime hooks (`hooks.runtime.cluster.x-k8s.io/v1alpha1`).
 
-A hook that refuses or fails answers 200 with `status: Failure`; anything but 200 is no answer.
+A hook that refuses or fails answers 200 with `status: Failure`; any other code counts as no answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CALL_SECONDS = 10
 
 
 class MachineObjects(Part):
-    """A machine with what belongs to it; metadata has name, namespace, labels and annotations alone."""
+    """A machine and its objects; metadata has only name, namespace, labels and annotations."""
 
     machine: Tree
     infrastructure_machine: Tree | None = None
@@ -43,21 +43,21 @@ class SetObjects(Part):
 
 
 class CanUpdateMachineRequest(Part):
-    """May `current` become `desired` where it stands?"""
+    """The request to upgrade a machine from `current` to `desired` in place."""
 
     current: MachineObjects
     desired: MachineObjects
 
 
 class CanUpdateMachineSetRequest(Part):
-    """The same of all machines of a MachineSet."""
+    """The same for all machines of a MachineSet."""
 
     current: SetObjects
     desired: SetObjects
 
 
 class UpdateMachineRequest(Part):
-    """Bring the machine to `desired`, or say how far that is."""
+    """The request to start or report the upgrade of a machine to `desired`."""
 
     desired: MachineObjects
 
@@ -71,7 +71,7 @@ class Operation(Part):
 
 
 class Progress(NamedTuple):
-    """How far a machine is; `again` is after how many seconds Cluster API shall ask again, 0 when all is done."""
+    """The progress of a machine; Cluster API asks again after `again` seconds, 0 once it is done."""
 
     message: str
     again: int = 0
@@ -79,12 +79,12 @@ class Progress(NamedTuple):
 
 
 def path_of(hook: str) -> str:
-    """Where a hook is served."""
+    """The path of a hook."""
     return f"/{API_VERSION}/{hook.lower()}/{HANDLERS[hook]}"
 
 
 def discovery() -> bytes:
-    """The hooks that there are. A call that fails stops what Cluster API wanted to do: nothing is replaced then."""
+    """The response with all hooks. With their failure policy, Cluster API replaces nothing if a call fails."""
     handlers = [
         {
             "name": name,
@@ -98,7 +98,7 @@ def discovery() -> bytes:
 
 
 def accepted(hook: str, patches: Mapping[str, Sequence[Operation]]) -> bytes:
-    """The answer with patches, by the name that the request has for the object; the rest can't be made in place."""
+    """The response with patches by the object's name in the request; all else can't be changed in place."""
     given: dict[str, object] = {
         f"{name}Patch": {"patchType": "JSONPatch", "patch": msgspec.json.encode(operations)}
         for name, operations in patches.items()
@@ -108,14 +108,14 @@ def accepted(hook: str, patches: Mapping[str, Sequence[Operation]]) -> bytes:
 
 
 def progress(found: Progress) -> bytes:
-    """The answer of UpdateMachine."""
+    """The response of UpdateMachine."""
     if found.failed:
         return failure(UPDATE_MACHINE, found.message)
     return _answer(UPDATE_MACHINE, "Success", {"message": found.message, "retryAfterSeconds": found.again})
 
 
 def failure(hook: str, message: str) -> bytes:
-    """The call fails, and Cluster API does nothing; it asks again, later and later. The message goes to its log."""
+    """The response of a failed call: Cluster API does nothing, logs the message, and retries with a back-off."""
     return _answer(hook, "Failure", {"message": message})
 
 

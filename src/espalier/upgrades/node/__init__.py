@@ -1,1 +1,1 @@
-"""NodeUpgrades: a pod on the node, its steps followed, and nothing left behind."""
+"""NodeUpgrades: run an upgrader pod on the node, follow its steps, and clean up."""

@@ -1,7 +1,7 @@
-"""Room for the pods of a node on the others, by what they request.
+"""Room for the pods of a node on the other nodes, by their requests.
 
-First fit, the largest pod first, by CPU, memory and the number of pods. Selectors, affinity and volumes are the
-scheduler's: where they leave a pod without a node, it waits until its own is uncordoned.
+First fit, the largest pod first, by CPU, memory and the number of pods. Selectors, affinity and volumes are ignored: a
+pod that the scheduler can't place because of them waits until its own node is uncordoned.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from espalier.upgrades.views import Node
 
 RESOURCES = ("cpu", "memory", "pods")
 MOST_PODS = 20_000
-"""Pods that are read at most: of a cluster with more, nothing is known, and it is taken to have room."""
+"""The most pods that are read; a cluster with more is assumed to have room."""
 
 MIRROR = "kubernetes.io/config.mirror"
 ENDED = ("Succeeded", "Failed")
@@ -54,7 +54,7 @@ class _Status(Observed, frozen=True):
 
 
 class PodRequest(Observed, frozen=True):
-    """As much of a pod as decides about its room."""
+    """A pod, reduced to what decides about its room."""
 
     metadata: ObjectMeta
     spec: _Spec = _Spec()
@@ -62,13 +62,13 @@ class PodRequest(Observed, frozen=True):
 
     @property
     def moves(self) -> bool:
-        """True if a drain evicts it: a controller other than a DaemonSet makes it anew elsewhere."""
+        """True if a drain evicts it: a controller other than a DaemonSet recreates it elsewhere."""
         controllers = [owner.kind for owner in self.metadata.owner_references if owner.controller]
         return bool(controllers) and controllers != ["DaemonSet"] and MIRROR not in self.metadata.annotations
 
     @property
     def needs(self) -> Amounts:
-        """Amounts that the scheduler counts: init containers run one by one, sidecars beside all others."""
+        """The requests that the scheduler counts: init containers run one by one, sidecars besides all others."""
         lasting = [*self.spec.containers, *(one for one in self.spec.init_containers if one.is_sidecar)]
         found = {}
         for resource in ("cpu", "memory"):
@@ -79,7 +79,7 @@ class PodRequest(Observed, frozen=True):
 
 
 async def has_room(client: Client, nodes: Iterable[Node], leaving: str) -> bool:
-    """True if the pods that a drain of node `leaving` evicts fit on the other nodes, or that can't be known."""
+    """True if the pods that a drain of node `leaving` evicts fit on the other nodes, or if that is unknown."""
     pods = []
     try:
         async for one in _pods(client):
@@ -87,14 +87,14 @@ async def has_room(client: Client, nodes: Iterable[Node], leaving: str) -> bool:
             if len(pods) > MOST_PODS:
                 return True
         return fits(pods, nodes, leaving)
-    except (DecimalException, msgspec.ValidationError):  # a quantity, or a pod, that is none
+    except (DecimalException, msgspec.ValidationError):  # an invalid quantity or pod
         return True
 
 
 def fits(pods: Iterable[PodRequest], nodes: Iterable[Node], leaving: str) -> bool:
     """True if the pods that a drain of node `leaving` evicts fit on the other nodes that take pods. Pure.
 
-    Of a resource of which a node doesn't say how much it has, it has enough.
+    A node is assumed to have enough of a resource that is missing from its allocatable.
     """
     room = {
         node.metadata.name: {name: _of(has, name) for name in RESOURCES if name in (has := node.status.allocatable)}

@@ -1,7 +1,7 @@
 """kubeadm's ClusterConfiguration in the ConfigMap `kubeadm-config` of a workload cluster. Pure.
 
-kubeadm renders the static pods of control plane nodes by it. What an upgrade changes of it is what Cluster API changes
-before it rolls machines; `kubernetesVersion` is kubeadm's own. The text comes from a cluster that may be hostile.
+kubeadm renders the static pods of control plane nodes from it. An upgrade changes what Cluster API changes before it
+rolls machines out; kubeadm itself sets `kubernetesVersion`. The text comes from a cluster that may be hostile.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from espalier.clusterapi.kubernetes_versions import minor
 
 API_VERSION = "kubeadm.k8s.io/v1beta4"
 LONGEST = 256 * 1024
-"""Characters of the text; those that kubeadm writes have a few thousand."""
+"""Characters of the text; kubeadm writes a few thousand."""
 LONGEST_PROBLEM = 300
 _GONE_GATES = {"ControlPlaneKubeletLocalMode": minor("1.36")}
-"""Feature gate -> the minor of Kubernetes whose kubeadm does not know it any more."""
+"""Feature gate -> the minor of Kubernetes whose kubeadm no longer knows it."""
 
 
 class Asked(NamedTuple):
@@ -34,28 +34,28 @@ class Asked(NamedTuple):
 
     version: str
     etcd_tag: str = ""
-    """Empty leaves the tag of etcd's image as it is."""
+    """Empty keeps the tag of etcd's image."""
     parts: Tree | None = None
-    """The ClusterConfiguration that a control plane asks for; without one, no further part changes."""
+    """The ClusterConfiguration of the control plane; without one, no other part changes."""
 
 
 def read(config_map: Tree) -> Tree:
-    """The ClusterConfiguration in a ConfigMap. Raises `ValueError`, which says what is wrong with it."""
+    """The ClusterConfiguration in a ConfigMap. Raises `ValueError` with the problem."""
     text = (config_map.get("data") or {}).get("ClusterConfiguration")
     if not isinstance(text, str) or not text.strip():
-        raise ValueError("it holds no ClusterConfiguration")
+        raise ValueError("it has no ClusterConfiguration")
     if len(text) > LONGEST:
-        raise ValueError(f"its ClusterConfiguration has {len(text)} characters, allowed are {LONGEST}")
+        raise ValueError(f"its ClusterConfiguration has {len(text)} characters, more than {LONGEST}")
     try:
         found: Any = decode(text.encode()) if text.lstrip().startswith("{") else trees(text, "ClusterConfiguration")
     except (ManifestError, ValueError) as error:
         raise ValueError(in_one_line(str(error))[:LONGEST_PROBLEM]) from None
     tree = found[0] if isinstance(found, list) and len(found) == 1 else found
     if not isinstance(tree, dict):
-        raise ValueError("its ClusterConfiguration is no map")
+        raise ValueError("its ClusterConfiguration is not a map")
     if tree.get("apiVersion") != API_VERSION:
         shown = in_one_line(str(tree.get("apiVersion", "missing")))[:LONGEST_PROBLEM]
-        raise ValueError(f"its apiVersion is {shown}, known is {API_VERSION}: kubeadm config migrate brings it there")
+        raise ValueError(f"its apiVersion is {shown}, allowed: {API_VERSION}; migrate it with kubeadm config migrate")
     return tree
 
 
@@ -66,27 +66,27 @@ def version_of(configuration: Tree) -> str:
 
 
 def obstacle(configuration: Tree, asked: Asked) -> str:
-    """Why a control plane of this configuration can't become what is asked for; empty when it can."""
+    """Why a control plane with this configuration can't be upgraded as asked for; empty if it can."""
     found, wanted = parsed(version_of(configuration)), parsed(asked.version)
     if found is None or wanted is None:
-        return f"found kubernetesVersion {version_of(configuration) or 'nothing'}, it must be like v1.36.3"
+        return f"found kubernetesVersion {version_of(configuration) or 'nothing'}, allowed: a version like v1.36.3"
     if found.finalize_version() > wanted.finalize_version():
-        return f"kubernetesVersion is {version_of(configuration)}, newer than {asked.version}: nothing is downgraded"
+        return f"kubernetesVersion {version_of(configuration)} is newer than {asked.version}: downgrades are refused"
     before = _inner(configuration, "etcd", "local").get("imageTag")
     after = _etcd(asked).get("imageTag")
     old, new = (parsed(one) if isinstance(one, str) else None for one in (before, after))
     if old is not None and new is not None and new.finalize_version() < old.finalize_version():
-        return f"etcd is {in_one_line(str(before))}, newer than {after}: kubeadm does not downgrade it"
+        return f"etcd {in_one_line(str(before))} is newer than {after}: kubeadm does not downgrade it"
     return ""
 
 
 def has_external_etcd(configuration: Tree) -> bool:
-    """True if etcd runs elsewhere than on the nodes of the control plane."""
+    """True if etcd does not run on the control plane nodes."""
     return bool(_inner(configuration, "etcd").get("external"))
 
 
 def wanted(configuration: Tree, asked: Asked) -> Tree:
-    """The configuration that kubeadm is to find."""
+    """The configuration to write for kubeadm."""
     found = {**configuration}
     if asked.parts is not None:
         gates = asked.parts.get("featureGates")
@@ -95,7 +95,7 @@ def wanted(configuration: Tree, asked: Asked) -> Tree:
         for component in COMPONENTS:
             of_component, present = _inner(asked.parts, component), _inner(found, component)
             changed = _with(present, {part: of_component.get(part) for part in COMPONENT_PARTS})
-            if changed != present:  # kubeadm writes an empty one out
+            if changed != present:  # kubeadm writes empty ones, too
                 found = _with(found, {component: changed})
     gates = {
         gate: on
@@ -110,21 +110,21 @@ def wanted(configuration: Tree, asked: Asked) -> Tree:
 
 
 def _etcd(asked: Asked) -> Tree:
-    """Fields of etcd.local; None for one that goes. The tag is that of the upgrade, where it names one."""
+    """The fields of etcd.local; None for one to remove. The tag is that of the upgrade, if it names one."""
     parts = _inner(asked.parts or {}, "etcd", "local")
     found: Tree = {part: parts.get(part) for part in ETCD_PARTS} if parts else {}
     return found | ({"imageTag": asked.etcd_tag} if asked.etcd_tag else {})
 
 
 def text_of(configuration: Tree, before: str) -> str:
-    """The configuration as text, as it was written before: as YAML, or as JSON."""
+    """The configuration as text, in the format it had before: YAML or JSON."""
     if before.lstrip().startswith("{"):
         return json.dumps(configuration, indent=2, sort_keys=True)
     return yaml.dump(configuration, Dumper=_Dumper, sort_keys=True, allow_unicode=True, width=10**6)
 
 
 class _Dumper(yaml.CSafeDumper):
-    """Quotes what another reader of YAML could take for a number or a date."""
+    """Quotes what another YAML parser could read as a number or a date."""
 
 
 def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.Node:
@@ -140,7 +140,7 @@ _Dumper.add_representer(str, _text)
 
 
 def _inner(tree: Tree, *path: str) -> Tree:
-    """A map inside; an empty one where there is none."""
+    """An inner map; an empty one if there is none."""
     found: Any = tree
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
@@ -148,5 +148,5 @@ def _inner(tree: Tree, *path: str) -> Tree:
 
 
 def _with(tree: Tree, fields: Tree) -> Tree:
-    """A map with these fields; those that are empty go."""
+    """A map with these fields, without empty ones."""
     return {name: value for name, value in {**tree, **fields}.items() if name not in fields or value}

@@ -1,4 +1,4 @@
-"""The steps by which a node is upgraded, in the proposal's order: a container of the upgrader pod each."""
+"""The steps of a node's upgrade, in the proposal's order: each is a container of the upgrader pod."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class NodeStep(NamedTuple):
-    """A container, the condition that tells of it, and the word for being at it."""
+    """A container, its condition, its reason while it runs, and the upgrader's command."""
 
     container: str
     condition: str
@@ -32,19 +32,19 @@ STEPS: tuple[NodeStep, ...] = (
     UNCORDON,
     DONE,
 )
-"""All of them; the last is the pod's main container. Draining and uncordoning are left out where nothing can move."""
+"""All steps; the last is the pod's main container. Draining and uncordoning are skipped if no pod can move."""
 
 UNDER_WAY = frozenset({step.doing for step in STEPS})
-"""Reasons of a node that is being upgraded, as it should be."""
+"""Reasons of a node whose upgrade progresses as expected."""
 
 BEGINNING = frozenset({"NodeUpgradePending", "Reading", "Waiting", "Retrying"})
-"""Reasons of a NodeUpgrade before its steps, which pass by themselves."""
+"""Reasons of a NodeUpgrade before its steps, which pass without help."""
 
 PASSING = frozenset({"PodCreated"})
-"""Reasons that are never told: a pod that was made is seen at once, and its first step is told."""
+"""Reasons that are never reported: a created pod is seen at once, and its first step is reported."""
 
 POD_CREATED = "UpgraderPodCreated"
-"""Condition: the pod is there."""
+"""Condition: the pod exists."""
 
 SKIPPED = "NothingCanMove"
-"""Reason of a step that is done because it is left out."""
+"""Reason of a step that counts as done because it was skipped."""

@@ -1,4 +1,4 @@
-"""Shared by the steps over a NodeUpgrade: the reconcile itself, and what they do on the node."""
+"""Shared by the steps of a NodeUpgrade: the reconcile, and writes to the workload cluster and the Machine."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ class Context:
 
     @property
     def machine(self) -> str:
-        """How the Machine is called in sentences."""
+        """The Machine's kind and key, for messages."""
         return f"Machine {self.object.namespace}/{self.scope.upgrade.spec.machine.name}"
 
 
 async def give_rights(workload: Workload, node: str, changes: bytes) -> tuple[str, str]:
-    """Make what the upgrader pod acts with, and the namespace when it is not there yet.
+    """Create the role, binding, ServiceAccount and Secret of the upgrader pod, and the namespace if it is missing.
 
-    Returns the names of the ServiceAccount, and of the Secret with `changes`, empty without any. All of it goes with
-    the role.
+    Returns the names of the ServiceAccount, and of the Secret with `changes`, empty without any. The role owns all of
+    it.
     """
     body = pod.role(node)
     role = await workload.writer.create(CLUSTER_ROLE, body)
-    if role is None:  # a reconcile before this one did not come to its end
+    if role is None:  # an earlier reconcile was interrupted
         role = await workload.client.get(CLUSTER_ROLE, body["metadata"]["name"])
     account = pod.account(role)
     secret = pod.changes(account, role, changes) if changes else None
@@ -72,7 +72,7 @@ async def give_rights(workload: Workload, node: str, changes: bytes) -> tuple[st
 
 
 async def take_rights(workload: Workload, node: str) -> None:
-    """Delete the role, and with it who may act by it: the API server's garbage collection sees to that."""
+    """Delete the role; garbage collection deletes what it owns."""
     try:
         await workload.client.delete(CLUSTER_ROLE, names.upgrader(node))
     except NotFound:
@@ -80,7 +80,7 @@ async def take_rights(workload: Workload, node: str) -> None:
 
 
 async def take_lost_rights(workload: Workload, node: str) -> None:
-    """The same for a node whose Machine goes (empty: it is not known which it was), and for all nodes that are gone."""
+    """Delete the roles of a node whose Machine is deleted (empty if it is unknown), and of all nodes that are gone."""
     there = {one.metadata.name for one in workload.nodes()} - {node}
     for role in (await workload.client.list(CLUSTER_ROLE, labels=names.UPGRADER_LABEL)).items:
         of = names.node_of(role.name)
@@ -89,20 +89,20 @@ async def take_lost_rights(workload: Workload, node: str) -> None:
 
 
 async def delete_pod(workload: Workload, scope: NodeScope) -> None:
-    """Delete exactly the upgrader pod that was observed, as it was: its first step may have begun since."""
+    """Delete exactly the upgrader pod that was observed, if it is unchanged: its first step may have started since."""
     found = scope.earlier or scope.pod_object
     if found is not None:
         await workload.writer.delete(POD, found, found_by_owner, Precondition.VERSION)
 
 
 async def clear_node(workload: Workload, scope: NodeScope) -> None:
-    """Neither the pod nor its rights stay."""
+    """Delete the upgrader pod and its role."""
     await delete_pod(workload, scope)
     await take_rights(workload, scope.node_name)
 
 
 async def write_configuration(workload: Workload, found: Object, asked: Asked) -> None:
-    """Bring kubeadm-config to what is asked for, unless it is so. Raises `ValueError` where it can't be read."""
+    """Write what is asked for to kubeadm-config, if it differs. Raises `ValueError` if that can't be read."""
     present = cluster_configuration.read(found.tree)
     wanted = cluster_configuration.wanted(present, asked)
     if wanted != present:
@@ -111,9 +111,9 @@ async def write_configuration(workload: Workload, found: Object, asked: Asked) -
 
 
 async def protect(ctx: Context) -> None:
-    """Have health checks leave the machine alone; a mark of somebody else stays. Before a pod, note what may change.
+    """Keep health checks from remediating the machine; the mark of another writer stays. Without a pod, note changes.
 
-    With a pod there, the upgrade of the group may have recorded the Machine: each would undo what the other wrote.
+    Once there is a pod, the upgrade of the group may have recorded the Machine: each would undo the other's write.
     """
     machine, scope = _machine(ctx), ctx.scope
     if machine is None:
@@ -126,7 +126,7 @@ async def protect(ctx: Context) -> None:
 
 
 async def give_back(ctx: Context, **marks: str | None) -> None:
-    """Have health checks look after the machine again, and leave it with these annotations."""
+    """Let health checks remediate the machine again, and set these annotations."""
     machine = _machine(ctx)
     if machine is None:
         return
@@ -136,7 +136,7 @@ async def give_back(ctx: Context, **marks: str | None) -> None:
 
 
 def own_note(ctx: Context) -> dict[str, str | None]:
-    """The note of what may have changed, to be taken away if this NodeUpgrade was the first to write it."""
+    """The removal of the note of possible changes, if this NodeUpgrade was the first to write it."""
     machine = _machine(ctx)
     note = unfinished.of(machine) if machine is not None else None
     return {UNFINISHED: None} if note is not None and note.upgrade == ctx.object.metadata.uid else {}

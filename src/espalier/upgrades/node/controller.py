@@ -1,4 +1,4 @@
-"""The NodeUpgrade controller: an upgrader pod on the node, its steps followed, and nothing left behind."""
+"""The NodeUpgrade controller: runs an upgrader pod on the node, follows its steps, and cleans up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from espalier.upgrades.reconciling import Kind, Report, Tools, reconciler_of, to
 NAME = "nodeupgrade"
 RESOURCE = NodeUpgrade.resource
 QUIET = UNDER_WAY | BEGINNING
-"""Reasons of an upgrade that goes on by itself, and no event: conditions tell the steps, and when each was done."""
+"""Reasons of an upgrade in progress, which get no event: conditions report each step and its time."""
 
 
 def controller(
@@ -38,7 +38,7 @@ def controller(
 
 
 def _report(ctx: Context, outcome: Outcome) -> Report:
-    """A condition for each step. What was completed stays so; where somebody only wrote that, it is taken back."""
+    """A condition for each step. A completed upgrade stays completed, unless somebody else wrote that."""
     old = ctx.scope.upgrade.status
     message = f"node {ctx.scope.node_name} has Kubernetes {ctx.scope.upgrade.spec.kubernetes_version}"
     completed = isinstance(outcome, Done) or ctx.is_done

@@ -1,4 +1,4 @@
-"""The steps by which a NodeUpgrade goes: no node stays half-way, cordoned, or without health checks."""
+"""The steps of a NodeUpgrade's deletion: they leave no running step, cordon, or disabled health check."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from espalier.upgrades.node.observe import NodeScope
 
 
 async def end_on_node(ctx: Context) -> Outcome:
-    """A step that runs is let run to its end; then nothing is left on the node, and it takes pods again.
+    """Let a running step finish, then clean up the node and uncordon it.
 
-    Nothing needs to be ended on a machine that is being deleted, nor where no pod was made and the cluster has no
-    kubeconfig. What another NodeUpgrade does on the node, that one ends.
+    Nothing is left to do on a machine that is being deleted, or if no pod was created and the cluster has no
+    kubeconfig. Another NodeUpgrade on the node cleans up itself.
     """
     scope = ctx.scope
     if names.NODE_FINALIZER not in scope.object.metadata.finalizers:
@@ -51,8 +51,8 @@ async def end_on_node(ctx: Context) -> Outcome:
         return Continue()
     if not scope.may_go:
         running = f"{names.UPGRADER_NAMESPACE}/{names.upgrader(scope.node_name)}"
-        advice = f"to break off a step that does not end, delete Pod {running} in the workload cluster"
-        return Wait("StepRuns", f"waiting for the upgrader pod on node {scope.node_name} to end: {advice}")
+        advice = f"to abort a step that does not finish, delete Pod {running} in the workload cluster"
+        return Wait("StepRuns", f"waiting for the upgrader pod on node {scope.node_name} to finish: {advice}")
     node = scope.workload.node_object(scope.node_name)
     if node is not None and CORDONED_BY_UPGRADE in node.metadata.annotations:
         notes = {CORDONED_BY_UPGRADE: None, DRAIN_BLOCKED: None}
@@ -64,10 +64,10 @@ async def end_on_node(ctx: Context) -> Outcome:
 
 
 async def restore_configuration(ctx: Context) -> Outcome:
-    """kubeadm-config is as the control plane asks for now: machines that join get flags by it.
+    """Give kubeadm-config what the control plane asks for now, since joining machines get their flags from it.
 
-    What was asked for may have been taken back after it was written there for kubeadm, which has not run. Where another
-    version is asked for, the upgrade to that writes it.
+    The change may have been reverted after it was written there, before kubeadm ran. If the control plane asks for
+    another version, the upgrade to that version writes it.
     """
     scope = ctx.scope
     found = scope.workload.kubeadm_config if scope.workload else None
@@ -77,15 +77,15 @@ async def restore_configuration(ctx: Context) -> Outcome:
     bootstrap = control_plane_bootstrap(wished.get("kubeadmConfigSpec") or {}, wished["version"])
     parts = bootstrap.get("clusterConfiguration") or {}
     tag = ((parts.get("etcd") or {}).get("local") or {}).get("imageTag") or ""
-    with suppress(ValueError):  # what is none was not written by us
+    with suppress(ValueError):  # an invalid one was not written by us
         if cluster_configuration.version_of(cluster_configuration.read(found.tree)) == wished["version"]:
             await write_configuration(scope.workload, found, Asked(wished["version"], tag, parts))
     return Continue()
 
 
 def _may_have_written(scope: NodeScope) -> bool:
-    """True if it has come as far as to claim the control plane, kubeadm is not done on its node, and no other is in
-    work: people may have edited the claim.
+    """True if it claimed the control plane and kubeadm is not done on its node, while no other upgrade is running:
+    people may have edited the claim.
     """
     claim = scope.control_plane.metadata.annotations.get(NODE_IN_WORK) if scope.control_plane else None
     has_begun = condition_list.is_true(scope.upgrade.status.conditions, POD_CREATED)
@@ -94,12 +94,12 @@ def _may_have_written(scope: NodeScope) -> bool:
 
 
 async def remove_finalizer(ctx: Context) -> Outcome:
-    """Nothing holds the NodeUpgrade, and health checks look after the machine again."""
+    """Let health checks remediate the machine again, and let the API server delete the NodeUpgrade."""
     scope = ctx.scope
     may_have_changed = not scope.upgrade.is_completed and _may_have_changed(scope)
     if may_have_changed and scope.machine is not None and names.NODE_FINALIZER in scope.object.metadata.finalizers:
-        what = f"NodeUpgrade {scope.object.name} is deleted before node {scope.node_name} has all that it brings"
-        advice = "the next upgrade in place makes it good; where none follows, delete the Machine to have it replaced"
+        what = f"NodeUpgrade {scope.object.name} was deleted before the upgrade of node {scope.node_name} finished"
+        advice = "the next upgrade in place completes it; if none follows, delete the Machine to have it replaced"
         ctx.tools.recorder.event(scope.machine.object, "Warning", "UpgradeBrokenOff", f"{what}: {advice}")
     await give_back(ctx, **({} if may_have_changed else own_note(ctx)))
     await ctx.tools.writer.remove_finalizer(RESOURCE, ctx.scope.object, names.NODE_FINALIZER)
@@ -107,11 +107,11 @@ async def remove_finalizer(ctx: Context) -> Outcome:
 
 
 def _may_have_changed(scope: NodeScope) -> bool:
-    """True if kubeadm may have run on the node, or nobody saw how the pod ended."""
+    """True if kubeadm may have run on the node, or the end of the pod was not seen."""
     has_begun = condition_list.is_true(scope.upgrade.status.conditions, POD_CREATED)
     is_next = LAST_BEFORE_KUBEADM in status.done(scope.conditions)
     return is_next or (has_begun and scope.pod is None)
 
 
 DELETION = (end_on_node, restore_configuration, remove_finalizer)
-"""From a NodeUpgrade to nothing."""
+"""From a deleted NodeUpgrade to its removal."""

@@ -1,4 +1,4 @@
-"""The scope of one reconcile over a NodeUpgrade: all it has read, frozen."""
+"""The scope of one reconcile of a NodeUpgrade: all that was read, frozen."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from espalier.upgrades.observe import Observer, cluster_of
 from espalier.upgrades.views import Node, Pod
 
 LONGEST_NOTE = 1000
-"""Characters that are taken of what a node says."""
+"""The most characters that are used of a node's annotation."""
 
 
 @dataclass(frozen=True)
@@ -46,22 +46,22 @@ class NodeScope:
     machine: MachineView | None
     node: Node | None
     pod_object: Object | None
-    """The upgrader pod that was made for it."""
+    """Its upgrader pod."""
     earlier: Object | None
-    """The upgrader pod of an earlier NodeUpgrade of the same name, which nobody else ends."""
+    """The upgrader pod of an earlier NodeUpgrade of the same name, which nobody else deletes."""
     taken_by: str
-    """The NodeUpgrade whose upgrader pod is on the node instead, empty when there is none."""
+    """The NodeUpgrade whose upgrader pod is on the node instead, empty if there is none."""
     control_plane: Object | None
     """The KubeadmControlPlane of the machine; None for workers."""
     control_plane_machines: tuple[str, ...]
-    """The machines of that, oldest first."""
+    """The machines of the control plane, oldest first."""
     claimed_by: str
-    """The upgrade of another node of the control plane, or of several; empty when there is none."""
+    """Another upgrade that has claimed the control plane; empty if there is none."""
     configuration: Tree | None
-    """The ClusterConfiguration that its ControlPlaneUpgrade asks for, or by hooks its Machine; None without one."""
+    """The ClusterConfiguration of its ControlPlaneUpgrade, or with hooks of its Machine; None without one."""
     image: str | None
     images: tuple[str, ...]
-    """Versions for which there is an upgrader image."""
+    """Versions that have an upgrader image."""
 
     @property
     def workload(self) -> Workload | None:
@@ -85,21 +85,21 @@ class NodeScope:
 
     @property
     def asked(self) -> Asked:
-        """The wanted kubeadm-config, before kubeadm runs on the node."""
+        """The kubeadm-config that is wanted before kubeadm runs on the node."""
         return Asked(self.upgrade.spec.kubernetes_version, self.upgrade.spec.etcd_version or "", self.configuration)
 
     @property
     def changes(self) -> Tree:
-        """Files and kubelet flags that the node gets besides. Raises `ValueError` when they are none."""
+        """The files and kubelet flags to change. Raises `ValueError` if they are invalid."""
         text = self.upgrade.spec.bootstrap_changes
         return expected.decoded(text) if text else {}
 
     def role(self, configured: str) -> Role:
-        """The part of kubeadm on a control plane node, where kubeadm-config has a version: apply it, or follow.
+        """The role of a control plane node, while kubeadm-config has version `configured`: to apply, or to follow.
 
-        `kubeadm upgrade node` renders the version of kubeadm-config, whatever version kubeadm has. Who applied it may
-        have been broken off after it stood there: so it is applied as long as no other node has it. What
-        `firstNodeToBeUpgraded` says was true when the NodeUpgrade was made; that machine may have gone since.
+        `kubeadm upgrade node` renders the version of kubeadm-config, whatever version kubeadm has. An `upgrade apply`
+        may have been interrupted after it wrote the version, so it is repeated until another node has the version.
+        `firstNodeToBeUpgraded` is not used: it was true when the NodeUpgrade was created, but that machine may be gone.
         """
         if configured != self.upgrade.spec.kubernetes_version:
             return "first-control-plane"
@@ -113,12 +113,12 @@ class NodeScope:
 
     @property
     def is_cordoned(self) -> bool:
-        """True if no pods come to the node as it is."""
+        """True if the node is unschedulable."""
         return self.node is not None and self.node.spec.unschedulable
 
     @property
     def drains(self) -> bool:
-        """True if another node takes pods. One that is cordoned is uncordoned again."""
+        """True if the node is drained: another node takes pods, or the node is cordoned, to be uncordoned again."""
         if self.is_cordoned:
             return True
         others = self.workload.nodes() if self.workload else []
@@ -126,26 +126,26 @@ class NodeScope:
 
     @property
     def has_etcd_on_its_nodes(self) -> bool:
-        """True if etcd runs on the nodes of the control plane."""
+        """True if etcd runs on the control plane nodes."""
         spec = self.control_plane.decode(KubeadmControlPlane).spec if self.control_plane else None
         configuration = spec.kubeadm_config_spec.cluster_configuration if spec else None
         return not (configuration and configuration.etcd and configuration.etcd.external)
 
     @property
     def drain_seconds(self) -> int:
-        """How long a drain may take, as the machine's deletion has it for its own; 0 is without a limit."""
+        """The Machine's nodeDrainTimeoutSeconds, which also limits this drain; 0 for no limit."""
         deletion = self.machine.machine.spec.deletion if self.machine else None
         return (deletion.node_drain_timeout_seconds or 0) if deletion else 0
 
     @property
     def drain_waits_for(self) -> str:
-        """The pods that hold the drain, as the program on the node says; empty when nothing does."""
+        """The pods that block the drain, as the upgrader reports them; empty if none does."""
         said = self.node.metadata.annotations.get(DRAIN_BLOCKED, "") if self.node else ""
         return in_one_line(said)[:LONGEST_NOTE]
 
     @property
     def ignored_preflight_errors(self) -> tuple[str, ...]:
-        """Checks of kubeadm that the machine was made without, or that its provider or people say do not concern it."""
+        """The preflight checks of kubeadm to ignore, by the machine's configuration, or annotations of it."""
         registrations = [section.node_registration for section in self._kubeadm]
         found = [name for one in registrations if one for name in one.ignore_preflight_errors]
         marked = (self.machine.object, self.machine.infrastructure) if self.machine else ()
@@ -155,7 +155,7 @@ class NodeScope:
 
     @property
     def patches(self) -> str:
-        """Folder on the node with patches of what kubeadm writes: without them an upgrade would undo them."""
+        """The directory on the node with patches for kubeadm, without which an upgrade would revert them."""
         own = next((section.patches.directory for section in self._kubeadm if section.patches), "")
         own = str(self.changes.get("patches", own))
         provider = self.machine.infrastructure if self.machine else None
@@ -163,14 +163,14 @@ class NodeScope:
 
     @cached_property
     def _kubeadm(self) -> list[InitConfiguration | JoinConfiguration]:
-        """The sections that kubeadm was given when the machine was made."""
+        """The init and join sections of the machine's KubeadmConfig."""
         config = self.machine.config.decode(KubeadmConfig).spec if self.machine and self.machine.config else None
         found = (config.init_configuration, config.join_configuration) if config else ()
         return [section for section in found if section is not None]
 
     @property
     def may_go(self) -> bool:
-        """True if no step would be broken off if the pod went, its own or the earlier one."""
+        """True if deleting the pod, its own or the earlier one, would interrupt no step."""
         found = self.earlier.decode(Pod) if self.earlier else self.pod
         if found is None or found.has_ended or not found.has_begun:
             return True
@@ -178,7 +178,7 @@ class NodeScope:
 
     @cached_property
     def conditions(self) -> list[Condition]:
-        """UpgraderPodCreated and those of the steps, as they are now; as they were while the cluster can't be read."""
+        """UpgraderPodCreated and the conditions of the steps; the last known ones while the cluster can't be read."""
         before = self.upgrade.status.conditions
         if self.workload is None and before:
             return [one for one in before if one.type != names.READY]
@@ -235,9 +235,9 @@ def _claimed_by(
 
 
 def _configuration(observer: Observer, found: Object, machine: MachineView | None, version: str) -> Tree | None:
-    """The ClusterConfiguration that its ControlPlaneUpgrade asks for, with what Cluster API adds by the version.
+    """The ClusterConfiguration of its ControlPlaneUpgrade, with what Cluster API adds for the version.
 
-    Of one that belongs to its Machine (Cluster API sequences the nodes), what the Machine's KubeadmConfig says.
+    If its Machine controls it (Cluster API sequences the nodes), that of the Machine's KubeadmConfig.
     """
     owner = next((one for one in found.metadata.owner_references if one.controller), None)
     if owner is None:
@@ -257,7 +257,7 @@ def _configuration(observer: Observer, found: Object, machine: MachineView | Non
 
 
 def observe(observer: Observer, found: Object) -> NodeScope:
-    """Read everything about one NodeUpgrade. Raises `msgspec.ValidationError` when the object is none."""
+    """Read everything about one NodeUpgrade. Raises `msgspec.ValidationError` if the object is invalid."""
     upgrade = found.decode(NodeUpgrade)
     cluster = cluster_of(found)
     cluster_view = observer.look(cluster) if cluster else None

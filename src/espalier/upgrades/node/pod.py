@@ -1,4 +1,4 @@
-"""The upgrader pod, and the rights of its ServiceAccount: on its own node, and for evictions. Pure."""
+"""The upgrader pod, and the rights of its ServiceAccount: to patch its own node, and to evict pods. Pure."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Role = Literal["first-control-plane", "control-plane", "worker"]
 
 HOST_ROOT = "/host"
 UPGRADE = "NODE_UPGRADE"
-"""The variable with the uid of the NodeUpgrade that a pod was made for."""
+"""The environment variable with the uid of the pod's NodeUpgrade."""
 CHANGES_FOLDER, CHANGES_FILE = "/upgrader-changes", "changes.json"
-"""Where the program on the node finds files and kubelet flags that are to change.
+"""Where the upgrader finds the files and kubelet flags to change.
 
-It is told by an argument: a program that knows of no changes refuses it, and does not leave them out."""
+It is passed as an argument: an upgrader that does not know it fails, instead of ignoring the changes."""
 PRIVILEGED_LABEL = "pod-security.kubernetes.io/enforce=privileged"
-"""Label of a namespace that may have privileged pods, whatever Pod Security enforces in the cluster by default."""
+"""The label of a namespace that allows privileged pods, whatever Pod Security enforces by default."""
 NAMESPACE_OF_PODS: Tree = {
     "apiVersion": "v1",
     "kind": "Namespace",
@@ -47,24 +47,24 @@ class Upgrader:
     role: Role
     kubernetes_version: str
     account: str
-    """The ServiceAccount it acts with."""
+    """The ServiceAccount it runs with."""
     upgrade: str = ""
-    """Uid of the NodeUpgrade: what one has begun, another one does not take for its own."""
+    """The uid of the NodeUpgrade, so that it does not adopt what another one started."""
     changes: str = ""
-    """The Secret with files and kubelet flags that the node gets besides; empty without one."""
+    """The Secret with the files and kubelet flags to change; empty without any."""
     done: frozenset[str] = frozenset()
-    """Conditions of the steps that need not be done again."""
+    """The conditions of the steps that are done."""
     drains: bool = True
     drain_seconds: int = 0
-    """How long the drain waits for pods that do not go; 0 is without a limit."""
+    """How long the drain waits for pods to terminate; 0 for no limit."""
     ignored: tuple[str, ...] = ()
-    """Checks of kubeadm that the machine was made without."""
+    """The preflight checks of kubeadm to ignore."""
     patches: str = ""
-    """Folder on the node with patches of what kubeadm writes, as the machine was made with."""
+    """The directory on the node with patches for kubeadm."""
 
 
 def left(done: Collection[str], *, drains: bool) -> tuple[NodeStep, ...]:
-    """The steps of a pod: those that are not done. What works with copied components begins by copying them."""
+    """The steps of a pod: those that are not done, with copying first if any of them needs the components."""
     drains = drains or DRAIN.condition in done
     due = [step for step in STEPS if step.condition not in done and (drains or step not in (DRAIN, UNCORDON))]
     needs_components = any(step.on_host and step is not DONE for step in due)
@@ -72,14 +72,14 @@ def left(done: Collection[str], *, drains: bool) -> tuple[NodeStep, ...]:
 
 
 def pod(upgrader: Upgrader) -> Tree:
-    """The pod. It runs once; who wants it to run again deletes it."""
+    """The pod. It runs once; to run it again, delete it."""
     containers = [_container(upgrader, step) for step in left(upgrader.done, drains=upgrader.drains)]
     *init_containers, main = containers
     return _object(POD, names.upgrader(upgrader.node)) | {
         "spec": {
             "nodeName": upgrader.node,
             "hostPID": True,
-            "hostNetwork": True,  # also a node whose pod network is ill can be upgraded
+            "hostNetwork": True,  # to upgrade a node even if its pod network is broken
             "restartPolicy": "Never",
             "serviceAccountName": upgrader.account,
             "imagePullSecrets": [{"name": names.PULL_SECRET}],
@@ -96,14 +96,14 @@ def pod(upgrader: Upgrader) -> Tree:
 
 
 def changes(account: str, role: Object, content: bytes) -> Tree:
-    """The Secret with what the pod changes of its node besides. The pod mounts it; its rights are not to read it."""
+    """The Secret with the files and kubelet flags to change. The pod mounts it; its ServiceAccount can't read it."""
     owner = msgspec.to_builtins(owners.owner_reference(role, controller=False, block_owner_deletion=False))
     data = {CHANGES_FILE: base64.b64encode(content).decode()}
     return _object(SECRET, names.changes(account, content), owner) | {"data": data, "immutable": True}
 
 
 def role(node: str) -> Tree:
-    """The role of the pod in its cluster. It owns the ServiceAccount and what binds the two: they go with it."""
+    """The ClusterRole of the pod. It owns the ServiceAccount and the binding, which are deleted with it."""
     rules = [
         _rule(NODE, "nodes", ["get", "patch"], [node]),
         _rule(POD, "pods", ["get", "list"]),
@@ -113,9 +113,9 @@ def role(node: str) -> Tree:
 
 
 def holders(role: Object) -> list[tuple[Resource, Tree]]:
-    """The ServiceAccount that has a role, and what binds the two.
+    """The ServiceAccount of a role, and the binding.
 
-    Named after the role's uid: those of an earlier role of its name may still be there, and about to be collected.
+    Their names have the role's uid, as those of an earlier role of the same name may not be garbage-collected yet.
     """
     name = account(role)
     owner = msgspec.to_builtins(owners.owner_reference(role, controller=False, block_owner_deletion=False))
@@ -130,7 +130,7 @@ def holders(role: Object) -> list[tuple[Resource, Tree]]:
 
 
 def account(role: Object) -> str:
-    """The ServiceAccount that has a role."""
+    """The name of a role's ServiceAccount."""
     return f"{role.name}-{role.metadata.uid.partition('-')[0]}"
 
 

@@ -1,6 +1,6 @@
-"""How far the upgrade of a node is: from its pod, and what was seen of earlier ones, to conditions. Pure.
+"""The progress of a node's upgrade: conditions, from its pod and the conditions before. Pure.
 
-A condition that is True stays so: a pod that is made anew goes on from there, and does not tell of it again.
+A condition that is True stays True: a recreated pod continues from there and does not report those steps again.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ LONGEST_MESSAGE = 2000
 COUNT = len(STEPS)
 
 _LASTING = ("ErrImage", "ImagePull", "InvalidImage", "CreateContainer")
-"""Reasons of containers that wait for somebody to change something begin like this."""
+"""Prefixes of reasons of waiting containers that need somebody to act."""
 
 
 def conditions(before: Sequence[Condition], pod: Pod | None, drain_waits_for: str = "") -> list[Condition]:
-    """UpgraderPodCreated and a condition for each step; `drain_waits_for` are pods that hold a drain.
+    """UpgraderPodCreated and a condition for each step; `drain_waits_for` are pods that block a drain.
 
-    The step after the last that is done counts as the one that is being done: one change for each step, not one for
-    its container's end and another for the next one's beginning.
+    The step after the last finished one counts as running: that makes one change per step, not one for the end of a
+    container and another for the start of the next.
     """
     states = pod.states if pod else {}
-    if pod is not None and pod.is_lost:  # whatever broke off is done by the next one
+    if pod is not None and pod.is_lost:  # the next pod repeats an interrupted step
         states = {name: ContainerState() if _has_failed(state) else state for name, state in states.items()}
     found = [_pod_created(before, pod)]
     is_next = pod is not None
     for step in STEPS:
         of_step = _of_step(before, step, states, is_next=is_next)
         if step is DRAIN and drain_waits_for and of_step.reason == DRAIN.doing:
-            of_step = _condition(step.condition, "False", DRAIN.doing, f"waiting for pods to go: {drain_waits_for}")
+            of_step = _condition(step.condition, "False", DRAIN.doing, f"waiting for pods: {drain_waits_for}")
         found.append(of_step)
         is_next = is_next and found[-1].status == "True"
     return found
 
 
 def done(found: Sequence[Condition]) -> frozenset[str]:
-    """The conditions of the steps that need not be done again."""
+    """The conditions of the steps that are done."""
     return frozenset(step.condition for step in STEPS if condition_list.is_true(found, step.condition))
 
 
 def are_all_done(found: Sequence[Condition]) -> bool:
-    """True if every step succeeded or was left out."""
+    """True if every step succeeded or was skipped."""
     return len(done(found)) == len(STEPS)
 
 
@@ -62,9 +62,9 @@ def current(found: Sequence[Condition]) -> tuple[NodeStep, Condition] | None:
 
 
 def seconds(found: Sequence[Condition], pod: Pod | None, now: datetime) -> float | None:
-    """How long a node took; None unless one pod made all steps: what lay between two says nothing of the next upgrade.
+    """The duration of a node's upgrade; None unless one pod ran all steps, as the time between two pods is arbitrary.
 
-    `found` are the conditions of steps that are all done: with the times at which they were written, without one now.
+    `found` are the conditions of the steps, all done; one without a time counts as now.
     """
     began = pod.metadata.creation_timestamp if pod else None
     reached = [condition_list.get(found, step.condition) for step in STEPS]
@@ -74,14 +74,14 @@ def seconds(found: Sequence[Condition], pod: Pod | None, now: datetime) -> float
 
 
 def number(step: NodeStep) -> int:
-    """Which one of them it is, beginning with 1."""
+    """The number of a step, starting with 1."""
     return STEPS.index(step) + 1
 
 
 def failure(pod: Pod) -> tuple[NodeStep | None, str] | None:
-    """The step that failed, with what its container said last; without a step, why the pod as a whole failed.
+    """The failed step with its container's last output; without a step, the reason of the pod's failure.
 
-    None as well for a pod that went down with its node: nothing in it failed.
+    None as well for a pod that went down with its node, as no step failed.
     """
     if pod.is_lost:
         return None
@@ -96,7 +96,7 @@ def failure(pod: Pod) -> tuple[NodeStep | None, str] | None:
 
 
 def stuck(pod: Pod) -> str:
-    """Why no container begins, when that will not pass by itself; else empty."""
+    """Why no container starts, if that will not pass without help; else empty."""
     for state in pod.states.values():
         waiting = state.waiting
         if waiting is not None and waiting.reason.startswith(_LASTING):
@@ -107,8 +107,8 @@ def stuck(pod: Pod) -> str:
 def how_to_go_on(node: str, node_upgrade: str, pod_name: str) -> str:
     """The advice after a failure."""
     return (
-        f"remove the cause on node {node}, then run `espalier upgrades retry {node_upgrade}`, "
-        f"or delete pod {names.UPGRADER_NAMESPACE}/{pod_name} of the workload cluster"
+        f"fix the cause on node {node}, then run `espalier upgrades retry {node_upgrade}`, "
+        f"or delete pod {names.UPGRADER_NAMESPACE}/{pod_name} in the workload cluster"
     )
 
 
@@ -118,7 +118,7 @@ def _pod_created(before: Sequence[Condition], pod: Pod | None) -> Condition:
     present = condition_list.get(before, POD_CREATED)
     if present is not None and are_all_done(before):
         return present
-    return _condition(POD_CREATED, "False", "Waiting", "the upgrader pod is not there")
+    return _condition(POD_CREATED, "False", "Waiting", "the upgrader pod does not exist")
 
 
 def _of_step(
@@ -128,7 +128,7 @@ def _of_step(
     if present is not None and present.status == "True" and not (step is COPY and step.container in states):
         return present
     if step in (DRAIN, UNCORDON) and states and step.container not in states:
-        return _condition(step.condition, "True", SKIPPED, "left out: no other node could take pods of this one")
+        return _condition(step.condition, "True", SKIPPED, "skipped: no other node can take the pods of this one")
     state = states.get(step.container, ContainerState())
     if state.terminated is not None:
         if state.terminated.exit_code == 0:
@@ -137,8 +137,8 @@ def _of_step(
     if state.waiting is not None and state.waiting.message:
         return _condition(step.condition, "False", _cut(state.waiting.reason) or "Waiting", _cut(state.waiting.message))
     if is_next or state.running is not None:
-        return _condition(step.condition, "False", step.doing, f"container {step.container} is at it")
-    return _condition(step.condition, "False", "Waiting", f"container {step.container} has not begun")
+        return _condition(step.condition, "False", step.doing, f"container {step.container} is running")
+    return _condition(step.condition, "False", "Waiting", f"container {step.container} has not started")
 
 
 def _has_failed(state: ContainerState) -> bool:
@@ -156,7 +156,7 @@ def _last_words(state: ContainerState) -> str:
 
 
 def _cut(said: str) -> str:
-    """As much of what a workload cluster says as fits into a status, there and in those above it."""
+    """A text from a workload cluster, truncated to fit into this status and those above it."""
     return said[:LONGEST_MESSAGE]
 
 

@@ -1,4 +1,4 @@
-"""The steps by which a NodeUpgrade becomes an upgraded node, in order."""
+"""The steps of a NodeUpgrade, in order."""
 
 from __future__ import annotations
 
@@ -38,23 +38,20 @@ from espalier.upgrades.node.pod import Role
 from espalier.upgrades.observe import cluster_of
 
 _UNWATCHED = 30.0
-"""Seconds until a Machine that is not there is read again: only clusters with one are followed."""
+"""Seconds until a retry where no watch reports the change, such as a Machine whose cluster is not followed."""
 
 _SILENT = 60.0
-"""Seconds after which it is told that nothing is heard of a node, or of its whole cluster, while it is being upgraded.
-
-API servers and kubelets that are exchanged are away as well.
-"""
+"""Seconds until a silent node or cluster is reported during an upgrade, in which API servers and kubelets restart."""
 
 
 async def add_finalizer(ctx: Context) -> Outcome:
-    """Hold the NodeUpgrade until all that was begun on the node has ended."""
+    """Keep the NodeUpgrade until the node is cleaned up."""
     await ctx.tools.writer.add_finalizer(RESOURCE, ctx.scope.object, names.NODE_FINALIZER)
     return Continue()
 
 
 async def find_cluster(ctx: Context) -> Outcome:
-    """The cluster is known by a label; who made the NodeUpgrade by hand need not give it."""
+    """Set the label with the cluster's name, which a NodeUpgrade created by hand may lack."""
     if ctx.scope.cluster:
         return Continue()
     writer, name = ctx.tools.writer, ctx.scope.upgrade.spec.machine.name
@@ -68,7 +65,7 @@ async def find_cluster(ctx: Context) -> Outcome:
 
 
 async def find_machine(ctx: Context) -> Outcome:
-    """The machine is there, and the one that is meant."""
+    """Find the Machine that the NodeUpgrade refers to."""
     scope = ctx.scope
     if scope.cluster_view is None:
         return Wait("Reading", f"reading cluster {scope.cluster}")
@@ -82,7 +79,7 @@ async def find_machine(ctx: Context) -> Outcome:
         return Wait("MachineDeleted", f"{ctx.machine} is being deleted")
     uid, found = scope.upgrade.spec.machine.uid, scope.machine.machine.metadata.uid
     if uid and uid != found:
-        message = f"spec.machine.uid: found {uid}, but {ctx.machine} has {found}: it is another one of that name"
+        message = f"spec.machine.uid: found {uid}, but {ctx.machine} has {found}: the Machine was replaced"
         return Wait("MachineNotFound", message)
     is_control_plane = CONTROL_PLANE_LABEL in scope.machine.machine.metadata.labels
     wanted = "ControlPlane" if is_control_plane else "Worker"
@@ -93,14 +90,14 @@ async def find_machine(ctx: Context) -> Outcome:
 
 
 async def take_back(ctx: Context, reason: str) -> None:
-    """The rights of the pod go with the Machine; asked for once, when it is told for the first time that it goes."""
+    """Delete the pod's role when the Machine goes, once: when `reason` is reported for the first time."""
     told = condition_list.get(ctx.scope.upgrade.status.conditions, names.READY)
     if ctx.scope.workload is not None and (told is None or told.reason != reason):
         await take_lost_rights(ctx.scope.workload, ctx.scope.node_name)
 
 
 async def find_node(ctx: Context) -> Outcome:
-    """The machine is a node, and its cluster answers."""
+    """Wait until the machine has a node, and its cluster answers."""
     scope = ctx.scope
     if not scope.node_name:
         return Wait("NodeMissing", f"{ctx.machine} has no node")
@@ -113,22 +110,22 @@ async def find_node(ctx: Context) -> Outcome:
 
 
 async def await_others(ctx: Context) -> Outcome:
-    """No other NodeUpgrade is at the node, or is just about to leave it."""
+    """Wait until no other NodeUpgrade has an upgrader pod on the node."""
     scope = ctx.scope
     if scope.taken_by:
-        return Wait("NodeTaken", f"waiting for NodeUpgrade {scope.taken_by} to be done with node {scope.node_name}")
+        return Wait("NodeTaken", f"waiting for NodeUpgrade {scope.taken_by} to finish on node {scope.node_name}")
     if scope.earlier is None or scope.workload is None:
         return Continue()
     pod = f"upgrader pod {scope.earlier.key} of an earlier NodeUpgrade of this name"
     if not scope.may_go:
-        advice = "to break off a step that does not end, delete it in the workload cluster"
-        return Wait("NodeTaken", f"waiting for {pod} to end its step: {advice}")
+        advice = "to abort a step that does not finish, delete it in the workload cluster"
+        return Wait("NodeTaken", f"waiting for {pod} to finish its step: {advice}")
     await delete_pod(scope.workload, scope)
-    return Wait("Retrying", f"{pod} was deleted: this one makes its own")
+    return Wait("Retrying", f"deleted {pod}: this one creates its own")
 
 
 async def check(ctx: Context) -> Outcome:
-    """Before anything is done on a node: it is ready, and the step to the version is one that kubeadm takes."""
+    """Check, before anything changes on a node, that it is ready, and that kubeadm can upgrade to the version."""
     scope = ctx.scope
     if scope.pod is not None or status.done(scope.upgrade.status.conditions) or scope.node is None:
         return Continue()
@@ -139,9 +136,11 @@ async def check(ctx: Context) -> Outcome:
     try:
         _ = scope.changes
     except ValueError:
-        return Wait("SpecDataInvalid", "spec.bootstrapChanges: it is no JSON object in base64; delete the NodeUpgrade")
+        return Wait(
+            "SpecDataInvalid", "spec.bootstrapChanges is not a base64-encoded JSON object; delete the NodeUpgrade"
+        )
     if not scope.node.is_ready:
-        return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready, before it is touched")
+        return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready before the upgrade")
     if scope.upgrade.spec.node_type == "Worker" and scope.workload is not None:
         found = read_configuration(scope.workload)
         return found if isinstance(found, Wait) else Continue()
@@ -149,19 +148,19 @@ async def check(ctx: Context) -> Outcome:
 
 
 def read_configuration(workload: Workload) -> tuple[Object, Tree] | Wait:
-    """kubeadm's ConfigMap and the ClusterConfiguration in it: kubeadm reads it on every node, on workers too."""
+    """kubeadm's ConfigMap and its ClusterConfiguration, which kubeadm reads on every node, including workers."""
     name = f"ConfigMap {KUBE_SYSTEM}/{KUBEADM_CONFIG}"
     found = workload.kubeadm_config
     if found is None:
-        return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster does not exist: restore it")
+        return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster does not exist; restore it")
     try:
         return found, cluster_configuration.read(found.tree)
     except ValueError as error:
-        return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster: {error}: correct it")
+        return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster: {error}; correct it")
 
 
 async def find_image(ctx: Context) -> Outcome:
-    """There is an upgrader image for the version."""
+    """Find the upgrader image for the version."""
     scope = ctx.scope
     is_needed = scope.pod is None and not status.are_all_done(scope.upgrade.status.conditions)
     if scope.image and is_needed and not images.is_reference(scope.image):
@@ -171,14 +170,14 @@ async def find_image(ctx: Context) -> Outcome:
         return Continue()
     wanted, known = scope.upgrade.spec.kubernetes_version, ", ".join(scope.images) or "none"
     message = (
-        f"ConfigMap {names.IMAGES_KEY} has no upgrader image for {wanted} (there is: {known}); "
-        "install Bundles that bring one, or add the entry"
+        f"ConfigMap {names.IMAGES_KEY} has no upgrader image for {wanted} (known versions: {known}); "
+        "install Bundles that name one, or add the entry"
     )
     return Wait("UpgraderImageMissing", message)
 
 
 async def renew(ctx: Context) -> Outcome:
-    """A pod that could not begin, or failed, with another image than is known now goes: the image was corrected."""
+    """Delete a pod that could not start or failed, if its image was corrected since."""
     scope = ctx.scope
     found = scope.pod
     if found is None or scope.workload is None or not scope.image or found.images == {scope.image}:
@@ -187,20 +186,20 @@ async def renew(ctx: Context) -> Outcome:
     if not is_hopeless or not images.is_reference(scope.image):
         return Continue()
     await delete_pod(scope.workload, scope)
-    return Wait("Retrying", f"the upgrader pod is made anew with image {scope.image}")
+    return Wait("Retrying", f"recreating the upgrader pod with image {scope.image}")
 
 
 async def begin_again(ctx: Context) -> Outcome:
-    """A pod that went down with its node is made anew once it is back: the steps can be done twice."""
+    """Recreate a pod that went down with its node, once the node is back: all steps can be repeated."""
     scope = ctx.scope
     if scope.pod is None or scope.workload is None or not scope.pod.is_lost:
         return Continue()
     await delete_pod(scope.workload, scope)
-    return Wait("Retrying", f"the upgrader pod went down with node {scope.node_name}, and is made anew")
+    return Wait("Retrying", f"recreating the upgrader pod, which went down with node {scope.node_name}")
 
 
 async def retry(ctx: Context) -> Outcome:
-    """Somebody asked for another attempt: the failed pod goes, the next one is made."""
+    """Delete the failed pod if somebody asked for a retry; the next one is created."""
     scope = ctx.scope
     if names.RETRY_ANNOTATION not in scope.object.metadata.annotations:
         return Continue()
@@ -208,11 +207,11 @@ async def retry(ctx: Context) -> Outcome:
         await delete_pod(scope.workload, scope)
     asked = {"metadata": {"annotations": {names.RETRY_ANNOTATION: None}}}
     await ctx.tools.writer.merge(RESOURCE, scope.object, asked)
-    return Wait("Retrying", "the upgrader pod is made anew")
+    return Wait("Retrying", "recreating the upgrader pod")
 
 
 async def claim(ctx: Context) -> Outcome:
-    """No other node of the control plane is in work, and the others are well: whoever wrote the NodeUpgrade."""
+    """Claim the control plane, once no other node of it is being upgraded and the others are healthy."""
     scope = ctx.scope
     is_done = status.are_all_done(scope.upgrade.status.conditions)
     if is_done or scope.control_plane is None or scope.workload is None:
@@ -224,7 +223,7 @@ async def claim(ctx: Context) -> Outcome:
         return Continue()
     if scope.claimed_by:
         message = f"waiting for {scope.claimed_by}: one node of a control plane is upgraded at a time"
-        advice = "see what that waits for, or delete it to have this one go first"
+        advice = "see what that one waits for, or delete it to let this one go first"
         return Wait("ControlPlaneTaken", f"{message}; {advice}", after=_UNWATCHED)
     nodes, pods = scope.workload.nodes(), scope.workload.control_plane_pods()
     ill = health.obstacle(
@@ -235,23 +234,23 @@ async def claim(ctx: Context) -> Outcome:
     if ill and rollout:
         return Wait("RolloutUnderWay", rollout)
     if ill and not status.done(scope.upgrade.status.conditions):
-        return Wait("ControlPlaneUnhealthy", f"before node {scope.node_name} is touched: {ill}")
+        return Wait("ControlPlaneUnhealthy", f"before node {scope.node_name} is upgraded: {ill}")
     try:
         await ctx.tools.writer.merge(KubeadmControlPlane.resource, scope.control_plane, note)
     except Conflict:
-        return Wait("ControlPlaneTaken", "another NodeUpgrade of the control plane was faster", after=1.0)
+        return Wait("ControlPlaneTaken", "another NodeUpgrade claimed the control plane first", after=1.0)
     return Continue()
 
 
 async def protect_machine(ctx: Context) -> Outcome:
-    """No health check has the machine replaced while its node is upgraded; once it is, it may have been given back."""
+    """Keep health checks from replacing the machine while its node is being upgraded."""
     if status.current(ctx.scope.conditions) is not None:
         await protect(ctx)
     return Continue()
 
 
 async def configure(workload: Workload, scope: NodeScope) -> Role | Wait:
-    """Bring kubeadm-config to what is asked for, before kubeadm renders static pods by it: the node's part in that."""
+    """Update kubeadm-config before kubeadm renders static pods from it; returns the node's role in that."""
     seen = read_configuration(workload)
     if isinstance(seen, Wait):
         return seen
@@ -263,7 +262,7 @@ async def configure(workload: Workload, scope: NodeScope) -> Role | Wait:
 
 
 async def make_pod(ctx: Context) -> Outcome:
-    """The upgrader pod is on the node, with the steps that are left."""
+    """Create the upgrader pod on the node, with the steps that are left."""
     scope = ctx.scope
     done = status.done(scope.upgrade.status.conditions)
     if scope.pod is not None or scope.workload is None or status.are_all_done(scope.upgrade.status.conditions):
@@ -299,14 +298,14 @@ async def make_pod(ctx: Context) -> Outcome:
         if "PodSecurity" not in str(error):
             raise
         advice = f"Namespace {names.UPGRADER_NAMESPACE} of the workload cluster with {pod.PRIVILEGED_LABEL}"
-        return Wait("PodRefused", f"Pod Security refuses the upgrader pod: label {advice}", after=_UNWATCHED)
-    return Wait("PodCreated", f"upgrader pod {names.upgrader(scope.node_name)} was made on node {scope.node_name}")
+        return Wait("PodRefused", f"Pod Security rejects the upgrader pod: label {advice}", after=_UNWATCHED)
+    return Wait("PodCreated", f"upgrader pod {names.upgrader(scope.node_name)} was created on node {scope.node_name}")
 
 
 async def _has_room(ctx: Context) -> bool:
-    """True if the pods of a worker fit on the other nodes. One that is cordoned may be half drained already.
+    """True if the pods of a worker fit on the other nodes, or it is cordoned, as it may be partly drained already.
 
-    Of control plane nodes it is not asked: what runs there beside static pods is small, and tolerates their taint.
+    Always true for control plane nodes: besides static pods, they run only small pods that tolerate their taint.
     """
     scope = ctx.scope
     if scope.workload is None or scope.is_cordoned or scope.upgrade.spec.node_type != "Worker":
@@ -315,13 +314,13 @@ async def _has_room(ctx: Context) -> bool:
 
 
 async def follow_pod(ctx: Context) -> Outcome:
-    """All steps succeeded."""
+    """Wait until all steps succeeded."""
     scope = ctx.scope
     current = status.current(scope.conditions)
     if current is None:
         return Continue()
     if scope.pod is None:
-        return Wait("Waiting", "the upgrader pod is not there")
+        return Wait("Waiting", "the upgrader pod does not exist")
     how = status.how_to_go_on(scope.node_name, scope.object.name, scope.pod.metadata.name)
     failed = status.failure(scope.pod)
     if failed is not None:
@@ -331,25 +330,25 @@ async def follow_pod(ctx: Context) -> Outcome:
         return Wait(f"{step.doing}Failed", f"step {step.container} failed on node {scope.node_name}: {why}; {how}")
     if stuck := status.stuck(scope.pod):
         entry = f"entry {scope.upgrade.spec.kubernetes_version} of ConfigMap {names.IMAGES_KEY}"
-        advice = f"correct {entry}, if its image is the cause: the pod is made anew by itself; or {how}"
-        return Wait("PodCanNotBegin", f"the upgrader pod on node {scope.node_name} can't begin: {stuck}; {advice}")
+        advice = f"if its image is the cause, correct {entry}, and the pod is recreated; otherwise {how}"
+        return Wait("PodCanNotBegin", f"the upgrader pod on node {scope.node_name} can't start: {stuck}; {advice}")
     if scope.cluster_view and scope.workload and scope.workload.silent_for >= _SILENT:
         return Wait("WorkloadClusterUnreachable", _as_far_as_known(ctx, scope.cluster_view.waiting_for), after=_SILENT)
     since = scope.node.not_ready_since if scope.node else None
     if since is not None and (ctx.tools.clock.now() - since).total_seconds() >= _SILENT:
-        why = f"the node is not ready since {timestamp(since)}; if it does not come back, {_replace(ctx)}"
+        why = f"the node has not been ready since {timestamp(since)}; if it does not recover, {_replace(ctx)}"
         return Wait("NodeNotReady", _as_far_as_known(ctx, why), after=_SILENT)
     step, condition = current
     return Wait(step.doing, f"{_number(ctx, step)}: {condition.message}", after=_SILENT)
 
 
 def _as_far_as_known(ctx: Context, why: str) -> str:
-    """The step that was being done when the node was heard last, and why nothing newer is known."""
+    """The last known step, and why nothing newer is known."""
     current = status.current(ctx.scope.conditions)
     if current is None or not condition_list.is_true(ctx.scope.conditions, POD_CREATED):
         return why
     step, condition = current
-    return f"{_number(ctx, step)}: {condition.message}, as far as is known: {why}"
+    return f"{_number(ctx, step)}: last known state: {condition.message}; {why}"
 
 
 def _replace(ctx: Context) -> str:
@@ -361,28 +360,28 @@ def _number(ctx: Context, step: NodeStep) -> str:
 
 
 async def await_node(ctx: Context) -> Outcome:
-    """The node is seen ready again, with the version that was asked for, and taking pods.
+    """Wait until the node is seen ready, with the version asked for, and uncordoned.
 
-    The next node is judged by what is seen of this one: whether pods can move, and whether it may be missing.
+    The checks before the next node depend on that: whether pods can move, and whether a node may be unavailable.
     """
     scope, wanted = ctx.scope, ctx.scope.upgrade.spec.kubernetes_version
     if scope.node is None:
         return Wait("NodeMissing", f"node {scope.node_name} does not exist; {_replace(ctx)}")
     found = scope.node.status.node_info.kubelet_version
     if not kubernetes_versions.is_reached(found, wanted):
-        return Wait("NodeOutdated", f"waiting for the kubelet of node {scope.node_name} to be {wanted}; it is {found}")
+        return Wait("NodeOutdated", f"waiting for node {scope.node_name} to report kubelet {wanted}; it has {found}")
     if not scope.node.is_ready:
         return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready again")
     if CORDONED_BY_UPGRADE in scope.node.metadata.annotations:
-        return Wait("NodeCordoned", f"waiting to see that node {scope.node_name} was uncordoned")
+        return Wait("NodeCordoned", f"waiting for node {scope.node_name} to be uncordoned")
     return Continue()
 
 
 async def clear_up(ctx: Context) -> Outcome:
-    """The rights do not stay, and health checks look after the machine again. The pod shows what was done until the
-    status does.
+    """Delete the pod's role, and let health checks remediate the machine again. The pod stays until the status reports
+    what was done.
 
-    The Machine says how long it took, for plans of the next one: the NodeUpgrade goes soon.
+    The duration is noted on the Machine, for plans of the next upgrade, as the NodeUpgrade will be deleted.
     """
     if ctx.scope.workload is not None:
         await take_rights(ctx.scope.workload, ctx.scope.node_name)
@@ -392,9 +391,9 @@ async def clear_up(ctx: Context) -> Outcome:
 
 
 def _settled(ctx: Context) -> dict[str, str | None]:
-    """What was noted as unfinished is taken away by who writes what was reached: the upgrade of the group.
+    """The removal of the note of unfinished changes, unless the upgrade of the group removes it with its own write.
 
-    By hooks the Machine says so already; who wrote the NodeUpgrade by hand has nobody else to do it.
+    With hooks, the Machine already has the new state; a NodeUpgrade created by hand has no group upgrade.
     """
     kinds = [owner.kind for owner in ctx.object.metadata.owner_references if owner.controller]
     if Machine.resource.kind in kinds:
@@ -424,7 +423,7 @@ LIFE = (
 
 
 async def remove_finalizer(ctx: Context) -> Outcome:
-    """The pod does not stay. Then nothing is left to be ended on the node, and nothing holds the NodeUpgrade."""
+    """Delete the pod, after which the NodeUpgrade needs no finalizer."""
     scope = ctx.scope
     if names.NODE_FINALIZER not in scope.object.metadata.finalizers:
         return Done()
@@ -437,4 +436,4 @@ async def remove_finalizer(ctx: Context) -> Outcome:
 
 
 AFTERWARDS = (remove_finalizer,)
-"""The steps that are left once the status says that the node is upgraded."""
+"""The steps that are left once the status reports the node as upgraded."""

@@ -363,8 +363,8 @@ async def test_an_upgrade_to_another_version_is_ended_first_and_one_of_somebody_
         await here.client.create(NodeUpgrade.resource, theirs)
         await asyncio.sleep(0.05)  # its event
         answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
-        assert "which the manager did not make, and brings the node to v1.36.3, not to " in answer["message"]
-        assert answer["message"].endswith(": delete it to have the manager make its own")
+        assert "was not created by the manager, and upgrades the node to v1.36.3, not " in answer["message"]
+        assert answer["message"].endswith(": delete it to have the manager create its own")
 
 
 async def test_what_can_never_go_on_fails() -> None:
@@ -378,7 +378,7 @@ async def test_what_can_never_go_on_fails() -> None:
         answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
         assert (answer["status"], answer["message"]) == (
             "Failure",
-            "Machine garden-abcde asks for no Kubernetes version",
+            "Machine garden-abcde has no Kubernetes version",
         )
 
 
