@@ -130,7 +130,7 @@ async def test_a_budget_that_a_real_api_server_keeps_is_named_and_waited_for(adm
     await until(lambda: admin.get(POD, name, "default"), lambda pod: pod.metadata.deletion_timestamp is not None)
     await admin.delete(POD, name, "default", grace_period_seconds=0)  # as its kubelet would do
     assert await again == "the node is drained; 1 pods were evicted"
-    assert await asyncio.to_thread(draining.uncordon, cordon) == "the node takes pods again"
+    assert await asyncio.to_thread(draining.uncordon, cordon) == "the node is uncordoned"
     assert not (await admin.get(NODE, NAME)).tree["spec"].get("unschedulable")
 
 

@@ -82,7 +82,7 @@ async def stuck_in_pulling(env: ManagedEnvironment, upgraders: Upgraders, worker
 def test_a_step_that_failed_is_begun_anew_with_the_corrected_image() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await in_place.machines(env, control_plane=False))[0].name
-        upgraders.failing[worker, "components-copier"] = "the upgrader image carries Kubernetes v1.30.0"
+        upgraders.failing[worker, "components-copier"] = "the upgrader image has Kubernetes v1.30.0"
         await by_hand(env, worker)
         await until_so(env, NodeUpgrade.resource, "by-hand", reasons("CopyingComponentsFailed"))
         upgraders.failing.clear()

@@ -318,7 +318,7 @@ def test_the_annotation_of_the_other_way_set_by_hand_begins_nothing_and_an_event
         assert name not in found.metadata.annotations
         events = [one.tree for one in (await env.client.list(CORE_EVENT, SYSTEM_NAMESPACE)).items]
         (said,) = [one["message"] for one in events if one["reason"] == "MarkIgnored"]
-        assert said.startswith(f"annotation {name} is taken away: ")
+        assert said.startswith(f"removing annotation {name}: ")
 
     journey(story)
 

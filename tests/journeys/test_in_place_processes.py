@@ -157,8 +157,8 @@ async def test_an_upgrader_image_for_another_version_touches_nothing(tmp_path: P
         failed = await until_so(
             env, NodeUpgrade.resource, "odd", lambda one: ready(one)["reason"] == "CopyingComponentsFailed"
         )
-        assert f"the upgrader image carries Kubernetes {NEW}" in ready(failed)["message"]
-        assert "correct the image of v1.35.9-eks-1-35-9" in ready(failed)["message"]
+        assert f"the upgrader image has Kubernetes {NEW}" in ready(failed)["message"]
+        assert "correct the image for v1.35.9-eks-1-35-9" in ready(failed)["message"]
         assert not list(tmp_path.glob("nodes/*/*/var/lib/espalier-upgrade"))
 
 

@@ -174,7 +174,7 @@ def test_what_nobody_would_carry_out_is_refused() -> None:
             (ControlPlaneUpgrade.resource, upgrade("elsewhere", [{"name": plane}], data)),
         ):
             body["metadata"]["namespace"] = NAMESPACE
-            with pytest.raises(Invalid, match=r"metadata\.namespace: nobody carries out .* allowed: eksa-system"):
+            with pytest.raises(Invalid, match=r"metadata\.namespace: upgrades in other .* allowed: eksa-system"):
                 await env.client.create(resource, body)
         assert upgraders.ran == []
 

@@ -172,7 +172,7 @@ async def test_a_cause_is_removed_the_pod_deleted_and_the_next_one_finishes(tmp_
         status = await here.ended("upgrader")
 
         assert status["phase"] == "Failed"
-        assert "kubeadm upgrade apply ended with 1" in said(status)["kubeadm-upgrader"]
+        assert "kubeadm upgrade apply exited 1" in said(status)["kubeadm-upgrader"]
         assert "etcd cluster is not healthy" in await here.log("upgrader", "kubeadm-upgrader")
         assert await kubelet_version(here) == OLD
 

@@ -1,4 +1,4 @@
-"""As much of a client of the Kubernetes API as the steps need, with the pod's own ServiceAccount."""
+"""A minimal client of the Kubernetes API for the steps, with the pod's own ServiceAccount."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .host import Clock, StepFailed
 SECRETS = "var/run/secrets/kubernetes.io/serviceaccount"
 MERGE = "application/merge-patch+json"
 AWAY = 120
-"""Seconds for which an API server may be away, or say that it can't serve."""
+"""Seconds for which an API server may be unreachable or answer 5xx."""
 BEGINNING = 10
-"""Seconds within which one that has just started knows everybody's rights."""
+"""Seconds within which a restarted API server has loaded its RBAC rules."""
 EVERY = 1
 
 
 class Unreachable(Exception):
-    """The API server gave no answer. Whether it did what was asked is not known."""
+    """The API server gave no answer. It may still have done what was asked."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Answer:
 
     @property
     def tree(self) -> Any:
-        """The object; an empty one when the answer holds none."""
+        """The object; an empty one if the answer has none."""
         try:
             return json.loads(self.text)
         except ValueError:
@@ -40,7 +40,7 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        """In words, why it was not done."""
+        """Why the request failed: the code, and the server's message."""
         tree = self.tree
         said = tree.get("message") if isinstance(tree, dict) else None
         return f"{self.status}: {said or self.text.strip()[:300]}"
@@ -62,7 +62,7 @@ class Api:
         try:
             token = (self._secrets / "token").read_text().strip()
         except OSError as error:
-            raise StepFailed(f"the pod has no ServiceAccount token to ask the API server with ({error})") from error
+            raise StepFailed(f"the pod has no ServiceAccount token for the API server ({error})") from error
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": "espalier-upgrader"}
         content = None
         if body is not None:
@@ -82,14 +82,14 @@ class Api:
 
 
 class PatientApi(Api):
-    """Asks again while there is no answer, or one of a server that starts. All requests of steps may be repeated."""
+    """Retries while the server is unreachable or starting. All requests of steps can be repeated."""
 
     def __init__(self, environment: Mapping[str, str], secrets: Path, clock: Clock) -> None:
         super().__init__(environment, secrets)
         self._clock = clock
 
     def ask(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Answer:
-        """One request, repeated. Raises `Unreachable`; `StepFailed` in a pod that has no ServiceAccount."""
+        """One request, with retries. Raises `Unreachable`; `StepFailed` in a pod that has no ServiceAccount."""
         begun = away = self._clock.now()
         while True:
             try:

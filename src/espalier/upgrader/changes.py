@@ -1,11 +1,11 @@
-"""Files and kubelet flags that a node gets with its upgrade, beside programs.
+"""Files and kubelet flags that change with a node's upgrade, besides programs.
 
-They come with the pod, in a Secret. Files are there before kubeadm renders static pods that mount them; a static pod
-that mounts one and that kubeadm leaves as it is, is restarted. The kubelet, which reads its flags and some of the files
-when it starts, is restarted by the step that upgrades it.
+They come with the pod, in a Secret. Files are written before kubeadm renders static pods that mount them; a static pod
+that mounts one, and whose manifest kubeadm does not change, is restarted. The step that upgrades the kubelet restarts
+it, since it reads its flags and some of the files when it starts.
 
-A note says what was there before the first file is touched. When a static pod does not come up with the new files, the
-old ones are brought back.
+A note records the previous state before the first file changes. If a static pod does not come up with the new files,
+the old ones are restored.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from .static_pods import (
 )
 
 FILE = "changes.json"
-"""Name of the file in which they come."""
+"""The name of the file with the changes."""
 LONGEST = 1_000_000
-"""Bytes of the file in which they come."""
+"""The most bytes of that file."""
 FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
 STARTING = 300
-"""Seconds within which a static pod comes up with another manifest; kubeadm gives it as many."""
+"""Seconds within which a static pod must come up with a new manifest; kubeadm allows the same."""
 _VARIABLE = "KUBELET_KUBEADM_ARGS="
 _PERMISSIONS = re.compile(r"0?[0-7]{3}")
 _FLAG = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -52,13 +52,13 @@ _VALUE = re.compile(r"[!#%&()*+,./:;<=>?@\[\]^_{|}~A-Za-z0-9-]*")
 
 @dataclass(frozen=True)
 class NewFile:
-    """A file that the node is to have."""
+    """A file to write to the node."""
 
     path: str
     content: bytes
     mode: int
     owner: str
-    """`user:group` of the host, by names or numbers."""
+    """`user:group` of the host, as names or numbers."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +67,16 @@ class Changes:
 
     files: tuple[NewFile, ...] = ()
     removed: tuple[str, ...] = ()
-    """Paths of files that are to go."""
+    """Paths of files to remove."""
     flags: tuple[tuple[str, str], ...] = ()
-    """Kubelet flags that are to be as given here, by name and value."""
+    """Names and values of kubelet flags to set."""
     removed_flags: tuple[str, ...] = ()
     upgrade: str = ""
-    """Identity of the upgrade that they belong to."""
+    """The identity of the upgrade."""
 
     @property
     def has_files(self) -> bool:
-        """True if files come or go."""
+        """True if files are written or removed."""
         return bool(self.files or self.removed)
 
     def __bool__(self) -> bool:
@@ -84,7 +84,7 @@ class Changes:
 
 
 def read_changes(folder: Path | None, upgrade: str = "") -> Changes:
-    """The changes that lie in a folder of the container, none without a folder. Raises `StepFailed`."""
+    """The changes in a directory of the container; none without a directory. Raises `StepFailed`."""
     if folder is None:
         return Changes(upgrade=upgrade)
     path = folder / FILE
@@ -96,8 +96,8 @@ def read_changes(folder: Path | None, upgrade: str = "") -> Changes:
         return _decoded(json.loads(content), upgrade)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StepFailed(
-            f"the changes of files and kubelet flags can't be read ({type(error).__name__}: {error}); "
-            "nothing was changed: correct the bootstrapChanges of the NodeUpgrade"
+            f"can't read the changes to files and kubelet flags ({type(error).__name__}: {error}); "
+            "nothing was changed; correct spec.bootstrapChanges of the NodeUpgrade"
         ) from error
 
 
@@ -124,33 +124,31 @@ def _content(one: Mapping[str, Any]) -> bytes:
 def _mode(one: Mapping[str, Any]) -> int:
     text = str(one.get("permissions") or "0644")
     if not _PERMISSIONS.fullmatch(text):
-        raise ValueError(f"permissions of {one['path']}: found {text!r}, allowed are three octal digits like 0644")
+        raise ValueError(f"permissions of {one['path']}: found {text!r}, allowed: three octal digits, like 0644")
     return int(text, 8)
 
 
 def check_changes(node: Node, changes: Changes) -> None:
-    """All of them can be made: before anything is touched. Raises `StepFailed`."""
+    """Check, before anything changes, that all changes can be made. Raises `StepFailed`."""
     for path in (*(file.path for file in changes.files), *changes.removed):
         parts = path.split("/")[1:]
         if not path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in parts):
-            raise StepFailed(f"files: found the path {path!r}, allowed are absolute ones without '.' and '..'")
+            raise StepFailed(f"files: found path {path!r}, allowed: absolute paths without '.' and '..'")
         if link := node.files.link_on_the_way(path):
-            raise StepFailed(
-                f"files: {path} can't be written: {link} is a link, or not what it has to be there; nothing was changed"
-            )
+            raise StepFailed(f"files: can't write {path}: {link} is a link or of the wrong type; nothing was changed")
     for file in changes.files:
         _owner(node.files, file)
     for name, value in (*changes.flags, *((name, "") for name in changes.removed_flags)):
         if not _FLAG.fullmatch(name) or not _VALUE.fullmatch(value):
-            raise StepFailed(f"kubelet flags: found {name!r} with value {value!r}, allowed is one word without quotes")
+            raise StepFailed(f"kubelet flags: found {name!r} with value {value!r}, allowed: one word without quotes")
     if changes.flags or changes.removed_flags:
         wanted_flags(node, changes)
 
 
 def wanted_flags(node: Node, changes: Changes) -> dict[str, str]:
-    """Path -> text of the file in which kubeadm keeps the kubelet's flags; nothing where none is to change.
+    """Path -> text of the file in which kubeadm keeps the kubelet's flags; empty if no flag changes.
 
-    Flags that are not named stay. Raises `StepFailed` where the file is not as kubeadm writes it.
+    Flags that are not named stay. Raises `StepFailed` if the file does not have kubeadm's format.
     """
     if not changes.flags and not changes.removed_flags:
         return {}
@@ -158,7 +156,7 @@ def wanted_flags(node: Node, changes: Changes) -> dict[str, str]:
     found = re.fullmatch(rf'{_VARIABLE}"?([^"\\\n]*)"?\n?', text)
     if found is None:
         raise StepFailed(
-            f'{FLAGS} is not as kubeadm writes it: one line {_VARIABLE}"--name=value ..."; nothing of it was changed'
+            f'{FLAGS} does not have kubeadm\'s format, one line {_VARIABLE}"--name=value ..."; it was not changed'
         )
     present = found[1].split()
     named = {name for name, _ in changes.flags} | set(changes.removed_flags)
@@ -169,9 +167,9 @@ def wanted_flags(node: Node, changes: Changes) -> dict[str, str]:
 
 
 def bring_files(node: Node, changes: Changes) -> None:
-    """Write the new files, after a note of what is there; manifests of static pods come last, they may mount others.
+    """Note the present state, then write the new files; static pod manifests last, as they may mount other files.
 
-    Files that are to go and that no static pod mounts go now: kubeadm is not to read them.
+    Files to remove that no static pod mounts are removed now, so that kubeadm does not read them.
     """
     if not changes.has_files:
         return
@@ -189,13 +187,13 @@ def bring_files(node: Node, changes: Changes) -> None:
         kept = [path for text in manifests(node).values() for path in mounted(text, changes.removed)]
         _remove(node, [path for path in changes.removed if path not in kept])
     except OSError as error:
-        raise on_disk(error, "the files of the node could not be changed") from error
+        raise on_disk(error, "can't change the files of the node") from error
 
 
 def restart_static_pods(node: Node, changes: Changes) -> None:
-    """Have the files in force: restart static pods that mount one and have the manifest that they had before.
+    """Restart the static pods that mount a changed file, and whose manifest did not change.
 
-    Raises `StepFailed` when one does not come up; then the old files are there again.
+    Raises `StepFailed` if one does not come up; then the old files have been restored.
     """
     before = _noted(node, changes)
     if before is None:
@@ -209,23 +207,23 @@ def restart_static_pods(node: Node, changes: Changes) -> None:
             if not is_new and mounted(text, paths):
                 content = marked(path, text, changes.upgrade).encode()
                 node.files.place_content(path, content, mode=node.files.mode(path))
-                node.say(f"restarting the static pod of {path}: a file that it mounts has changed")
+                node.say(f"restarting the static pod of {path}: a file that it mounts changed")
                 due.append(name)
             elif is_new and path in paths:
                 due.append(name)
     except OSError as error:
-        raise on_disk(error, "static pods could not be restarted") from error
+        raise on_disk(error, "can't restart static pods") from error
     missing = node.until(lambda: not_restarted(node, due, before), timeout=STARTING, every=2)
     if missing:
         take_back(node, changes)
         raise StepFailed(
-            f"{missing} within {STARTING} s of the change of {', '.join(paths)}; the old files were brought back; "
-            "correct what was asked for"
+            f"{missing} within {STARTING} s of the change of {', '.join(paths)}; the old files were restored; "
+            "correct the change"
         )
 
 
 def take_back(node: Node, changes: Changes) -> bool:
-    """Bring the old files back; False where kubeadm has rendered static pods that may need the new ones."""
+    """Restore the old files; False if kubeadm has rendered static pods that may need the new ones."""
     before = _noted(node, changes)
     if before is None:
         return True
@@ -247,12 +245,12 @@ def take_back(node: Node, changes: Changes) -> bool:
                 node.files.place_content(path, text.encode(), mode=node.files.mode(path))
         node.files.remove(_note_path(node))
     except OSError as error:
-        raise on_disk(error, "the old files could not be brought back") from error
+        raise on_disk(error, "can't restore the old files") from error
     return True
 
 
 def sweep_changes(node: Node, changes: Changes) -> None:
-    """Take away what is left of changes that were broken off."""
+    """Remove the leftovers of interrupted changes."""
     for path in (FLAGS, *(file.path for file in changes.files), *manifest_paths(node)):
         node.files.sweep(path)
 
@@ -262,7 +260,7 @@ def _note_path(node: Node) -> str:
 
 
 def _note(node: Node, changes: Changes) -> None:
-    """Note the manifests of static pods by checksum, with and without our mark, and what their kubelet runs."""
+    """Note the checksums of static pod manifests, with and without our mark, and of what the kubelet runs."""
     noted = {
         name: {
             "checksum": text_sum(text),
@@ -276,7 +274,7 @@ def _note(node: Node, changes: Changes) -> None:
 
 
 def _noted(node: Node, changes: Changes) -> dict[str, dict[str, str]] | None:
-    """The manifests as they were before; None where this upgrade has noted nothing yet."""
+    """The noted manifests; None if this upgrade has not noted any yet."""
     text = node.files.text(_note_path(node))
     found = json.loads(text) if text else {}
     return found["manifests"] if found.get("upgrade") == changes.upgrade and text else None
@@ -291,7 +289,7 @@ def _remove(node: Node, paths: Sequence[str]) -> None:
 
 
 def _owner(files: Files, file: NewFile) -> tuple[int, int]:
-    """User and group by number, as the host calls them. Raises `StepFailed`."""
+    """The numeric user and group, by the host's tables. Raises `StepFailed`."""
     user, _, group = file.owner.partition(":")
     found = []
     for name, table in ((user, "/etc/passwd"), (group or user, "/etc/group")):
@@ -301,7 +299,7 @@ def _owner(files: Files, file: NewFile) -> tuple[int, int]:
             number = "0"
         if not number.isdecimal():
             raise StepFailed(
-                f"files: {file.path} is to belong to {file.owner}, but {name!r} is not in {table} of the node"
+                f"files: the owner of {file.path} is {file.owner}, but the node has no {name!r} in {table}"
             )
         found.append(int(number))
     return found[0], found[1]

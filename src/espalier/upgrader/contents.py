@@ -1,7 +1,7 @@
-"""Components of the image, and their place on the host while the node is upgraded.
+"""The components of the image, and their paths on the host during the upgrade.
 
 In the image: `/upgrader/contents.json` and the files it lists, below `/upgrader/components/`. On the host: the work
-folder, of one version, with the same files below `components/`, and the backups of what they replaced below `backup/`.
+directory of a version, with the same files below `components/`, and backups of the files they replace below `backup/`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WORK = "/var/lib/espalier-upgrade"
 
 
 class Version(NamedTuple):
-    """Numbers of a version."""
+    """The numbers of a version."""
 
     major: int
     minor: int
@@ -40,7 +40,7 @@ def find_version(text: str) -> Version | None:
 
 
 def parse_version(text: str, whose: str) -> Version:
-    """The version in a text; `whose` says in the `StepFailed` where it was read."""
+    """The version in a text. Raises `StepFailed`, with `whose` as the source of the text."""
     found = find_version(text)
     if found is None:
         raise StepFailed(f"{whose} says {text.strip()!r}, which is not a Kubernetes version such as v1.36.3")
@@ -58,12 +58,12 @@ class Carried:
 
 @dataclass(frozen=True)
 class Contents:
-    """Contents of one image."""
+    """The contents of an image."""
 
     version: str
-    """Of Kubernetes, as the cluster writes it: `v1.36.3-eks-1-36-2`."""
+    """The Kubernetes version, such as `v1.36.3-eks-1-36-2`."""
     machine: str
-    """The architecture, as `uname -m` says it."""
+    """The architecture, as in `uname -m`."""
     versions: Mapping[str, str]
     """Component (`containerd`, `cni-plugins`) -> its version."""
     files: Mapping[str, Carried]
@@ -107,7 +107,7 @@ def read(folder: Path) -> Contents:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StepFailed(
             f"this image is not an upgrader image: {path} can't be read ({type(error).__name__}: {error}); "
-            "give the image that belongs to the Kubernetes version"
+            "use the upgrader image of the Kubernetes version"
         ) from error
 
 

@@ -1,7 +1,7 @@
-"""Drain and uncordon: through the API, with the pod's own ServiceAccount, and nothing of the host.
+"""Drain and uncordon the node through the API, with the pod's own ServiceAccount and no access to the host.
 
-What is evicted: pods that a controller makes anew elsewhere. What stays: pods of DaemonSets, mirror pods, pods that
-have ended, the upgrader's own, and pods that nobody would make anew; in place, they simply go on.
+Evicted are pods that a controller recreates elsewhere. Pods of DaemonSets, mirror pods, finished pods, the upgrader's
+own and pods without a controller stay: during an in-place upgrade they keep running.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from .api import MERGE, Answer, Api, Unreachable
 from .host import Clock, StepFailed
 
 MARK = "anywhere.eks.amazonaws.com/cordoned-by-upgrade"
-"""Annotation of a node that was cordoned by `drain`: `CORDONED_BY_UPGRADE` of the controllers, which share no module
-with this program. An operator's own cordon has none, and stays."""
+"""Annotation of a node that `drain` cordoned: `CORDONED_BY_UPGRADE` of the controllers, which share no module with
+this program. An operator's cordon lacks it, and stays."""
 HELD = "anywhere.eks.amazonaws.com/drain-blocked"
-"""Annotation of a node whose drain waits, with the pods that are left: `DRAIN_BLOCKED` of the controllers."""
+"""Annotation of a node whose drain is waiting, with the remaining pods: `DRAIN_BLOCKED` of the controllers."""
 LONGEST_NOTE = 1000
 MIRROR = "kubernetes.io/config.mirror"
 UPGRADER = "eks-d-upgrader"
 ENDED = ("Succeeded", "Failed")
 GONE, BLOCKED = 404, 429
 EVERY = 2
-"""Seconds between two looks at what is still there."""
+"""Seconds between two checks of the remaining pods."""
 PATIENCE = 10
-"""Seconds after which a pod that takes its time to end is told of. One whose eviction is refused is told of at once."""
-ENDING, EVICTED = "it takes its time to end", "it was evicted just now"
+"""Seconds after which a terminating pod is reported. A pod whose eviction is refused is reported at once."""
+ENDING, EVICTED = "it is still terminating", "it was just evicted"
 
 
 @dataclass(frozen=True)
@@ -40,32 +40,32 @@ class Cordon:
     clock: Clock
 
     def ask(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Answer:
-        """One request. Raises `StepFailed` when there is no answer."""
+        """One request. Raises `StepFailed` if there is no answer."""
         try:
             return self.api.ask(method, path, body, content_type=content_type)
         except Unreachable as error:
-            raise StepFailed(f"{error}; the node stays as it is; delete the pod to try again") from error
+            raise StepFailed(f"{error}; the node was left as it is; delete the pod to retry") from error
 
     def read(self) -> Any:
         """The node. Raises `StepFailed`."""
         answer = self.ask("GET", self._path)
         if answer.status != 200:
-            raise StepFailed(f"the node {self.node} can't be read ({answer.reason})")
+            raise StepFailed(f"can't read node {self.node} ({answer.reason})")
         return answer.tree
 
     def write(self, unschedulable: bool | None, mark: str | None) -> None:
-        """Cordon or uncordon, and say in the same write whose cordon it is. Raises `StepFailed`."""
+        """Cordon or uncordon, and set or remove our mark in the same write. Raises `StepFailed`."""
         notes = {MARK: mark, HELD: None}
         self._patch({"metadata": {"annotations": notes}, "spec": {"unschedulable": unschedulable}})
 
     def note(self, held: str) -> None:
-        """Say on the node what its drain waits for; empty when it waits no longer. Raises `StepFailed`."""
+        """Note on the node what its drain waits for; empty if nothing. Raises `StepFailed`."""
         self._patch({"metadata": {"annotations": {HELD: held or None}}})
 
     def _patch(self, body: Any) -> None:
         answer = self.ask("PATCH", self._path, body, content_type=MERGE)
         if answer.status != 200:
-            raise StepFailed(f"the node {self.node} can't be written ({answer.reason})")
+            raise StepFailed(f"can't patch node {self.node} ({answer.reason})")
 
     @property
     def _path(self) -> str:
@@ -73,12 +73,12 @@ class Cordon:
 
 
 def drain(cordon: Cordon, version: str, *, timeout: float) -> str:
-    """Cordon the node and evict its pods, PodDisruptionBudgets honoured, and wait until they are gone.
+    """Cordon the node, evict its pods within their PodDisruptionBudgets, and wait until they are gone.
 
-    What it waits for is said on the node within seconds, and it goes on by itself once that gives way.
+    The node's annotation shows what it waits for; it retries evictions until they succeed.
 
-    Raises `StepFailed` after `timeout` seconds (0: it waits as long as that takes), naming the pods that are left and
-    what holds each. The node stays cordoned then, so that nothing new comes while somebody looks into it.
+    Raises `StepFailed` after `timeout` seconds (0 for no limit), naming the remaining pods and what blocks each. The
+    node then stays cordoned, so that no new pods are scheduled to it during the investigation.
     """
     if not cordon.read().get("spec", {}).get("unschedulable"):
         cordon.write(unschedulable=True, mark=version)
@@ -101,20 +101,20 @@ def drain(cordon: Cordon, version: str, *, timeout: float) -> str:
         note = _told(held, passed)
         if note != said:
             cordon.note(note)
-            print(f"waiting for {note}" if note else "nothing holds the drain any longer", flush=True)
+            print(f"waiting for {note}" if note else "nothing blocks the drain any more", flush=True)
             said = note
         if not held:
             return f"the node is drained; {len(evicted)} pods were evicted"
         if timeout and passed >= timeout:
             raise StepFailed(
-                f"after {timeout:.0f} s the node is not drained, {len(held)} pods are left ({_listed(held)}); "
-                "it stays cordoned; make room for their eviction, then delete the pod to try again"
+                f"the node was not drained within {timeout:.0f} s, {len(held)} pods are left ({_listed(held)}); "
+                "it stays cordoned; allow their eviction, then delete the pod to retry"
             )
         cordon.clock.wait(EVERY)
 
 
 def _told(held: Mapping[str, str], passed: float) -> str:
-    """The message about the pods that are left, of which most are about to go."""
+    """The message about the remaining pods; those that are just terminating are left out at first."""
     refused = {name: why for name, why in held.items() if why not in (ENDING, EVICTED)}
     return _listed(held if passed >= PATIENCE else refused)[:LONGEST_NOTE]
 
@@ -124,22 +124,24 @@ def _listed(held: Mapping[str, str]) -> str:
 
 
 def uncordon(cordon: Cordon) -> str:
-    """Let pods come to the node again, if it was `drain` that kept them away."""
+    """Uncordon the node, if `drain` cordoned it."""
     node = cordon.read()
     if MARK not in (node["metadata"].get("annotations") or {}):
         state = (
-            "cordoned by somebody else, and stays so" if node.get("spec", {}).get("unschedulable") else "not cordoned"
+            "cordoned by somebody else and stays cordoned"
+            if node.get("spec", {}).get("unschedulable")
+            else "not cordoned"
         )
         return f"the node is {state}"
     cordon.write(unschedulable=None, mark=None)
-    return "the node takes pods again"
+    return "the node is uncordoned"
 
 
 def _leaving(cordon: Cordon) -> list[Any]:
-    """The pods of the node that have to go and are still there."""
+    """The pods of the node that remain to be evicted or terminated."""
     answer = cordon.ask("GET", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{quote(cordon.node)}")
     if answer.status != 200:
-        raise StepFailed(f"the pods of node {cordon.node} can't be listed ({answer.reason})")
+        raise StepFailed(f"can't list the pods of node {cordon.node} ({answer.reason})")
     return [pod for pod in answer.tree.get("items") or () if _leaves(pod)]
 
 
@@ -154,7 +156,7 @@ def _leaves(pod: Any) -> bool:
 
 
 def _evict(cordon: Cordon, pod: Any) -> str:
-    """Ask for an eviction; returns why it was not granted, empty when it was."""
+    """Request an eviction; returns why it was refused, empty if it was not."""
     metadata = pod["metadata"]
     body = {
         "apiVersion": "policy/v1",

@@ -1,7 +1,7 @@
-"""The node's files, reached through the folder where its root is mounted.
+"""The node's files, accessed through the directory where its root is mounted.
 
-Paths are the host's own (`/usr/bin/kubelet`); links are followed as the host would follow them. There are few ways
-to change something, and each leaves either the old or the new state behind: tests break off before, in and after each.
+Paths are the host's (`/usr/bin/kubelet`), and links resolve within its root. Each change is atomic: tests interrupt it
+before, during and after.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import stat
 from pathlib import Path
 
 STAGED = ".espalier-new"
-"""How the names of files end that are being written. One that is left over is written anew."""
+"""The suffix of files that are being written. Leftovers are overwritten."""
 PIECE = 1024 * 1024
 MOST_LINKS = 40
 """As many links as Linux follows."""
@@ -27,7 +27,7 @@ class Files:
         self._checksums: dict[tuple[int, ...], str] = {}
 
     def place(self, path: str) -> Path:
-        """Where a path of the host lies here, all links followed within the host's root. Raises `OSError`."""
+        """The local path for a path of the host, with all links resolved within its root. Raises `OSError`."""
         root = str(self._root)
         place, parts, links = root, [part for part in path.split("/") if part][::-1], 0
         while parts:
@@ -41,7 +41,7 @@ class Files:
                 continue
             links += 1
             if links > MOST_LINKS:
-                raise OSError(f"too many links in {path}")
+                raise OSError(f"too many symbolic links in {path}")
             target = os.readlink(following)
             if target.startswith("/"):
                 place = root
@@ -49,21 +49,21 @@ class Files:
         return Path(place)
 
     def own_place(self, path: str) -> Path:
-        """Where to put a program that is to be found at `path`.
+        """The local path at which to write the program of `path`.
 
-        That is where its link leads, if there is one, unless the file there has another name: such a file is several
-        programs in one, which must not all be replaced, so it is the link that gives way. Raises `OSError`.
+        A link is followed, unless its target has another name: such a file serves several programs, which must not all
+        be replaced, so the link itself is replaced. Raises `OSError`.
         """
         place = self.place(path)
         folder, _, name = path.rpartition("/")
         return place if place.name == name else self.place(folder) / name
 
     def is_file(self, path: str) -> bool:
-        """True if it is there and a regular file."""
+        """True if a regular file exists at the path."""
         return self.place(path).is_file()
 
     def names(self, folder: str) -> list[str]:
-        """Names in a folder, sorted; none if it does not exist."""
+        """The names in a directory, sorted; none if it does not exist."""
         place = self.place(folder)
         return sorted(entry.name for entry in place.iterdir()) if place.is_dir() else []
 
@@ -74,13 +74,13 @@ class Files:
         return ""
 
     def checksum(self, path: str) -> str:
-        """SHA-256 of a file; empty when it is not there."""
+        """SHA-256 of a file; empty if it does not exist."""
         with contextlib.suppress(FileNotFoundError):
             return self._sum(self.place(path))
         return ""
 
     def _sum(self, place: Path) -> str:
-        """SHA-256 of a file, computed once as long as it does not change: programs are large, and often linked."""
+        """SHA-256 of a file, cached until it changes: programs are large, and often linked."""
         found = place.stat()
         identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
         if identity not in self._checksums:
@@ -88,17 +88,17 @@ class Files:
         return self._checksums[identity]
 
     def size(self, path: str) -> int:
-        """Bytes of a file; 0 when it is not there."""
+        """Bytes of a file; 0 if it does not exist."""
         place = self.place(path)
         return place.stat().st_size if place.is_file() else 0
 
     def folder_size(self, path: str) -> int:
-        """Bytes of all files in a folder, links not followed; 0 when it is not there."""
+        """Bytes of all files in a directory, without following links; 0 if it does not exist."""
         found = os.walk(self.place(path))
         return sum(Path(folder, name).lstat().st_size for folder, _, names in found for name in names)
 
     def room(self, path: str) -> tuple[int, int]:
-        """The file system (its device number) on which a path lies or would lie, and the bytes free there."""
+        """The device number of the file system of a path, which need not exist, and its free bytes."""
         place = self.place(path)
         while not place.exists():
             place = place.parent
@@ -109,17 +109,17 @@ class Files:
         return found.f_bavail * found.f_frsize
 
     def make_folder(self, path: str) -> None:
-        """Make a folder and those above it, if they are not there."""
+        """Create a directory and its parents, if they do not exist."""
         place = self.place(path)
         missing = [one for one in (place, *place.parents) if not one.exists()]
         for one in reversed(missing):
             self._make_folder(one)
 
     def put(self, source: Path, target: str, *, expected: str, mode: int, share: bool = False) -> None:
-        """Make `target` a copy of a file, whole or not at all, which keeps the owner of what was there before.
+        """Make `target` a copy of a file atomically; it keeps the owner of the file it replaces.
 
-        With `share`, for a source that nobody writes to, the two are one file where the file system can do that.
-        Raises `OSError`, also when what was written does not have the checksum `expected`.
+        With `share`, for a source that nobody writes to, it becomes a hard link if the file system allows that.
+        Raises `OSError`, also if the written file does not have the checksum `expected`.
         """
         place = self.own_place(target)
         staged = place.with_name(f".{place.name}{STAGED}")
@@ -130,20 +130,20 @@ class Files:
             self._copy(source, staged)
         if (found := self._sum(staged) if shared else checksum(staged)) != expected:
             self._remove(staged)
-            raise OSError(f"{source} was copied to {place} with checksum {found}, not {expected}")
+            raise OSError(f"the copy of {source} to {place} has checksum {found}, not {expected}")
         owner = place.stat() if place.exists() else None
         self._mark(staged, mode, owner and (owner.st_uid, owner.st_gid))
         self._rename(staged, place)
 
     def sweep(self, target: str) -> None:
-        """Take away what is left of writing `target`, if the writing was broken off."""
+        """Remove the leftover of an interrupted write of `target`."""
         place = self.own_place(target)
         staged = place.with_name(f".{place.name}{STAGED}")
         if staged.exists():
             self._remove(staged)
 
     def write(self, target: str, text: str) -> None:
-        """Make `target` a file with this text, whole or not at all."""
+        """Write a text to `target` atomically."""
         place = self.place(target)
         staged = place.with_name(f".{place.name}{STAGED}")
         self._write(staged, text.encode())
@@ -151,9 +151,9 @@ class Files:
         self._rename(staged, place)
 
     def place_content(self, target: str, content: bytes, *, mode: int, owner: tuple[int, int] | None = None) -> None:
-        """Make `target` a file with this content, whole or not at all; without an `owner` it keeps that of before.
+        """Write content to `target` atomically; without an `owner`, the file keeps the owner that it had.
 
-        Until it is whole, nobody but root can read it. Raises `OSError`.
+        While it is written, only root can read it. Raises `OSError`.
         """
         place = self.place(target)
         staged = place.with_name(f".{place.name}{STAGED}")
@@ -165,12 +165,12 @@ class Files:
         self._rename(staged, place)
 
     def mode(self, path: str) -> int:
-        """Permissions of a file; those of a plain file when it is not there."""
+        """Permissions of a file; 0644 if it does not exist."""
         place = self.place(path)
         return stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o644
 
     def is_as(self, path: str, content: bytes, *, mode: int, owner: tuple[int, int]) -> bool:
-        """True if a file has this content, these permissions and this owner. Who is not root can't give files away."""
+        """True if a file has this content, these permissions and, as only root can set it, this owner."""
         place = self.place(path)
         if not place.is_file() or self.checksum(path) != hashlib.sha256(content).hexdigest():
             return False
@@ -178,7 +178,7 @@ class Files:
         return stat.S_IMODE(found.st_mode) == mode and (os.geteuid() != 0 or (found.st_uid, found.st_gid) == owner)
 
     def link_on_the_way(self, path: str) -> str:
-        """The first part of a path that is a link, or not the folder or file that it has to be; empty without one."""
+        """The first part of a path that is a link, or not a directory or file as required; empty if there is none."""
         place, names = self._root, [part for part in path.split("/") if part]
         for depth, name in enumerate(names, 1):
             place = place / name
@@ -188,13 +188,13 @@ class Files:
         return ""
 
     def remove(self, path: str) -> None:
-        """Take a file away, if it is there."""
+        """Remove a file, if it exists."""
         place = self.place(path)
         if place.exists():
             self._remove(place)
 
     def remove_folder(self, path: str) -> None:
-        """Take a folder away with all that it holds, if it is there."""
+        """Remove a directory and its content, if it exists."""
         place = self.place(path)
         for folder, names, files in os.walk(place, topdown=False):
             for name in files:
@@ -212,7 +212,7 @@ class Files:
         place.mkdir(mode=0o755, exist_ok=True)
 
     def _share(self, source: Path, staged: Path) -> bool:
-        """Make `staged` the same file as `source`; False where that can't be."""
+        """Make `staged` a hard link to `source`; False if that is impossible."""
         try:
             os.link(source, staged)
         except OSError:  # Another file system, most often.
@@ -253,7 +253,7 @@ class Files:
 
 
 def _private(place: Path) -> int:
-    """A new file that is about to be written, which only its owner can read."""
+    """A descriptor of a new file that only its owner can read."""
     return os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 

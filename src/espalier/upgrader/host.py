@@ -1,7 +1,7 @@
-"""The host that a step works on: its commands, a clock, the lock of upgrades, and how a step fails.
+"""The host that a step works on: its commands, a clock, the lock of upgrades, and the failure of a step.
 
-A pod that was killed may leave a command of its behind that goes on for minutes (kubeadm waits for static pods). The
-lock is held by an open file which such commands inherit, so the next pod waits until the last of them has ended.
+A killed pod may leave a command running for minutes (kubeadm waits for static pods). Commands inherit the open file
+that holds the lock, so the next pod waits until the last of them has exited.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from dataclasses import dataclass
 from .files import Files
 
 DONE, FAILED, MISSING = 0, 1, 75
-"""Exit codes: done; failed, with a sentence; what `copy` brings is not on the host, so begin with that step again."""
+"""Exit codes: done; failed, with a message; files that `copy` provides are missing, so run that step again."""
 ENTER = ("nsenter", "--target", "1", "--mount", "--uts", "--ipc", "--net", "--")
-"""Into the namespaces of the host's first process; its cgroup and user are ours already."""
+"""Enters the namespaces of the host's first process, except its cgroup and user, which are the same already."""
 LOCK = "/run/espalier-upgrade.lock"
 LONGEST_STEP = 600
-"""Seconds: longer than any command of a step takes."""
+"""Seconds; longer than any command of a step takes."""
 
 
 class StepFailed(Exception):
-    """A step can't do its work. The message says what was found and what to do, for the status of the NodeUpgrade."""
+    """A step failed. The message says what was found and what to do, for the status of the NodeUpgrade."""
 
     code = FAILED
 
 
 class NotCopied(StepFailed):
-    """Files that `copy` brings are missing on the host."""
+    """Files that `copy` provides are missing on the host."""
 
     code = MISSING
 
 
 @dataclass
 class Clock:
-    """Time, as far as steps wait for the node's services."""
+    """The time, for waits on the node's services."""
 
     now: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
@@ -48,15 +48,15 @@ class Clock:
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a command: exit code and both outputs."""
+    """The result of a command: exit code and combined output."""
 
     code: int
     output: str
 
     def last_lines(self, count: int = 5) -> str:
-        """The end of what it said, in one line."""
+        """The last lines of its output, joined into one."""
         lines = [line.strip() for line in self.output.splitlines() if line.strip()]
-        return "; ".join(lines[-count:]) or "it said nothing"
+        return "; ".join(lines[-count:]) or "no output"
 
 
 class Commands:
@@ -64,12 +64,12 @@ class Commands:
 
     def __init__(self, held: int | None = None) -> None:
         self._held = held
-        """An open file that commands keep open too, so that its lock lasts as long as any of them."""
+        """An open file that commands inherit, so that its lock lasts until the last of them exits."""
 
     def run(self, *command: str, timeout: float = 60) -> Result:
-        """Run a command to its end; one that takes longer than `timeout` seconds is killed.
+        """Run a command; one that takes longer than `timeout` seconds is killed.
 
-        A program that is not there, and one that was killed, are results too (127 and 124, as shells count).
+        A missing program gives code 127, a killed one 124, as in shells.
         """
         try:
             ended = self._run([*ENTER, *command], timeout)
@@ -77,11 +77,11 @@ class Commands:
             return Result(127, f"{ENTER[0]} can't be started ({error})")
         except subprocess.TimeoutExpired as expired:
             said = expired.output or b""
-            return Result(124, f"{_text(said)}\nnot done after {timeout:.0f} s")
+            return Result(124, f"{_text(said)}\nkilled after {timeout:.0f} s")
         return Result(ended.returncode, _text(ended.stdout))
 
     def follow(self, *command: str, timeout: float, say: Callable[[str], None]) -> Result:
-        """Run a long command and say each line when it comes; otherwise as `run`."""
+        """Run a long command, passing each line of output to `say`; otherwise as `run`."""
         try:
             running = self._start([*ENTER, *command])
         except OSError as error:
@@ -97,7 +97,7 @@ class Commands:
                 lines.append(text)
         late.cancel()
         if running.returncode == -signal.SIGKILL:
-            lines.append(f"killed, or not done after {timeout:.0f} s")
+            lines.append(f"killed, perhaps after its timeout of {timeout:.0f} s")
         return Result(running.returncode, "\n".join(lines))
 
     def _start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -126,7 +126,7 @@ def _text(output: bytes | str) -> str:
 
 
 def hold_lock(files: Files, clock: Clock) -> int:
-    """Wait for the lock; returns the file that holds it. Raises `StepFailed` when another step never ends."""
+    """Wait for the lock; returns the open file that holds it. Raises `StepFailed` if another step does not finish."""
     files.make_folder(LOCK.rpartition("/")[0])
     held = os.open(files.place(LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     end = clock.now() + LONGEST_STEP
@@ -137,8 +137,8 @@ def hold_lock(files: Files, clock: Clock) -> int:
             if clock.now() >= end:
                 os.close(held)
                 raise StepFailed(
-                    f"another step of an upgrade has been at work on this node for {LONGEST_STEP} s ({LOCK} is held): "
-                    "see with `fuser` on the host what it is"
+                    f"another upgrade step has been running on this node for {LONGEST_STEP} s ({LOCK} is locked): "
+                    "find it with `fuser` on the host"
                 ) from None
             clock.wait(1)
         else:

@@ -1,4 +1,4 @@
-"""Contents of an upgrader image, apart from the sources of Python and the components."""
+"""The contents of an upgrader image, apart from Python and the components."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ PROGRAM = "usr/local/bin/upgrader"
 LIBRARY = "usr/lib/upgrader"
 """Directory of the program's modules in the image."""
 PACKAGE = "espalier.upgrades.node"
-"""The name of the program in the image, whatever it is called here."""
+"""The package's name in the image, independent of its name here."""
 LATER = ("http.client", "ssl", "encodings.idna", "traceback", "linecache", "shutil")
 """Modules that the program, or Python on its behalf, imports only when they are needed."""
 MODULES = ("espalier.upgrader.main", *LATER)
 HOST_TOOLS = ("usr/bin/nsenter",)
-"""The programs in the image that the upgrader starts; all others are the host's."""
+"""The programs in the image that the upgrader runs; all others are the host's."""
 
 
 def launcher(python: str) -> str:
-    """The text of the program's file; there is no shell that could read a script."""
+    """The text of the executable; the image has no shell."""
     return (
         f"#!/{python} -IS\nimport sys\n\nsys.path.insert(0, '/{LIBRARY}')\n\n"
         f"from {PACKAGE}.main import main\n\nsys.exit(main())\n"
@@ -29,7 +29,7 @@ def launcher(python: str) -> str:
 
 
 def sources() -> Mapping[str, Path | None]:
-    """Path in the image -> module of the program; None for a package that is only a folder there."""
+    """Path in the image -> module of the program; None for an empty `__init__.py`."""
     here = Path(__file__)
     place = f"{LIBRARY}/{PACKAGE.replace('.', '/')}"
     modules: dict[str, Path | None] = {
@@ -39,7 +39,7 @@ def sources() -> Mapping[str, Path | None]:
 
 
 def components(files: Mapping[str, Path]) -> dict[str, Path | str]:
-    """Path in the image -> file, for `component/program` -> file. Programs that are one file are so there, too."""
+    """Path in the image -> file, for `component/program` -> file. Programs that share a file become links."""
     placed: dict[str, Path | str] = {}
     first: dict[Path, str] = {}
     for name, file in sorted(files.items()):
@@ -50,7 +50,7 @@ def components(files: Mapping[str, Path]) -> dict[str, Path | str]:
 
 
 def describe(version: str, machine: str, versions: Mapping[str, str], files: Mapping[str, Path]) -> tuple[str, str]:
-    """Path and text of what the image says of its contents."""
+    """The path and text of the image's description of its contents."""
     sums: dict[Path, Carried] = {}
     for file in files.values():
         real = file.resolve()

@@ -17,14 +17,14 @@ from .host import DONE, FAILED, Clock, Commands, StepFailed, hold_lock
 from .node import Node
 
 ROOT = "ESPALIER_CONTAINER_ROOT"
-"""Environment variable: the folder that stands for `/` where there is no container. Simulated nodes set it."""
+"""Environment variable: the directory that replaces `/` outside of a container. Simulated nodes set it."""
 MESSAGE = "dev/termination-log"
 LONGEST_MESSAGE = 4000
-"""Bytes; a kubelet cuts at 4096."""
+"""Bytes; a kubelet truncates at 4096."""
 
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> int:
-    """Run one step; returns the exit code, and leaves a sentence as the container's termination message."""
+    """Run one step; returns the exit code, and writes the result as the container's termination message."""
     options = _parser().parse_args(arguments)
     root = Path(environment.get(ROOT, "/"))
     try:
@@ -33,8 +33,8 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         sentence, code = str(failed), failed.code
     except Exception as error:
         traceback.print_exc()
-        sentence = f"the step {options.step} failed unexpectedly ({type(error).__name__}: {error})"
-        sentence, code = f"{sentence}; its log says where; delete the pod to try again", FAILED
+        sentence = f"step {options.step} failed unexpectedly ({type(error).__name__}: {error})"
+        sentence, code = f"{sentence}; see its log; delete the pod to retry", FAILED
     print(sentence, file=sys.stderr if code else sys.stdout, flush=True)
     with contextlib.suppress(OSError):  # The sentence is in the log as well.
         (root / MESSAGE).write_bytes(sentence.encode()[:LONGEST_MESSAGE])
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
 def _run(options: argparse.Namespace, environment: Mapping[str, str], root: Path) -> str:
     name = environment.get("NODE_NAME", "")
     if not name:
-        raise StepFailed("NODE_NAME does not say on which node this runs: the pod was not made by a NodeUpgrade")
+        raise StepFailed("NODE_NAME is not set: the pod was not created by a NodeUpgrade")
     clock = Clock()
     api = PatientApi(environment, root / SECRETS, clock)
     if options.step in ("drain", "uncordon"):
@@ -87,22 +87,22 @@ def _say(line: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        "upgrader", description="The steps of a node's upgrade in place, in this order; each may be run again."
+        "upgrader", description="The steps of an in-place upgrade of a node, in order; each can be repeated."
     )
     commands = parser.add_subparsers(dest="step", required=True, metavar="STEP")
     brings = argparse.ArgumentParser(add_help=False)
-    brings.add_argument("--changes", default="", metavar="FOLDER", help="with files and kubelet flags that change too")
-    commands.add_parser("copy", parents=[brings], help="check, then copy the new components to the host")
+    brings.add_argument("--changes", default="", metavar="DIR", help="directory with file and kubelet flag changes")
+    commands.add_parser("copy", parents=[brings], help="check the node, then copy the new components to the host")
     commands.add_parser("containerd", help="upgrade containerd and restart it")
     commands.add_parser("cni-plugins", help="upgrade the CNI plugins")
     upgrade = commands.add_parser("kubeadm", parents=[brings], help="upgrade kubeadm and run kubeadm upgrade")
     upgrade.add_argument("--role", required=True, choices=steps.ROLES)
     upgrade.add_argument("--kubernetes-version", required=True, metavar="VERSION")
-    upgrade.add_argument("--ignore-preflight-errors", default="", metavar="NAMES", help="further ones, by commas")
-    upgrade.add_argument("--patches", default="", metavar="FOLDER", help="of the host, with patches for kubeadm")
+    upgrade.add_argument("--ignore-preflight-errors", default="", metavar="NAMES", help="separated by commas")
+    upgrade.add_argument("--patches", default="", metavar="DIR", help="directory of the host with kubeadm patches")
     drain = commands.add_parser("drain", help="cordon the node and evict its pods")
-    drain.add_argument("--timeout", type=float, default=0, metavar="SECONDS", help="0: without a limit")
+    drain.add_argument("--timeout", type=float, default=0, metavar="SECONDS", help="0 for no limit")
     commands.add_parser("kubelet", parents=[brings], help="upgrade kubelet and kubectl, and restart the kubelet")
     commands.add_parser("uncordon", help="uncordon the node")
-    commands.add_parser("done", parents=[brings], help="check that everything runs, and remove the work folder")
+    commands.add_parser("done", parents=[brings], help="check that everything runs, and remove the work directory")
     return parser

@@ -1,4 +1,4 @@
-"""Parts of a step: the node's files and commands, the image, the API server, and a clock."""
+"""What a step works with: the node's files and commands, the image, the API server, and a clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Node:
     commands: Commands
     api: Api
     image: Path
-    """The folder of the image that has `contents.json`."""
+    """The directory of the image with `contents.json`."""
     contents: Contents
     clock: Clock = field(default_factory=Clock)
     say: Callable[[str], None] = print
@@ -32,11 +32,11 @@ class Node:
 
     @property
     def control_plane(self) -> bool:
-        """True if an API server is kept on this node by its kubelet."""
+        """True if the node has a static pod of the API server."""
         return self.files.is_file("/etc/kubernetes/manifests/kube-apiserver.yaml")
 
     def until(self, check: Callable[[], str], *, timeout: float, every: float = 1.0) -> str:
-        """Ask `check` until it says nothing, or time is over; returns what it said last, empty when all is well."""
+        """Call `check` until it returns an empty string, or until the timeout; returns its last result."""
         end = self.clock.now() + timeout
         while (missing := check()) and self.clock.now() < end:
             self.clock.wait(every)
@@ -44,5 +44,5 @@ class Node:
 
 
 def on_disk(error: OSError, what: str) -> StepFailed:
-    """The failure of a step because of the disk."""
-    return StepFailed(f"{what}: {error}; check the node's disk, then delete the pod to try again")
+    """The failure of a step because of a disk error."""
+    return StepFailed(f"{what}: {error}; check the node's disk, then delete the pod to retry")

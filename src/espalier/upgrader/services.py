@@ -1,8 +1,8 @@
-"""Programs of the host, the services that systemd runs of them, and how they are replaced with a way back.
+"""Programs of the host, their systemd services, and their replacement with a rollback.
 
-Nodes have the layout of image-builder. A note says that the work on a service has begun; then all that will be replaced
-gets a backup; then the first program is touched. The note goes away when the service runs with the new programs, or
-with the old ones again. So whoever is killed in between finds on the next run, from files alone, what is left to do.
+Nodes have the layout of image-builder. A note records that the work on a service started; then everything that will be
+replaced is backed up; then the programs are replaced. The note is removed once the service runs with the new programs,
+or with the old ones again. So after an interruption the next run finds, from files alone, what is left to do.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from .node import Node, on_disk
 CONTAINERD, CNI_PLUGINS, KUBERNETES = "containerd", "cni-plugins", "kubernetes"
 CNI_FOLDER = "/opt/cni/bin"
 FOLDERS = ("/usr/bin", "/usr/local/bin")
-"""Directories of Kubernetes' programs: of packages, and of unpacked archives."""
+"""Directories of Kubernetes' programs: those of packages, and of unpacked archives."""
 PROGRAM = 0o755
 STARTING = 60
-"""Seconds within which a service comes up, on slow disks too."""
+"""Seconds within which a service must come up, even on slow disks."""
 STEADY = 1
-"""Seconds for which a service must have run since its start before it is asked how it is; what fails, fails at once."""
+"""Seconds after the start of a service before its first check; what fails, usually fails at once."""
 RESTARTS = 3
-"""As often may systemd try to start it."""
+"""The number of restarts by systemd after which a service counts as failed."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """State of a service, as systemd reports it."""
+    """The state of a service, as systemd reports it."""
 
     name: str
     loaded: bool
     program: str
-    """Path of the program that it starts; empty when it starts none."""
+    """Path of the program that it starts; empty if it starts none."""
     active: bool
     state: str
     restarts: int
@@ -42,13 +42,13 @@ class Service:
 
 
 def show(node: Node, name: str) -> Service:
-    """State of a service, as systemd reports it. Raises `StepFailed` when there is no systemd to ask."""
+    """The state of a service, as systemd reports it. Raises `StepFailed` if systemd does not answer."""
     properties = "LoadState,ExecStart,ActiveState,SubState,NRestarts"
     result = node.commands.run("systemctl", "show", f"{name}.service", f"--property={properties}")
     if result.code:
         raise StepFailed(
-            f"systemd can't be asked about {name} on the host (systemctl show ended with {result.code}: "
-            f"{result.last_lines()}); nodes need the layout of image-builder, with {name} run by systemd"
+            f"can't query {name} from systemd on the host (systemctl show exited {result.code}: "
+            f"{result.last_lines()}); nodes need the layout of image-builder, in which systemd runs {name}"
         )
     said = dict(line.split("=", 1) for line in result.output.splitlines() if "=" in line)
     program = re.search(r"path=(\S+)", said.get("ExecStart", ""))
@@ -64,43 +64,43 @@ def show(node: Node, name: str) -> Service:
 
 
 def program_of(node: Node, name: str) -> str:
-    """Path of the program that a service starts. Raises `StepFailed` where the host has another layout."""
+    """Path of the program that a service starts. Raises `StepFailed` if the host has another layout."""
     service = show(node, name)
     if not service.loaded or not service.program:
         raise StepFailed(
             f"the host has no service {name}.service: nodes need the layout of image-builder, "
-            f"where systemd runs {name}; nothing was changed"
+            f"in which systemd runs {name}; nothing was changed"
         )
     if not node.files.is_file(service.program):
-        raise StepFailed(f"{name}.service starts {service.program}, which is not on the host; repair the service first")
+        raise StepFailed(f"{name}.service starts {service.program}, which does not exist; repair the service first")
     return service.program
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """True if a service is well."""
+    """The result of a health check."""
 
     missing: str = ""
-    """Problem of the service; empty if it is well."""
+    """The problem of the service; empty if it is healthy."""
     sure: bool = True
-    """False when that could not be found out, so that nothing speaks against the service either."""
+    """False if the health is unknown, so that nothing speaks against the service."""
 
 
 WELL = Verdict()
 
 
 def restart(node: Node, name: str, healthy: Callable[[], Verdict], *, timeout: float = STARTING) -> Verdict:
-    """Restart a service; it is well when it runs steadily and `healthy` finds it so, within `timeout` seconds."""
+    """Restart a service, and wait until it keeps running and `healthy` passes, for at most `timeout` seconds."""
     node.commands.run("systemctl", "reset-failed", f"{name}.service")  # also sets the count of restarts to 0
     result = node.commands.run("systemctl", "restart", f"{name}.service", timeout=2 * STARTING)
     if result.code:
-        return Verdict(f"systemctl restart {name} ended with {result.code}: {result.last_lines()}")
+        return Verdict(f"systemctl restart {name} exited {result.code}: {result.last_lines()}")
     node.clock.wait(STEADY)
     end = node.clock.now() + timeout
     while True:
         service = show(node, name)
         if service.restarts >= RESTARTS:
-            return Verdict(f"systemd started it {service.restarts} times more, and each time it ended")
+            return Verdict(f"systemd restarted it {service.restarts} times, and it exited each time")
         verdict = healthy() if service.active else Verdict(f"it is {service.state}")
         if not verdict.missing or node.clock.now() >= end:
             return verdict
@@ -108,13 +108,13 @@ def restart(node: Node, name: str, healthy: Callable[[], Verdict], *, timeout: f
 
 
 def journal(node: Node, name: str) -> str:
-    """The last lines that a service said, in one line; empty when they can't be had."""
+    """The last lines of a service's journal, joined into one; empty if they can't be read."""
     result = node.commands.run("journalctl", f"--unit={name}", "--lines=3", "--output=cat", "--no-pager", timeout=10)
     return "" if result.code else result.last_lines(3)
 
 
 def containerd_programs(node: Node) -> Mapping[str, str]:
-    """Path on the host -> file of the image, for what lies beside the containerd that systemd starts."""
+    """Path on the host -> file of the image, for the programs beside the containerd that systemd starts."""
     folder = program_of(node, CONTAINERD).rpartition("/")[0]
     return {f"{folder}/{name}": f"{CONTAINERD}/{name}" for name in node.contents.programs(CONTAINERD)}
 
@@ -130,7 +130,7 @@ def kubelet_program(node: Node) -> Mapping[str, str]:
 
 
 def tool_program(node: Node, name: str) -> Mapping[str, str]:
-    """Path on the host -> file of the image, for kubeadm or kubectl; one that is not there comes beside the kubelet."""
+    """Path on the host -> file of the image, for kubeadm or kubectl; a missing one is put beside the kubelet."""
     beside = program_of(node, "kubelet").rpartition("/")[0]
     folders = dict.fromkeys((beside, *FOLDERS))
     folder = next((folder for folder in folders if node.files.is_file(f"{folder}/{name}")), beside)
@@ -138,7 +138,7 @@ def tool_program(node: Node, name: str) -> Mapping[str, str]:
 
 
 def all_programs(node: Node) -> Mapping[str, str]:
-    """All that is upgraded. Raises `StepFailed` where the host has another layout."""
+    """All programs that are upgraded. Raises `StepFailed` if the host has another layout."""
     return {
         **containerd_programs(node),
         **cni_plugins_programs(node),
@@ -149,16 +149,16 @@ def all_programs(node: Node) -> Mapping[str, str]:
 
 
 def replace(node: Node, targets: Mapping[str, str]) -> list[str]:
-    """Bring programs to the host, each whole or not at all. `targets`: path on the host -> `component/program`.
+    """Install programs on the host, each atomically. `targets`: path on the host -> `component/program`.
 
-    What is replaced has a backup before. Returns the paths that were replaced; those that are right stay untouched.
-    Raises `NotCopied` when the work folder lacks one, `StepFailed`.
+    Backs up what it replaces. Returns the paths that were replaced; up-to-date ones are not touched. Raises `NotCopied`
+    if the work directory lacks one, `StepFailed`.
     """
     outdated = find_outdated(node, targets)
     for path in outdated:
         if node.files.checksum(node.contents.copied(targets[path])) != node.contents.files[targets[path]].checksum:
             raise NotCopied(
-                f"{node.contents.copied(targets[path])} is not on the host as the image carries it; "
+                f"{node.contents.copied(targets[path])} is missing or differs from the image; "
                 "the step components-copier has to run again"
             )
     try:
@@ -171,12 +171,12 @@ def replace(node: Node, targets: Mapping[str, str]) -> list[str]:
             node.files.put(source, path, expected=node.contents.files[name].checksum, mode=PROGRAM, share=True)
             node.say(f"replaced {path}")
     except OSError as error:
-        raise on_disk(error, "the programs of the host could not be replaced") from error
+        raise on_disk(error, "can't replace the programs of the host") from error
     return outdated
 
 
 def find_outdated(node: Node, targets: Mapping[str, str]) -> list[str]:
-    """The paths that do not hold what the image carries."""
+    """The paths whose files differ from the image."""
     return [path for path, name in targets.items() if node.files.checksum(path) != node.contents.files[name].checksum]
 
 
@@ -190,11 +190,11 @@ def replace_and_restart(
     is_due: bool = False,
     timeout: float = STARTING,
 ) -> bool:
-    """Bring programs and settings (path -> text) of a service to the host and restart it; when it does not come up,
-    bring the old ones back.
+    """Install programs and settings (path -> text) of a service and restart it; restore the old ones if it does not
+    come up.
 
-    False when there was nothing to do; with `is_due` it is restarted in any case. `healthy` judges the running service,
-    which has `timeout` seconds to be well. Raises `StepFailed` when it did not come up, saying what runs now.
+    Returns False if there was nothing to do; with `is_due` it always restarts. `healthy` checks the running service,
+    which must pass within `timeout` seconds. Raises `StepFailed` if it does not come up, with what runs now.
     """
     note = f"{node.contents.work}/{service}.begun"
     settings = settings or {}
@@ -203,9 +203,7 @@ def replace_and_restart(
         if not is_due and not changed and not find_outdated(node, targets):
             return False
         if not (found := show(node, service)).active:
-            raise StepFailed(
-                f"{service} is {found.state} already before it is upgraded; repair it, then delete the pod to try again"
-            )
+            raise StepFailed(f"{service} is {found.state} before its upgrade; repair it, then delete the pod to retry")
     try:
         make_folder_of(node, note)
         node.files.write(note, "\n".join((*targets, *settings)) + "\n")
@@ -214,13 +212,13 @@ def replace_and_restart(
             node.files.place_content(path, settings[path].encode(), mode=node.files.mode(path))
             node.say(f"changed {path}")
     except OSError as error:
-        raise on_disk(error, f"the upgrade of {service} could not be begun") from error
+        raise on_disk(error, f"can't start the upgrade of {service}") from error
     replace(node, targets)
     verdict = restart(node, service, healthy, timeout=timeout)
     if verdict.missing and not verdict.sure:
         raise StepFailed(
-            f"the new {service} runs, but whether it is well can't be told: {verdict.missing}; "
-            "once that is repaired, delete the pod to try again"
+            f"the new {service} runs, but its health is unknown: {verdict.missing}; "
+            "repair that, then delete the pod to retry"
         )
     if verdict.missing:
         said = journal(node, service)
@@ -233,7 +231,7 @@ def replace_and_restart(
 
 
 def _restore(node: Node, service: str, paths: Sequence[str]) -> str:
-    """Bring the backups of what a service is made of back and restart it; returns what came of it."""
+    """Restore the backups of a service's files and restart it; returns the result as a message."""
     try:
         for path in paths:
             backup = node.contents.backup(path)
@@ -243,16 +241,16 @@ def _restore(node: Node, service: str, paths: Sequence[str]) -> str:
                     source, path, expected=node.files.checksum(backup), mode=source.stat().st_mode, share=True
                 )
     except OSError as error:
-        raise on_disk(error, f"the new {service} does not come up, and the old could not be brought back") from error
+        raise on_disk(error, f"the new {service} does not come up, and the old one can't be restored") from error
     if missing := restart(node, service, lambda: WELL).missing:
-        return f"the old one was brought back and does not come up either ({missing}): repair the node by hand"
-    return "the old one was brought back and runs; remove the cause, then delete the pod to try again"
+        return f"the old one was restored, but does not come up either ({missing}): repair the node by hand"
+    return "the old one was restored and runs; fix the cause, then delete the pod to retry"
 
 
 def back_up(node: Node, path: str, *, share: bool = True) -> None:
-    """Keep what lies at a path, unless it is kept already or there is nothing.
+    """Back up the file at a path, unless it is backed up already or does not exist.
 
-    With `share`, for what nobody writes to, the backup may be the same file.
+    With `share`, for a file that nobody writes to, the backup may be a hard link.
     """
     backup = node.contents.backup(path)
     found = node.files.checksum(path)
@@ -263,5 +261,5 @@ def back_up(node: Node, path: str, *, share: bool = True) -> None:
 
 
 def make_folder_of(node: Node, path: str) -> None:
-    """Make the folder in which a path lies."""
+    """Create the directory of a path."""
     node.files.make_folder(path.rpartition("/")[0])

@@ -1,4 +1,4 @@
-"""Static pods of the node: their manifests, as kubeadm and people write them, and what their kubelet runs of them."""
+"""Static pods of the node: their manifests, as kubeadm and people write them, and their mirror pods."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from .services import show
 
 MANIFESTS = "/etc/kubernetes/manifests"
 RESTARTED = "anywhere.eks.amazonaws.com/restarted-by-upgrade"
-"""Annotation of a static pod that was restarted because a file that it mounts has changed."""
+"""Annotation of a static pod that was restarted because a file that it mounts changed."""
 HASH = "kubernetes.io/config.hash"
-"""Annotation of a mirror pod, by the kubelet: the manifest that it was started from."""
+"""Annotation of a mirror pod, by the kubelet: the hash of its manifest."""
 
 
 def is_manifest(path: str) -> bool:
-    """True if a static pod is read from this path."""
+    """True if the kubelet reads a static pod from this path."""
     return path.rpartition("/")[0] == MANIFESTS
 
 
 def manifest_paths(node: Node) -> list[str]:
-    """Where the manifests of static pods lie."""
+    """The paths of static pod manifests."""
     names = node.files.names(MANIFESTS)
-    return [f"{MANIFESTS}/{name}" for name in names if not name.startswith(".")]  # as the kubelet has it
+    return [f"{MANIFESTS}/{name}" for name in names if not name.startswith(".")]  # as the kubelet does
 
 
 def manifests(node: Node) -> dict[str, str]:
-    """Name -> text of the manifests of static pods."""
+    """Name -> text of the static pod manifests."""
     return {path.rpartition("/")[2]: node.files.text(path) for path in manifest_paths(node)}
 
 
 def mounted(manifest: str, paths: Sequence[str]) -> list[str]:
-    """The paths that a static pod can see: hostPath volumes are written as `path:` by kubeadm, and by most people."""
+    """The paths that a static pod mounts: kubeadm and most people write hostPath volumes as `path:`."""
     volumes = [found.strip("\"'") for found in re.findall(r"(?m)^\s+(?:- )?path: (\S+)\s*$", manifest)]
     return [path for path in paths if any(path == one or path.startswith(f"{one.rstrip('/')}/") for one in volumes)]
 
 
 def _metadata(manifest: str) -> Iterator[tuple[int, str]]:
-    """The lines of a manifest's metadata, with their numbers."""
+    """The numbered lines of a manifest's metadata."""
     lines = manifest.splitlines()
     start = next((number for number, line in enumerate(lines) if line.rstrip() == "metadata:"), len(lines))
     for number in range(start, len(lines)):
@@ -52,7 +52,7 @@ def _metadata(manifest: str) -> Iterator[tuple[int, str]]:
 
 
 def unmarked(manifest: str) -> str:
-    """The manifest without the annotation that `marked` gives it."""
+    """The manifest without the annotation that `marked` adds."""
     lines = manifest.splitlines(keepends=True)
     marks = [number for number, line in _metadata(manifest) if line.strip().startswith(f"{RESTARTED}:")]
     for number in reversed(marks):
@@ -62,11 +62,11 @@ def unmarked(manifest: str) -> str:
 
 
 def marked(path: str, manifest: str, upgrade: str) -> str:
-    """The manifest with another annotation, so that the kubelet starts its pod anew. Raises `StepFailed`."""
+    """The manifest with a new annotation, so that the kubelet restarts its pod. Raises `StepFailed`."""
     lines = unmarked(manifest).splitlines(keepends=True)
     found = {line.rstrip(): number for number, line in _metadata("".join(lines))}
     if "metadata:" not in found:
-        raise StepFailed(f"{path} has no lines of metadata that could be annotated, so its pod can't be restarted")
+        raise StepFailed(f"{path} has no metadata block to annotate, so its pod can't be restarted")
     mark = f'    {RESTARTED}: "{upgrade}"\n'
     if "  annotations:" in found:
         lines.insert(found["  annotations:"] + 1, mark)
@@ -81,7 +81,7 @@ def text_sum(text: str) -> str:
 
 
 def mirror(node: Node, manifest: str) -> tuple[str, str, str]:
-    """Name of a static pod, what its kubelet started it from (empty when it is not there), and why it is not ready."""
+    """A static pod's name, the hash of the manifest that it runs (empty if it does not), and why it is not ready."""
     said = {line.strip().partition(":")[0]: line.strip().partition(":")[2].strip() for _, line in _metadata(manifest)}
     name, namespace = said.get("name", "").strip("\"'"), said.get("namespace", "").strip("\"'") or "default"
     try:
@@ -89,7 +89,7 @@ def mirror(node: Node, manifest: str) -> tuple[str, str, str]:
     except Unreachable as error:
         return name, "", str(error)
     if answer.status != 200:
-        return name, "", f"it is not there ({answer.reason})"
+        return name, "", f"it does not exist ({answer.reason})"
     conditions = {one.get("type"): one for one in (answer.tree.get("status") or {}).get("conditions") or ()}
     ready = conditions.get("Ready") or {}
     why = "" if ready.get("status") == "True" else ready.get("message") or "it is not ready"
@@ -97,14 +97,14 @@ def mirror(node: Node, manifest: str) -> tuple[str, str, str]:
 
 
 def not_restarted(node: Node, due: Sequence[str], before: Mapping[str, Mapping[str, str]]) -> str:
-    """The first static pod that does not run with the manifest that it has now; empty when all do."""
+    """A message on the first static pod that does not run its current manifest; empty if all do."""
     if due and not (kubelet := show(node, "kubelet")).active:
         return f"the kubelet, which starts static pods, is {kubelet.state}"
     for name in due:
         text = node.files.text(f"{MANIFESTS}/{name}")
         pod, running, why = mirror(node, text)
         if not running or running == before.get(name, {}).get("hash"):
-            why = why or "it was not started anew"
+            why = why or "it was not restarted"
         if why:
             return f"the static pod {pod} of {MANIFESTS}/{name} does not come up ({why})"
     return ""

@@ -58,4 +58,4 @@ def test_the_program_understands_every_command_of_the_pod(
         program, *arguments = container["command"]
         assert program == "upgrader"
         main(arguments, {ROOT: str(tmp_path)})  # ends the process for arguments it does not know
-        assert "NODE_NAME does not say" in capsys.readouterr().err
+        assert "NODE_NAME is not set" in capsys.readouterr().err

@@ -160,7 +160,7 @@ def test_a_kubelet_that_does_not_come_up_is_given_back_wherever_the_step_is_kill
 ) -> None:
     for moment, survivor in Scene(node, tmp_path, "kubelet", kubelet=[NEW]).deaths(share):
         assert_whole(survivor, moment)
-        with pytest.raises(StepFailed, match="the old one was brought back and runs"):
+        with pytest.raises(StepFailed, match="the old one was restored and runs"):
             survivor.step("kubelet")
         assert survivor.installed()["usr/bin/kubelet"] == old_programs()["usr/bin/kubelet"], moment
         assert survivor.host.running("kubelet") == OLD, moment
@@ -177,7 +177,7 @@ def test_a_containerd_that_does_not_come_up_is_given_back_wherever_the_step_is_k
 ) -> None:
     for moment, survivor in Scene(node, tmp_path, "containerd", containerd=["2.3.7"]).deaths(share):
         assert_whole(survivor, moment)
-        with pytest.raises(StepFailed, match="the old one was brought back and runs"):
+        with pytest.raises(StepFailed, match="the old one was restored and runs"):
             survivor.step("containerd")
         assert survivor.installed() == old_programs(), moment
         assert survivor.host.running("containerd") == "2.1.5", moment

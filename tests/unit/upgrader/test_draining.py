@@ -129,7 +129,7 @@ def test_pods_that_are_made_anew_elsewhere_are_evicted_and_others_stay(scene: Sc
 def test_uncordon_takes_back_what_drain_did(scene: Scene) -> None:
     scene.drain()
 
-    assert scene.uncordon() == "the node takes pods again"
+    assert scene.uncordon() == "the node is uncordoned"
 
     assert not scene.node()["spec"].get("unschedulable")
     assert MARK not in (scene.node()["metadata"].get("annotations") or {})
@@ -141,7 +141,7 @@ def test_an_operators_own_cordon_stays(scene: Scene) -> None:
 
     scene.drain()
 
-    assert scene.uncordon() == "the node is cordoned by somebody else, and stays so"
+    assert scene.uncordon() == "the node is cordoned by somebody else and stays cordoned"
     assert scene.node()["spec"]["unschedulable"] is True
 
 
@@ -153,7 +153,7 @@ def test_what_holds_a_drain_is_named_with_what_guards_it(scene: Scene) -> None:
     with pytest.raises(StepFailed) as caught:
         scene.drain()
 
-    assert "after 10 s the node is not drained, 1 pods are left" in str(caught.value)
+    assert "the node was not drained within 10 s, 1 pods are left" in str(caught.value)
     assert f"default/web-2: {NEEDS}" in str(caught.value)
     assert scene.names() == {"web-2"}
     assert scene.node()["spec"]["unschedulable"] is True
@@ -212,14 +212,14 @@ def test_a_drain_that_was_broken_off_leaves_no_note_once_the_node_takes_pods_aga
 def test_a_pod_that_does_not_end_is_named(scene: Scene) -> None:
     scene.make("slow-web", finalizers=["example.org/slow"])
 
-    with pytest.raises(StepFailed, match="default/slow-web: it takes its time to end"):
+    with pytest.raises(StepFailed, match="default/slow-web: it is still terminating"):
         scene.drain()
 
 
 def test_an_api_server_that_is_away_leaves_the_node_as_it_is(scene: Scene) -> None:
     scene.api.down = True
 
-    with pytest.raises(StepFailed, match="the node stays as it is"):
+    with pytest.raises(StepFailed, match="the node was left as it is"):
         scene.drain()
 
 
