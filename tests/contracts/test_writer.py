@@ -297,7 +297,7 @@ async def test_an_apply_over_what_the_cache_does_not_show_is_a_conflict(env: Env
     stale.begin_list()
     stale.listed([there])
     other = await env.anew(CONFIG_MAP, env.make)
-    with pytest.raises(Conflict, match="made anew by somebody else"):
+    with pytest.raises(Conflict, match="recreated by somebody else"):
         await Writer(env.client, {CONFIG_MAP: stale}, "ours").apply(CONFIG_MAP, body(env, x="ours"), ours)
     assert await env.stored(CONFIG_MAP) == other
 

@@ -1,4 +1,4 @@
-"""Admission: what an API server asks about a write, and what we answer (`admission.k8s.io/v1`)."""
+"""Admission: requests of an API server to review a write, and our responses (`admission.k8s.io/v1`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True):
-    """A write that waits for our word. `object` is None for deletions, `old` for creations."""
+    """A write to review. `object` is None for deletions, `old` for creations."""
 
     operation: Operation
     kind: str
@@ -38,9 +38,9 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
 
 
 class AdmissionResponse(msgspec.Struct, frozen=True):
-    """Our word. A refusal has a sentence, a status code with its reason, and a cause for each wrong field.
+    """The response to a write. A refusal has a message, a code with its reason, and a cause for each wrong field.
 
-    `changed` is the whole object as we would have it; None leaves it as it is.
+    `changed` is the whole mutated object; None leaves it unchanged.
     """
 
     allowed: bool = True
@@ -55,7 +55,7 @@ class AdmissionResponse(msgspec.Struct, frozen=True):
     def refuse(
         cls, object_: Object, violations: Sequence[Violation], warnings: tuple[str, ...] = ()
     ) -> AdmissionResponse:
-        """A refusal of an object, with all that is wrong in it."""
+        """A refusal of an object with all its violations."""
         causes = tuple(
             StatusCause(reason="FieldValueInvalid", message=one.sentence, field=one.field) for one in violations
         )
@@ -71,7 +71,7 @@ class AdmissionResponse(msgspec.Struct, frozen=True):
 
 
 Handler: TypeAlias = Callable[[AdmissionRequest], AdmissionResponse]
-"""Answers at once, from the request and from caches."""
+"""A function that answers immediately, from the request and caches."""
 
 
 WRITES = ("CREATE", "UPDATE")
@@ -81,17 +81,17 @@ class AdmissionWebhook(NamedTuple):
     """An admission webhook, as a webhook configuration registers it. A component serves it at `path`."""
 
     verb: str
-    """Begins its name: `mutate` for a mutating webhook; all others validate."""
+    """The prefix of its name: `mutate` for a mutating webhook; all others validate."""
     resource: Resource
     path: str
     operations: tuple[str, ...] = WRITES
     failure_policy: str = "Fail"
     watched: bool = False
-    """Asked only about objects of the namespaces that the manager watches."""
+    """True if it is called only for objects in the namespaces that the manager watches."""
     subresource: str = ""
-    """Asked about writes of it instead of the resource. (API servers ask about no subresource that no rule names.)"""
+    """Called for writes of this subresource instead of the resource. (API servers call only for those in a rule.)"""
     namespace: str = ""
-    """Asked only about objects of this namespace."""
+    """Called only for objects in this namespace."""
 
     @property
     def name(self) -> str:
@@ -101,7 +101,7 @@ class AdmissionWebhook(NamedTuple):
 
     @property
     def rule(self) -> Tree:
-        """The rule by which API servers ask it."""
+        """The rule by which API servers call it."""
         resource = self.resource
         return {
             "apiGroups": [resource.group],
@@ -178,7 +178,7 @@ _UID = re.compile(rb'"uid": ?"([0-9a-f-]{1,64})"')
 
 
 def _refused_unread(body: bytes, error: json_trees.TooDeep) -> tuple[bytes, AdmissionResponse]:
-    """A refusal of what is too deep to be read: API servers name the review before the object in it."""
+    """A refusal of an object nested too deeply; its review's uid comes before the object in the body."""
     uid = _UID.search(body, 0, 4096)
     if uid is None:
         raise NoReview(f"not an {KIND} of {API_VERSION}: {error}") from error
@@ -187,12 +187,12 @@ def _refused_unread(body: bytes, error: json_trees.TooDeep) -> tuple[bytes, Admi
 
 
 def uid_of(body: bytes) -> str:
-    """The identity of a review, to answer it even when our handler failed."""
+    """The uid of a review, to answer it even if our handler failed."""
     return _decode(body).request.uid
 
 
 def encode(uid: str, object_: Object | None, response: AdmissionResponse) -> bytes:
-    """The AdmissionReview that says `response`."""
+    """The AdmissionReview with `response`."""
     answer: dict[str, Any] = {"uid": uid, "allowed": response.allowed}
     if response.warnings:
         answer["warnings"] = [in_one_line(one) for one in response.warnings]  # each becomes a header

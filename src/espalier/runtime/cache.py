@@ -1,8 +1,8 @@
-"""Shared caches: one watch for everybody who asks for the same objects; reads never leave the process.
+"""Shared caches: one watch for all readers of the same objects; reads never leave the process.
 
-A cache is a moment behind the server, but never behind this process: what `wrote` is told is there at once, and the
-watch, which still has older events on their way, does not take it back. (Resource versions of one resource are
-compared as numbers for that, as Kubernetes allows clients since 1.35.)
+A cache lags behind the server, but never behind this process: `wrote` updates it at once, and older events of the watch
+do not revert that. (For that, resource versions of one resource are compared as numbers, as Kubernetes allows clients
+since 1.35.)
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from espalier.runtime.reflector import ABSENT, Mirror, Reflector, Source
 from espalier.runtime.transforms import Transform, strip_managed_fields
 
 Handler: TypeAlias = Callable[[Object | None, Object | None, bool], None]
-"""Told of each change: the object before, the object after (None is absence), and whether it is of the first list."""
+"""Called for each change with the objects before and after (None if absent), and True for those of the first list."""
 
 
 _DIGITS = 40
-"""More than any revision has, and few enough to be read as a number."""
+"""More digits than any revision has, and few enough to parse as a number."""
 
 
 class Cache:
-    """The objects of one source. Made by `Caches.of`; what it gives is shared, so it is read-only."""
+    """The objects of one source, created by `Caches.of`. Its objects are shared and must not be changed."""
 
     def __init__(self, source: Source, transform: Transform = strip_managed_fields) -> None:
         self.source = source
@@ -51,7 +51,7 @@ class Cache:
 
     @property
     def is_absent(self) -> bool:
-        """True if the kind itself is not there, which only an optional one may be."""
+        """True if the kind itself is not defined, which is allowed for an optional one only."""
         return any(one.position == ABSENT for one in self._mirrors.values())
 
     async def wait_synced(self) -> None:
@@ -59,7 +59,7 @@ class Cache:
         await self._synced.wait()
 
     def get(self, key: Key) -> Object | None:
-        """The object, None when it is not there."""
+        """The object, or None if it does not exist."""
         return self._objects.get(key)
 
     def by_index(self, name: str, value: str) -> list[Object]:
@@ -71,7 +71,7 @@ class Cache:
         return self._objects.list(namespace, labels)
 
     def add_indexes(self, indexes: Mapping[str, Index]) -> None:
-        """Have these indexes too. Raises `ValueError` when a name already means another index."""
+        """Add these indexes. Raises `ValueError` if another index has the name."""
         self._objects.add_indexes(indexes)
 
     def __len__(self) -> int:
@@ -79,18 +79,18 @@ class Cache:
 
     @property
     def size(self) -> int:
-        """Bytes of JSON held."""
+        """The bytes of JSON in it."""
         return self._objects.size
 
     def subscribe(self, handler: Handler) -> Callable[[], None]:
-        """Tell `handler` of changes from now on; of what is there already, at once. Returns what ends it."""
+        """Call `handler` now for all present objects, and for each change. Returns a function that unsubscribes."""
         self._handlers.append(handler)
         for object_ in self._objects.list():
             handler(None, object_, True)
         return lambda: self._handlers.remove(handler)
 
     def wrote(self, object_: Object) -> None:
-        """Take over what a write returned: reads of its key never go back behind it. Only what the source selects."""
+        """Store the result of a write, if the source selects it: later reads never return an older state."""
         version = _number(object_.resource_version)
         if version is None or not self._selects(object_):
             return
@@ -110,7 +110,7 @@ class Cache:
         """One mirror for each namespace that is followed separately; None stands for all at once."""
         return self._mirrors
 
-    # The one mirror of a cache that is followed as a whole.
+    # The single mirror of a cache that is followed as a whole.
 
     @property
     def _sole(self) -> _Mirror:
@@ -118,15 +118,15 @@ class Cache:
         return mirror
 
     def begin_list(self, *, restored: bool = False) -> None:
-        """A list shows all that was written before it was asked for."""
+        """A list begins; it will show all earlier writes."""
         self._sole.begin_list(restored=restored)
 
     def listed(self, objects: Sequence[Object]) -> None:
-        """A page of the list: only differences are told."""
+        """A page of the list: handlers are called for differences only."""
         self._sole.listed(objects)
 
     def end_list(self, resource_version: str) -> None:
-        """Remove objects that the list lacks: they were deleted while nobody watched."""
+        """Remove objects that the list lacks: they were deleted without a watch."""
         self._sole.end_list(resource_version)
 
     def happened(self, type: EventType, object: Object) -> None:
@@ -136,7 +136,7 @@ class Cache:
     # What the mirrors call.
 
     def _begin(self, namespace: str | None) -> dict[Key, None]:
-        """Gives the keys of which a list will tell."""
+        """The keys that a new list will confirm or remove."""
         if namespace is None:
             self._written.clear()
             return dict.fromkeys(self._objects.keys)
@@ -148,7 +148,7 @@ class Cache:
         key = object_.key
         present = self._objects.get(key)
         if present is not None and present.resource_version == object_.resource_version:
-            # After a restore a version may be that of another content.
+            # After a restore, the same version may have other content.
             same = not restored or self._transform(object_).raw == present.raw
             if same:
                 return
@@ -176,7 +176,7 @@ class Cache:
             self._put(object)
 
     def _knows(self, object_: Object, type_: EventType) -> bool:
-        """True if an event is no news, or even old, because of an own write."""
+        """True if an event is not newer than an own write."""
         written = self._written.get(object_.key)
         version = _number(object_.resource_version)
         if written is None or version is None:
@@ -194,7 +194,7 @@ class Cache:
             handler(old, object_, first)
 
     def _remove(self, key: Key, last: Object | None) -> None:
-        """Handlers see the last state of a deleted object, as the server told it if it did."""
+        """Remove an object; handlers get its last state, from the server if that sent it."""
         old = self._objects.remove(key)
         if old is None:
             return
@@ -234,10 +234,10 @@ class _Mirror:
             self._cache._show(object_, restored=self._restored)
 
     def wrote(self, key: Key) -> None:
-        """An own write was taken over.
+        """An own write was stored.
 
-        Its answer may be older than the list that is under way, and the object gone since: the list has to name it, or
-        be older than the write.
+        Its response may be older than the list in progress, and the object gone since: so it stays only if the list has
+        it, or is older than the write.
         """
         if self._unlisted is not None:
             self._unlisted[key] = None
@@ -253,9 +253,9 @@ class _Mirror:
 
 
 class Caches:
-    """The caches of one client. `of` may be called at any time; what it gives is filled while `run` runs.
+    """The caches of one client. `of` may be called at any time; caches are filled while `run` runs.
 
-    `options.namespaces` are where namespaced kinds are watched when no namespace is named.
+    Namespaced kinds are watched in `options.namespaces` if no namespace is given.
     """
 
     def __init__(self, client: Client, *, rng: random.Random | None = None, options: Options | None = None) -> None:
@@ -278,10 +278,10 @@ class Caches:
         indexes: Mapping[str, Index] | None = None,
         transform: Transform = strip_managed_fields,
     ) -> Cache:
-        """The cache of a collection; the same one for the same arguments (indexes add up).
+        """The cache of a collection; the same one for the same arguments (indexes are added).
 
-        `sharded` leaves out what belongs to other managers (`--watch-filter`): for the kinds that a controller is
-        there for, not for those that it only reads. `optional` says that the kind may not be there at all.
+        `sharded` leaves out what belongs to other managers (`--watch-filter`): for the kinds that a controller
+        reconciles, not for those that it only reads. `optional` means that the kind may be undefined.
         """
         namespaces = self._options.namespaces if namespace is None else tuple(filter(None, [namespace]))
         if sharded and self._options.labels:
@@ -298,7 +298,7 @@ class Caches:
 
     @property
     def all(self) -> list[Cache]:
-        """Every cache that was asked for."""
+        """All caches."""
         return list(self._caches.values())
 
     @property
@@ -308,14 +308,14 @@ class Caches:
 
     @property
     def unfilled(self) -> dict[Resource, KubeError | TimeoutError | None]:
-        """The kinds whose first lists are not complete, with what the last attempt failed with, if one did."""
+        """The kinds whose first lists are not complete, with the error of the last attempt, if it failed."""
         waiting = {cache.source: None for cache in self._caches.values() if not cache.synced}
         reflectors = [one for one in self._tasks.values() if one.source in waiting and one.trouble is not None]
         return {source.resource: None for source in waiting} | {one.source.resource: one.trouble for one in reflectors}
 
     @property
     def silent_since(self) -> float | None:
-        """When (by the loop's clock) the last watch lost the server; None while any of them has it."""
+        """When (by the loop's clock) the last watch lost the server; None while any watch is connected."""
         found = [reflector.silent_since for reflector in self._tasks.values()]
         lost = [since for since in found if since is not None]
         return max(lost) if lost and len(lost) == len(found) else None
@@ -326,7 +326,7 @@ class Caches:
             await cache.wait_synced()
 
     async def run(self) -> None:
-        """Keep all caches true until cancelled. Raises what no reconnecting helps against (a bug of ours)."""
+        """Keep all caches up to date until cancelled. Raises errors that a new connection can't fix (our bugs)."""
         self._stopped = asyncio.get_running_loop().create_future()
         for cache in self._caches.values():
             self._follow(cache)

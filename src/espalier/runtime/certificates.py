@@ -1,8 +1,8 @@
-"""The serving certificate of the webhooks: made by us, kept in a Secret, renewed in time, trusted by caBundle.
+"""The serving certificate of the webhooks: self-signed, stored in a Secret, renewed in time, trusted through caBundle.
 
-All replicas share one Secret. Who finds it missing or due makes a new one; the write is conditional, so that two
-replicas that do so at once agree on the first. API servers are told to trust a new authority before anybody serves a
-certificate of it, and the old one stays trusted until it ends.
+All replicas share one Secret. A replica that finds it missing or due for renewal creates a new one; the write is
+conditional, so that the first of two concurrent ones wins. API servers trust a new authority before any replica serves
+a certificate of it, and the old one stays trusted until it expires.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ _log = structlog.get_logger("espalier.webhooks")
 
 
 class Lifetime(NamedTuple):
-    """Lifetime of certificates in days. They are renewed after two thirds of it."""
+    """The lifetime of certificates in days. They are renewed after two thirds of it."""
 
     authority: float = 3650
     serving: float = 365
 
 
 class Registration(Protocol):
-    """Something else than a webhook configuration by which callers find us and learn whom to trust."""
+    """Another object than a webhook configuration from which callers learn our address and the authorities to trust."""
 
     def follow(self, caches: Caches) -> Cache:
-        """The cache whose changes are a reason to look again."""
+        """The cache whose changes cause a reconcile."""
 
     async def trust(self, bundle: bytes) -> None:
         """Have callers trust these authorities."""
 
 
 class ServingCertificate:
-    """Keeps Secret, caBundles and `served` right; a controller on its own caches, running on every replica.
+    """Maintains the Secret and the caBundles; a controller with its own caches that runs on every replica.
 
-    `names` are the DNS names and addresses under which API servers reach the webhooks. `validating` and `mutating` name
-    the webhook configurations whose caBundles are kept: no other one is watched or written; `registrations` learn the
-    same. `serve` gets each new pair.
+    `names` are the DNS names and addresses by which API servers reach the webhooks. `validating` and `mutating` name
+    the webhook configurations whose caBundles it sets; it watches and writes no others. `registrations` get the same
+    authorities. `serve` is called with each new pair.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ServingCertificate:
         self._rng = rng
         self._lifetime = lifetime or Lifetime()
         self._served = b""
-        # Without a generator of ours the keys come from the system's; retries may be spread by any.
+        # Without `rng`, keys come from the system's generator; any will do to spread retries.
         self._caches = Caches(client, rng=rng)
         self._secrets = self._caches.of(SECRET, namespace, fields=f"metadata.name={secret_name}")
         self._configurations: list[tuple[Resource, Cache]] = [
@@ -103,7 +103,7 @@ class ServingCertificate:
             for name in names_
         ]
         self.trouble: KubeError | None = None
-        """Error of the last reconcile, if it failed."""
+        """The error of the last reconcile, if it failed."""
         self._registrations = registrations
         registered = [registration.follow(self._caches) for registration in registrations]
         self.caches = self._caches
@@ -112,7 +112,7 @@ class ServingCertificate:
             self.controller.watch(cache, lambda _: (self._key,))
 
     def begin(self) -> None:
-        """Ask for the first reconcile: there may be no object yet whose event would."""
+        """Enqueue the first reconcile, as there may be no object yet whose event does."""
         self.controller.enqueue(self._key)
 
     async def _reconcile(self, key: Key) -> Outcome:
@@ -142,12 +142,12 @@ class ServingCertificate:
         if kept.serving.certificate != self._served:
             self._served = kept.serving.certificate
             self._serve(kept.serving)
-            _log.info("serving certificate loaded", not_after=kept.serving.not_after.isoformat())
+            _log.info("loaded the serving certificate", not_after=kept.serving.not_after.isoformat())
         renew_in = (kept.renew_at - now).total_seconds()
         return Wait("CertificateValid", "waiting for the renewal of the serving certificate", after=max(renew_in, 1.0))
 
     def _renewed(self, kept: Kept | None, now: datetime) -> Kept:
-        """A new serving pair; of a new authority as well when the old one is unusable or due."""
+        """A new serving pair; with a new authority if the old one is unusable or due for renewal."""
         trusted = b""
         if kept is None or _renew_at(kept.authority) <= now:
             days = self._lifetime.authority
@@ -171,7 +171,7 @@ class ServingCertificate:
         return await self._client.patch(SECRET, secret.name, secret.namespace, patch=patch, type=PatchType.MERGE)
 
     async def _trust(self, resource: Resource, cache: Cache, configuration: Object, trusted: bytes) -> None:
-        """Set the caBundle of each webhook that has another; guarded by the name at its place in the list."""
+        """Set the caBundle of each webhook that has another one, guarded by a test of its name at that index."""
         wanted = base64.b64encode(trusted).decode()
         patch: list[dict[str, Any]] = []
         for place, webhook in enumerate(configuration.tree.get("webhooks") or []):
@@ -184,7 +184,7 @@ class ServingCertificate:
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """Contents of the Secret: the signing authority, the serving pair, and the certificates to trust."""
+    """The content of the Secret: the signing authority, the serving pair, and the certificates to trust."""
 
     authority: Authority
     serving: KeyPair
@@ -192,23 +192,23 @@ class Kept(msgspec.Struct, frozen=True):
 
     @property
     def renew_at(self) -> datetime:
-        """Time of renewal: two thirds of the life of the first to end."""
+        """The time of renewal, after two thirds of the shorter lifetime."""
         return min(_renew_at(self.authority), _renew_at(self.serving))
 
     def good_for(self, names: Sequence[str], now: datetime) -> bool:
-        """True if it may be served under these names, and need not be renewed yet."""
+        """True if it covers these names and is not due for renewal."""
         return now < self.renew_at and set(names) <= set(_names(self.serving.x509))
 
 
 def _read(secret: Object) -> Kept | None:
-    """Parse a Secret; None if it is unusable and has to be created again."""
+    """Parse a Secret; None if it is unusable and has to be replaced."""
     data = secret.decode(Secret).data
     try:
         authority = Authority.load(_first(data["ca.crt"]), data["ca.key"])
         serving = KeyPair(data["tls.crt"], data["tls.key"])
         serving.x509.verify_directly_issued_by(authority.x509)
-    except Exception as error:  # whatever somebody put there
-        _log.warning("the serving certificate is unusable and is replaced", error=type(error).__name__)
+    except Exception as error:  # the Secret may have any content
+        _log.warning("replacing the serving certificate, which is unusable", error=type(error).__name__)
         return None
     return Kept(authority, serving, data["ca.crt"])
 
@@ -242,14 +242,14 @@ def _still_valid(bundle: bytes, now: datetime) -> bytes:
 
 
 def _first(bundle: bytes) -> bytes:
-    """The authority that signs is the first of the bundle."""
+    """The signing authority, which is the first of the bundle."""
     return x509.load_pem_x509_certificates(bundle)[0].public_bytes(Encoding.PEM)
 
 
 def _with_those_of_others(names: Sequence[str], serving: KeyPair) -> Sequence[str]:
-    """Replicas may be reached under different names, while one is being replaced, say: all of them serve this pair.
+    """Our names and those of other replicas, which may differ, for example during an upgrade, but share this pair.
 
-    If each had it made for its own names only, they would take turns for ever.
+    If each renewed it for its own names only, they would replace it in turns for ever.
     """
     others = [name for name in _names(serving.x509) if name not in names]
     return [*names, *others[:_OTHER_NAMES]]

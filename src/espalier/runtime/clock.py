@@ -1,4 +1,4 @@
-"""Time as an argument: whoever needs to know what time it is gets a `Clock`."""
+"""Time as an argument: code that needs the time gets a `Clock`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 _SINCE_BOOT: int | None = getattr(time, "CLOCK_BOOTTIME", None)
-"""The clock that goes on while the machine is suspended, where the system has it (Linux)."""
+"""The clock that also counts while the machine is suspended, if the system has one (Linux)."""
 
 
 class Clock(Protocol):
@@ -31,7 +31,7 @@ class SystemClock:
     def monotonic(self) -> float:
         """Seconds that never go back: not the loop's time, which some loops freeze while a callback runs.
 
-        Time in which the machine was suspended has passed as well, for others: a Lease ran out meanwhile.
+        They include the time for which the machine was suspended, since a Lease expires meanwhile.
         """
         return time.monotonic() if _SINCE_BOOT is None else time.clock_gettime(_SINCE_BOOT)
 

@@ -1,4 +1,4 @@
-"""Components: what a program is made of, declared as data. Managers and install manifests are made of these."""
+"""Components: the parts of a program, declared as data. Managers and install manifests are built from them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from espalier.runtime.webhooks import Webhooks
 
 @dataclass(frozen=True)
 class Host:
-    """Where a component is built: the manager that runs it, and what it reaches the management cluster by."""
+    """The environment of a component: the manager that runs it, and its client and caches of the management cluster."""
 
     manager: Manager
     client: Client
     caches: Caches
     webhooks: Webhooks | None
-    """None where no webhooks are served."""
+    """None if no webhooks are served."""
 
 
 @dataclass(frozen=True)
 class Component:
-    """One part of a program. Components meet as objects in the API, so each may be left out, or run elsewhere."""
+    """One part of a program. Components interact only through API objects, so each can be omitted or run elsewhere."""
 
     name: str
     build: Callable[[Host], None] = lambda _host: None
@@ -36,7 +36,7 @@ class Component:
     """The kinds that it defines: their CRDs are installed with it."""
     rights: Rights = NO_RIGHTS
     shared: Rights = NO_RIGHTS
-    """Needed as well, and not granted for it: another component of the same account has these, or more."""
+    """Rights that it needs, but that are granted through another component of the same account."""
     webhooks: tuple[AdmissionWebhook, ...] = ()
 
 
@@ -48,9 +48,9 @@ def assemble(
     client: Client | None = None,
     caches: Caches | None = None,
 ) -> Manager:
-    """Have `manager` run these components, and serve what they answer at `webhooks`.
+    """Add these components to `manager`, and their handlers to `webhooks`.
 
-    With a `client` and `caches` they reach the management cluster by these, as another account than the manager's.
+    With a `client` and `caches`, they use these for the management cluster, under another account than the manager's.
     """
     host = Host(manager, client or manager.client, caches or manager.caches, webhooks)
     for component in components:

@@ -1,8 +1,8 @@
-"""Files below a folder whose content strangers decide: paths and links never lead out of it, and nothing blocks.
+"""Access to files below a directory with untrusted content: paths and links never leave it, and nothing blocks.
 
-The folders are disks of nodes and roots of containers. Whoever may write there chooses names, paths and links, so
-everything on this side reaches them through these functions. Standard library only: the programs of simulated nodes
-(`hosts/programs.py`) are started with nothing else.
+The directories are disks of nodes and roots of containers. Whoever can write there chooses names, paths and links, so
+all of our accesses go through these functions. Standard library only: the programs of simulated nodes
+(`hosts/programs.py`) run with nothing else.
 """
 
 from __future__ import annotations
@@ -20,27 +20,25 @@ LONGEST_READ = 1024 * 1024
 
 
 def child(folder: Path, name: str) -> Path:
-    """The entry of a folder that has this name, which is one name and no path. Raises `ValueError`."""
+    """The entry of a directory with this name, which must not be a path. Raises `ValueError`."""
     if name in ("", ".", "..") or "/" in name or "\0" in name or len(os.fsencode(name)) > LONGEST_NAME:
-        raise ValueError(f"{name!r} can't be the name of a file: allowed is one name, without '/', and not '.' or '..'")
+        raise ValueError(f"{name!r} is not a valid file name; allowed: one name without '/', except '.' and '..'")
     return folder / name
 
 
 def relative(path: str) -> tuple[str, ...]:
-    """The names that a path is made of, which has no `..` among them. Raises `ValueError`."""
+    """The names in a path, which must not have `..`. Raises `ValueError`."""
     parts = tuple(part for part in path.split("/") if part not in ("", "."))
     for part in parts:
         if part == ".." or "\0" in part or len(os.fsencode(part)) > LONGEST_NAME:
-            raise ValueError(
-                f"the path {path!r} is not allowed: it must not have '..' in it, or names no file can have"
-            )
+            raise ValueError(f"path {path!r} is not allowed: it must not contain '..' or an invalid file name")
     return parts
 
 
 def place(root: Path, path: str) -> Path:
-    """Where a path lies when `root` is its `/`, all links followed as whoever lives there would follow them.
+    """The local path for a path whose `/` is `root`, with all links resolved within it.
 
-    It need not exist. Raises `OSError` for more links than Linux follows, and for what no file can be called.
+    It need not exist. Raises `OSError` for more links than Linux follows, and for invalid file names.
     """
     here, parts, links = root, path.split("/")[::-1], 0
     while parts:
@@ -52,7 +50,7 @@ def place(root: Path, path: str) -> Path:
             continue
         try:
             entry = child(here, part)
-        except ValueError as error:  # the name stands in a link, perhaps
+        except ValueError as error:  # the name may come from a link
             raise OSError(errno.EINVAL, str(error), path) from None
         if not entry.is_symlink():
             here = entry
@@ -67,7 +65,7 @@ def place(root: Path, path: str) -> Path:
 
 
 def open_file(root: Path, path: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-    """A descriptor of the regular file at a path. Raises `OSError`, also where a link is put into its way meanwhile."""
+    """A descriptor of the regular file at a path. Raises `OSError`, also if a link appears in the path meanwhile."""
     parts = place(root, path).relative_to(root).parts
     if not parts:
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -77,7 +75,7 @@ def open_file(root: Path, path: str, flags: int = os.O_RDONLY, mode: int = 0o600
             inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
             os.close(folder)
             folder = inner
-        # Without O_NONBLOCK, a FIFO would keep whoever opens it until somebody opens its other end.
+        # Without O_NONBLOCK, opening a FIFO would block until somebody opens its other end.
         file = os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode, dir_fd=folder)
     finally:
         os.close(folder)
@@ -88,7 +86,7 @@ def open_file(root: Path, path: str, flags: int = os.O_RDONLY, mode: int = 0o600
 
 
 def read(root: Path, path: str, *, start: int = 0, limit: int = LONGEST_READ) -> bytes:
-    """So many bytes of a regular file, from `start`; counted from its end when that is negative. Raises `OSError`."""
+    """Up to `limit` bytes of a regular file, from `start`, which counts from the end if negative. Raises `OSError`."""
     with open(open_file(root, path), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(max(size + start, 0) if start < 0 else start)
@@ -101,7 +99,7 @@ def text(root: Path, path: str) -> str:
 
 
 def is_file(root: Path, path: str) -> bool:
-    """True if a regular file is there."""
+    """True if a regular file exists at the path."""
     try:
         return stat.S_ISREG(place(root, path).lstat().st_mode)
     except OSError:
@@ -109,19 +107,19 @@ def is_file(root: Path, path: str) -> bool:
 
 
 def make_folder(root: Path, path: str) -> Path:
-    """Make a folder and those above it, if they are not there. Raises `OSError`."""
+    """Create a directory and its parents, if they do not exist. Raises `OSError`."""
     found = place(root, path)
     found.mkdir(parents=True, exist_ok=True)
     return found
 
 
 def write(root: Path, path: str, content: str, mode: int = 0o600) -> None:
-    """Make a file of this content, whole or not at all, in place of what was there. Raises `OSError`, `ValueError`."""
+    """Write a file atomically, replacing an existing one. Raises `OSError`, `ValueError`."""
     folder, _, name = path.rpartition("/")
     file = child(make_folder(root, folder), name)
     staged = file.with_name(f".{file.name[: LONGEST_NAME - 20]}.{os.getpid()}")
     staged.unlink(missing_ok=True)
-    # O_EXCL: whatever was put there since, also a link, is not opened.
+    # O_EXCL: a file or link that appeared there since is not opened.
     descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with open(descriptor, "w") as opened:
         os.fchmod(descriptor, mode)
@@ -130,7 +128,7 @@ def write(root: Path, path: str, content: str, mode: int = 0o600) -> None:
 
 
 def remove(folder: Path, name: str) -> None:
-    """Take an entry of a folder away with all that it holds; of a link, the link. Raises `ValueError`, `OSError`."""
+    """Remove an entry of a directory with its content; a link is removed itself. Raises `ValueError`, `OSError`."""
     entry = child(folder, name)
     if entry.is_symlink() or not entry.is_dir():
         entry.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""Controllers: watched changes become keys in a queue, and each key one reconcile of `reconcile` at a time.
+"""Controllers: watched changes become keys in a queue, and each key is reconciled by one call at a time.
 
-An idle controller costs nothing: no worker waits, only a timer when a key is delayed. A reconcile is a task,
-made when there is a key and room for it.
+An idle controller costs nothing: it has no waiting workers, only a timer while a key is delayed. A reconcile is a task
+that is created when there is a key and a free worker.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from espalier.runtime.queue import LOW, Backoff, Taken, WorkQueue
 Reconcile: TypeAlias = Callable[[Key], Awaitable[Outcome]]
 
 RESYNC = 10 * 3600.0
-"""Seconds between two reconciles over everything, for what no watch told; 10 % more or less at random."""
+"""Seconds between two reconciles of all objects, for changes that no watch reports; plus or minus 10 % at random."""
 
 LONGEST_FAULT = 60.0
-"""Seconds between two attempts at what failed, at most. What stood in the way (a server that is away, rights that are
-missing, a webhook that refuses) goes without an event that would tell."""
+"""The most seconds between two attempts. The end of a cause (an unreachable server, missing rights, a webhook that
+refuses) causes no event."""
 
 _log = structlog.get_logger("espalier.controller")
 
 
 class Controller:
-    """Calls `reconcile` with keys: with one key never twice at once, with at most `workers` keys at a time.
+    """Calls `reconcile` with keys: never twice at once for the same key, and for at most `workers` keys at a time.
 
-    - `Done`, `Continue`: nothing until something changes. `Wait(after=…)`: again after so many seconds; `Wait` without:
-      as `Done`, an event will come.
-    - `Fault`: again after a pause that doubles from 5 ms to a minute, or is named (`after`); `terminal`: not until
-      something changes.
-    - After each reconcile a key rests for `spacing` seconds.
-    - An exception is a `Fault`; unless it is a `KubeError` it is a bug, logged with its traceback and counted as panic,
-      and the pause grows to 1000 s.
+    - `Done`, `Continue`: no further call until something changes. `Wait(after=…)`: the next call is after so many
+      seconds; `Wait` without it: as for `Done`, an event will follow.
+    - `Fault`: a retry after a pause that doubles from 5 ms to a minute, or after `after` seconds; `terminal`: none
+      until something changes.
+    - After each reconcile, a key is not reconciled for `spacing` seconds.
+    - An exception is a `Fault`; unless it is a `KubeError`, it is a bug, logged with its traceback and counted as
+      panic, and the pause grows to 1000 s.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Controller:
     def watch(
         self, cache: Cache, to_keys: ToKeys = own_key, *, predicate: Predicate = any_change, priority: int = 0
     ) -> None:
-        """Work on what `to_keys` makes of each changed object, before and after the change.
+        """Enqueue the keys that `to_keys` returns for each changed object, before and after the change.
 
         Allowed while running; then await `cache.wait_synced()` before relying on its content.
         """
@@ -94,7 +94,7 @@ class Controller:
                 wanted = predicate(old, new)
             except Exception:
                 _log.exception(
-                    "a predicate failed; the change is reconciled", controller=self.name, object=repr(new or old)
+                    "a predicate failed; reconciling the change", controller=self.name, object=repr(new or old)
                 )
                 wanted = True
             if wanted:
@@ -105,14 +105,14 @@ class Controller:
         cache.subscribe(changed)
 
     def enqueue(self, key: Key, after: float = 0.0, priority: int = 0) -> None:
-        """Ask for a reconcile on `key`, after so many seconds."""
+        """Enqueue a reconcile of `key`, after so many seconds."""
         loop = asyncio.get_running_loop()
         self._queue.add(key, loop.time(), after=after, priority=priority)
         self._pump_soon(loop)
 
     @property
     def busy(self) -> bool:
-        """True if a reconcile runs or could run now; delayed keys do not count."""
+        """True if a reconcile is running or ready to run; delayed keys do not count."""
         return bool(self._passes or self._queue.depth())
 
     async def run(self) -> None:
@@ -132,7 +132,7 @@ class Controller:
             await _end(list(self._passes))
 
     async def drain(self) -> None:
-        """Begin no further reconcile and wait for those that run."""
+        """Start no further reconcile, and wait for the running ones."""
         self._close()
         if self._passes:
             await asyncio.wait(list(self._passes))
@@ -148,8 +148,8 @@ class Controller:
             for key in to_keys(object_):
                 self.enqueue(key, priority=priority)
         except Exception:
-            # An object that we cannot read must not end the watch for all others.
-            _log.exception("an object could not be mapped to keys", controller=self.name, object=repr(object_))
+            # An invalid object must not end the watch for all others.
+            _log.exception("could not map an object to keys", controller=self.name, object=repr(object_))
 
     async def _enqueue_all_every(self, seconds: float) -> None:
         while True:
@@ -164,7 +164,7 @@ class Controller:
             loop.call_soon(self._pump)
 
     def _pump(self) -> None:
-        """Begin reconciles as long as there are keys and room, and set the alarm for the next delayed key."""
+        """Start reconciles while there are keys and free workers, and set the timer for the next delayed key."""
         self._pump_is_due = False
         if not self._open:
             return
@@ -238,7 +238,7 @@ class Controller:
         queue.done(key, now)
 
     def _retry(self, taken: Taken[Key], fault: Fault, now: float, *, panic: bool) -> float | None:
-        """Ask for the next attempt; gives the pause."""
+        """Enqueue the next attempt; returns the pause."""
         if fault.terminal:
             return None
         if fault.after is None:

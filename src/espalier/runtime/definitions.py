@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: when an API server serves them."""
+"""CustomResourceDefinitions: waiting until an API server serves them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class _ServedStatus(Observed, frozen=True):
 
 
 class _Served(Observed, frozen=True):
-    """Of a CustomResourceDefinition."""
+    """The status of a CustomResourceDefinition."""
 
     status: _ServedStatus = _ServedStatus()
 
 
 async def until_established(client: Client, definitions: Set[str]) -> None:
-    """Returns when the server serves all CustomResourceDefinitions of these names."""
+    """Wait until the server serves all CustomResourceDefinitions with these names."""
     missing = set(definitions)
     listed = await client.list(CUSTOM_RESOURCE_DEFINITION)
     missing -= {found.name for found in listed.items if _is_established(found)}

@@ -1,8 +1,8 @@
-"""Leader election by a Lease, with the rules and times of client-go, and a fence for writes.
+"""Leader election with a Lease, by the rules and times of client-go, and a fence for writes.
 
-The holder renews every `retry` seconds. Others take over once they have seen the Lease unchanged for as long as it says
-it lasts (15 s). The holder gives up after `renew` seconds (10) without a renewal, counted from before the last request
-that succeeded; so its last write leaves five seconds before anybody else may write.
+The holder renews every `retry` seconds. Another candidate takes over once it has seen the Lease unchanged for its
+duration (15 s). The holder gives up after `renew` seconds (10) without a renewal, counted from before the last request
+that succeeded; so its last write is sent five seconds before anybody else can write.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = structlog.get_logger("espalier.election")
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds: how long a Lease lasts, when its holder gives up, how often it is read."""
+    """Seconds: the duration of a Lease, the time after which its holder gives up, and the interval of its renewal."""
 
     lease: float = 15.0
     renew: float = 10.0
@@ -50,21 +50,21 @@ class LeaseSpec(Part):
 
 @kind(LEASE)
 class Lease(KubeObject):
-    """`coordination.k8s.io/v1 Lease`, as far as elections use it."""
+    """`coordination.k8s.io/v1 Lease`, with the fields that elections use."""
 
     spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
 
 
 class _Found(Part):
-    """Fields of a Lease that are read: its `spec`."""
+    """The fields of a Lease that are read."""
 
     spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
 
 
 class Election:
-    """One candidate for one Lease. `fence` is open while it surely leads. The client must not be behind that fence.
+    """One candidate for one Lease. `fence` is open while it certainly leads. The client must not be behind that fence.
 
-    `alive` tells whether the process is in a state in which it should go on leading; without it, it always is.
+    `alive` returns True while the process is able to lead; it renews the Lease only then.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Election:
         self._transitions = 0
         self._logged = ""
         self.trouble: KubeError | None = None
-        """Error that keeps this candidate from the Lease until somebody acts: a right, or the namespace."""
+        """The error that keeps this candidate from the Lease until somebody acts: a missing right or namespace."""
 
     async def acquire(self) -> None:
         """Wait until this candidate leads."""
@@ -103,7 +103,7 @@ class Election:
             if await self._attempt(self._try_to_acquire, self._timing.renew):
                 break
             await asyncio.sleep(self._timing.retry * (1 + 0.2 * self._rng.random()))
-        _log.info("leading", lease=f"{self.namespace}/{self.name}", identity=self.identity)
+        _log.info("became leader", lease=f"{self.namespace}/{self.name}", identity=self.identity)
 
     async def hold(self) -> None:
         """Renew until leadership is lost; the fence is closed on return."""
@@ -119,7 +119,7 @@ class Election:
         _log.error("leadership lost", lease=f"{self.namespace}/{self.name}", holder=self._holder)
 
     async def release(self) -> None:
-        """Give the Lease back, so that the next need not wait. Only after the last write; errors are only logged."""
+        """Release the Lease, so that the next leader need not wait. Call it after the last write; errors are logged."""
         self.fence.close()
         if self._holder == self.identity:
             # One second, not none: as client-go has it, an API server wants a positive number.
@@ -129,12 +129,12 @@ class Election:
                     await self._give_back(spec)
                 self._holder = ""
             except (KubeError, TimeoutError) as error:
-                _log.warning("the lease could not be released", error=str(error))
+                _log.warning("could not release the lease", error=str(error))
 
     async def _give_back(self, spec: dict[str, Any]) -> None:
         try:
             await self._patch(spec)
-        except Conflict:  # a cancelled renewal was written all the same, or another candidate holds it
+        except Conflict:  # a cancelled renewal was written after all, or another candidate holds it
             if await self._is_ours():
                 await self._patch(spec)
 
@@ -163,7 +163,7 @@ class Election:
         self.trouble = error if isinstance(error, (Forbidden, NotFound)) else None
         why = str(error) or "no answer in time"
         if why != self._logged and not isinstance(error, (AlreadyExists, Conflict)):
-            _log.warning("the lease could not be read or written", error=why)
+            _log.warning("could not read or write the lease", error=why)
         self._logged = why
 
     async def _try_to_acquire(self) -> bool:
@@ -230,5 +230,5 @@ class Election:
 
 
 def micro_time(moment: datetime) -> str:
-    """A moment as Leases and events write it (`metav1.MicroTime`)."""
+    """A time in the format of Leases and events (`metav1.MicroTime`)."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

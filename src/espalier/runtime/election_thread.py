@@ -1,6 +1,6 @@
-"""An election on a thread of its own, so that a busy event loop does not lose the Lease, and a stuck one does.
+"""An election on its own thread, so that a busy event loop keeps the Lease, and a stuck one loses it.
 
-The thread renews only while the event loop of the controllers answered within the last two seconds: a process that
+The thread renews only if the event loop of the controllers has answered within the last two seconds: a process that
 hangs must not keep others from taking over. Not for simulations, which have neither threads nor sockets.
 """
 
@@ -25,13 +25,13 @@ ANSWER_WITHIN = 2.0
 _ASK_EVERY = 0.5
 
 Candidate = Callable[[Client, Callable[[], bool]], Election]
-"""Makes the election from a client of the thread and a function that tells whether the event loop answers."""
+"""Creates the election from the thread's client and a function that returns True while the event loop answers."""
 
 
 class ElectionThread:
-    """An `Election` for the Lease `name` that runs beside the event loop.
+    """An `Election` for the Lease `name` on another thread than the event loop.
 
-    `connect` makes its client within the thread, which alone uses it.
+    `connect` creates its client on that thread, which alone uses it.
     """
 
     def __init__(self, name: str, candidate: Candidate, connect: Callable[[], Client], fence: Fence) -> None:
@@ -59,7 +59,7 @@ class ElectionThread:
         await self._there(self._chosen.hold())
 
     async def release(self) -> None:
-        """Give the Lease back and end the thread."""
+        """Release the Lease and end the thread."""
         if self._loop is None:
             return
         if self._beat is not None:
@@ -70,13 +70,13 @@ class ElectionThread:
 
     @property
     def trouble(self) -> KubeError | None:
-        """As that of the `Election`; read from another thread, which sees the last or the one before."""
+        """The trouble of the `Election`; another thread reads the latest or the previous one."""
         return self._election.trouble if self._election is not None else None
 
     @property
     def _chosen(self) -> Election:
         if self._election is None:
-            raise RuntimeError("the election has not begun")
+            raise RuntimeError("the election has not started")
         return self._election
 
     async def _make(self) -> None:
@@ -97,7 +97,7 @@ class ElectionThread:
         self._beat = asyncio.get_running_loop().call_later(_ASK_EVERY, self._answer)
 
     async def _there(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run on the thread, wait here; cancelled there when cancelled here."""
+        """Run a coroutine on the thread and wait for it; cancelling the wait cancels the coroutine."""
         assert self._loop is not None  # noqa: S101 - set by acquire
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
 

@@ -1,7 +1,7 @@
-"""Events for people: what `kubectl describe` shows under an object.
+"""Events, which `kubectl describe` shows under an object.
 
-Recording never waits: events are collected and written in the background, by a task that exists only while there is
-something to write. An event that repeats raises the count of the one before; a flood is cut off (client-go's rules).
+Recording never waits: events are queued and written in the background, by a task that exists only while there is
+something to write. A repeated event raises the count of the previous one; floods are dropped (client-go's rules).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from espalier.runtime.clock import Clock
 EventType = Literal["Normal", "Warning"]
 
 BURST, REFILL_SECONDS = 25, 300.0
-"""An object may have so many events at once, and one more each five minutes."""
+"""The most events of an object at once; after that, one more is allowed every five minutes."""
 
 REMEMBERED = 4096
-"""Number of recent events and objects that are remembered, to raise counts and to cut floods."""
+"""The number of recent events and objects to remember, to raise counts and to drop floods."""
 
 FORGOTTEN_AFTER = 600.0
-"""Seconds after which a repeated event is a new one."""
+"""Seconds after which a repeated event counts as a new one."""
 
 _PENDING = 1000
 _LONGEST_MESSAGE = 1024
@@ -39,7 +39,7 @@ _log = structlog.get_logger("espalier.events")
 
 
 class _EventText(NamedTuple):
-    """Identity of an event."""
+    """The identity of an event."""
 
     uid: str
     type: str
@@ -49,7 +49,7 @@ class _EventText(NamedTuple):
 
 @dataclass(slots=True)
 class _Entry:
-    """An event that was or will be written. `count` of it are in the API once nothing is pending."""
+    """An event that was or will be written. The API has this `count` once nothing is pending."""
 
     body: dict[str, Any]
     last: float
@@ -64,7 +64,7 @@ class _Bucket:
 
 
 class Recorder:
-    """Records events in the name of `component`. Needs the rights to create and patch events, no more."""
+    """Records events as `component`. It needs only the rights to create and patch events."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Recorder:
         self._writer: asyncio.Task[None] | None = None
 
     def event(self, object_: Object, type: EventType, reason: str, message: str) -> None:
-        """Something happened to an object. `reason` is CamelCase and stable, `message` a sentence without secrets."""
+        """Record an event of an object. `reason` is CamelCase and stable; `message` must not contain secrets."""
         now = self._clock.monotonic()
         if not self._allowed(object_.metadata.uid, now) or len(self._pending) >= _PENDING:
             return
@@ -113,7 +113,7 @@ class Recorder:
             await asyncio.wait([self._writer])
 
     async def close(self) -> None:
-        """Drop what is not written yet."""
+        """Drop events that are not written yet."""
         self._pending.clear()
         if self._writer is not None:
             self._writer.cancel()
@@ -135,7 +135,7 @@ class Recorder:
 
     def _body(self, object_: Object, said: _EventText) -> dict[str, Any]:
         now = timestamp(self._clock.now())
-        # Events of cluster-scoped objects live in "default", as those of nodes do.
+        # Events of cluster-scoped objects are in "default", as those of nodes.
         namespace = object_.namespace or "default"
         return {
             "metadata": {"name": f"{object_.name[:200]}.{self._rng.getrandbits(64):016x}", "namespace": namespace},
@@ -166,7 +166,7 @@ class Recorder:
                 try:
                     await self._write(entry)
                 except KubeError as error:
-                    _log.warning("an event could not be written", reason=said.reason, error=str(error))
+                    _log.warning("could not write an event", reason=said.reason, error=str(error))
         finally:
             self._writer = None
 
@@ -179,10 +179,10 @@ class Recorder:
                     CORE_EVENT, metadata["name"], metadata["namespace"], patch=change, type=PatchType.MERGE
                 )
                 return
-            except NotFound:  # events live for an hour
+            except NotFound:  # events expire after an hour
                 entry.count = change["count"] = 1
         try:
             await self._client.create(CORE_EVENT, entry.body | change)
         except AlreadyExists:
-            _log.debug("an event was written before, unanswered", name=metadata["name"])
+            _log.debug("an event had been written without a response", name=metadata["name"])
         entry.written = True

@@ -1,4 +1,4 @@
-"""No write leaves this process once its Lease may be somebody else's: a gate in front of the transport."""
+"""A gate in front of the transport: it stops all writes once another process may hold the Lease."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Fenced(KubeError):
-    """A write was refused here, before it left: this process does not lead, or no longer surely does."""
+    """A write was not sent: this process does not lead, or may have lost the lead."""
 
 
 class Fence:
-    """Open until a moment that only the holder of the Lease may move. Closed at first.
+    """A gate that is open until a deadline, which only the holder of the Lease extends. Initially closed.
 
-    `monotonic` counts seconds. Safe to use from several threads: each method reads or writes one number.
+    `monotonic` counts seconds. It is thread-safe: each method reads or writes one number.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -31,7 +31,7 @@ class Fence:
 
     @property
     def open(self) -> bool:
-        """True if writes may leave now."""
+        """True if writes may be sent now."""
         return self._monotonic() < self.deadline
 
     def extend(self, deadline: float) -> None:
@@ -39,11 +39,11 @@ class Fence:
         self.deadline = deadline
 
     def close(self) -> None:
-        """Let no further write out."""
+        """Send no further writes."""
         self.deadline = -math.inf
 
     def check(self, request: Request) -> None:
-        """Raise `Fenced` when the request is a write and the fence is closed."""
+        """Raise `Fenced` if the request is a write and the fence is closed."""
         if request.method not in READS and not self.open:
             raise Fenced(
                 f"{request.method} {request.path} was not sent: this process does not hold its Lease; "
@@ -52,14 +52,14 @@ class Fence:
 
 
 class FencedTransport:
-    """Passes requests on while the fence is open, reads always. Closing it closes the transport behind."""
+    """Sends writes only while the fence is open; reads always pass. Closing it closes the inner transport."""
 
     def __init__(self, transport: Transport, fence: Fence) -> None:
         self._transport = transport
         self._fence = fence
 
     async def request(self, request: Request) -> Response:
-        """Send one request. Raises `Fenced`: at once, and also when the fence closed while it waited for its turn."""
+        """Send one request. Raises `Fenced`, also if the fence closed while the request waited to be sent."""
         self._fence.check(request)
         return await self._transport.request(structs.replace(request, leaving=lambda: self._leaving(request)))
 
@@ -72,17 +72,17 @@ class FencedTransport:
         self._fence.check(request)
 
     async def close(self) -> None:
-        """Give up connections."""
+        """Close connections."""
         await self._transport.close()
 
 
 def fenced(client: Client, fence: Fence) -> Client:
-    """The same client behind the fence; they share the connection."""
+    """A copy of the client behind the fence, with the same connections."""
     return through(client, FencedTransport(client.transport, fence))
 
 
 def through(client: Client, transport: Transport) -> Client:
-    """The same client, with another transport in front of its own."""
+    """A copy of the client with another transport, which wraps its own."""
     other = copy.copy(client)
     other.transport = transport
     return other

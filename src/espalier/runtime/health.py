@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz` and `/metrics`: what kubelet and Prometheus ask a process."""
+"""`/healthz`, `/readyz` and `/metrics`, for the kubelet and Prometheus."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from aiohttp import web
 from espalier.runtime.metrics import Metrics
 
 Check: TypeAlias = Callable[[], str]
-"""Says what is wrong; an empty string when nothing is."""
+"""Returns the problem; an empty string if there is none."""
 
 
 def health_application(
     live: Mapping[str, Check], ready: Mapping[str, Check], notices: Mapping[str, Check] | None = None
 ) -> web.Application:
-    """Checks of liveness under /healthz and of readiness under /readyz, and each of them under /healthz/NAME.
+    """Liveness checks under /healthz and readiness checks under /readyz, and each check under /healthz/NAME.
 
-    200 when all is well, else 500. With `?verbose`, and always when something fails, each check is listed, as
-    kube-apiserver does it; `?exclude=NAME` leaves one out. That the event loop answers is a check in itself.
-    `notices` are listed under /readyz as well, and are asked alone under /readyz/NAME; for the whole they don't count.
+    The code is 200 if all pass, else 500. With `?verbose`, and if any check fails, all checks are listed, as by
+    kube-apiserver; `?exclude=NAME` leaves one out. An answer shows that the event loop runs.
+    `notices` are also listed under /readyz and available under /readyz/NAME, but do not make /readyz fail.
     """
     application = web.Application()
     for path, counting, others in (("/healthz", live, None), ("/readyz", ready, notices)):
@@ -52,7 +52,7 @@ def _handler(
     async def handle(request: web.Request) -> web.StreamResponse:
         one = request.match_info.get("check")
         if one is not None and one not in checks:
-            raise web.HTTPNotFound(text=f"there is no check {one}; there are {', '.join(checks)}\n")
+            raise web.HTTPNotFound(text=f"unknown check {one}; known checks: {', '.join(checks)}\n")
         excluded = request.query.getall("exclude", [])
         chosen = [one] if one is not None else [check for check in checks if check not in excluded]
         troubles = {check: checks[check]() for check in chosen}

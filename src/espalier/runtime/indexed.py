@@ -1,4 +1,4 @@
-"""Objects by key, by namespace and by any number of named indexes. No waiting, no network."""
+"""Objects by key, by namespace and by any number of named indexes, in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from espalier.runtime.mapping import Index
 
 
 class _Postings:
-    """One index: the keys of each value, and the values of each key that has some."""
+    """One index: the keys of each value, and the values of each key."""
 
     __slots__ = ("index", "keys", "values")
 
@@ -48,7 +48,7 @@ class IndexedObjects:
 
     def __init__(self) -> None:
         self.size = 0
-        """Bytes of JSON held. Counted as they come and go: metrics ask for it again and again."""
+        """The bytes of JSON, counted on each change, as metrics read it often."""
         self._objects: dict[Key, Object] = {}
         self._namespaces: dict[str, dict[Key, None]] = {}
         self._indexes: dict[str, _Postings] = {}
@@ -65,7 +65,7 @@ class IndexedObjects:
         return list(self._objects)
 
     def add_indexes(self, indexes: Mapping[str, Index]) -> None:
-        """Have these indexes too. Raises `ValueError` when a name already means another index."""
+        """Add these indexes. Raises `ValueError` if another index has the name."""
         for name, index in indexes.items():
             present = self._indexes.get(name)
             if present is None:
@@ -73,10 +73,10 @@ class IndexedObjects:
                 for key, object_ in self._objects.items():
                     postings.put(key, object_)
             elif present.index is not index:
-                raise ValueError(f'the index "{name}" is already there and means something else')
+                raise ValueError(f'another index is named "{name}" already')
 
     def put(self, object_: Object) -> Object | None:
-        """Add or replace; returns what was there. The object belongs to the set from now on."""
+        """Add or replace an object, which then belongs to the set; returns the previous one."""
         _share_words(object_.head)
         key = object_.key
         old = self._objects.get(key)
@@ -89,7 +89,7 @@ class IndexedObjects:
         return old
 
     def remove(self, key: Key) -> Object | None:
-        """Take out; returns what was there."""
+        """Remove an object and return it."""
         old = self._objects.pop(key, None)
         if old is not None:
             self.size -= len(old.raw)
@@ -102,11 +102,11 @@ class IndexedObjects:
         return old
 
     def get(self, key: Key) -> Object | None:
-        """The object, None when it is not there."""
+        """The object, or None if it is not in the set."""
         return self._objects.get(key)
 
     def by_index(self, name: str, value: str) -> list[Object]:
-        """Objects with this value. Raises `KeyError` for an index that was never declared."""
+        """Objects with this value. Raises `KeyError` for an unknown index."""
         return [self._objects[key] for key in self._indexes[name].keys.get(value, ())]
 
     def list(self, namespace: str | None = None, labels: str = "") -> list[Object]:
@@ -123,7 +123,7 @@ class IndexedObjects:
 
 
 def _share_words(head: Head) -> None:
-    """Let words that many objects have in common exist once: they weigh more than what is an object's own."""
+    """Intern strings that many objects have in common, which take more memory than an object's own."""
     metadata = head.metadata
     head.api_version, head.kind = intern(head.api_version), intern(head.kind)
     metadata.namespace = intern(metadata.namespace)

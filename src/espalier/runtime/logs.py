@@ -1,4 +1,4 @@
-"""Logs: coloured lines for people on a terminal, one JSON object a line otherwise. Nothing secret in either."""
+"""Logs: coloured lines on a terminal, otherwise one JSON object per line. Secrets are redacted in both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BEARER = re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]{8,}")
 
 
 def setup(*, level: str = "info", stream: TextIO | None = None) -> None:
-    """Log to `stream` (standard error) from `level` on: debug, info, warning or error."""
+    """Log to `stream` (by default standard error), from `level` on: debug, info, warning or error."""
     stream = stream or sys.stderr
     last: structlog.typing.Processor
     if stream.isatty():
@@ -36,7 +36,7 @@ def setup(*, level: str = "info", stream: TextIO | None = None) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,  # as text, so that it is cleaned as well
+            structlog.processors.format_exc_info,  # as text, so that it is redacted, too
             redact,
             last,
         ],
@@ -47,7 +47,7 @@ def setup(*, level: str = "info", stream: TextIO | None = None) -> None:
 
 
 def redact(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A structlog processor: cuts out values under names of secrets, and private keys and bearer tokens anywhere."""
+    """A structlog processor that redacts values of secret names, and private keys and bearer tokens anywhere."""
     for name, value in event.items():
         event[name] = REDACTED if _SECRET_NAMES.match(name) else _clean(value)
     return event

@@ -1,8 +1,8 @@
-"""The manager: starts what a process runs in the right order, and stops it in the reverse one.
+"""The manager: starts the parts of a process in order, and stops them in reverse order.
 
-Order, nearly as controller-runtime has it: health and metrics, caches and webhooks (full, and served, before anybody
-acts), leadership, what controllers find prepared, controllers. Webhooks and caches run on every replica, so that a new
-leader starts warm. Whatever is waited for on the way, `checks` say.
+The order is nearly that of controller-runtime: health and metrics, caches and webhooks (filled and served before any
+controller acts), leader election, preparations, controllers. Webhooks and caches run on every replica, so that a new
+leader starts warm. `checks` report what it is waiting for.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _log = structlog.get_logger("espalier.manager")
 
 
 class Ending(IntEnum):
-    """End of a manager; the value is the exit code of its process."""
+    """How a manager ended; the value is the exit code of its process."""
 
     STOPPED = 0
     LEADERSHIP_LOST = 3
 
 
 Advice: TypeAlias = Callable[[Resource, KubeError | TimeoutError], str]
-"""Advice for objects of a kind that are refused, as the end of a sentence; empty if there is none."""
+"""Advice on an error with a kind, as the end of a sentence; empty if there is none."""
 
 LOG_EVERY = 5.0
-"""Seconds between two looks of a process that is not ready yet at what it has to say about that."""
+"""Seconds between two checks for why a process is not ready yet."""
 
 
 class CachesNotFilled(Exception):
@@ -60,18 +60,18 @@ class CachesNotFilled(Exception):
 
 @runtime_checkable
 class Runnable(Protocol):
-    """Runs until cancelled, or ends by itself; an exception ends the manager. Only the leader runs it."""
+    """Runs until it is cancelled or done; an exception ends the manager. Only the leader runs it."""
 
     async def run(self) -> None:
         """Run."""
 
 
 class Preparation(Runnable, Protocol):
-    """Something without which controllers do not begin. An exception ends the manager."""
+    """Work that must be done before controllers start. An exception ends the manager."""
 
     @property
     def prepared(self) -> asyncio.Event:
-        """Set once controllers may begin; it may run on then."""
+        """Set once controllers may start; `run` may continue after that."""
 
 
 class Leadership(Protocol):
@@ -82,7 +82,7 @@ class Leadership(Protocol):
 
     @property
     def trouble(self) -> KubeError | None:
-        """Error that keeps this candidate from leading until somebody acts."""
+        """The error that keeps this candidate from leading until somebody acts."""
 
     async def acquire(self) -> None:
         """Wait until this candidate leads."""
@@ -91,17 +91,17 @@ class Leadership(Protocol):
         """Renew until leadership is lost."""
 
     async def release(self) -> None:
-        """Give the Lease back."""
+        """Release the Lease."""
 
 
 class Manager:
     """Runs controllers and what they need.
 
-    `client` is the manager's own; what it manages uses `manager.client`, whose writes are refused while this process
-    does not lead. `connect` reaches workload clusters. With a `server_name` its requests are measured under that host.
-    Addresses are (host, port), port 0 takes a free one, None serves nothing. `grace` and `fill_within` are seconds: for
-    passes that run when the manager stops, and for the first lists, which None lets take as long as they need. `advice`
-    goes to those who read why they take long.
+    `client` is the manager's own; components use `manager.client`, which refuses writes while this process does not
+    lead. `connect` creates clients of workload clusters. With a `server_name`, requests are measured under that host.
+    Addresses are (host, port); port 0 takes a free one, None serves nothing. `grace` is the time in seconds for running
+    reconciles to finish when the manager stops, `fill_within` that for the first lists (None for no limit). `advice` is
+    added to messages on why lists take long.
     """
 
     def __init__(
@@ -131,16 +131,16 @@ class Manager:
                 client, MeasuredTransport(client.transport, RequestMetrics(self.metrics.registry), server_name)
             )
         self.replica_client = limited(client, WriteLimit(self.metrics.on_limited))
-        """For what every replica writes, the leader or not."""
+        """For writes of every replica, whether it leads or not."""
         self.client = self.replica_client if self.fence is None else fenced(self.replica_client, self.fence)
         self.remotes = RemoteClients(connect, fence=self.fence, on_limited=self.metrics.on_limited)
         """Clients of workload clusters, for all components; closed when the manager ends."""
         self.caches = Caches(client, rng=self.rng, options=self.options)
         self.recorder = Recorder(self.client, component=component, clock=clock, rng=self.rng)
         self.checks: dict[str, Check] = {"caches": self._caches_check}
-        """Of readiness: whoever fails one gets no calls of API servers, and an upgrade to it stops."""
+        """Readiness checks: a replica that fails one gets no webhook calls, and a rollout of it stops."""
         self.notices: dict[str, Check] = {}
-        """Told with the checks, but of no consequence."""
+        """Listed with the checks, but without effect on readiness."""
         self._election = election
         if election is not None:
             self.checks["leadership"] = lambda: self._why(LEASE, election.trouble)
@@ -160,7 +160,7 @@ class Manager:
         """Set while controllers run."""
 
     def add(self, component: Caches | Controller | Webhooks | Runnable) -> None:
-        """Run this as well. Controllers that `options.controllers` leaves out are not taken."""
+        """Run this, too. Controllers that `options.controllers` excludes are ignored."""
         if isinstance(component, Controller):
             if self.options.enables(component.name):
                 component.measured_by(self.metrics)
@@ -180,21 +180,21 @@ class Manager:
                 self._spawn(component.run(), type(component).__name__)
 
     def prepare(self, preparation: Preparation) -> None:
-        """Have the leader run this, and controllers begin once it has prepared what they are to find."""
+        """Have the leader run this, and start controllers once it is prepared."""
         self._preparations.append(preparation)
 
     @property
     def ports(self) -> list[int]:
-        """Addresses of health and metrics."""
+        """The ports of health and metrics."""
         return [server.port for server in self._servers]
 
     def stop(self) -> None:
-        """Ask `run` to end in order."""
+        """Have `run` shut down gracefully."""
         self._finish(Ending.STOPPED)
 
     async def run(self, *, signals: bool = False) -> Ending:
-        """Run until `stop`, a lost Lease, or a failure, which is raised. `signals` only for who owns the process:
-        SIGTERM and SIGINT then stop in order, a second one at once."""
+        """Run until `stop`, the loss of the Lease, or a failure, which is raised. With `signals`, for the owner of the
+        process, SIGTERM and SIGINT stop it gracefully, and a second one at once."""
         loop = asyncio.get_running_loop()
         self._end = loop.create_future()
         if signals:
@@ -260,7 +260,7 @@ class Manager:
         await webhooks.start()
 
     async def _log_troubles(self) -> None:
-        """Log what keeps the process from being ready, once each time that it is something else, until it is ready."""
+        """Log why the process is not ready, each time the reason changes, until it is ready."""
         logged = ""
         while True:
             await asyncio.sleep(LOG_EVERY)
@@ -293,7 +293,7 @@ class Manager:
                 await self.recorder.flush()
 
     async def _shut_down(self) -> None:
-        """Stop in the reverse order of starting. The Lease goes last of what writes: after the last write."""
+        """Stop in the reverse order of starting. The Lease is released after the last write."""
         self.leading.clear()
         tasks = list(self._tasks)[::-1]
         for task in tasks:
@@ -354,7 +354,7 @@ class Manager:
 
 
 def _explained(resource: Resource, error: KubeError | TimeoutError | None) -> KubeError | TimeoutError | None:
-    """The same sentence for all kinds of a version that an API server lacks: they are named together before it."""
+    """The same error for all kinds of a version that the API server lacks, so that they are named together."""
     if not isinstance(error, NotFound):
         return error
     return NotFound.of(f"not served by the API server in {resource.version}")

@@ -1,4 +1,4 @@
-"""From an object that changed to the keys to work on, and to the values under which a cache finds objects."""
+"""Mappings from a changed object to the keys to reconcile, and from an object to the values of an index."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def owners_of(resource: Resource, *, any_owner: bool = False) -> ToKeys:
 
 
 def named_by_label(name: str, *, namespace: str | None = None) -> ToKeys:
-    """The key in these labels; without a `namespace` label, in the object's own. None if one lacks."""
+    """The key in these labels; without a `namespace` label, in the object's own namespace. None if one is missing."""
 
     def to_keys(object_: Object) -> Iterable[Key]:
         labels = object_.metadata.labels

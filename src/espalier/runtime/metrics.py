@@ -1,7 +1,7 @@
-"""Measures of a manager under the names of controller-runtime and client-go, so that their dashboards and alerts fit.
+"""Metrics of a manager under the names of controller-runtime and client-go, so that their dashboards and alerts work.
 
-One registry per manager: in the local environment several share a process. What the hot path counts anyway (queues,
-caches) is read when somebody scrapes; the rest is one `inc` or `observe` a reconcile.
+Each manager has its own registry, as several share a process in the local environment. Values that queues and caches
+count anyway are read on a scrape; the rest costs one `inc` or `observe` per reconcile.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RECONCILE_ERRORS = Measure(
     "counter",
     "Reconciles that failed.",
     _BY_CONTROLLER,
-    to_do="a lasting rise: the log names object and error",
+    to_do="if it keeps rising, the log names the object and the error",
 )
 TERMINAL_ERRORS = Measure(
     "controller_runtime_terminal_reconcile_errors",
@@ -58,47 +58,47 @@ QUEUE_SECONDS = Measure(
     "Time that ready keys waited for a worker.",
     _BY_QUEUE,
     _QUEUE_SECONDS,
-    to_do="seconds and more: the manager is overloaded; divide it by `--namespace` or `--watch-filter`",
+    to_do="if it reaches seconds, the manager is overloaded; split it by `--namespace` or `--watch-filter`",
 )
 WORK_SECONDS = Measure(
     "workqueue_work_duration_seconds",
     "histogram",
-    "Time that workers took for a key.",
+    "Time that workers spent on a key.",
     _BY_QUEUE,
     _QUEUE_SECONDS,
 )
 QUEUE_DEPTH = Measure(
-    "workqueue_depth", "gauge", "Ready keys.", (*_BY_QUEUE, "priority"), to_do="grows and does not shrink: as above"
+    "workqueue_depth", "gauge", "Ready keys.", (*_BY_QUEUE, "priority"), to_do="if it keeps growing, as above"
 )
 QUEUE_ADDS = Measure("workqueue_adds", "counter", "Keys added.", _BY_QUEUE)
 QUEUE_RETRIES = Measure("workqueue_retries", "counter", "Keys added after a failure.", _BY_QUEUE)
 UNFINISHED_SECONDS = Measure(
-    "workqueue_unfinished_work_seconds", "gauge", "Seconds that running reconciles have taken, in total.", _BY_QUEUE
+    "workqueue_unfinished_work_seconds", "gauge", "Total seconds of the running reconciles so far.", _BY_QUEUE
 )
 LONGEST_SECONDS = Measure(
     "workqueue_longest_running_processor_seconds",
     "gauge",
-    "Seconds that the longest reconcile has run.",
+    "Seconds that the longest running reconcile has taken so far.",
     _BY_QUEUE,
-    to_do="minutes: a reconcile hangs; report it",
+    to_do="if it reaches minutes, a reconcile hangs; report it",
 )
 LEADER = Measure(
     "leader_election_master_status",
     "gauge",
-    "1 while this process leads.",
+    "1 while this process is the leader.",
     ("name",),
-    to_do="no replica has 1 for a minute: look at the Lease in `eksa-system`",
+    to_do="if no replica has 1 for a minute, inspect the Lease in `eksa-system`",
 )
 UNINSTALLED = Measure(
     "espalier_uninstalled_objects",
     "gauge",
-    "Objects of this build's releases that the manager could not create so far.",
-    to_do="more than 0 for minutes: the log names them; mostly CRDs or rights of an earlier `espalier manifests`",
+    "Objects of this build's releases that the manager has not been able to create.",
+    to_do="if above 0 for minutes, see the log; often the CRDs or rights of an earlier `espalier manifests`",
 )
 BRAKED_WRITES = Measure(
     "espalier_braked_writes",
     "counter",
-    "Writes that were held back, because somebody else changes the object back each time.",
+    "Writes that were not sent because another writer reverts the object each time.",
     ("resource",),
     to_do="condition reason `TooManyWrites` names the object; its managedFields name the other writer",
 )
@@ -111,7 +111,7 @@ WEBHOOK_SECONDS = Measure(
     "Time to answer admission requests.",
     ("webhook",),
     _SECONDS,
-    to_do="above some seconds API servers give up (`timeoutSeconds`), and refuse writes",
+    to_do="above some seconds, API servers time out (`timeoutSeconds`) and reject writes",
 )
 WEBHOOKS_IN_FLIGHT = Measure(
     "controller_runtime_webhook_requests_in_flight", "gauge", "Admission requests being answered.", ("webhook",)
@@ -122,7 +122,7 @@ CACHE_BYTES = Measure(
     "gauge",
     "Bytes of JSON in caches.",
     ("resource",),
-    to_do="the greatest part of the manager's memory: give the Deployment a limit above it",
+    to_do="the largest part of the manager's memory; set the Deployment's limit above it",
 )
 
 MEASURES: tuple[Measure, ...] = (
@@ -152,7 +152,7 @@ MEASURES: tuple[Measure, ...] = (
 
 
 class QueueFacts(Protocol):
-    """Figures of a work queue."""
+    """The counters of a work queue."""
 
     adds: int
     retries: int
@@ -162,17 +162,17 @@ class QueueFacts(Protocol):
 
 
 class CacheFacts(Protocol):
-    """Figures of a cache."""
+    """The size of a cache."""
 
     def __len__(self) -> int: ...
 
     @property
     def size(self) -> int:
-        """Bytes of JSON held."""
+        """The bytes of JSON in it."""
 
 
 class ControllerMeasures:
-    """The measures of one controller, ready to use."""
+    """The metrics of one controller, with its labels set."""
 
     def __init__(self, metrics: Metrics, controller: str) -> None:
         self.time = metrics.reconcile_time.labels(controller)
@@ -188,7 +188,7 @@ class ControllerMeasures:
 
 
 class Metrics:
-    """All measures of one manager."""
+    """All metrics of one manager."""
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry(auto_describe=False)
@@ -213,17 +213,17 @@ class Metrics:
     def controller(
         self, name: str, queue: QueueFacts, workers: int, unfinished: Callable[[], Iterable[float]]
     ) -> ControllerMeasures:
-        """Measures of a controller. `unfinished` gives, for each reconcile that runs, its seconds so far."""
+        """The metrics of a controller. `unfinished` returns the seconds so far of each running reconcile."""
         self._facts.queues[name] = (queue, unfinished)
         self.max_concurrent.labels(name).set(workers)
         return ControllerMeasures(self, name)
 
     def cache(self, resource: Resource, cache: CacheFacts) -> None:
-        """Report objects and bytes of a cache."""
+        """Report the objects and bytes of a cache."""
         self._facts.caches.append((resource.group_resource, cache))
 
     def on_limited(self, resource: str) -> None:
-        """Count a write that was not sent, to whichever cluster."""
+        """Count a write that was not sent, to any cluster."""
         self.braked_writes.labels(resource).inc()
 
     def exposition(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Share of a process: options that all its controllers have in common."""
+"""Options that all controllers of a process share: its part of the objects."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import re
 import msgspec
 
 WATCH_FILTER_LABEL = "cluster.x-k8s.io/watch-filter"
-"""Cluster API's label by which several managers share out objects."""
+"""Cluster API's label by which objects are divided among managers."""
 
 _LEASE_NAME_LIMIT = 200
 
 
 class Options(msgspec.Struct, frozen=True):
-    """`--controllers`, `--namespace` (several) and `--watch-filter`. The defaults take everything.
+    """`--controllers`, `--namespace` (repeatable) and `--watch-filter`. By default, everything is selected.
 
-    `controllers` is as for kube-controller-manager: names, `*` for all, `-name` for all but that one.
+    `controllers` is as for kube-controller-manager: names, `*` for all, `-name` to exclude one.
     """
 
     controllers: tuple[str, ...] = ("*",)
@@ -24,18 +24,18 @@ class Options(msgspec.Struct, frozen=True):
     watch_filter: str = ""
 
     def enables(self, controller: str) -> bool:
-        """True if a controller of this name runs here."""
+        """True if the controller with this name is enabled."""
         if f"-{controller}" in self.controllers:
             return False
         return controller in self.controllers or "*" in self.controllers
 
     @property
     def labels(self) -> str:
-        """The label selector of the objects of this share; empty when there is no filter."""
+        """The label selector of the objects; empty without a filter."""
         return f"{WATCH_FILTER_LABEL}={self.watch_filter}" if self.watch_filter else ""
 
     def lease_name(self, base: str) -> str:
-        """The name of the Lease of this share: managers of different shares do not wait for each other."""
+        """The name of the Lease, which differs by options, so that managers with different ones run side by side."""
         if self == Options():
             return base
         words = [*sorted(self.namespaces), self.watch_filter, *(() if self.controllers == ("*",) else self.controllers)]

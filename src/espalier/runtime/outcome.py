@@ -1,4 +1,4 @@
-"""The one channel out of a step and out of a reconcile: a word for programs, a sentence for people."""
+"""The outcome of a step or a reconcile: a reason for programs, a message for people."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from espalier.kube.errors import ApiError
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """The step has nothing left to do; the next one may run."""
+    """The step is done; the next one may run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Waiting is no error. `reason` is CamelCase and stable; `message` says for what.
+    """The reconcile waits, which is not an error. `reason` is CamelCase and stable; `message` says for what.
 
-    An event of something watched brings the key back; `after` (seconds) is a timer, for what no watch tells.
+    An event of a watched object causes the next reconcile, or a timer of `after` seconds, for what no watch reports.
     """
 
     reason: str
@@ -26,14 +26,14 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The world is as desired; nothing more to do until something changes."""
+    """The desired state is reached; nothing to do until something changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something failed. Retried with growing backoff, unless `terminal`: then only a change of the world helps.
+    """The reconcile failed. It is retried with a growing back-off, unless `terminal`: then only after a change.
 
-    `after` (seconds) is when the next attempt is of use, where that is known.
+    `after` (seconds) is the time until the next attempt is useful, if known.
     """
 
     reason: str
@@ -46,7 +46,7 @@ Outcome = Continue | Wait | Done | Fault
 
 
 def fault_of(error: Exception) -> Fault:
-    """The fault an exception stands for; the reason is the server's, or the name of the exception's class."""
+    """The fault for an exception; its reason is the server's, or the name of the exception's class."""
     reason = error.status.reason if isinstance(error, ApiError) else ""
     notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
     return Fault(reason or type(error).__name__, f"{error}{notes}", after=getattr(error, "after", None))

@@ -1,4 +1,4 @@
-"""The writes of this process to objects of a kind: their events are no news to its controller."""
+"""The writes of this process to objects of a kind, so that its controller can ignore their events."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class OwnWrites:
-    """Tells changes of status and annotations that a `Writer` made from those of others: their edit is put right.
+    """Distinguishes a `Writer`'s changes of status and annotations from edits of others, which must be reverted.
 
-    Told by content and before the write, for its event may come before its answer.
+    A write is recorded with its content before it is sent, as its event may come before its response.
     """
 
     def __init__(self) -> None:
         self._statuses: dict[Key, bytes] = {}
-        """Encoded: there are as many as objects."""
+        """Encoded, to save memory: there is one for each object."""
         self._annotations: dict[Key, dict[str, str | None]] = {}
 
     def reports(self, key: Key, status: Tree) -> None:
-        """This will be the status of an object."""
+        """Record a status that will be written to an object."""
         self._statuses[key] = _encode(status)
 
     def annotates(self, key: Key, annotations: Mapping[str, str | None]) -> None:
-        """These will be annotations of an object; None for one that will not be there."""
+        """Record annotations that will be written to an object; None for one that will be removed."""
         if annotations:
             self._annotations.setdefault(key, {}).update(annotations)
 
     def by_others(self, old: Object | None, new: Object | None) -> bool:
-        """Passes changes of status and annotations that are not our own."""
+        """True for changes of status and annotations that are not our own."""
         if new is None and old is not None:
             self._statuses.pop(old.key, None)
             self._annotations.pop(old.key, None)

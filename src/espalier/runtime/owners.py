@@ -1,4 +1,4 @@
-"""Owner references: made from objects, and looked for in them. A `Writer` writes them."""
+"""Owner references: created from objects, and searched in them. A `Writer` writes them."""
 
 from __future__ import annotations
 

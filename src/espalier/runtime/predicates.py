@@ -1,6 +1,7 @@
-"""Changes of an object that need a reconcile. A predicate sees the object before and after; None is absence.
+"""Predicates: they select the changes of an object that need a reconcile, by the object before and after (None if
+absent).
 
-Appearing and disappearing always pass (as in controller-runtime): they also stand for what happened in a gap.
+Creation and deletion always pass, as in controller-runtime: they may also stand for changes during a gap of the watch.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ def _on_change_of(value: Callable[[ObjectMeta], Any]) -> Predicate:
 
 
 generation_changed = _on_change_of(lambda metadata: metadata.generation)
-"""Spec changed, or deletion began (the server raises the generation for both). Not for kinds without generation."""
+"""The spec changed, or deletion was requested (the server raises the generation for both). Not for kinds without it."""
 
 
 def change_of(view: Callable[[Object], Any]) -> Predicate:
-    """Changes after which an object looks otherwise in this view."""
+    """Changes of what this function returns for an object."""
     return lambda old, new: old is None or new is None or view(old) != view(new)
 
 
 def labelled(selector: str) -> Predicate:
-    """Objects that carry these labels, or did before the change."""
+    """Objects that have these labels, before or after the change."""
     matches = selectors.parse(selector)
 
     def predicate(old: Object | None, new: Object | None) -> bool:

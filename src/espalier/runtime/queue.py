@@ -1,8 +1,8 @@
-"""The work queue: which key is next. Pure: it is told the time and never waits itself.
+"""The work queue of keys. Pure: callers pass the time, and it never waits.
 
-A key is in it once, however often it is added, and in the hands of one worker at most; what is added meanwhile is kept
-until that worker is done. Ready keys come by priority, then in the order of their arrival. Semantics of
-controller-runtime's priority queue: adding again raises the priority and brings the time forward, never the reverse.
+It holds each key once, however often it is added, and hands it to one worker at a time; a key that is added meanwhile
+is kept until that worker is done. Ready keys are ordered by priority, then by arrival. As in controller-runtime's
+priority queue, adding a key again can only raise its priority and move it forward.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Backoff:
     longest: float = 1000.0
 
     def pause(self, failures: int) -> float:
-        """The pause after so many failures before this one."""
+        """The pause after a failure that follows so many others."""
         return min(self.first * 2.0 ** min(failures, 64), self.longest)
 
 
 class Taken(NamedTuple, Generic[K]):
-    """A key in the hands of a worker, with its priority and when it became ready."""
+    """A key taken by a worker, with its priority and the time at which it became ready."""
 
     key: K
     priority: int
@@ -40,7 +40,7 @@ class Taken(NamedTuple, Generic[K]):
 
 
 class _Entry(Generic[K]):
-    """A key that waits. `place` is its order of arrival; `ready` tells in which heap it lies."""
+    """A waiting key. `place` is its order of arrival; `ready` is True if it is in the heap of ready keys."""
 
     __slots__ = ("key", "place", "priority", "ready", "ready_at", "waiting")
 
@@ -54,9 +54,9 @@ class _Entry(Generic[K]):
 
 
 class WorkQueue(Generic[K]):
-    """Keys to work on. Counters (`adds`, `retries`) only grow; they are for metrics.
+    """Keys to reconcile. The counters `adds` and `retries`, for metrics, only grow.
 
-    A key rests for `spacing` seconds after each reconcile, however often it is added: a burst of events is one.
+    After each reconcile, a key waits for `spacing` seconds, so that a burst of events causes one reconcile.
     """
 
     def __init__(self, backoff: Backoff | None = None, spacing: float = 0.0) -> None:
@@ -69,7 +69,7 @@ class WorkQueue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._places = 0
         self.taken: dict[K, float] = {}
-        """Keys in the hands of workers, and since when."""
+        """Keys taken by workers, and since when."""
         self.adds = 0
         self.retries = 0
 
@@ -81,7 +81,7 @@ class WorkQueue(Generic[K]):
         return key in self._entries
 
     def add(self, key: K, now: float, *, after: float = 0.0, priority: int = 0) -> None:
-        """Ask for a reconcile on `key`, not before `after` seconds from now."""
+        """Add a key, to be ready after `after` seconds."""
         ready_at = max(now + after, self._resting.get(key, 0.0)) if self._resting else now + after
         entry = self._entries.get(key)
         if entry is None:
@@ -105,7 +105,7 @@ class WorkQueue(Generic[K]):
             self._enter(entry, now)
 
     def retry(self, key: K, now: float, *, priority: int = 0, longest: float = math.inf) -> float:
-        """Ask for a retry after a failure. Returns the pause in seconds: it doubles until `forget`, up to `longest`."""
+        """Add a key for a retry. Returns the pause in seconds, which doubles until `forget`, up to `longest`."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.retries += 1
@@ -114,15 +114,15 @@ class WorkQueue(Generic[K]):
         return pause
 
     def forget(self, key: K) -> None:
-        """The key did well: its next failure is a first one."""
+        """Reset the failures of a key after a success."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
-        """Number of failures of the key in a row."""
+        """The number of consecutive failures of a key."""
         return self._failures.get(key, 0)
 
     def take(self, now: float) -> Taken[K] | None:
-        """Hand out the next ready key, None when there is none. Give it back with `done`."""
+        """Take the next ready key, or None. Call `done` for it afterwards."""
         self._ripen(now)
         while self._ready:
             priority, _, entry = heappop(self._ready)
@@ -134,7 +134,7 @@ class WorkQueue(Generic[K]):
         return None
 
     def done(self, key: K, now: float) -> None:
-        """The worker is finished with the key; what was added meanwhile now waits like any other."""
+        """Mark a key as finished by its worker; if it was added meanwhile, it now waits like any other."""
         del self.taken[key]
         entry = self._entries.get(key)
         if self._spacing:
@@ -145,7 +145,7 @@ class WorkQueue(Generic[K]):
             self._enter(entry, now)
 
     def next_at(self) -> float | None:
-        """Time at which the next delayed key becomes ready; None if none is delayed. Ready keys do not count."""
+        """The time at which the next delayed key becomes ready; None if none is delayed. Ready keys do not count."""
         while self._delayed:
             ready_at, _, entry = self._delayed[0]
             if entry.waiting and not entry.ready and ready_at == entry.ready_at:
@@ -154,7 +154,7 @@ class WorkQueue(Generic[K]):
         return None
 
     def depth(self) -> dict[int, int]:
-        """Number of ready keys by priority."""
+        """The number of ready keys by priority."""
         depth: dict[int, int] = {}
         for entry in self._entries.values():
             if entry.ready:

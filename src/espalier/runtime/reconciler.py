@@ -24,7 +24,7 @@ class Context(Protocol):
 
     @property
     def object(self) -> Object:
-        """The object, as it was observed or as a step wrote it."""
+        """The object as observed, or as written by a step."""
         ...
 
 
@@ -32,7 +32,7 @@ C = TypeVar("C", bound=Context)
 
 
 class Event(NamedTuple):
-    """Something that became so."""
+    """An event to record."""
 
     type: EventType
     reason: str
@@ -45,20 +45,19 @@ class Report:
 
     status: msgspec.Struct | Tree
     events: Sequence[Event] = ()
-    """Recorded when the status was written: what it says no longer is no event again."""
+    """Recorded only if the status was written, so that an unchanged status repeats no event."""
     before: msgspec.Struct | None = None
-    """The status as it was understood; what else is in it stays. None where all of it is ours."""
+    """The decoded status before; other fields in it stay. None if the whole status is ours."""
 
 
 @dataclass(frozen=True)
 class Reconciled(Generic[C]):
-    """A kind that is reconciled: the functions in which kinds differ."""
+    """The functions in which reconciled kinds differ."""
 
     resource: Resource
     find: Callable[[Key], Object | None]
     observe: Callable[[Object], C | None]
-    """All that is read; None when the object is gone meanwhile. Raises `msgspec.ValidationError` for none of its kind.
-    """
+    """Reads everything; None if the object is gone. Raises `msgspec.ValidationError` for an invalid object."""
     steps: Callable[[C], Sequence[Step[C]]]
     """The steps to run, given what was observed."""
     report: Callable[[C, Outcome], Report | None]
@@ -68,11 +67,11 @@ class Reconciled(Generic[C]):
     failed: Callable[[KubeError | NameTaken], Outcome] = fault_of
     """The outcome of a failed write or read."""
     conceal: Callable[[C, Outcome], Outcome] = lambda _, outcome: outcome
-    """An outcome without what nobody may read."""
+    """Removes secrets from an outcome."""
 
 
 class Reconciler(Generic[C]):
-    """Brings one object a step further at a time, and says where it is. `forget` is told of keys that are gone."""
+    """Reconciles one object at a time and reports its status. `forget` is called with keys of deleted objects."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class Reconciler(Generic[C]):
         self._forget = forget
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Whatever can be done now is done, and the status is true afterwards."""
+        """Do whatever can be done now, and update the status."""
         reconciled = self._reconciled
         found = reconciled.find(key)
         try:
@@ -117,7 +116,7 @@ class Reconciler(Generic[C]):
             return self._reconciled.failed(error)
 
     async def _write_report(self, found: Object, report: Report) -> None:
-        """Write the status where it differs, and record what is new."""
+        """Write the status if it differs, and then record the events."""
         try:
             written = await self._writer.status(
                 self._reconciled.resource, found, report.status, Precondition.UID, before=report.before
@@ -130,12 +129,12 @@ class Reconciler(Generic[C]):
 
 
 def replanned(reconcile: Callable[[Key], Awaitable[Outcome]]) -> Callable[[Key], Awaitable[Outcome]]:
-    """A reconcile whose plan turned out to be older than the world waits for the newer state instead of failing."""
+    """The reconcile, with a wait instead of a failure if its plan was made from an outdated state."""
 
     async def attempt(key: Key) -> Outcome:
         try:
             return await reconcile(key)
         except (Conflict, NotFound) as stale:
-            return Wait("PlanOutdated", f"the world changed while this was planned: {stale}", after=1.0)
+            return Wait("PlanOutdated", f"an object changed during the reconcile: {stale}", after=1.0)
 
     return attempt

@@ -1,12 +1,12 @@
-"""Keeps a mirror true: list, then watch, and both again for ever, whatever the network does.
+"""Keeps a mirror up to date: lists, then watches, and repeats both, whatever the network does.
 
-As client-go's reflector: a broken watch is resumed where it stopped; a resource version that the server no longer
-remembers (410), or does not know yet, means a new list, and so does an event that cannot be read; failures are retried
-with growing, jittered pauses, until the server has been heard for a while.
+As client-go's reflector, it resumes a broken watch where it stopped; a resource version that the server has compacted
+(410) or does not know yet causes a new list, and so does an unreadable event; failures are retried with growing,
+jittered pauses, until the connection has worked for a while.
 
-A server whose storage was put back does not refuse a watch from a moment that it has not reached again: it says nothing
-until it has. So before a watch that ended early is resumed, the server is asked how far it is; and an event of an
-earlier moment than the one before means a new list.
+A server whose storage was restored does not reject a watch from a future revision: it sends nothing until it reaches
+that. So before a watch that ended early is resumed, the server is asked for its revision; and an event with an earlier
+revision than the one before causes a new list.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from espalier.kube.objects import Object
 from espalier.kube.watching import EventType
 
 WATCH_SECONDS = 300
-"""A watch is asked to end after this long, or up to twice as long: that spreads watches over API servers."""
+"""The timeout of a watch is between this and twice as long, to spread watches over API servers."""
 
 _PAGE = 500
 _GRACE = 30.0
-_AT_ONCE = 1.0  # a watch that ends that early without a word is a failure
+_AT_ONCE = 1.0  # a watch that ends within this time without an event is a failure
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 
 
 def earlier(one: str, other: str) -> bool:
-    """True if a resource version is before another one: numbers of any length, as Kubernetes has it since 1.35."""
+    """True if a resource version is before another one: numbers of any length, as in Kubernetes since 1.35."""
     if not (one.isdecimal() and other.isdecimal()):
         return False
     return (len(one), one) < (len(other), other)
 
 
 ABSENT = "absent"
-"""In place of the version of a list: of a kind that is not there."""
+"""The resource version of a list of a kind that is not defined."""
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Source of a mirror: a collection, whole or by namespaces and selectors. No namespaces are all of them."""
+    """The source of a mirror: a collection, limited by namespaces (none for all) and selectors."""
 
     resource: Resource
     namespaces: tuple[str, ...] = ()
     labels: str = ""
     fields: str = ""
     optional: bool = False
-    """The kind may not be there: then nothing is, until it comes."""
+    """True if the kind may be undefined: then the mirror is empty until it is defined."""
 
     @property
     def shares(self) -> tuple[str | None, ...]:
@@ -66,16 +66,16 @@ class Mirror(Protocol):
     """The receiver of a source's lists and events."""
 
     def begin_list(self, *, restored: bool = False) -> None:
-        """A list is about to be asked for; it shows everything that was written before.
+        """A list will be requested; it shows all earlier writes.
 
-        `restored`: the server was put back to an earlier moment, so versions of before mean nothing.
+        `restored`: the server was restored to an earlier state, so earlier resource versions are invalid.
         """
 
     def listed(self, objects: Sequence[Object]) -> None:
         """A page of the list."""
 
     def end_list(self, resource_version: str) -> None:
-        """The list is complete as of this moment: what it did not name does not exist."""
+        """The list is complete as of this version: what it did not have does not exist."""
 
     def happened(self, type: EventType, object: Object) -> None:
         """One event of the watch."""
@@ -93,14 +93,14 @@ class Reflector:
         self._mirror = mirror
         self._rng = rng
         self._position = ""  # the resource version to watch from; empty: list first
-        self._ended_early = False  # the last watch: the server may be another one since
+        self._ended_early = False  # the last watch; the server may have been replaced since
         self._restored = False
         self._page = _PAGE
         self._failures = 0
         self.silent_since: float | None = None
-        """When (by the loop's clock) it failed first since the server was heard last; None while all is well."""
+        """When (by the loop's clock) the first failure since the last answer was; None while there is none."""
         self.trouble: KubeError | TimeoutError | None = None
-        """The last error since the server answered, if there was one."""
+        """The last error since the server answered, if any."""
         self._logged = ""
 
     async def run(self) -> None:
@@ -119,27 +119,27 @@ class Reflector:
                 await self._pause(error)
 
     def _absent(self) -> None:
-        """Tell that there is nothing, for the kind itself is not there. It is asked for again and again."""
+        """Make the mirror empty, as the kind is not defined. It is requested again later."""
         self._position = ""
         self._mirror.begin_list()
         self._mirror.end_list(ABSENT)
 
     def _consider(self, error: KubeError | TimeoutError) -> None:
-        """True if to list anew after a failure, and how."""
+        """Decide if and how to list again after a failure."""
         match error:
             case Expired():
-                # While listing: the moment of the pages was compacted away, so ask for all in one piece.
+                # During a list: the revision of the pages was compacted, so request all in one page.
                 self._page = _PAGE if self._position else 0
                 self._position = ""
             case ApiError() if of_the_future(error):
                 self._position, self._restored = "", True
             case NotKubernetes():
-                # An event that cannot be read would come again and again; a list has what is behind it.
+                # An unreadable event would be sent again; a list has the state after it.
                 self._page = _PAGE
                 self._position = ""
 
     async def _compare_revisions(self) -> None:
-        """Forget the position when the server is behind it."""
+        """Forget the position if the server's revision is before it."""
         source = self.source
         pages = self._client.pages(
             source.resource, self._namespace, labels=source.labels, fields=source.fields, limit=1
@@ -188,7 +188,7 @@ class Reflector:
         )
         happened = self._mirror.happened
         try:
-            # The server ends the watch in time; if it does not, the connection is dead and nobody told us.
+            # The server ends the watch in time; otherwise the connection is dead.
             async with asyncio.timeout(seconds + _GRACE), aclosing(events):
                 async for event in events:
                     if earlier(event.object.resource_version, self._position):
@@ -197,7 +197,7 @@ class Reflector:
                     happened(event.type, event.object)
                     self._position = event.object.resource_version
         except NotKubernetes:
-            raise  # whatever says so is no sign of life
+            raise  # such an answer does not count as a working server
         except BaseException:
             self._lived(begun_from, loop.time() - opened_at)
             raise
@@ -207,7 +207,7 @@ class Reflector:
             await self._pause(None)
 
     def _lived(self, begun_from: str, seconds: float) -> bool:
-        """True if a watch was of use: only then the next pause is a short one again."""
+        """True if a watch made progress or lasted: only that resets the pause."""
         lived = self._position != begun_from or seconds >= _AT_ONCE
         if lived:
             self._failures = 0
@@ -226,7 +226,7 @@ class Reflector:
 
         why = (str(error) or "no answer in time") if error else "the server ended the watch at once"
         logger = structlog.get_logger("espalier.cache")
-        # What stays as it is, is said once: it may last for days.
+        # A repeated error is logged once, as it may last for days.
         (logger.debug if why == self._logged else logger.warning)(
             "watch interrupted",
             resource=self.source.resource.group_resource,

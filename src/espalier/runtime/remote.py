@@ -1,4 +1,4 @@
-"""Clients of workload clusters: one for each cluster, as long as its kubeconfig stays the same, and not too many."""
+"""Clients of workload clusters: one per cluster until its kubeconfig changes, up to a limit."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from espalier.runtime.fencing import Fence, FencedTransport
 from espalier.runtime.write_limits import LimitedTransport, OnLimited, WriteLimit, ignored
 
 Connect: TypeAlias = Callable[[bytes], Client]
-"""From the bytes of a kubeconfig to a client. Makes no connection yet; raises `ValueError` when it is no kubeconfig."""
+"""Creates a client from a kubeconfig, without connecting. Raises `ValueError` for an invalid kubeconfig."""
 
 
 def over_http(kubeconfig: bytes, user_agent: str = "espalier") -> Client:
-    """A client over HTTP, as the context of the kubeconfig says."""
+    """A client over HTTP, for the current context of a kubeconfig."""
     access = Kubeconfig.parse(kubeconfig).context()
     return Client(HttpTransport(access), field_manager="espalier", user_agent=user_agent)
 
 
 class _Counting:
-    """Passes requests on, and knows whether any is under way."""
+    """Passes requests on, and counts those in progress."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -62,12 +62,12 @@ class _Pooled(NamedTuple):
 
 
 class RemoteClients:
-    """A pool of clients by cluster; the least recently used go first.
+    """A pool of clients by cluster, which evicts the least recently used ones.
 
-    A client that was put out is closed when its last request has ended, and not before `linger` seconds: whoever has it
-    may be between two requests. (A manager that looks into thousands of clusters, one after the other, would else keep
-    thousands of connections.) With a `fence`, no write reaches a workload cluster either once the Lease may be lost.
-    `on_limited` is told the resource of each write that a limit refuses.
+    The limit keeps a manager of thousands of clusters from holding thousands of connections. An evicted client is
+    closed after its last request, and not before `linger` seconds, as its user may be between two requests. With a
+    `fence`, writes to workload clusters also stop once the Lease may be lost. `on_limited` is called with the resource
+    of each write that a limit refuses.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class RemoteClients:
         return len(self._pool)
 
     def get(self, cluster: ClusterIdentity, kubeconfig: bytes) -> Client:
-        """The client of a cluster, anew when its kubeconfig changed. Ask at each use: it may be closed meanwhile."""
+        """The client of a cluster, a new one if its kubeconfig changed. Call it for each use: clients may be closed."""
         digest = hashlib.sha256(kubeconfig).digest()
         pooled = self._pool.get(cluster)
         if pooled is not None and pooled.digest == digest:
@@ -109,7 +109,7 @@ class RemoteClients:
         return client
 
     def drop(self, cluster: ClusterIdentity) -> None:
-        """Forget the client of a cluster (it is gone, say). That of another one of its name stays."""
+        """Drop the client of a cluster, for example a deleted one. That of another cluster with its name stays."""
         pooled = self._pool.pop(cluster, None)
         if pooled is not None:
             task = asyncio.get_running_loop().create_task(self._leave(pooled), name=f"leave cluster {cluster.capi}")

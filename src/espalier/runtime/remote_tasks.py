@@ -1,8 +1,8 @@
-"""Remote tasks: work in workload clusters, beside reconciles. No reconcile waits for an API server there.
+"""Remote tasks: work in workload clusters outside of reconciles, so that no reconcile waits for an API server there.
 
-A reconcile sends a remote task and waits a moment for it, if it can begin at once; what takes longer goes on alone, and
-the reconcile is told to come again. Few begin at once; one that takes longer than a moment makes way for the next, so
-that clusters that give no answer hold up nobody but themselves. A cluster has one remote task at a time.
+A reconcile sends a remote task and waits for it for a moment, if it can start at once; a longer task continues in the
+background, and its end causes another reconcile. Only a few start at the same time; one that takes longer than a moment
+makes way for the next, so that unreachable clusters delay no others. Each cluster has one remote task at a time.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ T_co = TypeVar("T_co", covariant=True)
 _log = structlog.get_logger("espalier.remote_tasks")
 
 A_MOMENT = 0.2
-"""Seconds that a reconcile waits for a remote task which it sends, and for which one keeps others from beginning."""
+"""Seconds that a reconcile waits for its remote task, and for which a task keeps others from starting."""
 
 FRESH = 30.0
-"""Seconds for which a result is good: a burst of events is one remote task."""
+"""Seconds for which a result is valid, so that a burst of events causes one remote task."""
 
 LONGEST = 300.0
-"""Seconds after which a remote task is given up. Each request ends much earlier, answered or not."""
+"""The timeout of a remote task in seconds. That of each request is much shorter."""
 
 REMEMBERED = 1800.0
-"""Seconds for which the parts of a remote task that were done count as done. Somebody may have undone them since."""
+"""Seconds for which finished parts of a remote task count as done. Somebody may have reverted them since."""
 
 AT_ONCE = 8
-"""Remote tasks that begin at the same moment."""
+"""The number of remote tasks that may start at the same time."""
 
 
 @dataclass(frozen=True)
 class RemoteTask(Generic[T_co]):
     """A task in a workload cluster.
 
-    `name` is that of the kind of task; with `subject` and the kubeconfig it makes a result that of this task.
-    One that `writes` is told of once: then whatever was seen before counts no longer, and a failure is tried again.
-    `run` may raise whatever it likes, and returns something. `parts` come before it, in their order; the next attempt
-    goes on with the first that was not done.
+    `name` is the kind of task; together with `subject` and the kubeconfig, it identifies a result.
+    The result of a task that `writes` is returned once: then earlier results are invalid, and a failure is retried.
+    `run` may raise any exception, and must not return None. `parts` run before it, in order; the next attempt continues
+    with the first unfinished one.
     """
 
     name: str
@@ -63,13 +63,13 @@ class RemoteTask(Generic[T_co]):
 
     @property
     def identity(self) -> Hashable:
-        """Identity of a remote task."""
+        """The identity of a remote task."""
         return (self.name, self.subject, hashlib.sha256(self.kubeconfig).digest())
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A remote task that came to nothing. While the next attempt is under way, this is still what is known."""
+    """A failed remote task. It remains the known result while the next attempt is running."""
 
     error: Exception
 
@@ -83,7 +83,7 @@ class _Result:
 
 @dataclass
 class _Progress:
-    """Number of finished parts of a remote task."""
+    """The number of finished parts of a remote task."""
 
     identity: Hashable
     done: int
@@ -91,7 +91,7 @@ class _Progress:
 
 
 class RemoteTasks:
-    """The remote tasks of a manager that are under way, and what came of those that were."""
+    """The running remote tasks of a manager, and the results of finished ones."""
 
     def __init__(self, remotes: RemoteClients) -> None:
         self._remotes = remotes
@@ -101,13 +101,13 @@ class RemoteTasks:
         self._running: dict[Key, asyncio.Task[None]] = {}
         self._awaited: set[Key] = set()
         self.done = Source()
-        """Sends the clusters with a remote task to whose end nobody waited."""
+        """Sends the clusters of tasks that ended in the background."""
 
     async def send(self, cluster: ClusterIdentity, remote_task: RemoteTask[T]) -> T | Failed | None:
         """The result of a remote task in a workload cluster; starts it unless the result is known.
 
-        None while it is under way, or waits for another one of the cluster; `done` says when to ask again. A
-        failure is returned, and the next call tries again: how soon is up to the caller.
+        None while it is running, or waiting for another task of the cluster; `done` reports when to call again. A
+        failure is returned, and the next call retries: the caller decides how soon.
         """
         key = cluster.owner or cluster.capi
         known = self._known(key, remote_task)
@@ -130,14 +130,14 @@ class RemoteTasks:
         return value
 
     def forget(self, key: Key) -> None:
-        """The cluster is gone: nothing of it is known any longer, and what is under way ends."""
+        """Forget a deleted cluster, and cancel its task."""
         self._results.pop(key, None)
         self._progress.pop(key, None)
         if key in self._running:
             self._running[key].cancel()
 
     async def run(self) -> None:
-        """Hold the remote tasks: those that are under way end with this."""
+        """Run until cancelled, which also cancels all running tasks."""
         try:
             await asyncio.get_running_loop().create_future()
         finally:
@@ -188,7 +188,7 @@ class RemoteTasks:
             return Failed(error)
 
     async def _do_parts(self, key: Key, remote_task: RemoteTask[Any], client: Client) -> None:
-        """Those that no earlier attempt did: a cluster that is slow gets further each time."""
+        """Run the parts that no earlier attempt finished, so that a slow cluster progresses with each attempt."""
         if not remote_task.parts:
             return
         loop = asyncio.get_running_loop()
@@ -205,7 +205,7 @@ class RemoteTasks:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """One of a few turns to begin. It is over after a moment, or when the remote task is done."""
+        """One of a few slots for starting tasks, released after a moment, or when the task is done."""
         await self._turns.acquire()
         with ExitStack() as over:
             over.callback(self._turns.release)

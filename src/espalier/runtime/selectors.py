@@ -1,4 +1,4 @@
-"""Label selectors as kubectl has them: `a=b`, `a!=b`, `a in (b,c)`, `a notin (b,c)`, `a`, `!a`, joined by commas."""
+"""Label selectors as in kubectl: `a=b`, `a!=b`, `a in (b,c)`, `a notin (b,c)`, `a`, `!a`, separated by commas."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _TERM = re.compile(
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Matches:
-    """Parse a selector. Raises `ValueError` that shows where it stops being one. Empty selects everything."""
+    """Parse a selector. Raises `ValueError` with the position of the error. An empty one selects everything."""
     terms: list[Matches] = []
     position = 0
     while position < len(text.rstrip()):
         match = _TERM.match(text, position)
         if match is None:
-            raise ValueError(f"not a label selector: {text!r}, from {text[position:]!r} on")
+            raise ValueError(f"invalid label selector {text!r}: cannot parse {text[position:]!r}")
         terms.append(_term(match))
         position = match.end()
     if len(terms) == 1:

@@ -1,4 +1,4 @@
-"""One HTTP server of this process: health, metrics and webhooks each have theirs."""
+"""HTTP servers: health, metrics and webhooks each have one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from aiohttp import web
 from espalier.kube.serving import Connection
 
 STOP_WITHIN = 5.0
-"""Seconds that requests have to end when the server stops."""
+"""Seconds for requests to finish when the server stops."""
 
 
 async def end(runner: web.AppRunner) -> None:
-    """Let requests end, for as long as the runner allows, and close its connections, TLS ones without a goodbye."""
+    """Let requests finish, for as long as the runner allows, and close all connections, without a TLS close_notify."""
     transports = [handler.transport for handler in runner.server.connections] if runner.server is not None else []
     await runner.cleanup()
     for transport in transports:
@@ -39,11 +39,11 @@ class HttpServer:
     def port(self) -> int:
         """The port it listens on."""
         if self._listener is None:
-            raise RuntimeError("the server does not listen")
+            raise RuntimeError("the server is not listening")
         return int(self._listener.sockets[0].getsockname()[1])
 
     async def start(self) -> None:
-        """Listen. Raises `OSError` when the address is taken."""
+        """Listen. Raises `OSError` if the address is in use."""
         await self._runner.setup()
         server, loop = self._runner.server, asyncio.get_running_loop()
         if server is None:
@@ -57,7 +57,7 @@ class HttpServer:
             raise
 
     async def stop(self) -> None:
-        """Stop listening; requests that run may end. Nobody waits for the other side to say goodbye, as TLS has it."""
+        """Stop listening, and let running requests finish, without waiting for a TLS close_notify."""
         if self._listener is not None:
             self._listener.close()
         await end(self._runner)

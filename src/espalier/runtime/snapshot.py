@@ -1,4 +1,4 @@
-"""Caches that are filled once and follow nothing: for whoever asks what would be, and watches nobody."""
+"""Caches that are filled once and watch nothing, for previews."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from espalier.runtime.cache import Caches
 
 
 class Snapshot(Caches):
-    """The caches of a moment. What asks them is told as by caches that follow an API server."""
+    """Caches with a fixed state. Readers use them like caches that follow an API server."""
 
     def __init__(self) -> None:
         super().__init__(Client(_Nowhere()))
         self._objects: dict[tuple[str, str, Key], Object] = {}
 
     def get(self, api_version: str, kind: str, key: Key) -> Object | None:
-        """An object as it was given, with everything that caches leave out."""
+        """An object as it was filled in, with everything that caches strip."""
         return self._objects.get((api_version, kind, key))
 
     def fill(self, objects: Iterable[Object]) -> None:
-        """Have the caches know these objects, and no others."""
+        """Set the content of all caches to these objects."""
         by_kind: dict[tuple[str, str], list[Object]] = {}
         for found in objects:
             by_kind.setdefault((found.head.api_version, found.kind), []).append(found)
@@ -37,7 +37,7 @@ class Snapshot(Caches):
             cache.end_list("0")
 
     def put(self, object_: Object) -> None:
-        """Have the caches show this object from now on."""
+        """Add an object to the caches, or replace it."""
         self._objects[object_.head.api_version, object_.kind, object_.key] = object_
         for cache in self.all:
             source = cache.source
@@ -48,7 +48,7 @@ class Snapshot(Caches):
 
 
 class _Nowhere:
-    """A transport on which nothing may be asked: the caches are not run."""
+    """A transport that rejects all requests, as the caches are not run."""
 
     async def request(self, request: Request) -> Response:
         raise AssertionError(f"{request.method} {request.path}: a snapshot sends no requests")

@@ -1,6 +1,6 @@
-"""Sources of keys beside watches: what a controller is asked to look at again although no object changed.
+"""Sources of keys besides watches: they cause reconciles although no object changed.
 
-Each keeps what it knows in this process alone, by key; `forget` ends that.
+Each keeps its state in this process only, by key; `forget` removes it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from espalier.api.resource import Key
 
 
 class Source:
-    """Keys that are sent to whoever subscribed: controllers do."""
+    """Sends keys to subscribers, such as controllers."""
 
     def __init__(self) -> None:
         self._subscribers: list[Callable[[Key], None]] = []
@@ -22,13 +22,13 @@ class Source:
         self._subscribers.append(enqueue)
 
     def send(self, key: Key) -> None:
-        """This key is to be reconciled."""
+        """Send a key to be reconciled."""
         for enqueue in self._subscribers:
             enqueue(key)
 
 
 class Expiry(Source):
-    """Values by key that are good for a while; when one is over, its key is sent."""
+    """Values by key that are valid for a time; when one expires, its key is sent."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,21 +36,21 @@ class Expiry(Source):
         self._over: dict[Key, str] = {}
 
     def is_good(self, key: Key, value: str) -> bool:
-        """True if this value was kept for the key, and is good still."""
+        """True if this value was kept for the key, and is still valid."""
         kept = self._good.get(key)
         return kept is not None and kept[0] == value
 
     def is_over(self, key: Key, value: str) -> bool:
-        """True if it was, and is no longer."""
+        """True if this value was kept for the key, and has expired."""
         return self._over.get(key) == value
 
     def keep(self, key: Key, value: str, seconds: float) -> None:
-        """The value of a key is good for so many seconds."""
+        """Keep a value for a key, valid for so many seconds."""
         self.forget(key)
         self._good[key] = (value, asyncio.get_running_loop().call_later(seconds, self._expire, key))
 
     def forget(self, key: Key) -> None:
-        """Nothing is kept for the key, nor sent."""
+        """Remove the value of a key; it will not be sent."""
         self._over.pop(key, None)
         kept = self._good.pop(key, None)
         if kept is not None:

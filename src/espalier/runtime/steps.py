@@ -1,4 +1,4 @@
-"""Named steps: the visible list of what a reconcile does, in order, up to the first that is not done."""
+"""Named steps: the list of what a reconcile does, in order, up to the first that is not done."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _log = structlog.get_logger("espalier.steps")
 
 
 async def run(steps: Sequence[Step[S]], scope: S) -> Outcome:
-    """Run steps until one does not say `Continue`; its outcome is that of the reconcile, `Done` when none is left.
+    """Run steps until one does not return `Continue`; its outcome is that of the reconcile, `Done` if none is left.
 
-    An exception passes through, with a note that names the step.
+    An exception is raised with a note that names the step.
     """
     for step in steps:
         name = name_of(step)

@@ -1,6 +1,6 @@
-"""Transforms of cached objects. A transform is given an object that is its own, and returns what is kept.
+"""Transforms of cached objects. A transform may change the object that it gets, and returns what is cached.
 
-Caches that share a watch share its transform; so each of these gives the same function for the same arguments.
+Caches that share a watch share its transform; so each of these returns the same function for the same arguments.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _decode_parts = json_trees.decoder(dict[str, Raw])
 
 
 def strip_managed_fields(object_: Object) -> Object:
-    """Without `metadata.managedFields`, often the largest part of an object."""
+    """The object without `metadata.managedFields`, often its largest part."""
     if object_.metadata.managed_fields is not None:
         object_.raw = _without(object_.raw, bytes(object_.metadata.managed_fields))
         object_.metadata.managed_fields = ABSENT
@@ -33,7 +33,7 @@ def strip_managed_fields(object_: Object) -> Object:
 
 @cache
 def keep_managed_fields(*managers: str) -> Transform:
-    """As `strip_managed_fields`, but the entries of these field managers stay: what we own tells what to write."""
+    """As `strip_managed_fields`, but keeps the entries of these field managers, to decide what to write."""
 
     def transform(object_: Object) -> Object:
         found = object_.metadata.managed_fields
@@ -52,7 +52,7 @@ def keep_managed_fields(*managers: str) -> Transform:
 
 
 def metadata_only(object_: Object) -> Object:
-    """Nothing but `apiVersion`, `kind` and `metadata` (without managed fields), for kinds only counted or mapped."""
+    """Only `apiVersion`, `kind` and `metadata` (without managed fields), for kinds that are only counted or mapped."""
     object_.metadata.managed_fields = ABSENT
     return Object(encode_json(object_.head), object_.head)
 
@@ -83,7 +83,7 @@ def _replaced(raw: bytes, value: bytes, new: bytes) -> bytes:
 
 
 def _edited(raw: bytes, new: bytes | None) -> bytes:
-    """For JSON that is not written as API servers write it (blanks after the colon)."""
+    """The edit of JSON in another format than that of API servers (with blanks after colons)."""
     tree = _decode_parts(raw)
     metadata = _decode_parts(bytes(tree["metadata"]))
     if new is None:

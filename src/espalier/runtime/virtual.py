@@ -1,7 +1,7 @@
 """A simulated event loop: its time jumps to the next timer as soon as nothing is ready, so hours pass in milliseconds.
 
-Everything that runs on it replays exactly, given the same `seed`: there are no sockets, no threads and no system clock.
-What remains is the program's own duty: never iterate over a set of strings or tasks where the order matters.
+Everything on it replays exactly with the same `seed`, as there are no sockets, threads or system clock. The program
+must not iterate over a set of strings or tasks where the order matters.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class NotInSimulation(RuntimeError):
-    """The program asked for something whose result a simulation cannot repeat: a socket, a thread, a process."""
+    """The program used something that a simulation cannot repeat: a socket, a thread or a process."""
 
 
 class Stalled(RuntimeError):
@@ -72,7 +72,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> asyncio.TimerHandle:
         """As any loop, but a timer in the future is never called before time has passed.
 
-        One due within the clock's resolution would be, and who waits for what is left of a time would turn for ever.
+        Otherwise one due within the clock's resolution would be, and a wait for the rest of a time would loop for ever.
         """
         if self._now < when < self._now + self._clock_resolution:
             when = self._now + self._clock_resolution
@@ -87,7 +87,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> NoReturn:
         """Refused."""
-        raise NotInSimulation(f"a simulation has no threads; {func!r} was to run in one")
+        raise NotInSimulation(f"a simulation has no threads to run {func!r}")
 
     add_reader = add_writer = _refused("sockets")
     create_connection = create_server = create_datagram_endpoint = sock_connect = getaddrinfo = _refused("network")

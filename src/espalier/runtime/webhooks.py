@@ -1,6 +1,6 @@
-"""The webhook server: handlers by path, behind a certificate that may be exchanged while it serves.
+"""The webhook server: handlers by path, with a certificate that can be replaced while it serves.
 
-Most are admission webhooks, answered at once; other programs than API servers are answered by endpoints.
+Most handlers are admission webhooks, which answer immediately; endpoints serve other callers than API servers.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from espalier.runtime.metrics import Metrics
 from espalier.runtime.serving import HttpServer
 
 LARGEST_BODY = 8 * 1024 * 1024
-"""Bytes; an AdmissionReview holds an object (at most 3 MiB) twice."""
+"""Bytes; an AdmissionReview has an object (at most 3 MiB) twice."""
 
 Endpoint: TypeAlias = Callable[[bytes], Awaitable[bytes]]
-"""From the body of a POST to that of the answer, both JSON. Raises `BadBody`."""
+"""Returns the body of the response to that of a POST, both JSON. Raises `BadBody`."""
 
 
 class BadBody(ValueError):
@@ -39,11 +39,11 @@ _log = structlog.get_logger("espalier.webhooks")
 
 
 class Webhooks:
-    """Admission handlers, and the server that offers them to API servers.
+    """Admission handlers, and the server that serves them to API servers.
 
-    In a process that also holds the API server no server is needed (`port` None): `review` answers directly. With a
-    `client_ca` (PEM) reviews are answered only to those who show a certificate of it; API servers are told theirs in
-    their admission configuration. (Endpoints are answered to everybody: their callers have no certificate to show.)
+    In the same process as the API server, no server is needed (`port` None): `review` answers directly. With a
+    `client_ca` (PEM), reviews require a client certificate of it, which API servers get from their admission
+    configuration. (Endpoints require none, as their callers have none.)
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class Webhooks:
 
     @property
     def paths(self) -> list[str]:
-        """Every path that is answered."""
+        """All paths with a handler or endpoint."""
         return [*self._handlers, *self._endpoints]
 
     @property
     def serving(self) -> bool:
-        """True if API servers can call, or need not."""
+        """True if API servers can call it, or need not."""
         return self._server is not None or self._port is None
 
     @property
@@ -103,11 +103,11 @@ class Webhooks:
     def review(self, path: str, body: bytes) -> bytes:
         """Answer the AdmissionReview in `body`. Raises `LookupError` for an unknown path, `NoReview`.
 
-        A handler that fails refuses the write, with a sentence that says that it was our fault.
+        If a handler fails, the write is refused with an internal error.
         """
         handler = self._handlers.get(path)
         if handler is None:
-            raise LookupError(f"no webhook is served at {path}; there are {', '.join(self.paths)}")
+            raise LookupError(f"no webhook is served at {path}; known paths: {', '.join(self.paths)}")
         started = time.perf_counter()
         code = 200
         try:
@@ -119,7 +119,7 @@ class Webhooks:
         except Exception:
             _log.exception("panic in a webhook", path=path)
             code = 500
-            message = "the webhook failed; its log says why"
+            message = "the webhook failed; see its log"
             answer = admission.encode(
                 admission.uid_of(body), None, AdmissionResponse(False, message, code, "InternalError")
             )
@@ -128,7 +128,7 @@ class Webhooks:
         return answer
 
     async def call(self, path: str, body: bytes) -> bytes:
-        """Answer a call of an endpoint. Raises `BadBody`, and whatever the endpoint does."""
+        """Answer a call of an endpoint. Raises `BadBody`, and any exception of the endpoint."""
         started = time.perf_counter()
         code = 500
         try:
@@ -142,8 +142,8 @@ class Webhooks:
         return answer
 
     def use(self, pair: KeyPair) -> None:
-        """Serve this certificate to connections made from now on."""
-        # The ssl module takes a certificate chain from a file only; this one is gone (mode 0600) once it has been read.
+        """Use this certificate for new connections."""
+        # The ssl module loads a certificate chain from a file only; this one (mode 0600) is deleted right after.
         with tempfile.NamedTemporaryFile() as file:
             file.write(pair.certificate + pair.key)
             file.flush()
@@ -179,7 +179,7 @@ class Webhooks:
     async def _answer_to(self, request: web.Request) -> web.Response:
         known = request.path in self._endpoints
         if self._asks_who and not known and not request.get_extra_info("peercert"):
-            raise web.HTTPForbidden(text="reviews are answered to API servers that show their client certificate\n")
+            raise web.HTTPForbidden(text="reviews require the client certificate of an API server\n")
         body = await body_of(request)
         try:
             answer = await self.call(request.path, body) if known else self.review(request.path, body)
@@ -187,10 +187,10 @@ class Webhooks:
         except (NoReview, BadBody) as error:
             raise web.HTTPBadRequest(text=f"{error}\n") from error
         except LookupError as error:
-            raise web.HTTPNotFound(text="no webhook is served here\n") from error  # which ones are is nobody's business
+            raise web.HTTPNotFound(text="no webhook is served here\n") from error  # known paths are not disclosed
         except Exception as error:
             _log.exception("panic in an endpoint", path=request.path)
-            raise web.HTTPInternalServerError(text="the endpoint failed; its log says why\n") from error
+            raise web.HTTPInternalServerError(text="the endpoint failed; see its log\n") from error
 
     def _check_free(self, path: str) -> None:
         if path in self.paths:

@@ -1,9 +1,9 @@
-"""A limit for writes that undo each other: what is written again and again is written ever less often.
+"""A limit for writes that revert each other: repeated writes of the same content are slowed down.
 
-Two writers that do not agree about a field each see the other's write and correct it, as fast as the API server allows.
-Such a loop writes the same again and again, where work writes something new each time. So each object has a budget of
-repeated writes by field manager. Who has used it up is refused, before a repetition is sent, until a pause is over that
-doubles with each further one, up to a minute. A while without an attempt, and all is forgotten.
+Two writers that disagree about a field revert each other's writes, as fast as the API server allows. Such a loop
+repeats the same content, while progress writes something new each time. So each object has a budget of repeated writes
+per field manager. Once it is used up, repetitions are refused before they are sent, for a pause that doubles with each
+further one, up to a minute. After a time without attempts, the account is reset.
 """
 
 from __future__ import annotations
@@ -28,74 +28,74 @@ from espalier.runtime.fencing import READS, through
 _log = structlog.get_logger("espalier.write_limits")
 
 BURST = 100
-"""Repeated writes of one object, by one field manager, that are let through at once: a
-user who changes his mind, or a machine that comes and goes, is no fight."""
+"""Repeated writes of one object by one field manager that are allowed at once: a user who changes his mind, or an
+unstable machine, is not a conflict of writers."""
 
 REFILL = 4.0
-"""Seconds after which one more is: as many as this allows may go on for ever."""
+"""Seconds after which one more is allowed; this rate is allowed for ever."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 _FORGOTTEN_AFTER = BURST * REFILL
 
 REPEATED = 5
-"""How often the same is written until it counts, and then all of these writes do: of a machine that is replaced two
-events may look alike, and a fight does not end."""
+"""How often the same content is written until it counts, and then with all of these writes: two events of a replaced
+machine may look alike, while a conflict of writers does not end."""
 
 MOST_CONTENTS = 256
-"""Contents of one object that are remembered: whoever writes so many others in between makes progress."""
+"""The number of contents of one object to remember: so many different writes in between mean progress."""
 
 _CHANGES_BY_ITSELF = re.compile(
-    rb'(?<!"leaseExpiration":)"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^"]{0,16}"'  # a time, but for a lease: that is new
-    rb'|"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"'  # a uid, another one when it was made anew
+    rb'(?<!"leaseExpiration":)"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^"]{0,16}"'  # a time, except that of a lease
+    rb'|"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"'  # a uid, which differs for a new object
     rb'|"resourceVersion":"[^"]*"'
     rb'|"\w*[gG]eneration":\d+'
 )
-"""The fields that differ in every write, though the same content is written."""
+"""Fields that differ in writes of the same content."""
 
 _BESIDE = frozenset({"events", "leases", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"})
-"""Kinds that are written at their own pace."""
+"""Kinds without a limit."""
 
 
 OnLimited: TypeAlias = Callable[[str], None]
-"""Told the resource of a write that is refused."""
+"""Called with the resource of a refused write."""
 
 
 def ignored(_resource: str) -> None:
-    """Nobody counts the writes that are refused."""
+    """Ignore a refused write."""
 
 
 class TooManyWrites(KubeError):
-    """A write was not sent: the object was written too often. `after` so many seconds the next one may be."""
+    """A write was not sent because it repeats too many earlier ones; the next is allowed `after` so many seconds."""
 
     def __init__(self, what: str, after: float) -> None:
         super().__init__(
-            f"{what} is written too often: somebody else changes what is written here each time; it is tried again "
-            f"within {LONGEST_PAUSE:g} s. Its metadata.managedFields (kubectl get --show-managed-fields) name who does"
+            f"{what} is written too often: another writer reverts it each time; retrying within {LONGEST_PAUSE:g} s. "
+            "Its metadata.managedFields (kubectl get --show-managed-fields) name the other writer"
         )
         self.after = after
 
 
 @dataclass(slots=True)
 class _Account:
-    """Of one object and field manager. `pause` is 0 until the budget is used up."""
+    """The account of one object and field manager. `pause` is 0 until the budget is used up."""
 
     seen: float
     used: float = 0.0
     pause: float = 0.0
     until: float = 0.0
     counted: float = 0.0
-    """Time of the last counted write, let through or not."""
+    """The time of the last counted write, sent or not."""
     written: OrderedDict[bytes, tuple[int, float]] = field(default_factory=OrderedDict)
-    """How often each content was let through, and when last; the latest last."""
+    """How often each content was sent, and when last; the latest last."""
 
     def times(self, content: bytes, now: float) -> int:
-        """Number of writes, this one included."""
+        """The number of writes of this content, including this one."""
         count, last = self.written.get(content, (0, now))
         return count + 1 if now - last <= _FORGOTTEN_AFTER else 1
 
     def wrote(self, content: bytes, times: int, now: float) -> None:
-        """Remember what is written."""
+        """Remember a write."""
         self.written[content] = (times, now)
         self.written.move_to_end(content)
         if len(self.written) > MOST_CONTENTS:
@@ -103,7 +103,7 @@ class _Account:
 
 
 class WriteLimit:
-    """The budgets of one API server. `on_limited` is told the resource of each write that is refused."""
+    """The budgets of one API server. `on_limited` is called with the resource of each refused write."""
 
     def __init__(self, on_limited: OnLimited = ignored) -> None:
         self._accounts: OrderedDict[tuple[str, str], _Account] = OrderedDict()
@@ -127,7 +127,7 @@ class WriteLimit:
             raise TooManyWrites(path, account.until - now)
         if account.pause or account.used + cost > BURST:
             if not account.pause:
-                _log.warning("written too often; from now on with growing pauses", path=path, field_manager=manager)
+                _log.warning("slowing down repeated writes", path=path, field_manager=manager)
             account.pause = min(max(account.pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
             account.until = now + account.pause
         else:
@@ -144,7 +144,7 @@ class WriteLimit:
 
 
 class LimitedTransport:
-    """Passes requests on; writes while their object has a budget. Closing it closes the transport behind."""
+    """Passes requests on, writes only while their object has a budget. Closing it closes the inner transport."""
 
     def __init__(self, transport: Transport, limit: WriteLimit) -> None:
         self._transport = transport
@@ -169,12 +169,12 @@ class LimitedTransport:
 
 
 def limited(client: Client, limit: WriteLimit | None = None) -> Client:
-    """The same client behind a limit; they share the connection."""
+    """A copy of the client behind a limit, with the same connections."""
     return through(client, LimitedTransport(client.transport, limit or WriteLimit()))
 
 
 def _object(request: Request) -> str:
-    """The path of what is written; empty for what is not an object that stays."""
+    """The path of the written object; empty if it has no limit or no name."""
     if _resource(request.path) in _BESIDE:
         return ""
     if request.method != "POST":
@@ -187,7 +187,7 @@ def _object(request: Request) -> str:
 
 
 def _content(request: Request) -> bytes:
-    """A digest of what is written: equal for writes that say the same, whenever they say it."""
+    """A digest of what is written, without fields that change in every write."""
     same = _CHANGES_BY_ITSELF.sub(b"", request.body)
     return hashlib.blake2b(request.method.encode() + b" " + same, digest_size=16).digest()
 

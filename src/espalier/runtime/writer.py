@@ -1,15 +1,16 @@
-"""Writes to an API server: only what differs, and only to the object that was observed.
+"""Writes to an API server: only differences, and only to the object that was observed.
 
-One of a name may be another by the time that a write arrives. So each write names what was seen, by a precondition:
+An object may be replaced by another of the same name before a write arrives. So each write has a precondition:
 
-- `create` none: the name has to be free;
-- `apply` the uid of what the cache shows, or that there is nothing: and it has to belong to the writer's owner;
-- `merge`, `status` the version, unless the caller says that the uid will do (`Precondition.UID`);
-- finalizers and owners the version, for they are lists, of which others write parts;
-- `delete` the uid: and the object has to belong to the writer's owner;
-- `replace` none. It is for what the API server itself keeps from being another's.
+- `create`: none; the name has to be free;
+- `apply`: the uid of the cached object, or that none exists; and it has to belong to the writer's owner;
+- `merge`, `status`: the resource version, or the uid if the caller prefers (`Precondition.UID`);
+- finalizers and owners: the resource version, as others write parts of these lists;
+- `delete`: the uid; and the object has to belong to the writer's owner;
+- `replace`: none, as it is for objects that the API server keeps from belonging to others.
 
-Who was too late gets a `Conflict`, and nothing is written. What is equal is not written, and gives the same object.
+If the precondition fails, a `Conflict` is raised and nothing is written. Without a difference nothing is written, and
+the same object is returned.
 """
 
 from __future__ import annotations
@@ -31,27 +32,27 @@ from espalier.runtime.own_writes import OwnWrites
 from espalier.runtime.transforms import strip_managed_fields
 
 Belongs: TypeAlias = Callable[[Resource, Object], str]
-"""Whose an object is, for people; empty when it is the writer's own."""
+"""Returns whose an object is, for messages; empty if it is the writer's own."""
 
 NEVER = "1"
-"""A resource version that no stored object has. Applied with it, an object is made if there is none of the name, and
-else refused with a Conflict: what a cache does not show yet is not overwritten."""
+"""A resource version that no stored object has. An apply with it creates an object, or fails with a Conflict if one
+exists: an object that a cache does not show yet is not overwritten."""
 
 
 class Precondition(Enum):
-    """Which object a write means."""
+    """The precondition of a write."""
 
     UID = "uid"
-    """The one that was seen, whatever became of it.
+    """The observed object, even if it changed since.
 
-    Of a status kube-apiserver does not look at it: one that was written to an object made anew is put right by the
-    reconcile of that object."""
+    kube-apiserver ignores it for a status: one that is written to a recreated object is corrected by the reconcile of
+    that object."""
     VERSION = "resourceVersion"
-    """The one that was seen, as it was seen."""
+    """The observed object, unchanged."""
 
 
 class NameTaken(Exception):
-    """An object was not written, for one of its name is another's."""
+    """An object was not written, as the one with its name belongs to somebody else."""
 
     def __init__(self, resource: Resource, key: Key, holder: str) -> None:
         super().__init__(taken(resource, key, holder))
@@ -59,17 +60,17 @@ class NameTaken(Exception):
 
 
 def taken(resource: Resource, key: Key, holder: str) -> str:
-    """An object that is another's, for people."""
+    """An object that belongs to somebody else, for messages."""
     return f"{resource.kind}.{resource.group or 'core'} {key} ({holder})"
 
 
 def found_by_owner(_resource: Resource, _object: Object) -> str:
-    """For objects that were found by the uid of their owner, or are watched for their own sake: nobody else's."""
+    """For objects found by the uid of their owner, or reconciled themselves: they belong to nobody else."""
     return ""
 
 
 class Writer:
-    """Writes through a client. `caches` show what was written at once; `own_writes` learn of it before."""
+    """Writes through a client. It updates `caches` after each write, and `own_writes` before."""
 
     def __init__(
         self,
@@ -84,22 +85,22 @@ class Writer:
         self._own_writes = own_writes or {}
 
     def with_caches(self, caches: Mapping[Resource, Cache]) -> Writer:
-        """The same, and these caches are told as well."""
+        """The same writer, which also updates these caches."""
         return Writer(self.client, {**self._caches, **caches}, self._field_manager, self._own_writes)
 
     def by(self, client: Client) -> Writer:
-        """The same by another client of the same API server, such as one behind a fence."""
+        """The same writer with another client of the same API server, such as one behind a fence."""
         return Writer(client, self._caches, self._field_manager, self._own_writes)
 
     async def read(self, resource: Resource, key: Key) -> Object | None:
-        """An object that no cache shows, from the API server; None when it is not there."""
+        """An object that no cache has, from the API server; None if it does not exist."""
         try:
             return strip_managed_fields(await self.client.get(resource, key.name, key.namespace or None))
         except NotFound:
             return None
 
     async def create(self, resource: Resource, body: Body) -> Object | None:
-        """Make an object; None when one of the name is there already (the cache will show it)."""
+        """Create an object; None if one with the name exists already (the cache will show it)."""
         try:
             created = await self.client.create(resource, body)
         except AlreadyExists:
@@ -107,14 +108,14 @@ class Writer:
         return self._wrote(resource, created)
 
     async def replace(self, resource: Resource, body: Body) -> Object:
-        """Make this the whole object of its name."""
+        """Replace the whole object."""
         return self._wrote(resource, await self.client.replace(resource, body))
 
     async def apply(self, resource: Resource, body: Tree, belongs: Belongs) -> Object:
-        """Own these fields of an object, whoever owned them before; make it if it is not there.
+        """Take ownership of these fields of an object, even from others; create it if it does not exist.
 
-        Raises `NameTaken` when the object is another's, and `Conflict` when it is another one than the cache shows:
-        then nothing was written.
+        Raises `NameTaken` if the object belongs to somebody else, and `Conflict` if it is another one than in the
+        cache: then nothing was written.
         """
         metadata = body["metadata"]
         live = self._judged(resource, Key(metadata.get("namespace", ""), metadata["name"]), belongs)
@@ -129,7 +130,7 @@ class Writer:
     async def merge(
         self, resource: Resource, current: Object, wanted: Tree, precondition: Precondition = Precondition.VERSION
     ) -> Object:
-        """Merge the fields of `wanted` into an object, if it lacks any; None stands for what shall not be there."""
+        """Merge the fields of `wanted` into an object, if any differs; None removes a field."""
         patch = difference(current.tree, wanted)
         if resource in self._own_writes:
             self._own_writes[resource].annotates(current.key, patch.get("metadata", {}).get("annotations") or {})
@@ -144,11 +145,10 @@ class Writer:
         *,
         before: msgspec.Struct | None = None,
     ) -> Object:
-        """Make `status` the object's whole status, unless it is. With `before`, the status as it was understood, what
-        else is in it stays."""
+        """Replace the object's status, if it differs. With `before`, the decoded status, other fields in it stay."""
         wanted = msgspec.to_builtins(status)
         present = current.decode(_Reported).status or {} if before is None else msgspec.to_builtins(before)
-        if present == wanted:  # as nearly always
+        if present == wanted:  # the usual case
             return current
         if resource in self._own_writes:
             self._own_writes[resource].reports(current.key, wanted)
@@ -156,7 +156,7 @@ class Writer:
         return await self._patch(resource, current, patch, precondition, "status")
 
     async def add_finalizer(self, resource: Resource, current: Object, finalizer: str) -> Object:
-        """Have this finalizer among the others."""
+        """Add a finalizer."""
         present = current.metadata.finalizers
         if finalizer in present:
             return current
@@ -164,7 +164,7 @@ class Writer:
         return await self._patch(resource, current, patch, Precondition.VERSION)
 
     async def remove_finalizer(self, resource: Resource, current: Object, finalizer: str) -> None:
-        """Not have this finalizer; nothing to do when the object is gone."""
+        """Remove a finalizer, if the object still exists."""
         present = current.metadata.finalizers
         if finalizer in present:
             others = [other for other in present if other != finalizer]
@@ -173,7 +173,7 @@ class Writer:
     async def add_owner(
         self, resource: Resource, current: Object, owner: OwnerReference, labels: Mapping[str, str] | None = None
     ) -> Object:
-        """Have `owner` among the owners, in the place of an older reference to it, and these labels."""
+        """Add `owner` to the owners, replacing an older reference to it, and set these labels."""
         present = current.metadata.owner_references
         wanted: Tree = {"labels": dict(labels)} if labels else {}
         if owner not in present:
@@ -182,7 +182,7 @@ class Writer:
         return await self.merge(resource, current, {"metadata": wanted})
 
     async def remove_owner(self, resource: Resource, current: Object, uid: str) -> None:
-        """Have no owner with this uid; nothing to do when the object is gone."""
+        """Remove the owner with this uid, if the object still exists."""
         present = current.metadata.owner_references
         others = [other for other in present if other.uid != uid]
         if len(others) < len(present):
@@ -192,10 +192,10 @@ class Writer:
     async def delete(
         self, resource: Resource, current: Object, belongs: Belongs, precondition: Precondition = Precondition.UID
     ) -> None:
-        """Ask for the deletion of exactly this object, unless that was done before.
+        """Delete exactly this object, unless it is being deleted already.
 
-        Raises `NameTaken` when it is another's by now, and `Conflict` when another one has its name, or with
-        `Precondition.VERSION` when it has changed.
+        Raises `NameTaken` if it belongs to somebody else by now, and `Conflict` if another one has its name, or, with
+        `Precondition.VERSION`, if it changed.
         """
         if belongs is not found_by_owner:
             self._judged(resource, current.key, belongs)
@@ -213,7 +213,7 @@ class Writer:
             self._wrote(resource, left)
 
     def _judged(self, resource: Resource, key: Key, belongs: Belongs) -> Object | None:
-        """The object of a name, which is not another's."""
+        """The cached object. Raises `NameTaken` if it belongs to somebody else."""
         live = self._caches[resource].get(key)
         if live is not None and (holder := belongs(resource, live)):
             raise NameTaken(resource, key, holder)
@@ -254,7 +254,7 @@ class Writer:
     def _wrote(self, resource: Resource, object_: Object) -> Object:
         cache = self._caches.get(resource)
         metadata = object_.metadata
-        is_gone = metadata.deletion_timestamp is not None and not metadata.finalizers  # its last state was answered
+        is_gone = metadata.deletion_timestamp is not None and not metadata.finalizers  # this was its last state
         if cache is not None and not is_gone:
             cache.wrote(object_)
         return strip_managed_fields(object_)
@@ -265,8 +265,8 @@ class _Reported(Observed, frozen=True):
 
 
 def _stale(refusal: Invalid, resource: Resource, name: str) -> ApiError:
-    """A refusal because of the uid, as API servers say that it is another object; else the refusal itself."""
+    """A Conflict if the refusal is because of the uid, which means that it is another object; else the refusal."""
     causes = refusal.status.details.causes if refusal.status.details else ()
-    if {cause.field for cause in causes} == {"metadata.uid"}:  # said twice of built-in kinds
-        return Conflict.of(f"{resource.kind} {name} was made anew by somebody else")
+    if {cause.field for cause in causes} == {"metadata.uid"}:  # repeated for built-in kinds
+        return Conflict.of(f"{resource.kind} {name} was recreated by somebody else")
     return refusal

@@ -255,7 +255,7 @@ def test_an_object_made_anew_by_somebody_else_is_a_conflict() -> None:
         ours = {**tree, "metadata": {**tree["metadata"], "uid": "ours", "resourceVersion": "9"}}
         seen = observer(garden, ours)
         writer = seen.writer(Client(Refusing()))
-        with pytest.raises(Conflict, match="made anew by somebody else"):
+        with pytest.raises(Conflict, match="recreated by somebody else"):
             await writer.apply(resource, tree, Belonging(Key("team-a", "garden"), ""))
 
     asyncio.run(story())

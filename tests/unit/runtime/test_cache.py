@@ -341,7 +341,7 @@ def test_who_asks_for_the_same_shares_one_watch_and_indexes_add_up() -> None:
         assert first is second
         assert [found.name for found in second.by_index("size", "big")] == ["a"]
         assert second.by_index("size", "small") == []
-        with pytest.raises(ValueError, match="means something else"):
+        with pytest.raises(ValueError, match="another index is named"):
             caches.of(CONFIG_MAP, indexes={"size": by_label("colour")})
 
     play(story)

@@ -280,7 +280,7 @@ def test_who_can_not_stand_for_election_is_not_ready_and_who_waits_for_its_turn_
         with capture_logs() as logs:
             tasks.append(asyncio.create_task(third.run()))
             await asyncio.sleep(7)
-        refused = [entry for entry in logs if entry["event"] == "the lease could not be read or written"]
+        refused = [entry for entry in logs if entry["event"] == "could not read or write the lease"]
         assert len(refused) == 3, "each of them says it once"
         assert third.checks["leadership"]() == 'User "manager" cannot get resource "leases"'
         server.before = lambda request: None
@@ -397,7 +397,7 @@ async def test_health_and_metrics_are_served_and_sigterm_stops_in_order() -> Non
                 ("/readyz", 200, "ok"),
                 ("/readyz/caches", 200, "ok"),
                 ("/readyz?verbose", 200, "[+]ping ok\n[+]caches ok\nreadyz check passed\n"),
-                ("/healthz/nothing", 404, "there is no check nothing; there are ping\n"),
+                ("/healthz/nothing", 404, "unknown check nothing; known checks: ping\n"),
             ):
                 async with session.get(health + path) as response:
                     assert (response.status, await response.text()) == (status, text)
