@@ -19,7 +19,7 @@ from espalier.assets.recipes import GROUPS, chosen
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Build what is asked for and not there yet. Returns the exit code."""
+    """Build the requested components that are missing. Returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="espalier.assets", description="Build real Kubernetes programs into a cache outside the tree."
     )

@@ -32,7 +32,7 @@ class MissingRequirements(Exception):
 
 
 def provide(components: Iterable[Component], assets: Path, say: Say) -> list[Component]:
-    """Make the components and all they need exist below `assets`. Returns those that had to be built.
+    """Build the components and all they need below `assets`, if missing. Returns those that had to be built.
 
     Raises `MissingRequirements` before anything is begun, and `BuildFailed`; what was finished until then stays.
     """
@@ -143,8 +143,8 @@ def _missing_space(components: Sequence[Component], assets: Path, go_cache: Path
         _, before = needs.get(existing.stat().st_dev, (existing, 0))
         needs[existing.stat().st_dev] = (existing, before + size)
     return [
-        f"{size // MIB} MiB of free disk space where {folder} lies ({free // MIB} MiB are free); "
-        "free some, or name another place with ESPALIER_CACHE (results) and GOCACHE (Go's own cache)"
+        f"{size // MIB} MiB of free disk space at {folder} ({free // MIB} MiB are free); "
+        "free some, or choose another location with ESPALIER_CACHE (results) and GOCACHE (Go's own cache)"
         for folder, size in needs.values()
         if (free := shutil.disk_usage(folder).free) < size
     ]

@@ -15,13 +15,13 @@ from espalier.assets.processes import Progress
 
 HERE = Path(__file__).resolve().parent
 PACKAGE, FORMER_PACKAGE = b"espalier.assets", b"espalier.local.assets"
-"""Some recipes hash modules of this package: under its former name, so that what was built then is still used."""
+"""Some recipes hash modules of this package: under its former name, so that earlier builds stay valid."""
 MIB = 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Component(abc.ABC):
-    """Something that is built into a folder of its own."""
+    """Something that is built into its own directory."""
 
     name: str
     size: int
@@ -53,7 +53,7 @@ class Component(abc.ABC):
 
     @property
     def go_version(self) -> tuple[int, ...]:
-        """The oldest Go that can build it; empty when it needs none."""
+        """The oldest Go version that can build it; empty if it needs none."""
         return ()
 
     @property

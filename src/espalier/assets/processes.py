@@ -1,4 +1,4 @@
-"""Programs that a build runs: their words are read as they come, and nothing they started outlives them."""
+"""Programs that a build runs: their output is read line by line, and their child processes end with them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAST_LINES = 30
 
 
 class BuildFailed(Exception):
-    """A program that builds, or what it made, failed; the message holds its last words."""
+    """A build program, or its result, failed; the message has the last lines of its output."""
 
 
 def follow(
@@ -70,7 +70,7 @@ def running(command: Sequence[str], folder: Path, environment: Mapping[str, str]
 
 
 def run(command: Sequence[str | Path], label: str, environment: Mapping[str, str] | None = None) -> str:
-    """Run a short program and return its output. Raises `BuildFailed` with its words when it fails."""
+    """Run a short program and return its output. Raises `BuildFailed` with the output if it fails."""
     said = subprocess.run(
         command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, env=environment
     )
@@ -81,7 +81,7 @@ def run(command: Sequence[str | Path], label: str, environment: Mapping[str, str
 
 
 def _lines_or_none(process: subprocess.Popen[str]) -> Iterator[str | None]:
-    """The program's lines as they come, and None now and then while none comes, so that a clock can be shown."""
+    """The program's lines as they come, and None at intervals without one, so that the elapsed time can be shown."""
     lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def read() -> None:
@@ -106,7 +106,7 @@ def _lines_or_none(process: subprocess.Popen[str]) -> Iterator[str | None]:
 
 @dataclass
 class Progress:
-    """Tells how far a build is: on a terminal in one line that changes, elsewhere by a line every ten seconds."""
+    """Shows the progress of a build: on a terminal in one changing line, elsewhere as a line every ten seconds."""
 
     label: str
     started: float = field(default_factory=time.monotonic)
@@ -114,7 +114,7 @@ class Progress:
     terminal: bool = field(default_factory=sys.stdout.isatty)
 
     def show(self, text: str) -> None:
-        """Show `text`, unless something was shown just before."""
+        """Show `text`, unless another line was shown just before."""
         now = time.monotonic()
         if now - max(self.shown, self.started) < (0.2 if self.terminal else 10.0):
             return
@@ -123,7 +123,7 @@ class Progress:
         print(f"\r\033[K{line}" if self.terminal else line, end="" if self.terminal else "\n", flush=True)
 
     def end(self) -> None:
-        """Take the changing line away."""
+        """Clear the changing line."""
         if self.terminal:
             print("\r\033[K", end="", flush=True)
 

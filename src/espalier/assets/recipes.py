@@ -14,7 +14,7 @@ from espalier.assets.node_base import NodeBase
 from espalier.assets.node_root import NodeRoot
 
 VERSION = {"gitVersion": "v{version}", "gitMajor": "{major}", "gitMinor": "{minor}", "gitTreeState": "clean"}
-"""kubeadm and Cluster API refuse an API server that does not know its version."""
+"""kubeadm and Cluster API reject an API server without a version."""
 KUBERNETES_STAMPS = {
     f"{package}.{name}": value
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
@@ -241,7 +241,7 @@ GROUPS = ("tests", "nodes")
 def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY) -> list[Component]:
     """The components of these names: of a group, of a component, or of one version of it (`node-base-1.35.4`).
 
-    Raises `ValueError` for a name that none has, saying which there are.
+    Raises `ValueError` for an unknown name, with the known ones.
     """
     nodes = node_bases(repository)
     groups = {"tests": TESTED, "nodes": (*TESTED, *nodes)}
@@ -256,5 +256,5 @@ def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY) -> list[C
     if unknown:
         known = ", ".join([*GROUPS, *dict.fromkeys(one.name for one in everything)])
         versions = ", ".join(one.key for one in nodes)
-        raise ValueError(f"no component is called {', '.join(unknown)}; there are {known}; of one version {versions}")
+        raise ValueError(f"unknown component {', '.join(unknown)}; known: {known}; for one version: {versions}")
     return with_needs(found)

@@ -84,4 +84,4 @@ def _named(raw: bytes, head: Head, resource: Resource) -> bytes:
 
 def _not_kubernetes(raw: bytes) -> NotKubernetes:
     start = raw[:80].decode("utf-8", "replace")
-    return NotKubernetes(f"the answer is not one of a Kubernetes API server; it begins with: {start!r}")
+    return NotKubernetes(f"the answer is not from a Kubernetes API server; it begins with: {start!r}")

@@ -76,12 +76,12 @@ class Client:
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
 
     def warn(self, text: str) -> None:
-        """Tell a warning as those of the server are told."""
+        """Report a warning like those of the server."""
         self._on_warning(text)
 
     @contextmanager
     def warning(self, on_warning: Callable[[str], None]) -> Iterator[None]:
-        """Have `on_warning` get the server's warnings, within the block."""
+        """Call `on_warning` with the server's warnings within the block."""
         before, self._on_warning = self._on_warning, on_warning
         try:
             yield

@@ -132,7 +132,7 @@ class ExecCredentials:
             return self._credential
 
     def reject(self, credential: Credential) -> bool:
-        """The plugin is asked anew."""
+        """The plugin is run again."""
         if self._credential is credential:
             self._credential = None
         return True

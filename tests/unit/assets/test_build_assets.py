@@ -180,8 +180,8 @@ def test_an_old_go_is_not_tried(machine: Machine) -> None:
 def test_an_unknown_component_is_answered_with_those_there_are(machine: Machine) -> None:
     code, output = machine.run("kubernetse")
     assert code == 2
-    assert "no component is called kubernetse; there are tests, nodes, etcd, kubernetes, etcdutl, cluster-api" in output
-    assert "of one version node-base-1.34.4, node-base-1.35.4, node-base-1.36.3" in output
+    assert "unknown component kubernetse; known: tests, nodes, etcd, kubernetes, etcdutl, cluster-api" in output
+    assert "for one version: node-base-1.34.4, node-base-1.35.4, node-base-1.36.3" in output
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])

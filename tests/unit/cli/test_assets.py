@@ -66,7 +66,7 @@ def test_what_is_there_is_not_built_again(cache: Path, capsys: pytest.CaptureFix
 
 def test_an_unknown_component_is_a_wrong_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["assets", "build", "kubernetse"]) == 2
-    assert "no component is called kubernetse; there are tests, nodes, etcd" in capsys.readouterr().err
+    assert "unknown component kubernetse; known: tests, nodes, etcd" in capsys.readouterr().err
 
 
 def test_a_build_that_is_stopped_says_what_stays(

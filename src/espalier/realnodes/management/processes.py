@@ -227,7 +227,7 @@ class _Keeper:
                 async with asyncio.timeout(STOP_SECONDS):
                     await process.wait()
             except TimeoutError:
-                _log.warning("program ignores SIGTERM and is killed", program=self._program.name)
+                _log.warning("killing a program that ignores SIGTERM", program=self._program.name)
             finally:
                 if process.returncode is None:  # also on cancellation: no process is left
                     process.kill()
@@ -241,7 +241,7 @@ class _Keeper:
             failures = 1 if self._clock.monotonic() - since > self._backoff.forgets else failures + 1
             pause = self._backoff.delay(failures)
             _log.warning(
-                "program ended and is restarted",
+                "restarting a program that exited",
                 program=self._program.name,
                 exit_code=self.report.last_exit,
                 after_seconds=pause,

@@ -37,7 +37,7 @@ class NodeBases(Protocol):
     """All that were built."""
 
     def find(self, version: str) -> NodeBase:
-        """The base of a Kubernetes version like 1.35.4. The error for a missing one tells what to do."""
+        """The base of a Kubernetes version like 1.35.4. The error for a missing one says what to do."""
 
     def all(self) -> Sequence[NodeBase]:
         """Every base."""
@@ -50,5 +50,5 @@ def plain_version(version: str) -> str:
     """
     found = _RELEASE.match(version)
     if found is None:
-        raise ValueError(f"Kubernetes version {version!r}: allowed is one like v1.35.4")
+        raise ValueError(f"Kubernetes version {version!r}: allowed is a version like v1.35.4")
     return found[1]

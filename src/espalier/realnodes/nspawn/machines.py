@@ -230,7 +230,7 @@ class InfrastructureMachines:
         wanted = {"metadata": {"annotations": annotations}, "spec": {"providerID": provider_id}}
         found = await self._site.writer.merge(self._site.kinds.machine, found, wanted)
         pods = inside.pod_range(self._site.state.folder(record.id))
-        message = f"its pods have addresses of {pods}" if pods else ""
+        message = f"its pod CIDR is {pods}" if pods else ""
         await self._report(found, condition("Ready", True, "Ready", message), record)
         return Done()
 

@@ -51,7 +51,7 @@ class Bridge:
         recorded = self._state.network()
         if recorded is not None and recorded.range != str(self.range.network):
             raise RangeInUse(
-                f"this local environment's nodes have addresses of {recorded.range}, not of {self.range.network}: "
+                f"the nodes of this local environment use addresses of {recorded.range}, not of {self.range.network}: "
                 "omit --node-addresses, or delete the local environment first (`espalier down --delete-data`)"
             )
         ours = recorded.bridge if recorded else ""

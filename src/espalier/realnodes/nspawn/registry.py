@@ -35,7 +35,7 @@ _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
 class CanNotMake(Exception):
-    """An image can't be created; the message tells why, and what to do."""
+    """An image can't be created; the message says why, and what to do."""
 
 
 class ImageBuild(NamedTuple):
@@ -109,7 +109,7 @@ class Answering(BaseHTTPRequestHandler):
         self._answer(with_content=True)
 
     def do_HEAD(self) -> None:
-        """True if it is there."""
+        """Answer whether a manifest or blob exists, without its content."""
         self._answer(with_content=False)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
@@ -133,7 +133,7 @@ class Answering(BaseHTTPRequestHandler):
             try:
                 digest = reference if ":" in reference else served_images.digest(name) or ""
             except CanNotMake as problem:
-                error = {"code": "MANIFEST_UNKNOWN", "message": f"{missing[1]} can't be made: {problem}"}
+                error = {"code": "MANIFEST_UNKNOWN", "message": f"{missing[1]} can't be created: {problem}"}
                 self._say(HTTPStatus.NOT_FOUND, {"errors": [error]}, with_content=with_content)
                 return
         path = served_images.blob(digest)

@@ -71,7 +71,7 @@ async def test_a_version_without_a_base_waits_and_says_what_to_build(tmp_path: P
 async def test_a_version_that_is_none_waits_and_says_what_is_allowed(tmp_path: Path) -> None:
     async with provider(tmp_path / "nodes", MemoryStore(), AnyBase()) as env:
         await env.make_machine("garden-a", DATA, version="newest")
-        assert await waits(env, "BaseMissing") == "Kubernetes version 'newest': allowed is one like v1.35.4"
+        assert await waits(env, "BaseMissing") == "Kubernetes version 'newest': allowed is a version like v1.35.4"
 
 
 async def test_a_base_without_an_image_that_clusters_ask_for_is_named_before_a_node_is_made_of_it(

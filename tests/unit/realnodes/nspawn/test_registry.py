@@ -173,5 +173,5 @@ async def test_an_image_that_is_in_no_base_is_made_once_when_a_node_asks_for_it(
                 assert (answer.status, await answer.read()) == (200, content)
         async with session.get("/v2/upgrader/manifests/2?ns=example.org") as answer:
             assert answer.status == 404
-            assert (await answer.json())["errors"][0]["message"].endswith(f"can't be made: {why}")
+            assert (await answer.json())["errors"][0]["message"].endswith(f"can't be created: {why}")
     assert asked.read_text() == "once "
