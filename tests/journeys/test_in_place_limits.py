@@ -438,7 +438,7 @@ def test_a_group_that_is_rolled_out_although_it_was_held_says_what_helps_and_tha
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         await unpaused_by_hand(env)
         cluster = await env.until(lambda one: "is being rolled out" in told(one, "WorkersReady"))
-        assert "take the change back" in told(cluster, "WorkersReady")
+        assert "revert the change" in told(cluster, "WorkersReady")
         assert "upgradeRolloutStrategy.fallback: RollingUpdate" in told(cluster, "WorkersReady")
         await env.change(workerNodeGroupConfigurations=group(FALLS_BACK))
         await env.until_ready()

@@ -27,8 +27,7 @@ async def remedy(h: History, found: Wrong) -> str:
         return "correct drift, and replace machines"
     if found.reason == names.CONTROL_PLANE_LOST and "delete the Cluster and create it again" in found.message:
         return await delete_and_ask_again(h)
-    reverts = "revert the change" in found.message or "take the change back" in found.message
-    if found.reason == "InPlaceUpgradeRefused" and reverts:
+    if found.reason == "InPlaceUpgradeRefused" and "revert the change" in found.message:
         await h.ask(label="", taint="")
         return "take labels and taints back"
     if (
