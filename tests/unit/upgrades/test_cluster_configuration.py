@@ -94,7 +94,7 @@ def test_the_parts_that_a_control_plane_asks_for_are_set_and_those_that_it_does_
     ("asked", "why"),
     [
         (Asked("v1.35.3"), "kubernetesVersion v1.35.4 is newer than v1.35.3: downgrades are refused"),
-        (Asked(NEW, "v3.6.5"), "etcd is v3.6.6, newer than v3.6.5: kubeadm does not downgrade it"),
+        (Asked(NEW, "v3.6.5"), "etcd v3.6.6 is newer than v3.6.5: kubeadm does not downgrade it"),
         (Asked(NEW, "", {"etcd": {"local": {"imageTag": "v3.5.9"}}}), "newer than v3.5.9"),
     ],
 )
@@ -118,10 +118,10 @@ def test_an_etcd_on_other_machines_is_noticed() -> None:
         (None, "it has no ClusterConfiguration"),
         ("", "it has no ClusterConfiguration"),
         ("a: b: c", "not YAML"),
-        ("[]", "is no map"),
-        ("a: 1\n---\nb: 2\n", "is no map"),
+        ("[]", "is not a map"),
+        ("a: 1\n---\nb: 2\n", "is not a map"),
         ("apiVersion: kubeadm.k8s.io/v1beta3\n", "its apiVersion is kubeadm.k8s.io/v1beta3"),
-        ("kubernetesVersion: v1.36.3\n", "its apiVersion is missing, known is kubeadm.k8s.io/v1beta4"),
+        ("kubernetesVersion: v1.36.3\n", "its apiVersion is missing, allowed: kubeadm.k8s.io/v1beta4"),
         ("[" * 10_000, "levels deep"),
         ("{" * 10_000, ""),
         ("a: " + "x" * 300_000, "characters, more than 262144"),

@@ -462,7 +462,7 @@ async def test_of_a_machine_whose_node_has_nobody_knows_what_nothing_is_done_and
         await here.client.patch(Machine.resource, "garden-abcde", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
         answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
         assert (answer["status"], answer["retryAfterSeconds"]) == ("Success", LATER)
-        assert answer["message"].endswith("is not known: delete the Machine to have it replaced")
+        assert answer["message"].endswith("are unknown: delete the Machine to have it replaced")
         with pytest.raises(NotFound):
             await here.node_upgrade()
 
