@@ -106,7 +106,7 @@ def refusal(center: VCenter, account: Credentials = ACCOUNT, **server: object) -
 def test_another_thumbprint_is_told_with_the_one_that_was_found(center: VCenter) -> None:
     reason, message = refusal(center, thumbprint=":".join(["AA"] * 20))
     assert reason == "CertificateNotVerified"
-    assert f"has thumbprint {center.thumbprint}, and spec.thumbprint is AA:AA" in message
+    assert f"has thumbprint {center.thumbprint}, but spec.thumbprint is AA:AA" in message
 
 
 def test_a_certificate_of_no_known_authority_is_not_trusted(center: VCenter) -> None:
@@ -198,7 +198,7 @@ def test_in_a_place_with_more_objects_than_are_gone_through_none_is_said_to_be_m
 ) -> None:
     monkeypatch.setattr(session, "MOST_OBJECTS", 1)
     with pytest.raises(
-        LookUpError, match=r"datacenter DC0 has \d+ objects, .*write template DC0_H0_VM0 as a path: /DC0/vm"
+        LookUpError, match=r"datacenter DC0 has \d+ objects, .*give template DC0_H0_VM0 as a path: /DC0/vm"
     ):
         ask(center, TEMPLATE)
     with pytest.raises(LookUpError, match="a folder has"):
