@@ -97,7 +97,7 @@ async def test_the_release_of_a_cluster_cannot_be_taken_away(kinds: ControlPlane
         (
             "count: 2",
             "autoscalingConfiguration: {minCount: 3}",
-            "autoscalingConfiguration.minCount: Invalid value: minCount must not be more than maxCount",
+            "autoscalingConfiguration.minCount: Invalid value: minCount must not be greater than maxCount",
         ),
         (
             "count: 2",
@@ -107,7 +107,7 @@ async def test_the_release_of_a_cluster_cannot_be_taken_away(kinds: ControlPlane
         (
             "count: 1",
             "count: 1\n  externalEtcdConfiguration: {count: 2}",
-            "spec.externalEtcdConfiguration.count: Invalid value: the count must be odd",
+            "spec.externalEtcdConfiguration.count: Invalid value: etcd needs a majority, so the count must be odd",
         ),
         (
             "count: 1",

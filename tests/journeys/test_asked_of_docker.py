@@ -84,7 +84,7 @@ def test_users_of_an_oidc_provider_are_known_once_it_is_described() -> None:
         await env.apply(identityProviderRefs=[{"kind": "OIDCConfig", "name": "company"}])
         waiting = await env.until(lambda one: one.status.failure_reason == names.MISSING_DEPENDENT_OBJECTS)
         assert "waiting for OIDCConfig company in namespace default" in (waiting.status.failure_message or "")
-        with pytest.raises(Invalid, match="asks the provider by a URL with https"):
+        with pytest.raises(Invalid, match="requires an https URL of the provider"):
             await oidc(env, issuerUrl="http://login.example.com")
         await oidc(env)
         await env.until_ready()

@@ -245,7 +245,7 @@ def test_a_release_with_which_anything_was_made_can_not_be_taken_back() -> None:
 @pytest.mark.parametrize(
     ("at_first", "then", "said"),
     [
-        ("1.34", "1.36", "upgrade to those in between first"),
+        ("1.34", "1.36", "upgrade to the versions in between first"),
         ("1.36", "1.35", "can't be downgraded"),
     ],
 )
@@ -265,7 +265,7 @@ def test_etcd_on_machines_of_its_own_is_refused() -> None:
         with pytest.raises(ApiError) as refused:
             await env.apply(**spec(1, 1), name="orchard", externalEtcdConfiguration={"count": 3})
         assert "spec.controlPlaneConfiguration.upgradeRolloutStrategy.type" in str(refused.value)
-        assert "external etcd is not upgraded in place" in str(refused.value)
+        assert "clusters with external etcd are not upgraded in place" in str(refused.value)
 
     journey(story)
 

@@ -32,7 +32,7 @@ def refusals(env: LocalEnvironment, manifest: str) -> list[str]:
 
 def test_what_a_machine_config_must_not_say_is_refused_by_every_command(env: LocalEnvironment) -> None:
     manifest = OTHER.replace("name: capv", "name: a b")
-    said = "spec.users[0].name: not a name of a user of Linux; found a b; allowed: at most 32 small letters"
+    said = "spec.users[0].name: not a Linux user name; found a b; allowed: at most 32 lower-case letters"
     assert [one.split(", digits")[0] for one in refusals(env, manifest)] == [
         f"VSphereMachineConfig hillside-cp: {said}",
         f"VSphereMachineConfig hillside: {said}",

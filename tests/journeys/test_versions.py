@@ -189,8 +189,8 @@ def test_a_cluster_that_names_bundles_goes_on_and_moves_to_a_release_in_one_writ
         assert "eksaVersion" not in await spec_of(env)
 
         before = machines(env)
-        assert "already says which Bundles" in await refusal(env, eksaVersion="v0.26.0")
-        assert "same write" in await refusal(env, bundlesRef=None)
+        assert "already selects the Bundles" in await refusal(env, eksaVersion="v0.26.0")
+        assert "same update" in await refusal(env, bundlesRef=None)
         assert "can't be changed" in await refusal(env, bundlesRef={**BUNDLES_1, "name": "bundles-2"})
         await env.change(bundlesRef=None, eksaVersion="v0.26.0")
         await env.until_ready()
@@ -253,7 +253,7 @@ def test_a_management_cluster_is_not_upgraded_past_the_clusters_that_it_manages(
 def test_gitops_without_the_release_is_refused_with_advice() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(eksaVersion="v0.26.0")
-        with pytest.raises(ApiError, match="put it into the manifest in Git"):
+        with pytest.raises(ApiError, match="set it in the manifest in Git"):
             await env.apply()
         await env.apply("docker.yaml", eksaVersion="v0.26.0")
         assert (await spec_of(env))["eksaVersion"] == "v0.26.0"

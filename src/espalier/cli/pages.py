@@ -39,7 +39,7 @@ def conditions() -> Iterator[str]:
     """Conditions and their reasons, by kind."""
     yield from _head(
         "Conditions and reasons",
-        "While something is not as it was asked for, a condition gives a reason and a message. Where somebody has to "
+        "While something does not match the spec, a condition reports a reason and a message. If somebody has to "
         "act, a Cluster repeats both in `status.failureReason` and `status.failureMessage`, and "
         "`espalier create|upgrade|delete cluster` stop waiting. Programs may rely on types and reasons, not on "
         "messages.",
@@ -51,7 +51,7 @@ def conditions() -> Iterator[str]:
         )
         yield ""
         yield from _table(
-            ("reason", "goes on when", "means"),
+            ("reason", "resumes when", "means"),
             (
                 (f"`{one.name}`", "time passes" if one.helps is reasons.Helps.TIME else one.helps.value, one.meaning)
                 for one in sorted((found for found in reasons.REASONS if kind in found.kinds), key=lambda one: one.name)
@@ -81,7 +81,7 @@ def recorded_events() -> Iterator[str]:
     yield from _head(
         "Events",
         "`kubectl describe` shows them below an object; `kubectl get events -n NAMESPACE` lists them. They are kept "
-        "for an hour; what lasts is in conditions.",
+        "for an hour; conditions have the lasting state.",
     )
     yield ""
     yield from _table(
@@ -91,9 +91,9 @@ def recorded_events() -> Iterator[str]:
     yield ""
     yield (
         "A Cluster also gets a Warning with each reason of [conditions.md](conditions.md) that becomes its "
-        "`status.failureReason`, and with each new reason of condition `KubeconfigCopied`. An upgrade in place gets "
-        "one Event for each new reason of its condition `Ready`: a Warning where somebody has to act (`Progressing` "
-        "is `False`), else Normal. Those of NodeUpgrades that only wait get none."
+        "`status.failureReason`, and with each new reason of condition `KubeconfigCopied`. An in-place upgrade gets "
+        "one Event for each new reason of its condition `Ready`: a Warning if somebody has to act (`Progressing` "
+        "is `False`), else Normal. NodeUpgrades that only wait get none."
     )
 
 

@@ -108,7 +108,8 @@ def test_rules_of_crds_are_asked_as_well(tmp_path: Path, capsys: pytest.CaptureF
     assert run(["validate", "-f", str(file)]) == 1
     told = capsys.readouterr().err.splitlines()
     line = 1 + file.read_text()[: file.read_text().index("clientId")].count("\n")
-    assert told[0] == f"error: {file}:{line}: spec.clientId: say for which client tokens must be issued; found nothing"
+    said = "spec.clientId: set the client that tokens must be issued for; found nothing"
+    assert told[0] == f"error: {file}:{line}: {said}"
     assert "spec.kubernetesVersion: release v0.26.0 does not have this Kubernetes version" in told[1]
 
 

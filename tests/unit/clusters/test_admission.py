@@ -86,17 +86,17 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({GROUP + "name": "Large"}, GROUP + "name", "short DNS label"),
     ({GROUP + "taints": [{"key": "a", "effect": "NoExecute"}]}, "spec.workerNodeGroupConfigurations", "CoreDNS"),
-    ({GROUP + "kubernetesVersion": "1.36"}, GROUP + "kubernetesVersion", "may not be newer"),
+    ({GROUP + "kubernetesVersion": "1.36"}, GROUP + "kubernetesVersion", "must not be newer"),
     (
         {GROUP + STRATEGY: {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}},
         GROUP + "upgradeRolloutStrategy.rollingUpdate",
         "can't both be 0",
     ),
-    ({SPEC + "clusterNetwork": None}, "spec.clusterNetwork", "give pods, services and cniConfig"),
+    ({SPEC + "clusterNetwork": None}, "spec.clusterNetwork", "set pods, services and cniConfig"),
     (
         {NETWORK + "pods.cidrBlocks": ["10.0.0.0/8", "11.0.0.0/8"]},
         NETWORK + "pods.cidrBlocks",
-        "give one range",
+        "set exactly one range",
     ),
     ({NETWORK + "pods.cidrBlocks": ["10.0.0.1/8"]}, NETWORK + "pods.cidrBlocks[0]", "host bits"),
     (
@@ -221,8 +221,8 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         CONTROL_PLANE + STRATEGY + ".rollingUpdate",
         "one machine at a time",
     ),
-    ({SPEC + "packages": {"controller": {"tag": "a"}}}, "spec.packages.controller", "by their management cluster"),
-    ({NETWORK + "services.cidrBlocks": ["fd00::/108"]}, NETWORK + "services.cidrBlocks", "same family"),
+    ({SPEC + "packages": {"controller": {"tag": "a"}}}, "spec.packages.controller", "management cluster installs"),
+    ({NETWORK + "services.cidrBlocks": ["fd00::/108"]}, NETWORK + "services.cidrBlocks", "same IP family"),
     ({NETWORK + "services.cidrBlocks": ["10.96.0.1/32"]}, NETWORK + "services.cidrBlocks", "at least 8 addresses"),
     (
         {NETWORK + "cniConfig": {"cilium": {"ipv4NativeRoutingCIDR": "banana"}}},
@@ -235,10 +235,10 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     *(
         ({SPEC + "proxyConfiguration": PROXY | proxy}, f"spec.proxyConfiguration.{field}", said)
         for proxy, field, said in (
-            ({"httpProxy": ""}, "httpProxy", "give both"),
-            ({"httpsProxy": "proxy"}, "httpsProxy", "not the address of a proxy; found proxy"),
-            ({"httpsProxy": "proxy:70000"}, "httpsProxy", "not the address of a proxy; found proxy:70000"),
-            ({"httpsProxy": 'a" b:1'}, "httpsProxy", "not the address of a proxy"),
+            ({"httpProxy": ""}, "httpProxy", "set both"),
+            ({"httpsProxy": "proxy"}, "httpsProxy", "not a proxy address; found proxy"),
+            ({"httpsProxy": "proxy:70000"}, "httpsProxy", "not a proxy address; found proxy:70000"),
+            ({"httpsProxy": 'a" b:1'}, "httpsProxy", "not a proxy address"),
             ({"httpsProxy": "me:word@proxy"}, "httpsProxy", "found an address with user or password; allowed"),
             ({"httpsProxy": "ftp://me:word@proxy:1"}, "httpsProxy", "found an address with user or password; allowed"),
             ({"noProxy": ["a,b"]}, "noProxy[0]", "one name for each item"),
@@ -247,7 +247,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     *(
         ({SPEC + "registryMirrorConfiguration": MIRROR | mirror}, f"spec.registryMirrorConfiguration.{field}", said)
         for mirror, field, said in (
-            ({"endpoint": ""}, "endpoint", "say where the mirror is"),
+            ({"endpoint": ""}, "endpoint", "set the host of the mirror"),
             ({"endpoint": "https://mirror"}, "endpoint", "the port has its own field"),
             ({"port": "0"}, "port", "not a port; found 0"),
             ({"port": "65536"}, "port", "not a port"),
@@ -275,22 +275,22 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         CONTROL_PLANE + "apiServerExtraArgs.oidc-client-id",
         "the OIDCConfig sets this flag too",
     ),
-    ({SPEC + "podIamConfig": {"serviceAccountIssuer": ""}}, "spec.podIamConfig.serviceAccountIssuer", "who issues"),
+    ({SPEC + "podIamConfig": {"serviceAccountIssuer": ""}}, "spec.podIamConfig.serviceAccountIssuer", "set the issuer"),
     (
         {SPEC + "podIamConfig": {"serviceAccountIssuer": "http://s3"}},
         "spec.podIamConfig.serviceAccountIssuer",
-        "with https; found http://s3; allowed: a URL that begins with https://",
+        "it must use https; found http://s3; allowed: a URL that begins with https://",
     ),
     *(
-        ({part + "labels": {name: "a"}}, f"{part}labels", "kubelet does not start; choose a domain of your own")
+        ({part + "labels": {name: "a"}}, f"{part}labels", "use a domain of your own")
         for part in (CONTROL_PLANE, GROUP)
         for name in ("node-role.kubernetes.io/worker", "kubernetes.io/role", "k8s.io/a", "a.k8s.io/b")
     ),
-    ({"metadata.name": "a"}, "metadata.name", "no names of a single letter; choose a longer one; found a"),
+    ({"metadata.name": "a"}, "metadata.name", "rejects names of a single letter; choose a longer one; found a"),
     ({SPEC + "etcdEncryption": [{"providers": [], "resources": []}]}, "spec.etcdEncryption", "encryption in etcd"),
     ({CONTROL_PLANE + "endpoint": {"host": "10.0.0.1"}}, CONTROL_PLANE + "endpoint.host", "load balancer"),
     ({CONTROL_PLANE + STRATEGY: {"fallback": "Fail"}}, CONTROL_PLANE + STRATEGY + ".fallback", "set type"),
-    ({GROUP + STRATEGY: {"fallback": "RollingUpdate"}}, GROUP + STRATEGY + ".fallback", "in place"),
+    ({GROUP + STRATEGY: {"fallback": "RollingUpdate"}}, GROUP + STRATEGY + ".fallback", "in-place upgrades"),
     (
         {GROUP + "count": 4, GROUP + "autoscalingConfiguration": {"minCount": 1, "maxCount": 3}},
         GROUP + "count",
@@ -304,7 +304,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     (
         {GROUP + "autoscalingConfiguration": {"minCount": 1, "maxCount": 3}, GROUP + STRATEGY: {"type": "InPlace"}},
         GROUP + STRATEGY + ".type",
-        "that an autoscaler adds",
+        "autoscaled groups are not upgraded",
     ),
     ({GROUP + "failureDomains": ["a"]}, GROUP + "failureDomains", "no failure domains"),
     ({GROUP + "kubeletConfiguration": {"providerID": "a"}}, GROUP + "kubeletConfiguration.providerID", "sets it"),
@@ -321,7 +321,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     (
         {NETWORK + "cniConfig": {"cilium": {"skipUpgrade": True, "policyEnforcementMode": "always"}}},
         NETWORK + "cniConfig.cilium.policyEnforcementMode",
-        "settings are yours",
+        "you manage Cilium's settings",
     ),
 ]  # fmt: skip
 """Clusters that are refused: what is changed of the example, the field that is named, and what is said of it."""
@@ -407,7 +407,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 CHANGED: list[tuple[dict[str, Any], str | None, str]] = [
     ({SPEC + "kubernetesVersion": "1.36"}, None, ""),
     ({SPEC + "kubernetesVersion": "1.34"}, "spec.kubernetesVersion", "can't be downgraded from 1.35"),
-    ({SPEC + "kubernetesVersion": "1.37"}, "spec.kubernetesVersion", "upgrade to those in between first"),
+    ({SPEC + "kubernetesVersion": "1.37"}, "spec.kubernetesVersion", "upgrade to the versions in between first"),
     ({GROUP + "count": 7}, None, ""),
     ({CONTROL_PLANE + "count": 3}, None, ""),
     ({SPEC + "managementCluster": {"name": "other"}}, "spec.managementCluster.name", "create another cluster"),

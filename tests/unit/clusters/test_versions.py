@@ -61,7 +61,7 @@ def test_a_new_cluster_names_a_release_and_no_bundles() -> None:
     old_way = edited({VERSION: None, BUNDLES: REFERENCE})
     assert refused(ask(old_way)) == {
         "spec.bundlesRef": "a new cluster uses the Bundles of its release; remove spec.bundlesRef, which is "
-        "deprecated, and set spec.eksaVersion, or leave both out to get the release of the management "
+        "deprecated, and set spec.eksaVersion, or omit both to use the release of the management "
         "cluster; found bundles-1; allowed: nothing"
     }
     assert "remove spec.bundlesRef" in refused(ask(edited({BUNDLES: REFERENCE})))["spec.bundlesRef"]
@@ -77,13 +77,13 @@ def test_an_existing_cluster_goes_on_with_the_bundles_that_it_has() -> None:
 @pytest.mark.parametrize(
     ("before", "edits", "field", "sentence"),
     [
-        ("bundles", {BUNDLES: None}, "spec.bundlesRef", "set spec.eksaVersion in the same write"),
+        ("bundles", {BUNDLES: None}, "spec.bundlesRef", "set spec.eksaVersion in the same update"),
         ("bundles", {BUNDLES + ".name": "bundles-2"}, "spec.bundlesRef", "found bundles-2; allowed: bundles-1"),
         ("bundles", {BUNDLES + ".namespace": "other"}, "spec.bundlesRef", "can't be changed"),
         ("bundles", {BUNDLES + ".apiVersion": "v2"}, "spec.bundlesRef", "can't be changed"),
-        ("bundles", {VERSION: "v0.26.0"}, "spec.bundlesRef", "already says which Bundles are used"),
-        ("version", {BUNDLES: REFERENCE}, "spec.bundlesRef", "already says"),
-        ("version", {VERSION: None, BUNDLES: REFERENCE}, "spec.eksaVersion", "put it into the manifest in Git"),
+        ("bundles", {VERSION: "v0.26.0"}, "spec.bundlesRef", "already selects the Bundles"),
+        ("version", {BUNDLES: REFERENCE}, "spec.bundlesRef", "already selects"),
+        ("version", {VERSION: None, BUNDLES: REFERENCE}, "spec.eksaVersion", "set it in the manifest in Git"),
         ("version", {VERSION: None}, "spec.eksaVersion", "if GitOps (Flux, Argo CD) applies a manifest without"),
         ("version", {VERSION: ""}, "spec.eksaVersion", "found nothing; allowed: v0.26.0"),
     ],
@@ -342,7 +342,7 @@ def admit(new: Tree, old: Tree | None = None) -> AdmissionResponse:
 def test_a_release_has_the_name_of_its_version() -> None:
     assert admit(release("v0.27.0-dev+build.1", "eksa-v0-27-0-dev-plus-build-1")).allowed
     assert refused(admit(release("v0.27.0", "mine"))) == {
-        "metadata.name": "the name of an EKSARelease follows from its version, so that there is one of each; give it "
+        "metadata.name": "an EKSARelease is named after its version, so that each version exists once; use "
         "this name; found mine; allowed: eksa-v0-27-0"
     }
     assert "not a semantic version" in refused(admit(release("next", "eksa-next")))["spec.version"]

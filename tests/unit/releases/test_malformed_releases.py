@@ -217,7 +217,7 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
             "manifestUrl: embed:///eks-distro/kubernetes-1-35-eks-2.yaml",
             "name: kubernetes-1-34-eks-2\n      manifestUrl: embed:///eks-distro/kubernetes-1-34-eks-2.yaml",
             "bundles-1.yaml:287: Bundles bundles-1: spec.versionsBundles[1].kubeVersion: the EKS Distro Release "
-            "kubernetes-1-34-eks-2 that it references is of Kubernetes v1.34.4-eks-1-34-1; found 1.35; allowed: 1.34",
+            "kubernetes-1-34-eks-2 that it references is for Kubernetes v1.34.4-eks-1-34-1; found 1.35; allowed: 1.34",
         ),
         ("bundles-1.yaml", "  namespace: eksa-system\n", "", "metadata: Bundles need a name and a namespace"),
         (

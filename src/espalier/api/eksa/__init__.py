@@ -1,4 +1,4 @@
-"""The kinds of `anywhere.eks.amazonaws.com` that no provider brings, and EKS Distro's Release."""
+"""The kinds of `anywhere.eks.amazonaws.com` that belong to no provider, and EKS Distro's Release."""
 
 from espalier.api.eksa import cluster, distro, gitops, identity_providers, release, upgrades
 from espalier.api.kinds import KubeObject
@@ -11,13 +11,13 @@ CLUSTER_KINDS: tuple[type[KubeObject], ...] = (
     release.EKSARelease,
     distro.DistroRelease,
 )
-"""Clusters, and what they are made of."""
+"""Clusters, and the objects that they reference."""
 
 UPGRADE_KINDS: tuple[type[KubeObject], ...] = (
     upgrades.ControlPlaneUpgrade,
     upgrades.MachineDeploymentUpgrade,
     upgrades.NodeUpgrade,
 )
-"""Upgrades in place."""
+"""In-place upgrades."""
 
 KINDS: tuple[type[KubeObject], ...] = (*CLUSTER_KINDS, *UPGRADE_KINDS)

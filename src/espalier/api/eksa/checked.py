@@ -11,13 +11,14 @@ from espalier.api.meta import Condition, Observed
 
 
 class Checked(Observed, frozen=True):
-    """What an infrastructure's API said of an object."""
+    """Result of the checks of an object against an infrastructure's API."""
 
     spec_valid: Annotated[
-        bool | None, Meta(description="True if the infrastructure has what the spec names; not set before a check.")
+        bool | None,
+        Meta(description="True if the infrastructure has what the spec names; unset before the first check."),
     ] = None
-    failure_reason: Annotated[str, Meta(description="CamelCase word for why it is not valid.")] = ""
-    failure_message: Annotated[str, Meta(description="Why it is not valid, and what to do.")] = ""
+    failure_reason: Annotated[str, Meta(description="CamelCase reason why it is invalid.")] = ""
+    failure_message: Annotated[str, Meta(description="Why it is invalid, and what to do.")] = ""
     observed_generation: Annotated[int, Meta(description="Generation that was checked.")] = 0
     conditions: Annotated[
         list[Condition], Meta(description="Result of each check.", extra_json_schema=listing("type"))
@@ -25,16 +26,16 @@ class Checked(Observed, frozen=True):
 
 
 class CheckedDatacenter(Checked, frozen=True):
-    """What it said of a datacenter."""
+    """Result of the checks of a datacenter config."""
 
     addresses: Annotated[
         dict[str, str],
-        Meta(description="Endpoints of new clusters as CLUSTER/ADDRESS, and who has the address; empty: it is free."),
+        Meta(description="Endpoints of new clusters as CLUSTER/ADDRESS, and who uses the address; empty: unused."),
     ] = {}  # noqa: RUF012
 
 
 class CheckedMachines(Checked, frozen=True):
-    """What it said of a machine config."""
+    """Result of the checks of a machine config."""
 
     kubernetes_versions: Annotated[
         list[str], Meta(description="Kubernetes versions for which it was checked.", extra_json_schema=ATOMIC)

@@ -1,7 +1,7 @@
-"""Cluster: what an operator asks for, and what became of it.
+"""Cluster: the desired and the observed state.
 
-All fields that EKS Anywhere knows are here and in the parts beside, also those that nothing acts on yet: admission says
-which those are. Rules between the parts stand in `cluster_rules`.
+All fields of EKS Anywhere are here and in the modules beside, including those without effect yet: admission warns of
+them. Rules between the parts are in `cluster_rules`.
 """
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
@@ -64,7 +64,7 @@ class ClusterSpec(Part):
     eksa_version: Annotated[
         str | None,
         Meta(
-            extra_json_schema={"maxLength": 100}, description="Release whose components the cluster has, like v0.26.0."
+            extra_json_schema={"maxLength": 100}, description="Release whose components the cluster uses, like v0.26.0."
         ),
     ] = None
     bundles_ref: Annotated[
@@ -83,7 +83,7 @@ class ClusterSpec(Part):
         RegistryMirrorConfiguration | None, Meta(description="Registry that images are pulled from.")
     ] = None
     machine_health_check: Annotated[
-        MachineHealthCheck | None, Meta(description="When machines of the cluster are unhealthy.")
+        MachineHealthCheck | None, Meta(description="When machines of the cluster count as unhealthy.")
     ] = None
     pod_iam_config: Annotated[PodIAMConfig | None, Meta(description="IAM roles for service accounts.")] = msgspec.field(
         default=None, name="podIamConfig"
@@ -93,7 +93,7 @@ class ClusterSpec(Part):
 
     @property
     def endpoint_host(self) -> str:
-        """The address of the API server, if it is configured; else empty."""
+        """The configured address of the API server; empty if there is none."""
         control_plane = self.control_plane_configuration
         endpoint = control_plane.endpoint if control_plane is not None else None
         return endpoint.host if endpoint is not None else ""
@@ -125,7 +125,7 @@ class ClusterStatus(Observed, frozen=True):
         list[Condition], Meta(description="Observations, one of each type.", extra_json_schema=listing("type"))
     ] = []
     phase: Annotated[Phase | None, Meta(description="Phase of the cluster.")] = None
-    spec_valid: Annotated[bool | None, Meta(description="True if the spec was found valid.")] = None
+    spec_valid: Annotated[bool | None, Meta(description="True if the spec is valid.")] = None
     ready: Annotated[
         bool | None,
         Meta(
@@ -139,10 +139,7 @@ class ClusterStatus(Observed, frozen=True):
     failure_message: Annotated[str | None, Meta(description="Why an operation failed, and what to do.")] = None
     observed_generation: Annotated[
         int,
-        Meta(
-            description="metadata.generation when the cluster was last reconciled to the end. "
-            "Internal: its meaning may change."
-        ),
+        Meta(description="metadata.generation when a reconcile last completed. Internal: its meaning may change."),
     ] = 0
     children_observed_generation: Annotated[
         int,
@@ -175,13 +172,13 @@ def condition_status(type_: str) -> str:
     short_names=("eksac",),
     categories=("eks-anywhere",),
     columns=(
-        Column("Version", ".spec.kubernetesVersion", "string", "Kubernetes version asked for"),
+        Column("Version", ".spec.kubernetesVersion", "string", "Desired Kubernetes version"),
         Column("Control Plane", condition_status("ControlPlaneReady"), "string", "True if the control plane is ready"),
         Column("Workers", condition_status("WorkersReady"), "string", "True if all workers are ready"),
         Column("Ready", condition_status("Ready"), "string", "True if the cluster is ready for use"),
         AGE,
         Column("Phase", ".status.phase", "string", "Phase of the cluster", 1),
-        Column("Release", ".spec.eksaVersion", "string", "Release whose components the cluster has", 1),
+        Column("Release", ".spec.eksaVersion", "string", "Release whose components the cluster uses", 1),
         Column("Managed By", ".spec.managementCluster.name", "string", "Cluster that manages this one", 1),
         Column(
             "Message",

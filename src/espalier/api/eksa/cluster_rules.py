@@ -1,4 +1,4 @@
-"""Rules between parts of a Cluster, as CRDs have them. Rules about one part stand with it."""
+"""Rules between parts of a Cluster, for its CRD. Rules about one part are defined with it."""
 
 from espalier.api.eksa import sentences
 from espalier.api.eksa.group import EKSA_VERSION
@@ -17,7 +17,7 @@ GIT_OPS_KINDS = ("FluxConfig", "GitOpsConfig")
 """Kinds that `spec.gitOpsRef` may name; the latter is deprecated."""
 
 _NAMED = "(has(self.eksaVersion) && self.eksaVersion != '')"
-"""A release that is given as empty text is given as little as one that is left out."""
+"""An empty eksaVersion counts as unset."""
 
 _RELEASE = (
     Rule(
@@ -181,7 +181,7 @@ _FITS = (
 
 
 def _managed_has(field: str, message: str) -> Rule:
-    """A field that a cluster needs which another one manages; the record of a self-managed one may say less."""
+    """A field that a managed cluster requires; the record of a self-managed one may omit it."""
     return Rule(f"!({_IS_MANAGED}) || has(self.spec.{field})", message, f".spec.{field}", found="'nothing'")
 
 
@@ -230,4 +230,4 @@ CLUSTER: tuple[Rule, ...] = (
         allowed=f"a DNS label, with the name of the cluster at most {LONGEST_GROUP_NAME} characters",
     ),
 )
-"""Those that need its name as well, or hold for clusters alone that another one manages."""
+"""Those that also need its name, or apply only to clusters that another one manages."""

@@ -1,4 +1,4 @@
-"""The conditions of our kinds. One table; the reasons that they give are in `reasons.py`.
+"""The conditions of our kinds. One table; their reasons are in `reasons.py`.
 
 `make pages` writes `docs/reference/conditions.md` from both, and `tests/conventions` compares them with the code.
 """
@@ -11,7 +11,7 @@ from espalier.api.eksa.reasons import CLUSTER, GROUP, NODE
 
 
 class ConditionType(NamedTuple):
-    """A condition, on which kinds it stands, and what its values mean."""
+    """A condition, the kinds that have it, and the meaning of its values."""
 
     name: str
     kinds: tuple[str, ...]
@@ -26,23 +26,23 @@ CONDITIONS: tuple[ConditionType, ...] = (
     ConditionType(
         "Ready",
         (CLUSTER,),
-        "True: everything that the spec asks for is there. False: the reason is that of the first part that is not.",
+        "True: everything in the spec exists and is ready. False: the reason is that of the first part that is not.",
     ),
     ConditionType("ControlPlaneInitialized", (CLUSTER,), "True once the API server of the cluster has answered."),
     ConditionType(
-        "ControlPlaneReady", (CLUSTER,), "True: all control plane machines are there, up to date and healthy."
+        "ControlPlaneReady", (CLUSTER,), "True: all control plane machines exist, are up to date and healthy."
     ),
-    ConditionType("DefaultCNIConfigured", (CLUSTER,), "True: the CNI of the spec is installed."),
-    ConditionType("WorkersReady", (CLUSTER,), "True: all machines of all worker node groups are there and up to date."),
+    ConditionType("DefaultCNIConfigured", (CLUSTER,), "True: the CNI in the spec is installed."),
+    ConditionType("WorkersReady", (CLUSTER,), "True: all machines of all worker node groups exist and are up to date."),
     ConditionType(
         "Synced",
         (CLUSTER,),
-        "True: the objects are as they are rendered. False: they drifted. Not part of Ready.",
+        "True: the objects match what is rendered. False: they drifted. Not part of Ready.",
     ),
     ConditionType(
         "SpecValid",
         (CLUSTER,),
-        "False: the spec is not valid, and nothing is written for it until it is. Absent otherwise; not part of Ready.",
+        "False: the spec is invalid, and is not applied until it is valid. Absent otherwise; not part of Ready.",
     ),
     ConditionType(
         "KubeconfigCopied",
@@ -54,17 +54,17 @@ CONDITIONS: tuple[ConditionType, ...] = (
     ConditionType(
         "Progressing",
         (GROUP, NODE),
-        "True: it goes on by itself, or is done. Unknown: it waits for something else. False: somebody has to act.",
+        "True: in progress, or done. Unknown: waiting for something else. False: somebody has to act.",
     ),
     ConditionType("Accepted", (GROUP, NODE), "False: the change can't be made in place."),
     _step("UpgraderPodCreated", "True: the upgrader pod exists."),
     _step("BinariesCopied", "True: the components are on the node."),
-    _step("ContainerdUpgraded", "True: containerd runs in its new version."),
-    _step("CNIPluginsUpgraded", "True: the CNI plugins are in place."),
+    _step("ContainerdUpgraded", "True: containerd runs the new version."),
+    _step("CNIPluginsUpgraded", "True: the CNI plugins are installed."),
     _step("KubeadmUpgraded", "True: kubeadm has upgraded the node."),
-    _step("NodeDrained", "True: the node is drained, or nothing can move from it."),
-    _step("KubeletUpgraded", "True: the kubelet runs in its new version."),
-    _step("NodeUncordoned", "True: the node takes pods again."),
+    _step("NodeDrained", "True: the node is drained, or none of its pods can move."),
+    _step("KubeletUpgraded", "True: the kubelet runs the new version."),
+    _step("NodeUncordoned", "True: the node is schedulable again."),
     _step("PostUpgradeCleanupCompleted", "True: temporary files are removed from the node."),
 )
 
@@ -76,16 +76,16 @@ def of_kind(kind: str) -> list[ConditionType]:
 
 SATISFIED = {
     "AsRendered": "nothing drifted",
-    "ClusterReady": "everything that the spec asks for is there",
+    "ClusterReady": "everything in the spec exists and is ready",
     "ControlPlaneInitialized": "the API server has answered",
     "ControlPlaneReady": "all control plane machines are ready",
     "DefaultCNIConfigured": "the CNI is installed",
     "Done": "the step on the node succeeded",
-    "NoWorkers": "the spec asks for no workers",
-    "NothingCanMove": "the step was left out: no pod can be moved to another node",
+    "NoWorkers": "the spec has no workers",
+    "NothingCanMove": "the step was skipped: no pod can move to another node",
     "PodCreated": "the upgrader pod exists",
-    "ServesThisAPI": "the management cluster: it serves the API that was asked",
-    "Upgraded": "the upgrade in place is done",
+    "ServesThisAPI": "the management cluster itself: its API server answered the request",
+    "Upgraded": "the in-place upgrade is done",
     "WorkersReady": "all workers are ready",
 }
-"""Reasons of conditions that are True. Nobody has to do anything."""
+"""Reasons of conditions that are True. There is nothing to do."""

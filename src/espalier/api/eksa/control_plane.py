@@ -35,7 +35,7 @@ _DNS_NAME = "^([*][.])?[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0
 class Endpoint(Part):
     """Address of the API server."""
 
-    host: Annotated[str, Meta(description="Address or name, with a port if it is not the usual one.")]
+    host: Annotated[str, Meta(description="Address or DNS name, with a port if it is not the default.")]
 
 
 class ControlPlaneConfiguration(Part):
@@ -67,30 +67,33 @@ class ControlPlaneConfiguration(Part):
             ge=1, description="Number of machines; odd when etcd runs on them.", extra_json_schema=SIZE_OF_CONTROL_PLANE
         ),
     ]
-    endpoint: Annotated[Endpoint | None, Meta(description="Where the API server is reached; not for Docker.")] = None
+    endpoint: Annotated[Endpoint | None, Meta(description="Address of the API server; not for Docker.")] = None
     machine_group_ref: Annotated[Ref | None, Meta(description="Machine config of the machines; not for Docker.")] = None
     taints: Taints = []
     labels: Labels = {}
     cert_sans: Annotated[
         list[Annotated[str, Meta(extra_json_schema={"maxLength": 253})]],
-        Meta(description="More names and addresses in the API server's certificate.", extra_json_schema=ATOMIC | MANY),
+        Meta(
+            description="Additional names and addresses in the API server's certificate.",
+            extra_json_schema=ATOMIC | MANY,
+        ),
     ] = msgspec.field(default_factory=list, name="certSans")
     api_server_extra_args: Annotated[
         dict[str, str],
-        Meta(description="Flags of kube-apiserver, without dashes.", extra_json_schema={"maxProperties": 100}),
+        Meta(description="Flags of kube-apiserver, without leading dashes.", extra_json_schema={"maxProperties": 100}),
     ] = {}
     kubelet_configuration: Kubelet = None
     audit_policy_content: Annotated[
         str, Meta(description="Audit policy of kube-apiserver, as YAML.", max_length=LONGEST_POLICY)
     ] = ""
     skip_admission_for_system_resources: Annotated[
-        bool | None, Meta(description="True if admission plugins leave system resources alone.")
+        bool | None, Meta(description="True if admission plugins skip system resources.")
     ] = None
     skip_load_balancer_deployment: Annotated[
-        bool, Meta(description="True if the load balancer of the control plane is left out.")
+        bool, Meta(description="True if no load balancer is deployed for the control plane.")
     ] = False
     machine_health_check: Annotated[
-        MachineHealthCheck | None, Meta(description="When machines of the control plane are unhealthy.")
+        MachineHealthCheck | None, Meta(description="When machines of the control plane count as unhealthy.")
     ] = None
     upgrade_rollout_strategy: Annotated[
         ControlPlaneUpgradeRolloutStrategy | None, Meta(description="How the control plane is upgraded.")
@@ -132,24 +135,24 @@ class ExternalEtcdConfiguration(Part):
 
 
 class KeyManagementService(Part):
-    """A KMS plugin beside the API server."""
+    """A KMS plugin for the API server."""
 
     name: Annotated[str, Meta(description="Name of the plugin.")]
     socket_listen_address: Annotated[str, Meta(description="Socket of the plugin, unix:///….")]
-    cachesize: Annotated[int | None, Meta(description="How many keys are cached.")] = None
-    timeout: Annotated[str, Meta(description="How long an answer may take, like 3s.")] = ""
+    cachesize: Annotated[int | None, Meta(description="Number of cached keys.")] = None
+    timeout: Annotated[str, Meta(description="Timeout of a call, like 3s.")] = ""
 
 
 class EtcdEncryptionProvider(Part):
-    """A provider of encryption."""
+    """An encryption provider."""
 
     kms: Annotated[KeyManagementService, Meta(description="A KMS plugin.")]
 
 
 class EtcdEncryption(Part):
-    """Resources that are encrypted in etcd, and the providers that do it."""
+    """Resources that are encrypted in etcd, and their encryption providers."""
 
     providers: Annotated[
-        list[EtcdEncryptionProvider], Meta(description="What encrypts.", extra_json_schema=ATOMIC | MANY)
+        list[EtcdEncryptionProvider], Meta(description="Encryption providers.", extra_json_schema=ATOMIC | MANY)
     ]
-    resources: Annotated[list[str], Meta(description="What is encrypted.", extra_json_schema=ATOMIC | MANY)]
+    resources: Annotated[list[str], Meta(description="Resources to encrypt.", extra_json_schema=ATOMIC | MANY)]

@@ -1,4 +1,4 @@
-"""EKS Distro's Release: the components of one patch release of Kubernetes, as Bundles name it."""
+"""EKS Distro's Release: the components of one patch release of Kubernetes. Bundles reference it."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -30,7 +30,7 @@ class AssetArchive(Observed, frozen=True):
 
 
 class Asset(Observed, frozen=True):
-    """One thing that a component consists of."""
+    """One artifact of a component."""
 
     name: Annotated[str, Meta(min_length=1, description="Name of the asset, like etcd-image.")]
     type: Annotated[Literal["Image", "Archive"], Meta(description="What it is.")] = "Image"
@@ -61,7 +61,7 @@ class DistroReleaseSpec(Part):
 
 
 class DistroReleaseStatus(Observed, frozen=True):
-    """Content of the release. No controller reports it: it comes with the release, and never changes."""
+    """Content of the release. No controller reports it: it is part of the release, and immutable."""
 
     date: Annotated[str, Meta(description="When it was released.")] = ""
     components: Annotated[
@@ -78,7 +78,7 @@ class DistroReleaseStatus(Observed, frozen=True):
     ),
 )
 class DistroRelease(KubeObject, kw_only=True):
-    """A release of EKS Distro. Without the subresource `status`, as its own CRD: who creates it gives all of it."""
+    """A release of EKS Distro. As in its own CRD, `status` is no subresource: the object is created with it."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(

@@ -12,7 +12,7 @@ from espalier.api.meta import Part
 KUBERNETES_VERSION = r"^[0-9]+\.[0-9]+$"
 
 HTTPS_URL = "^https://[^/@?# ]+(/[^@?# ]*)?$"
-"""An issuer of tokens, as OpenID Connect has it: no user, no query, no fragment."""
+"""A token issuer as in OpenID Connect: no user, no query, no fragment."""
 
 HTTPS_URLS = "a URL that begins with https://, without user, query and fragment"
 
@@ -32,7 +32,7 @@ KUBELET_LABEL = (
     "|^beta[.]kubernetes[.]io/instance-type$"
     "|^(topology|failure-domain[.]beta)[.]kubernetes[.]io/(zone|region)$"
 )
-"""Those that a kubelet takes as labels of its node."""
+"""Those that a kubelet accepts as labels of its node."""
 
 LABEL_VALUE = "^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$"
 LABEL_NAMES, LABEL_VALUES = (
@@ -47,8 +47,8 @@ MOST_CONTROL_PLANES = 99
 """Machines of a control plane, and members of etcd: each write waits for a majority of them."""
 
 LARGEST_GROUP = 100_000
-"""Machines of a group, far above what a cluster can have (Kubernetes is made for 5,000 nodes): Cluster API counts to
-2147483647, and one key that sticks asks for a number in between."""
+"""Machines of a group, far above what a cluster can have (Kubernetes supports 5,000 nodes). It catches typing errors,
+for Cluster API accepts up to 2147483647."""
 
 SIZE_OF_CONTROL_PLANE, SIZE_OF_GROUP = {"maximum": MOST_CONTROL_PLANES}, {"maximum": LARGEST_GROUP}
 """Extra schema of such counts."""
@@ -79,7 +79,7 @@ def keys_rule(field: str, is_bad: str, message: str, allowed: str, found: str = 
 
 
 def unchanged(message: str, *fields: str) -> tuple[Rule, ...]:
-    """Fields of a spec that stay as they are."""
+    """Immutable fields of a spec."""
     return tuple(
         Rule(
             f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || self.{name} == oldSelf.{name})",

@@ -1,4 +1,4 @@
-"""FluxConfig and GitOpsConfig: the repository in which clusters are described."""
+"""FluxConfig and GitOpsConfig: the Git repository with the manifests of clusters."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from espalier.api.kinds import AGE, KubeObject, kind
 from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
 
-_BRANCH = "Branch; main when it is left out."
+_BRANCH = "Branch; main by default."
 _PATH = "Folder of the cluster in the repository."
-_OWNER = "User or organization that has the repository."
+_OWNER = "User or organization that owns the repository."
 _REPOSITORY = "Name of the repository."
 _PERSONAL = "Whether the owner is a user, not an organization."
 
@@ -28,7 +28,7 @@ class GithubProviderConfig(Part):
 
 
 class GitProviderConfig(Part):
-    """A repository at any Git server, by SSH."""
+    """A repository at any Git server, through SSH."""
 
     repository_url: Annotated[str, Meta(description="URL of the repository, ssh://…")]
     ssh_key_algorithm: Annotated[str, Meta(description="Algorithm of the key: ecdsa, rsa, ed25519.")] = ""
@@ -41,29 +41,29 @@ class FluxConfigSpec(Part):
     cluster_config_path: Annotated[str, Meta(description=_PATH)] = ""
     git: GitProviderConfig | None = None
     github: GithubProviderConfig | None = None
-    system_namespace: Annotated[str, Meta(description="Namespace of Flux; flux-system when it is left out.")] = ""
+    system_namespace: Annotated[str, Meta(description="Namespace of Flux; flux-system by default.")] = ""
 
 
 class FluxConfigStatus(Observed, frozen=True):
-    """Nothing is known of it beside that it is there."""
+    """Empty: no status is reported."""
 
 
 @kind(Resource(GROUP, VERSION, "fluxconfigs", "FluxConfig"), categories=("eks-anywhere",), columns=(AGE,), status=True)
 class FluxConfig(KubeObject):
-    """The repository in which the management cluster, and those that it manages, are described."""
+    """The Git repository with the manifests of the management cluster and its workload clusters."""
 
     spec: FluxConfigSpec = msgspec.field(default_factory=FluxConfigSpec)
     status: FluxConfigStatus = FluxConfigStatus()
 
 
 class Github(Part):
-    """A repository at GitHub, with what Flux is to know of it."""
+    """A repository at GitHub, and settings of Flux for it."""
 
     owner: Annotated[str, Meta(description=_OWNER)]
     repository: Annotated[str, Meta(description=_REPOSITORY)]
     branch: Annotated[str, Meta(description=_BRANCH)] = ""
     cluster_config_path: Annotated[str, Meta(description=_PATH)] = ""
-    flux_system_namespace: Annotated[str, Meta(description="Namespace of Flux; flux-system when it is left out.")] = ""
+    flux_system_namespace: Annotated[str, Meta(description="Namespace of Flux; flux-system by default.")] = ""
     personal: Annotated[bool | None, Meta(description=_PERSONAL)] = None
 
 
@@ -80,14 +80,14 @@ class GitOpsConfigSpec(Part):
 
 
 class GitOpsConfigStatus(Observed, frozen=True):
-    """Nothing is known of it beside that it is there."""
+    """Empty: no status is reported."""
 
 
 @kind(
     Resource(GROUP, VERSION, "gitopsconfigs", "GitOpsConfig"), categories=("eks-anywhere",), columns=(AGE,), status=True
 )
 class GitOpsConfig(KubeObject):
-    """As FluxConfig, in the way of earlier manifests. Deprecated: use FluxConfig."""
+    """An earlier form of FluxConfig. Deprecated: use FluxConfig."""
 
     spec: GitOpsConfigSpec = msgspec.field(default_factory=GitOpsConfigSpec)
     status: GitOpsConfigStatus = GitOpsConfigStatus()

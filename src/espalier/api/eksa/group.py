@@ -1,4 +1,4 @@
-"""The group and version of EKS Anywhere's kinds, and its names that objects of other groups carry."""
+"""The group and version of EKS Anywhere's kinds, and its names in objects of other groups."""
 
 GROUP = "anywhere.eks.amazonaws.com"
 VERSION = "v1alpha1"
@@ -13,8 +13,8 @@ SYSTEM_NAMESPACE = "eksa-system"
 """Namespace of Cluster API objects, Bundles and the controller."""
 
 MANAGEMENT_CLUSTER = "management-cluster"
-"""Name of the ConfigMap there that says, by `namespace` and `name`, which Cluster is the record of the management
-cluster. Not in the namespace of that Cluster, where users may write."""
+"""Name of the ConfigMap there whose `namespace` and `name` identify the record of the management cluster, a Cluster.
+Not in the namespace of that Cluster, where users may write."""
 
 CLUSTER_FINALIZER = "clusters.anywhere.eks.amazonaws.com/finalizer"
 CLUSTER_NAME_LABEL = "cluster.anywhere.eks.amazonaws.com/cluster-name"

@@ -1,4 +1,4 @@
-"""Health checks of a Cluster's machines: timeouts, and the number of unhealthy ones up to which they are replaced."""
+"""Health checks of a Cluster's machines: timeouts, and the most unhealthy machines with which they are replaced."""
 
 from typing import Annotated, ClassVar
 
@@ -11,16 +11,16 @@ from espalier.api.meta import Part
 _PART = "([.][0-9]{1,9})?"
 _DURATION = f"^([0-9]+{_PART}h)?([0-9]+{_PART}m)?([0-9]+{_PART}s)?([0-9]+ms)?$"
 COUNTABLE_DURATION = f"^([0-9]{{1,6}}{_PART}h)?([0-9]{{1,7}}{_PART}m)?([0-9]{{1,9}}{_PART}s)?([0-9]{{1,9}}ms)?$"
-"""With so few digits that CEL can reckon with it."""
+"""With few enough digits for CEL."""
 
 SHORTEST_STARTUP = 30
-"""Seconds: Cluster API takes no shorter time for a machine to become a node, but for 0, which is any."""
+"""Seconds: the shortest time for a machine to become a node that Cluster API accepts, besides 0 (no limit)."""
 
 PERCENTAGE = "^[0-9]{1,9}%$"
 
 
 def _is_duration(field: str) -> tuple[Rule, ...]:
-    """A duration, and one that Cluster API has room for."""
+    """A duration that Cluster API supports."""
     given = f"has(self.{field}) && self.{field} != ''"
     form, found = f"self.{field}.matches('{_DURATION}')", f"self.{field}"
     return (
@@ -43,7 +43,7 @@ _STARTUP = "self.nodeStartupTimeout"
 
 
 class MachineHealthCheck(Part):
-    """Timeouts of unhealthy machines, and the number of them up to which they are replaced."""
+    """Timeouts of unhealthy machines, and the most unhealthy machines with which they are replaced."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         *_is_duration("nodeStartupTimeout"),
@@ -71,7 +71,7 @@ class MachineHealthCheck(Part):
     max_unhealthy: Annotated[
         int | str | None,
         Meta(
-            description="Machines are replaced while at most so many, or such a percentage, are unhealthy.",
+            description="Unhealthy machines are replaced only while there are at most this many (or this percentage).",
             extra_json_schema=INT_OR_STRING | {"pattern": PERCENTAGE, "minimum": 0, "maximum": LARGEST_INT32},
         ),
     ] = None

@@ -1,4 +1,4 @@
-"""The operating system of machines, as machine configs of several providers ask for it: users, and what they find."""
+"""The operating system in machine configs of several providers: users and settings."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from typing import Annotated, ClassVar
@@ -23,21 +23,21 @@ Settings = Annotated[dict[str, Text], Meta(extra_json_schema=_MAP)]
 
 
 class UserConfiguration(Part):
-    """A user of the machines, with the keys by which he logs in."""
+    """A user of the machines, with SSH keys."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "self.name.matches('^[a-z_][a-z0-9_-]*$')",
-            "not a name of a user of Linux",
+            "not a Linux user name",
             ".name",
             found="self.name == '' ? 'nothing' : self.name",
-            allowed="at most 32 small letters, digits, dashes and underscores, beginning with a letter",
+            allowed="at most 32 lower-case letters, digits, dashes and underscores, beginning with a letter",
         ),
         # What was found is not quoted: it may be a private key.
         Rule(
             "self.sshAuthorizedKeys.size() == 0 || self.sshAuthorizedKeys[0] == ''"
             f" || self.sshAuthorizedKeys[0].matches('{_PUBLIC_KEY}')",
-            "not a public key of SSH; give the one line of a file that ends with .pub",
+            "not an SSH public key; set it to the line in a .pub file",
             ".sshAuthorizedKeys",
             allowed="a line like ssh-ed25519 AAAA... name",
         ),
@@ -47,7 +47,7 @@ class UserConfiguration(Part):
     ssh_authorized_keys: Annotated[
         list[Annotated[str, Meta(extra_json_schema={"maxLength": 4096})]],
         Meta(
-            description="Public keys by which the user logs in. The first is used.",
+            description="SSH public keys of the user. Only the first is used.",
             extra_json_schema=ATOMIC | {"maxItems": 10},
         ),
     ]
@@ -55,17 +55,17 @@ class UserConfiguration(Part):
 
 Users = Annotated[
     list[UserConfiguration],
-    Meta(description="Users of the machines. The first is made.", extra_json_schema=ATOMIC | {"maxItems": 10}),
+    Meta(description="Users of the machines. Only the first is created.", extra_json_schema=ATOMIC | {"maxItems": 10}),
 ]
 
 
 class NtpConfiguration(Part):
-    """Where machines get the time."""
+    """NTP servers of the machines."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "self.servers.size() > 0 && self.servers.all(one, one.matches('^[A-Za-z0-9.:_-]+$'))",
-            "say from which servers machines get the time",
+            "set the NTP servers of the machines",
             ".servers",
             found="self.servers.size() > 0 ? self.servers.join(', ') : 'nothing'",
             allowed="host names and addresses",
@@ -74,7 +74,7 @@ class NtpConfiguration(Part):
 
     servers: Annotated[
         list[Annotated[str, Meta(extra_json_schema={"maxLength": 253})]],
-        Meta(description="Host names or addresses of time servers.", extra_json_schema=ATOMIC | _FEW),
+        Meta(description="Host names or addresses of NTP servers.", extra_json_schema=ATOMIC | _FEW),
     ]
 
 
@@ -84,7 +84,7 @@ class CertBundle(Part):
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "self.name.matches('^[A-Za-z0-9_-]+$')",
-            "settings of the machine contain it",
+            "not a name that the machine's settings can contain",
             ".name",
             found="self.name == '' ? 'nothing' : self.name",
             allowed="letters, digits, dashes and underscores",
@@ -92,7 +92,7 @@ class CertBundle(Part):
         # What was found is not quoted: it may be a private key.
         Rule(
             "self.data.contains('-----BEGIN CERTIFICATE-----') && !self.data.contains('PRIVATE KEY')",
-            "not certificates",
+            "not PEM certificates",
             ".data",
             allowed="certificates in PEM format",
         ),
@@ -103,81 +103,81 @@ class CertBundle(Part):
 
 
 class BottlerocketBoot(Part):
-    """Parameters of the kernel at boot."""
+    """Kernel boot parameters."""
 
     boot_kernel_parameters: Annotated[
-        dict[str, Texts], Meta(description="Parameters of the kernel, and their values.", extra_json_schema=_MAP)
+        dict[str, Texts], Meta(description="Kernel parameters, and their values.", extra_json_schema=_MAP)
     ] = {}
 
 
 class BottlerocketKernel(Part):
     """Settings of the kernel."""
 
-    sysctl_settings: Annotated[Settings, Meta(description="Settings as sysctl has them.")] = {}
+    sysctl_settings: Annotated[Settings, Meta(description="sysctl settings.")] = {}
 
 
 class BottlerocketKubernetes(Part):
-    """Settings of the kubelet, as Bottlerocket has them."""
+    """Kubelet settings of Bottlerocket."""
 
-    allowed_unsafe_sysctls: Annotated[Texts, Meta(description="Unsafe sysctls that pods may ask for.")] = []
+    allowed_unsafe_sysctls: Annotated[Texts, Meta(description="Unsafe sysctls that pods may use.")] = []
     cluster_dns_ips: Annotated[Texts, Meta(description="Addresses of the cluster's DNS.")] = msgspec.field(
         default_factory=list, name="clusterDNSIPs"
     )
     cluster_domain: Annotated[Text, Meta(description="DNS domain of the cluster.")] = ""
-    container_log_max_files: Annotated[int | None, Meta(description="Log files kept of a container.")] = None
+    container_log_max_files: Annotated[int | None, Meta(description="Number of log files kept for each container.")] = (
+        None
+    )
     container_log_max_size: Annotated[Text, Meta(description="Size at which a log file is rotated.")] = ""
-    cpu_cfs_quota: Annotated[bool | None, Meta(description="True if limits of CPU are enforced.")] = msgspec.field(
+    cpu_cfs_quota: Annotated[bool | None, Meta(description="True if CPU limits are enforced.")] = msgspec.field(
         default=None, name="cpuCFSQuota"
     )
     cpu_manager_policy: Annotated[Text, Meta(description="How CPUs are assigned to containers.")] = ""
     cpu_manager_policy_options: Annotated[Settings, Meta(description="Options of that policy.")] = {}
     cpu_manager_reconcile_period: Annotated[Text, Meta(description="How often the assignment is checked.")] = ""
-    event_burst: Annotated[int | None, Meta(description="Events that may be sent at once.")] = None
-    event_record_qps: Annotated[int | None, Meta(description="Events that may be sent in a second.")] = msgspec.field(
+    event_burst: Annotated[int | None, Meta(description="Burst of events.")] = None
+    event_record_qps: Annotated[int | None, Meta(description="Events per second.")] = msgspec.field(
         default=None, name="eventRecordQPS"
     )
-    eviction_hard: Annotated[Settings, Meta(description="Signals and thresholds at which pods are evicted.")] = {}
+    eviction_hard: Annotated[Settings, Meta(description="Hard eviction thresholds, by signal.")] = {}
     eviction_max_pod_grace_period: Annotated[
-        int | None, Meta(description="Longest grace period, in seconds, of pods that are evicted at a soft threshold.")
+        int | None, Meta(description="Longest grace period, in seconds, of pods evicted at a soft threshold.")
     ] = None
-    eviction_soft: Annotated[Settings, Meta(description="Thresholds at which pods are evicted after a while.")] = {}
-    eviction_soft_grace_period: Annotated[Settings, Meta(description="How long a soft threshold is passed.")] = {}
+    eviction_soft: Annotated[Settings, Meta(description="Soft eviction thresholds, by signal.")] = {}
+    eviction_soft_grace_period: Annotated[Settings, Meta(description="Grace periods of soft eviction thresholds.")] = {}
     image_gc_high_threshold_percent: Annotated[
-        int | None, Meta(description="Use of the disk at which images are removed.")
+        int | None, Meta(description="Disk usage at which image garbage collection starts.")
     ] = msgspec.field(default=None, name="imageGCHighThresholdPercent")
     image_gc_low_threshold_percent: Annotated[
-        int | None, Meta(description="Use of the disk down to which images are removed.")
+        int | None, Meta(description="Disk usage down to which images are garbage collected.")
     ] = msgspec.field(default=None, name="imageGCLowThresholdPercent")
-    kube_api_burst: Annotated[int | None, Meta(description="Requests to the API server at once.")] = msgspec.field(
+    kube_api_burst: Annotated[int | None, Meta(description="Burst of requests to the API server.")] = msgspec.field(
         default=None, name="kubeAPIBurst"
     )
-    kube_api_qps: Annotated[int | None, Meta(description="Requests to the API server in a second.")] = msgspec.field(
+    kube_api_qps: Annotated[int | None, Meta(description="Requests to the API server per second.")] = msgspec.field(
         default=None, name="kubeAPIQPS"
     )
-    kube_reserved: Annotated[Settings, Meta(description="Resources kept for components of Kubernetes.")] = {}
-    max_pods: Annotated[int | None, Meta(description="Most pods of a node.")] = None
+    kube_reserved: Annotated[Settings, Meta(description="Resources reserved for Kubernetes components.")] = {}
+    max_pods: Annotated[int | None, Meta(description="Maximum number of pods on a node.")] = None
     memory_manager_policy: Annotated[Text, Meta(description="How memory is assigned to containers.")] = ""
-    pod_pids_limit: Annotated[int | None, Meta(description="Most processes of a pod.")] = None
-    provider_id: Annotated[Text, Meta(description="The infrastructure's name of the machine.")] = msgspec.field(
+    pod_pids_limit: Annotated[int | None, Meta(description="Maximum number of processes in a pod.")] = None
+    provider_id: Annotated[Text, Meta(description="Provider ID of the machine.")] = msgspec.field(
         default="", name="providerID"
     )
-    registry_burst: Annotated[int | None, Meta(description="Images that may be pulled at once.")] = None
-    registry_pull_qps: Annotated[int | None, Meta(description="Images that may be pulled in a second.")] = (
-        msgspec.field(default=None, name="registryPullQPS")
+    registry_burst: Annotated[int | None, Meta(description="Burst of image pulls.")] = None
+    registry_pull_qps: Annotated[int | None, Meta(description="Image pulls per second.")] = msgspec.field(
+        default=None, name="registryPullQPS"
     )
     shutdown_grace_period: Annotated[Text, Meta(description="How long a shutdown waits for pods.")] = ""
-    shutdown_grace_period_critical_pods: Annotated[
-        Text, Meta(description="How much of that is kept for critical pods.")
-    ] = ""
-    system_reserved: Annotated[Settings, Meta(description="Resources kept for the operating system.")] = {}
+    shutdown_grace_period_critical_pods: Annotated[Text, Meta(description="Part of that time for critical pods.")] = ""
+    system_reserved: Annotated[Settings, Meta(description="Resources reserved for the operating system.")] = {}
     topology_manager_policy: Annotated[Text, Meta(description="How resources are aligned to NUMA nodes.")] = ""
-    topology_manager_scope: Annotated[Text, Meta(description="What is aligned: containers or pods.")] = ""
+    topology_manager_scope: Annotated[Text, Meta(description="Unit of alignment: container or pod.")] = ""
 
 
 class BottlerocketConfiguration(Part):
     """Settings of Bottlerocket."""
 
-    boot: Annotated[BottlerocketBoot | None, Meta(description="What the kernel is told at boot.")] = None
+    boot: Annotated[BottlerocketBoot | None, Meta(description="Kernel boot parameters.")] = None
     kernel: Annotated[BottlerocketKernel | None, Meta(description="Settings of the kernel.")] = None
     kubernetes: Annotated[BottlerocketKubernetes | None, Meta(description="Settings of the kubelet.")] = None
 
@@ -185,7 +185,7 @@ class BottlerocketConfiguration(Part):
 class HostOSConfiguration(Part):
     """Settings of the operating system."""
 
-    ntp_configuration: Annotated[NtpConfiguration | None, Meta(description="Where machines get the time.")] = None
+    ntp_configuration: Annotated[NtpConfiguration | None, Meta(description="NTP servers of the machines.")] = None
     bottlerocket_configuration: Annotated[
         BottlerocketConfiguration | None, Meta(description="Settings of Bottlerocket.")
     ] = None
@@ -196,14 +196,14 @@ class HostOSConfiguration(Part):
 
 
 IS_BOTTLEROCKET = f"self.osFamily in ['', '{BOTTLEROCKET}']"
-"""Of the spec of a machine config whose `osFamily` may be empty."""
+"""On the spec of a machine config; an empty `osFamily` means Bottlerocket."""
 
 SETTINGS_RULES = (
     Rule(
         "!has(self.hostOSConfiguration) || !has(self.hostOSConfiguration.bottlerocketConfiguration)"
         " || !has(self.hostOSConfiguration.bottlerocketConfiguration.kubernetes)"
         " || !has(self.hostOSConfiguration.bottlerocketConfiguration.kubernetes.providerID)",
-        "each machine has its own; remove the field",
+        "each machine has its own provider ID; remove the field",
         ".hostOSConfiguration.bottlerocketConfiguration.kubernetes.providerID",
         found="self.hostOSConfiguration.bottlerocketConfiguration.kubernetes.providerID",
         allowed="nothing",
@@ -211,7 +211,7 @@ SETTINGS_RULES = (
     Rule(
         f"{IS_BOTTLEROCKET} || !has(self.hostOSConfiguration)"
         " || !has(self.hostOSConfiguration.bottlerocketConfiguration)",
-        "machines with another operating system have no such settings; remove the field",
+        "only machines with Bottlerocket have these settings; remove the field",
         ".hostOSConfiguration.bottlerocketConfiguration",
         found="self.osFamily",
         allowed=BOTTLEROCKET,
@@ -219,8 +219,8 @@ SETTINGS_RULES = (
     Rule(
         f"{IS_BOTTLEROCKET} || !has(self.hostOSConfiguration)"
         " || !has(self.hostOSConfiguration.certBundles) || self.hostOSConfiguration.certBundles.size() == 0",
-        "EKS Anywhere gives certificates to machines with Bottlerocket alone; remove the field, and put them "
-        "into the template",
+        "EKS Anywhere installs certificates only on machines with Bottlerocket; remove the field, and add them to "
+        "the template",
         ".hostOSConfiguration.certBundles",
         found="self.osFamily",
         allowed=BOTTLEROCKET,
@@ -232,7 +232,7 @@ RULES = (
     *SETTINGS_RULES,
     Rule(
         "oldSelf.hasValue() || has(self.users) && self.users.size() > 0",
-        "say who may log in to the machines, like name: capv with a public key of SSH",
+        "set a user of the machines, like name: capv with an SSH public key",
         ".users",
         found="'nothing'",
         creation=True,

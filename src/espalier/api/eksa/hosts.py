@@ -1,4 +1,4 @@
-"""Hosts that specs may name, as regular expressions of CEL: those of infrastructure, which are elsewhere."""
+"""Hosts of infrastructure in specs, as regular expressions for CEL. Local hosts are not allowed."""
 
 HOST = "[A-Za-z0-9._-]+|[[][0-9A-Fa-f:]+[]]|[0-9A-Fa-f:]+"
 """A host name, or an address."""
@@ -9,4 +9,4 @@ LOCAL_HOSTS = "|".join(
         *("[[]?::1?[]]?", "[[]?fe[89ab][0-9a-f]:[^]]*[]]?"),
     )
 )
-"""In small letters: the manager's own hosts, or those of its network (decision 0095)."""
+"""In lower case: the manager's own hosts, or link-local ones (decision 0095)."""

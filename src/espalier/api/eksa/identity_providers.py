@@ -1,4 +1,4 @@
-"""OIDCConfig and AWSIamConfig: who may log in to a cluster, beside those with certificates and tokens."""
+"""OIDCConfig and AWSIamConfig: identity providers of clusters, besides certificates and tokens."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from __future__ import annotations
@@ -27,7 +27,7 @@ class OIDCRequiredClaim(Part):
 
 
 class OIDCConfigSpec(Part):
-    """How kube-apiserver judges tokens of an OpenID Connect provider. It can't be changed."""
+    """How kube-apiserver verifies tokens of an OpenID Connect provider. Immutable."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule("has(self.clientId) && self.clientId != ''", sentences.NO_CLIENT, ".clientId", found="'nothing'"),
@@ -60,15 +60,13 @@ class OIDCConfigSpec(Part):
     client_id: Annotated[str, Meta(description="Client that tokens must be issued for.", extra_json_schema=_SHORT)] = ""
     issuer_url: Annotated[str, Meta(description="URL of the provider, https only.", extra_json_schema=_TEXT)] = ""
     username_claim: Annotated[
-        str, Meta(description="Claim that is the name of the user; sub when it is left out.", extra_json_schema=_SHORT)
+        str, Meta(description="Claim with the user name; sub by default.", extra_json_schema=_SHORT)
     ] = ""
-    username_prefix: Annotated[
-        str, Meta(description="Put before names of users; - for nothing.", extra_json_schema=_SHORT)
-    ] = ""
-    groups_claim: Annotated[
-        str, Meta(description="Claim that has the groups of the user.", extra_json_schema=_SHORT)
-    ] = ""
-    groups_prefix: Annotated[str, Meta(description="Put before names of groups.", extra_json_schema=_SHORT)] = ""
+    username_prefix: Annotated[str, Meta(description="Prefix of user names; - for none.", extra_json_schema=_SHORT)] = (
+        ""
+    )
+    groups_claim: Annotated[str, Meta(description="Claim with the groups of the user.", extra_json_schema=_SHORT)] = ""
+    groups_prefix: Annotated[str, Meta(description="Prefix of group names.", extra_json_schema=_SHORT)] = ""
     required_claims: Annotated[
         list[OIDCRequiredClaim],
         Meta(description="A claim that every token must have; one at most.", extra_json_schema=ATOMIC | MANY),
@@ -76,7 +74,7 @@ class OIDCConfigSpec(Part):
 
 
 class OIDCConfigStatus(Observed, frozen=True):
-    """Nothing is known of it beside that it is there."""
+    """Empty: no status is reported."""
 
 
 @kind(
@@ -90,14 +88,14 @@ class OIDCConfigStatus(Observed, frozen=True):
     status=True,
 )
 class OIDCConfig(KubeObject):
-    """An OpenID Connect provider whose tokens the API server of a cluster takes."""
+    """An OpenID Connect provider whose tokens the API server of a cluster accepts."""
 
     spec: OIDCConfigSpec = msgspec.field(default_factory=OIDCConfigSpec)
     status: OIDCConfigStatus = OIDCConfigStatus()
 
 
 class MapRole(Part):
-    """A role of AWS, and who it is in the cluster."""
+    """An AWS IAM role, and its user and groups in the cluster."""
 
     role_arn: Annotated[str, Meta(description="ARN of the role.")] = msgspec.field(name="roleARN")
     username: Annotated[str, Meta(description="Its user in the cluster.")]
@@ -105,7 +103,7 @@ class MapRole(Part):
 
 
 class MapUser(Part):
-    """A user of AWS, and who it is in the cluster."""
+    """An AWS IAM user, and its user and groups in the cluster."""
 
     user_arn: Annotated[str, Meta(description="ARN of the user.")] = msgspec.field(name="userARN")
     username: Annotated[str, Meta(description="Its user in the cluster.")]
@@ -116,7 +114,7 @@ BACKEND_MODES = ("CRD", "EKSConfigMap", "MountedFile")
 
 
 class AWSIamConfigSpec(Part):
-    """How users and roles of AWS log in. Only `mapRoles` and `mapUsers` can be changed."""
+    """How AWS IAM users and roles log in. Only `mapRoles` and `mapUsers` can be changed."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule("self.awsRegion != ''", sentences.NO_REGION, ".awsRegion", found="'nothing'"),
@@ -138,10 +136,10 @@ class AWSIamConfigSpec(Part):
         *unchanged(sentences.IDENTITY_CHANGED, "awsRegion", "backendMode", "partition"),
     )
 
-    aws_region: Annotated[str, Meta(description="Region of AWS, like us-west-2.", extra_json_schema=_SHORT)]
+    aws_region: Annotated[str, Meta(description="AWS region, like us-west-2.", extra_json_schema=_SHORT)]
     backend_mode: Annotated[
         list[Annotated[str, Meta(extra_json_schema={"maxLength": 50})]],
-        Meta(description="Where mappings are kept: EKSConfigMap, CRD, MountedFile.", extra_json_schema=ATOMIC | MANY),
+        Meta(description="Where mappings are stored: EKSConfigMap, CRD, MountedFile.", extra_json_schema=ATOMIC | MANY),
     ]
     map_roles: Annotated[
         list[MapRole], Meta(description="Roles that may log in.", extra_json_schema=ATOMIC | {"maxItems": 1000})
@@ -150,25 +148,25 @@ class AWSIamConfigSpec(Part):
         list[MapUser], Meta(description="Users that may log in.", extra_json_schema=ATOMIC | {"maxItems": 1000})
     ] = []
     partition: Annotated[
-        str, Meta(description="Partition of AWS; aws if left out.", extra_json_schema={"maxLength": 50})
+        str, Meta(description="AWS partition; aws by default.", extra_json_schema={"maxLength": 50})
     ] = "aws"
 
 
 class AWSIamConfigStatus(Observed, frozen=True):
-    """Nothing is known of it beside that it is there."""
+    """Empty: no status is reported."""
 
 
 @kind(
     Resource(GROUP, VERSION, "awsiamconfigs", "AWSIamConfig"),
     categories=("eks-anywhere",),
     columns=(
-        Column("Region", ".spec.awsRegion", "string", "Region of AWS"),
+        Column("Region", ".spec.awsRegion", "string", "AWS region"),
         AGE,
     ),
     status=True,
 )
 class AWSIamConfig(KubeObject, kw_only=True):
-    """Users and roles of AWS that may log in to a cluster."""
+    """AWS IAM users and roles that may log in to a cluster."""
 
     spec: AWSIamConfigSpec
     status: AWSIamConfigStatus = AWSIamConfigStatus()

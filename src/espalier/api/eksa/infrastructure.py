@@ -85,7 +85,7 @@ class HookArch(Part):
 
 
 class HookBundle(Part):
-    """Operating system that machines boot before they have one."""
+    """Installer operating system that machines boot first."""
 
     bootkit: Image | None = None
     docker: Image | None = None

@@ -1,4 +1,4 @@
-"""The manifest that lists the releases of EKS Anywhere. A manifest, not a kind that we serve."""
+"""The manifest that lists the releases of EKS Anywhere. Read from files; no API server serves it."""
 
 from typing import Annotated, Any
 

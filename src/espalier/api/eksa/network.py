@@ -1,4 +1,4 @@
-"""Parts of a Cluster about networks: inside of the cluster, proxies, and registry mirrors."""
+"""Networks of a Cluster: its own, proxies and registry mirrors."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from typing import Annotated, Any, ClassVar, Literal
@@ -13,10 +13,10 @@ from espalier.api.meta import Part
 _RANGE = "a range like 192.168.0.0/16"
 
 FAMILIES = {4: _RANGE, 6: "a range like fd00:10::/64"}
-"""Ranges that are allowed, by version of the Internet Protocol."""
+"""Allowed ranges, by IP version."""
 
 LONGEST_SERVICE_PREFIX = {4: 29, 6: 125}
-"""kube-apiserver refuses to start with fewer than 8 addresses for services."""
+"""kube-apiserver does not start with fewer than 8 addresses for services."""
 
 
 def _shorter(version: int) -> str:
@@ -60,7 +60,7 @@ class Nodes(Part):
 class ResolvConf(Part):
     """Name servers of the nodes."""
 
-    path: Annotated[str, Meta(description="File on the node that the kubelet reads.")] = ""
+    path: Annotated[str, Meta(description="resolv.conf on the node that the kubelet reads.")] = ""
 
 
 class Dns(Part):
@@ -100,25 +100,26 @@ class CiliumConfig(Part):
     )
 
     policy_enforcement_mode: Annotated[
-        Literal["", "default", "always", "never"], Meta(description="Which pods network policies are enforced for.")
+        Literal["", "default", "always", "never"], Meta(description="For which pods network policies are enforced.")
     ] = ""
     egress_masquerade_interfaces: Annotated[
-        str, Meta(description="Interfaces on which traffic leaving the cluster is masqueraded.")
+        str, Meta(description="Interfaces on which egress traffic is masqueraded.")
     ] = ""
-    skip_upgrade: Annotated[
-        bool | None, Meta(description="True if Cilium is left alone after the first installation.")
-    ] = None
+    skip_upgrade: Annotated[bool | None, Meta(description="True if Cilium is installed, but not upgraded.")] = None
     routing_mode: Annotated[
-        Literal["", "default", "overlay", "direct"], Meta(description="How packets travel between nodes.")
+        Literal["", "default", "overlay", "direct"], Meta(description="How packets are routed between nodes.")
     ] = ""
     ipv4_native_routing_cidr: Annotated[
         str,
-        Meta(description="Range that needs no masquerading, for direct routing.", extra_json_schema={"maxLength": 50}),
+        Meta(
+            description="Range that is routed without masquerading, for routingMode direct.",
+            extra_json_schema={"maxLength": 50},
+        ),
     ] = msgspec.field(default="", name="ipv4NativeRoutingCIDR")
     ipv6_native_routing_cidr: Annotated[
         str,
         Meta(
-            description="IPv6 range that needs no masquerading, for direct routing.",
+            description="IPv6 range that is routed without masquerading, for routingMode direct.",
             extra_json_schema={"maxLength": 50},
         ),
     ] = msgspec.field(default="", name="ipv6NativeRoutingCIDR")
@@ -128,7 +129,7 @@ class CiliumConfig(Part):
     helm_values: Annotated[
         dict[str, Any],
         Meta(
-            description="More values for Cilium's chart.",
+            description="Additional values for Cilium's Helm chart.",
             extra_json_schema={"x-kubernetes-preserve-unknown-fields": True},
         ),
     ] = {}
@@ -223,7 +224,7 @@ class ClusterNetwork(Part):
 
 
 PROXY_ADDRESS = "^(https?://)?([^/@ ]+@)?[^/@ ]+:[0-9]{1,5}/?$"
-"""Where a proxy is: a name or an address, and a port."""
+"""Address of a proxy: host and port."""
 
 
 class ProxyConfiguration(Part):
@@ -256,7 +257,10 @@ class ProxyConfiguration(Part):
     https_proxy: Annotated[str, Meta(description="Proxy for HTTPS.", extra_json_schema={"maxLength": 1024})] = ""
     no_proxy: Annotated[
         list[str],
-        Meta(description="Names and ranges reached without a proxy.", extra_json_schema=ATOMIC | {"maxItems": 1000}),
+        Meta(
+            description="Hosts and ranges that are reached without a proxy.",
+            extra_json_schema=ATOMIC | {"maxItems": 1000},
+        ),
     ] = []
 
 
@@ -292,11 +296,11 @@ class RegistryMirrorConfiguration(Part):
         str, Meta(description="Name or address of the mirror.", extra_json_schema={"maxLength": 253})
     ] = ""
     port: Annotated[
-        str, Meta(description="Port of the mirror, in quotes; 443 without.", extra_json_schema={"maxLength": 10})
+        str, Meta(description="Port of the mirror, in quotes; 443 by default.", extra_json_schema={"maxLength": 10})
     ] = ""
     oci_namespaces: Annotated[
-        list[OCINamespace], Meta(description="Where registries are on the mirror.", extra_json_schema=ATOMIC | MANY)
+        list[OCINamespace], Meta(description="Namespaces of registries on the mirror.", extra_json_schema=ATOMIC | MANY)
     ] = []
-    ca_cert_content: Annotated[str, Meta(description="Certificate of the mirror's authority, as PEM.")] = ""
-    authenticate: Annotated[bool, Meta(description="True if the mirror asks for a password.")] = False
+    ca_cert_content: Annotated[str, Meta(description="CA certificate of the mirror, as PEM.")] = ""
+    authenticate: Annotated[bool, Meta(description="True if the mirror requires a password.")] = False
     insecure_skip_verify: Annotated[bool, Meta(description="True if the mirror's certificate is not verified.")] = False

@@ -1,4 +1,4 @@
-"""Parts of a Cluster about curated packages."""
+"""Curated packages of a Cluster."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from typing import Annotated
@@ -17,37 +17,37 @@ class ImageResource(Part):
 
 
 class PackageControllerResources(Part):
-    """Credentials of the package controller."""
+    """Resources of the package controller."""
 
-    limits: Annotated[ImageResource | None, Meta(description="The most it may use.")] = None
-    requests: Annotated[ImageResource | None, Meta(description="What is reserved for it.")] = None
+    limits: Annotated[ImageResource | None, Meta(description="Resource limits.")] = None
+    requests: Annotated[ImageResource | None, Meta(description="Resource requests.")] = None
 
 
 class PackageControllerConfiguration(Part):
-    """The controller of packages."""
+    """The package controller."""
 
     repository: Annotated[str, Meta(description="Repository of its image.")] = ""
     tag: Annotated[str, Meta(description="Tag of its image.")] = ""
     digest: Annotated[str, Meta(description="Digest of its image.")] = ""
     disable_webhooks: Annotated[bool, Meta(description="True if it runs without webhooks.")] = False
     env: Annotated[list[str], Meta(description="Environment, as name=value.", extra_json_schema=ATOMIC)] = []
-    resources: Annotated[PackageControllerResources | None, Meta(description="What it may use.")] = None
+    resources: Annotated[PackageControllerResources | None, Meta(description="Its resources.")] = None
 
 
 class PackageControllerCronJob(Part):
-    """The job that refreshes credentials of the registry."""
+    """The CronJob that refreshes registry credentials."""
 
     repository: Annotated[str, Meta(description="Repository of its image.")] = ""
     tag: Annotated[str, Meta(description="Tag of its image.")] = ""
     digest: Annotated[str, Meta(description="Digest of its image.")] = ""
-    disable: Annotated[bool, Meta(description="True if it is left out.")] = False
+    disable: Annotated[bool, Meta(description="True if it is not installed.")] = False
 
 
 class PackageConfiguration(Part):
     """Curated packages."""
 
-    disable: Annotated[bool, Meta(description="True if packages are left out.")] = False
-    controller: Annotated[PackageControllerConfiguration | None, Meta(description="The controller of packages.")] = None
+    disable: Annotated[bool, Meta(description="True if packages are not installed.")] = False
+    controller: Annotated[PackageControllerConfiguration | None, Meta(description="The package controller.")] = None
     cronjob: Annotated[
-        PackageControllerCronJob | None, Meta(description="The job that refreshes credentials of the registry.")
+        PackageControllerCronJob | None, Meta(description="The CronJob that refreshes registry credentials.")
     ] = None

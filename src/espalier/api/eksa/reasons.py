@@ -1,7 +1,7 @@
-"""Reasons of conditions that are not True, of clusters and upgrades in place. One table.
+"""Reasons of conditions that are not True, for clusters and in-place upgrades. One table.
 
-A row says which kinds give a reason, whether time helps, and what it means. `status.failureReason` follows from it,
-and when a command stops waiting. `make pages` writes `docs/reference/conditions.md`.
+A row has the kinds that report a reason, the condition for progress, and the meaning. `status.failureReason`, and when
+a command stops waiting, follow from it. `make pages` writes `docs/reference/conditions.md`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class Helps(Enum):
 
     TIME = "time"
     PERSON = "somebody acts"
-    CHANGE = "something else is asked for"
+    CHANGE = "the request changes"
 
 
 class Reason(NamedTuple):
-    """A reason, as it stands in conditions, and what is known of it."""
+    """A reason of conditions, its remedy and its meaning."""
 
     name: str
     helps: Helps
@@ -47,35 +47,33 @@ STEPS = {
     "CopyingComponents": "the components are copied to the node",
     "UpgradingContainerd": "containerd is upgraded",
     "UpgradingCNIPlugins": "the CNI plugins are upgraded",
-    "UpgradingKubeadm": "kubeadm is upgraded, and runs on the node",
+    "UpgradingKubeadm": "kubeadm is upgraded and run on the node",
     "DrainingNode": "the node is drained",
     "UpgradingKubelet": "kubelet and kubectl are upgraded",
     "UncordoningNode": "the node is uncordoned",
     "CleaningUp": "the node is cleaned up",
 }
-"""The steps by which a node is upgraded in place. A failed one has `Failed` appended."""
+"""The steps of an in-place upgrade of a node. The reason for a failed step ends in `Failed`."""
 
 REASONS: tuple[Reason, ...] = (
-    # What is asked for can't be made.
-    _person("ClusterInvalid", "the spec is invalid; the message names field, value and what is allowed"),
+    # The spec can't be applied.
+    _person("ClusterInvalid", "the spec is invalid; the message has the field, its value and what is allowed"),
     _person(
-        "CredentialsNotPermitted", "a Secret with credentials is missing, or its annotations do not permit the use"
+        "CredentialsNotPermitted", "a Secret with credentials is missing, or its annotations do not permit this use"
     ),
     _person("MissingDependentObjects", "an object that the spec names does not exist; create it"),
-    _person("DatacenterConfigInvalid", "the provider lacks what the datacenter config names; its status says what"),
-    _person("MachineConfigInvalid", "the provider lacks what a machine config names; its status says what"),
+    _person("DatacenterConfigInvalid", "the provider does not have what the datacenter config names; see its status"),
+    _person("MachineConfigInvalid", "the provider does not have what a machine config names; see its status"),
     _person(
         "ControlPlaneAddressTaken",
-        "another cluster, or a machine that is not the cluster's, has the address of its control plane",
+        "another cluster, or a machine outside the cluster, uses the address of its control plane",
     ),
-    _person(
-        "MachineAddressesTaken", "machines of another cluster get some of the addresses that machines of this one would"
-    ),
-    _person("NotEnoughHardware", "machine configs select less free Hardware than the machines that are asked for need"),
+    _person("MachineAddressesTaken", "machines of another cluster use some of the addresses for machines of this one"),
+    _person("NotEnoughHardware", "machine configs select too little unused Hardware for the requested machines"),
     _time("LinkedObjectsNotChecked", "the provider has not checked the linked objects yet"),
     _time(
         "ValuesNotResolved",
-        "the provider has not found out yet what an object that the spec names stands for; its status says why",
+        "the provider has not resolved a name in a referenced object yet; see the object's status",
     ),
     _person("ManagementClusterRefInvalid", "spec.managementCluster does not name the management cluster"),
     _person("EksaVersionInvalid", "spec.eksaVersion is missing or unknown; the message lists the known releases"),
@@ -85,29 +83,30 @@ REASONS: tuple[Reason, ...] = (
     _person("EksdReleaseInvalid", "the EKS Distro Release that the Bundles reference is missing or invalid"),
     _person(
         "ReleaseReplaced",
-        "an object of the release has other content now; restore the original, or choose another release",
+        "the content of a release object has changed; restore the original, or choose another release",
     ),
     _person("ManagesClusters", "the management cluster can't be deleted while it manages clusters; delete those first"),
     _person(
         "ClusterNameTaken",
-        "the name, or an object of that name, belongs to another cluster; choose another name, or remove the object",
+        "the name, or an object of that name, belongs to another cluster; choose another name, or delete the object",
     ),
-    _person("ObjectRefused", "the API server rejected an object; the message has its answer"),
-    # The copy of the kubeconfig: condition KubeconfigCopied. Nothing else waits for it.
+    _person("ObjectRefused", "the API server rejected an object; see the message"),
+    # The copy of the kubeconfig: condition KubeconfigCopied. Nothing else depends on it.
     _person(
         "KubeconfigSecretTaken",
-        "the Secret for the kubeconfig exists and belongs to somebody else; remove or rename it",
+        "the Secret for the kubeconfig exists and belongs to somebody else; delete or rename it",
     ),
     _person(
-        "KubeconfigCopyNotAllowed", "the manager may not write Secrets in the namespace; the message says what to apply"
+        "KubeconfigCopyNotAllowed",
+        "RBAC does not let the manager write Secrets in the namespace; apply what the message says",
     ),
     _person(
         "KubeconfigNotOfThisCluster",
-        "the Secret with the kubeconfig was not created for this cluster, and is not copied",
+        "the Secret with the kubeconfig was not created for this cluster, so it is not copied",
     ),
     _person(
         "ClusterAPIObjectsMissing",
-        "the Cluster API objects of an existing cluster are gone; restore them, or let the cluster be created again",
+        "the Cluster API objects of an existing cluster are gone; restore them, or have the cluster recreated",
     ),
     _person(
         "ClusterAPIObjectDeleted",
@@ -115,28 +114,31 @@ REASONS: tuple[Reason, ...] = (
     ),
     _person(
         "ControlPlaneLost",
-        "the KubeadmControlPlane was deleted, and etcd with it; delete the Cluster and create it again",
+        "the KubeadmControlPlane was deleted, and etcd with it; delete and recreate the Cluster",
     ),
     _person(
         "ClusterCertificatesMissing",
-        "a Secret with a certificate authority or key of the cluster is gone; the message says which, and what helps",
+        "a Secret with a certificate authority or key of the cluster is gone; the message says which, and what to do",
     ),
     _person(
         "ControlPlaneBroken",
-        "the API server can't be run, for what it stored is gone or damaged (local environment); the message says "
-        "which file or Secret, and what helps",
+        "the API server can't run, because its stored data is gone or damaged (local environment); the message says "
+        "which file or Secret, and what to do",
     ),
     # The CNI.
-    _time("DefaultCNIInstallationInProgress", "the CNI is being installed, or installed again"),
+    _time("DefaultCNIInstallationInProgress", "the CNI is being installed or reinstalled"),
     _time("DefaultCNIUpgradeInProgress", "the CNI is being upgraded in the workload cluster"),
     _time("SkipUpgradesForDefaultCNIConfigured", "the CNI was installed and is not upgraded (skipUpgrade)"),
     _person("DefaultCNIMissing", "the CNI was deleted from the workload cluster; the message says how to restore it"),
-    _person("DefaultCNIRefused", "the workload cluster rejected the CNI; the message has its answer"),
+    _person("DefaultCNIRefused", "the workload cluster rejected the CNI; see the message"),
     _time("WorkloadClusterUnreachable", "the API server of the workload cluster does not answer", CLUSTER, GROUP, NODE),
     _time("WaitingForKubeconfig", "Cluster API has not created the kubeconfig yet"),
-    # What the provider has in the workload cluster.
-    _time("WorkloadObjectsInstallationInProgress", "objects of the provider are being installed or compared there"),
-    _person("WorkloadObjectsRefused", "the workload cluster refuses an object of the provider; the message says why"),
+    # Objects of the provider in the workload cluster.
+    _time(
+        "WorkloadObjectsInstallationInProgress",
+        "the provider's objects are being applied or compared",
+    ),
+    _person("WorkloadObjectsRefused", "the workload cluster rejects an object of the provider; see the message"),
     # Machines.
     _time("ControlPlaneInitializationInProgress", "the first control plane machine is not available yet"),
     _time("ControlPlaneNotInitialized", "workers join once the control plane is available"),
@@ -147,14 +149,14 @@ REASONS: tuple[Reason, ...] = (
     _time("ScalingUp", "machines are being added"),
     _time("ScalingDown", "machines are being removed"),
     _time("NodesNotReady", "nodes are not ready"),
-    _time("ExternalEtcdNotAvailable", "etcd on machines of its own is not ready yet"),
+    _time("ExternalEtcdNotAvailable", "external etcd is not ready yet"),
     _person(
         "RequiresEKSAnywhereClusterAPI",
-        "the Cluster asks for what EKS Anywhere's build of Cluster API alone does; stock Cluster API is installed",
+        "the Cluster needs EKS Anywhere's build of Cluster API; stock Cluster API is installed",
     ),
     _time(
         "AutoscalerConstraintNotMet",
-        "a group has fewer or more machines than its autoscalingConfiguration allows, until the autoscaler changes it",
+        "a group has fewer or more machines than its autoscalingConfiguration allows; the autoscaler will scale it",
     ),
     _person("ClusterAPIPaused", "a Cluster API object that has to change is paused; the message says which"),
     _person(
@@ -165,24 +167,24 @@ REASONS: tuple[Reason, ...] = (
         "RemediationStopped",
         "machines were replaced several times without becoming healthy; the message says how to resume",
     ),
-    # Upgrades in place, as the Cluster tells of them.
+    # In-place upgrades, as the Cluster reports them.
     _time("InPlaceUpgradeInProgress", "machines are upgraded in place"),
     _person("InPlaceUpgradeRefused", "the change can't be made in place; the message says what to do"),
-    _person("InPlaceUpgradeFailed", "an upgrade in place failed; the message names the machine, and what to do"),
+    _person("InPlaceUpgradeFailed", "an in-place upgrade failed; the message has the machine and what to do"),
     _person(
         "TooFewMachinesForHooks",
-        "Cluster API would add a machine before it calls the hooks; use another front end or fallback",
+        "Cluster API would add a machine before it calls the hooks; change the front end or the fallback",
     ),
     _time("RuntimeHooksNotDiscovered", "Cluster API has not discovered the runtime hooks yet"),
-    # What passes by itself.
-    _time("ReleaseChosen", "the Cluster got the release of the management cluster"),
-    _time("WaitingForGateKey", "the key for digests of credentials is being created"),
+    # General.
+    _time("ReleaseChosen", "the Cluster inherited the release of the management cluster"),
+    _time("WaitingForGateKey", "the manager is creating its key for digests of credentials"),
     _time("DriftNotCorrected", "some drift could not be corrected and is retried; condition Synced says why"),
     _time("Deleting", "the objects of the cluster or upgrade are being deleted", CLUSTER, GROUP),
-    _person("Paused", "paused by an annotation; remove it to go on", CLUSTER, GROUP),
+    _person("Paused", "paused by an annotation; remove it to resume", CLUSTER, GROUP),
     _person(
         "TooManyWrites",
-        "another writer reverts an object again and again; its managedFields say who",
+        "another client keeps reverting an object; its managedFields show which",
         CLUSTER,
         GROUP,
         NODE,
@@ -190,23 +192,23 @@ REASONS: tuple[Reason, ...] = (
     # Synced.
     _person(
         "Drifted",
-        "objects differ from what is rendered; the message names the fields, and the annotation that corrects them",
+        "objects differ from what is rendered; the message has the fields, and the annotation that corrects them",
     ),
     _time("BeingChanged", "the last change is in progress"),
     _time("NotYetCompared", "the workload cluster has not been compared yet"),
     _person("NotComparable", "the cluster can't be rendered; the message says what is missing"),
     _time("NotManagedHere", "the machines of the management cluster are managed elsewhere"),
-    # Upgrades in place of a group of machines.
+    # In-place upgrades of a group of machines.
     _time("Reading", "the caches of the cluster are being filled", GROUP, NODE),
     _person("OwnerNotFound", "the referenced KubeadmControlPlane or MachineDeployment does not exist", GROUP),
     _time("OwnerDeleted", "the KubeadmControlPlane or MachineDeployment is being deleted", GROUP),
-    _person("OwnerNotPaused", "the owner is not paused, so Cluster API would replace the machines; pause it", GROUP),
+    _person("OwnerNotPaused", "Cluster API would replace the machines, for the owner is not paused; pause it", GROUP),
     _person("MachineOfOthers", "a referenced machine belongs to another owner", GROUP),
-    _person("NodeUpgradeTaken", "a NodeUpgrade of that name exists and belongs to somebody else; remove it", GROUP),
-    _person("SpecDataInvalid", "the spec that the upgrade carries can't be read", GROUP, NODE),
+    _person("NodeUpgradeTaken", "a NodeUpgrade of that name exists and belongs to somebody else; delete it", GROUP),
+    _person("SpecDataInvalid", "the spec data of the upgrade can't be decoded", GROUP, NODE),
     _person("KubeadmConfigInvalid", "kubeadm's ConfigMap in the workload cluster is missing or can't be read", NODE),
-    _person("SpecDataDiffers", "the spec that the upgrade carries is not the owner's; create another", GROUP),
-    _person("VersionDiffers", "the owner has another version; machines would be replaced afterwards", GROUP),
+    _person("SpecDataDiffers", "the upgrade's spec data differs from the owner's spec; create another upgrade", GROUP),
+    _person("VersionDiffers", "the owner's version differs; machines would be replaced afterwards", GROUP),
     _change("VersionRefused", "kubeadm does not support an upgrade between these versions", GROUP, NODE),
     _change("ExternalEtcd", "control planes with external etcd are not upgraded in place", GROUP, NODE),
     _change(
@@ -215,32 +217,38 @@ REASONS: tuple[Reason, ...] = (
         GROUP,
         NODE,
     ),
-    _change("Refused", "fields differ that can't be changed in place", GROUP),
-    _change("WouldRoll", "machines would be replaced afterwards, because of the fields that the message names", GROUP),
-    _time("ControlPlaneUnhealthy", "no control plane member can be taken down now", GROUP, NODE),
+    _change("Refused", "changed fields can't be changed in place", GROUP),
+    _change("WouldRoll", "machines would be replaced afterwards, because of the fields in the message", GROUP),
+    _time("ControlPlaneUnhealthy", "the control plane can't spare a member now", GROUP, NODE),
     _time("ControlPlaneFirst", "workers wait for the control plane", GROUP),
-    _time("NodesMissing", "as many nodes are unavailable as maxUnavailable allows", GROUP),
-    _time("ReplacingMachine", "Cluster API replaces a lost control plane machine, then the upgrade goes on", GROUP),
-    _person("KubeadmConfigMissing", "the KubeadmConfig of a machine was deleted; restore it, or the machine", GROUP),
-    _person("OwnerPaused", "a machine is lost, and Cluster API replaces none while its owner is paused", GROUP),
-    _time("OwnerEdited", "the owner was edited; the next upgrade is for what it asks for now", GROUP),
-    _time("Upgrading", "nodes are upgraded, one after the other", GROUP),
-    _time("UpgradingNodes", "nodes are upgraded, one after the other", GROUP),
-    _time("UpgradeCreated", "an upgrade in place was created", GROUP),
-    _time("NodeUnderWay", "a node is being upgraded; its result is recorded before the next change", GROUP),
-    _person("KubeconfigMissing", "the Secret with the kubeconfig was deleted; restore it from its copy", GROUP, NODE),
+    _time("NodesMissing", "maxUnavailable allows no more unavailable nodes", GROUP),
+    _time("ReplacingMachine", "Cluster API replaces a lost control plane machine, then the upgrade resumes", GROUP),
+    _person("KubeadmConfigMissing", "a machine's KubeadmConfig was deleted; restore it, or replace the machine", GROUP),
     _person(
-        "NodeUpgradeNotCompleted", "a NodeUpgrade says completed, but its node has another version; delete it", GROUP
+        "OwnerPaused",
+        "a machine is lost; Cluster API replaces it once its owner is not paused",
+        GROUP,
     ),
-    _time("UpgradeEnds", "the finished upgrade in place is being deleted", GROUP),
-    # Upgrades in place of a node.
-    _time("NodeUpgradePending", "the NodeUpgrade was not reconciled yet", GROUP, NODE),
-    _person("MachineNotFound", "the referenced machine does not exist, or is another one", GROUP, NODE),
+    _time("OwnerEdited", "the owner was edited; the next upgrade applies its new spec", GROUP),
+    _time("Upgrading", "nodes are upgraded one at a time", GROUP),
+    _time("UpgradingNodes", "nodes are upgraded one at a time", GROUP),
+    _time("UpgradeCreated", "an in-place upgrade was created", GROUP),
+    _time("NodeUnderWay", "a node is being upgraded; its result is recorded before the next change", GROUP),
+    _person("KubeconfigMissing", "the Secret with the kubeconfig was deleted; restore it from a copy", GROUP, NODE),
+    _person(
+        "NodeUpgradeNotCompleted",
+        "a NodeUpgrade is completed, but its node has another version; delete it",
+        GROUP,
+    ),
+    _time("UpgradeEnds", "the finished in-place upgrade is being deleted", GROUP),
+    # In-place upgrades of a node.
+    _time("NodeUpgradePending", "the NodeUpgrade has not been reconciled yet", GROUP, NODE),
+    _person("MachineNotFound", "the referenced machine does not exist, or was replaced", GROUP, NODE),
     _time("ControlPlaneTaken", "another node of the control plane is being upgraded", NODE),
     _time("MachineDeleted", "the machine is being deleted", NODE),
-    _change("WrongNodeType", "nodeType does not match: the machine is, or is not, a control plane member", NODE),
-    _person("NodeMissing", "the machine has no node, or the node is gone", NODE),
-    _time("NodeTaken", "another NodeUpgrade is working on the node", NODE),
+    _change("WrongNodeType", "nodeType does not match the role of the machine", NODE),
+    _person("NodeMissing", "the machine has no node, or its node is gone", NODE),
+    _time("NodeTaken", "another NodeUpgrade is upgrading the node", NODE),
     _time("NodeNotReady", "the node is not ready", NODE),
     _time("NodeOutdated", "the kubelet has not reported its new version yet", NODE),
     _time("NodeCordoned", "the node is not reported as uncordoned yet", NODE),
@@ -252,27 +260,24 @@ REASONS: tuple[Reason, ...] = (
     _person("UpgraderImageMissing", "ConfigMap in-place-upgrade has no image for the version", NODE),
     _time("PodCreated", "the upgrader pod was created", NODE),
     _time("Waiting", "the upgrader pod does not exist yet", NODE),
-    _time("Retrying", "the upgrader pod is created again", NODE),
+    _time("Retrying", "the upgrader pod is being recreated", NODE),
     _time("StepRuns", "deletion waits for the upgrader pod to end", NODE),
-    _person("PodRefused", "Pod Security of the workload cluster refuses the upgrader pod; label its namespace", NODE),
-    _person("PodCanNotBegin", "the upgrader pod can't start, mostly because of its image", NODE),
-    _person("PodFailed", "the upgrader pod failed; remove the cause and retry", NODE),
+    _person("PodRefused", "Pod Security of the workload cluster rejects the upgrader pod; label its namespace", NODE),
+    _person("PodCanNotBegin", "the upgrader pod can't start, usually because of its image", NODE),
+    _person("PodFailed", "the upgrader pod failed; fix the cause and retry", NODE),
     *(_time(name, meaning, NODE) for name, meaning in STEPS.items()),
-    *(
-        _person(f"{name}Failed", f"failed: {meaning}; remove the cause and retry", NODE)
-        for name, meaning in STEPS.items()
-    ),
+    *(_person(f"{name}Failed", f"failed: {meaning}; fix the cause and retry", NODE) for name, meaning in STEPS.items()),
 )
 
 BY_NAME = {one.name: one for one in REASONS}
 
 
 def waiting_for_people(kind: str) -> frozenset[str]:
-    """Reasons of a kind that do not pass by themselves."""
+    """Reasons of a kind that need somebody to act."""
     return frozenset(one.name for one in REASONS if one.helps is not Helps.TIME and kind in one.kinds)
 
 
 def what_helps(reason: str) -> Helps:
-    """The remedy for a reason; time for those of others, like API servers."""
+    """The remedy for a reason; time for reasons that are not ours, like those of API servers."""
     found = BY_NAME.get(reason)
     return found.helps if found else Helps.TIME

@@ -1,4 +1,4 @@
-"""Releases and their contents: EKSARelease, and the Bundles that it names."""
+"""Releases and their contents: EKSARelease, and the Bundles that it references."""
 
 from typing import Annotated, ClassVar
 
@@ -38,11 +38,11 @@ from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
 
 SOME = {"minLength": 1}
-"""Of text that is needed. In the schema alone, so that what was stored without it can still be read."""
+"""Extra schema of required text. Not in the type, so that objects stored without it can still be read."""
 
 
 class VersionsBundle(Part):
-    """Everything that clusters of one Kubernetes minor version are made of."""
+    """Components of clusters of one Kubernetes minor version."""
 
     kube_version: Annotated[
         str, Meta(extra_json_schema={"maxLength": 20}, description="Kubernetes minor version, like 1.35.")
@@ -105,7 +105,7 @@ class BundlesSpec(Part):
 
 
 class BundlesStatus(Observed, frozen=True):
-    """Nothing is known of Bundles beside their content."""
+    """Empty: no status is reported."""
 
 
 @kind(
@@ -134,7 +134,7 @@ class BundlesRef(Part):
 
 
 class EKSAReleaseSpec(Part):
-    """Facts of a release. They never change."""
+    """Facts of a release. Immutable."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule("self == oldSelf", sentences.RELEASE_CHANGED),
@@ -163,7 +163,7 @@ _NAME = "'eksa-%s'.format([self.spec.version.lowerAscii().replace('+', '-plus-')
 
 
 class EKSAReleaseStatus(Observed, frozen=True):
-    """Nothing is known of a release beside its facts."""
+    """Empty: no status is reported."""
 
 
 @kind(

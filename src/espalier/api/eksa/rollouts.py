@@ -1,4 +1,4 @@
-"""Rollout strategies: machines are replaced one after the other, or upgraded in place."""
+"""Rollout strategies: rolling updates and in-place upgrades."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -11,7 +11,7 @@ from espalier.api.meta import Part
 
 StrategyType = Annotated[
     Literal["RollingUpdate", "InPlace"] | None,
-    Meta(description="RollingUpdate replaces machines, InPlace upgrades them where they are."),
+    Meta(description="RollingUpdate replaces machines, InPlace upgrades them in place."),
 ]
 Fallback = Annotated[
     Literal["Fail", "RollingUpdate"] | None,
@@ -27,7 +27,7 @@ _FALLBACK_IN_PLACE = Rule(
 class ControlPlaneRollingUpdate(Part):
     """Limits of a rolling update of the control plane."""
 
-    max_surge: Annotated[int, Meta(ge=0, le=1, description="How many machines there may be beyond the count.")]
+    max_surge: Annotated[int, Meta(ge=0, le=1, description="How many machines may exist beyond the count.")]
 
 
 class ControlPlaneUpgradeRolloutStrategy(Part):
@@ -57,7 +57,7 @@ class WorkerRollingUpdate(Part):
     )
 
     max_surge: Annotated[
-        int, Meta(ge=0, description="How many machines there may be beyond the count.", extra_json_schema=SIZE_OF_GROUP)
+        int, Meta(ge=0, description="How many machines may exist beyond the count.", extra_json_schema=SIZE_OF_GROUP)
     ]
     max_unavailable: Annotated[
         int, Meta(ge=0, description="How many machines may be missing from the count.", extra_json_schema=SIZE_OF_GROUP)

@@ -1,4 +1,4 @@
-"""ControlPlaneUpgrade, MachineDeploymentUpgrade and NodeUpgrade: machines that are upgraded where they stand."""
+"""ControlPlaneUpgrade, MachineDeploymentUpgrade and NodeUpgrade: in-place upgrades of machines."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from enum import StrEnum
@@ -13,34 +13,34 @@ from espalier.api.meta import Condition, ObjectMeta, Observed, Part
 from espalier.api.resource import Resource
 
 IN_PLACE_CONTROL_PLANE = "controlplane.clusters.x-k8s.io/in-place-upgrade-needed"
-"""On a KubeadmControlPlane: its machines are to be upgraded in place. The name is that of EKS Anywhere."""
+"""On a KubeadmControlPlane: requests an in-place upgrade of its machines. The name is EKS Anywhere's."""
 
 IN_PLACE_DEPLOYMENT = "machinedeployment.clusters.x-k8s.io/in-place-upgrade-needed"
 """On a MachineDeployment."""
 
 FALLBACK_ANNOTATION = f"{GROUP}/in-place-fallback"
-"""Beside the former: `RollingUpdate` has machines replaced when a change can't be made in place; else it is refused."""
+"""With the former: `RollingUpdate` replaces machines when a change can't be made in place; else it is rejected."""
 
 IN_PLACE_HOOKS = f"{GROUP}/in-place-hooks"
-"""On a KubeadmControlPlane or MachineDeployment whose machines Cluster API upgrades in place by our runtime hooks: the
-fallback, `Fail` or `RollingUpdate`. Without it the hooks leave its machines to be replaced."""
+"""On a KubeadmControlPlane or MachineDeployment whose machines Cluster API upgrades in place through our runtime hooks:
+the fallback, `Fail` or `RollingUpdate`. Without it the hooks let Cluster API replace its machines."""
 
 IN_PLACE_REFUSED = f"{GROUP}/in-place-refused"
-"""On the same object, by the hooks: the generation that was classified, and what of it can't be made in place."""
+"""On the same object, set by the hooks: the generation that was classified, and what can't be changed in place."""
 
 UPDATE_IN_PROGRESS = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress"
-"""On a Machine that Cluster API has upgraded in place by hooks, as long as that lasts."""
+"""On a Machine while Cluster API upgrades it in place through hooks."""
 
 NODE_HAS = f"{GROUP}/in-place-node-has"
-"""On a Machine that Cluster API may have upgraded in place by hooks: files, kubelet flags and the folder of patches
-that its node had before. Cluster API writes what the Machine is to become before it has anything done."""
+"""On a Machine that Cluster API may have upgraded in place through hooks: files, kubelet flags and the patches folder
+that its node had before. Cluster API writes the new spec of the Machine before it calls the hooks."""
 
 UNFINISHED = f"{GROUP}/in-place-unfinished"
-"""On a Machine: names of files and kubelet flags that an upgrade in place may have changed on its node, from before the
-upgrade begins until the Machine says what its node has. As long, the node is to be upgraded."""
+"""On a Machine: names of files and kubelet flags that an in-place upgrade may have changed on its node, from before the
+upgrade starts until the Machine records the result. Until then the node needs an upgrade."""
 
 GOAL = f"{GROUP}/in-place-goal"
-"""On a NodeUpgrade that hooks made: digest of the bootstrap configuration that its Machine is to become."""
+"""On a NodeUpgrade that hooks created: digest of the desired bootstrap configuration of its Machine."""
 
 RUNTIME_EXTENSION = "espalier-in-place"
 """The ExtensionConfig by which Cluster API finds the hooks."""
@@ -50,9 +50,9 @@ class FrontEnd(StrEnum):
     """The way to keep Cluster API from replacing machines that are upgraded in place."""
 
     ANNOTATIONS = "annotations"
-    """It is paused, and told afterwards that nothing is left to roll: any Cluster API, any number of machines."""
+    """Cluster API is paused; afterwards its objects show no pending rollout. Any version, any number of machines."""
     HOOKS = "hooks"
-    """It asks our runtime hooks, and sequences nodes itself: Cluster API 1.12 with its InPlaceUpdates gate."""
+    """Cluster API calls our runtime hooks, and sequences nodes itself: version 1.12 with its InPlaceUpdates gate."""
 
 
 def refusal(generation: int, sentence: str) -> str:
@@ -61,52 +61,52 @@ def refusal(generation: int, sentence: str) -> str:
 
 
 def refused(metadata: ObjectMeta) -> str:
-    """Reason why the present generation can't be made in place; empty if there is none."""
+    """Reason why the current generation can't be applied in place; empty if there is none."""
     generation, _, sentence = metadata.annotations.get(IN_PLACE_REFUSED, "").partition(": ")
     return sentence if generation == str(metadata.generation) else ""
 
 
 PAUSED_FOR_UPGRADE = "in-place-upgrade"
-"""Value of Cluster API's paused annotation where an upgrade set it; only such a pause ends with the upgrade."""
+"""Value of Cluster API's paused annotation when an upgrade set it; only such a pause ends with the upgrade."""
 
 REPLACING = f"{GROUP}/in-place-replacing"
-"""On a KubeadmControlPlane that is upgraded in place, while Cluster API is not paused for it: why. A machine was lost,
-and is replaced before the next node is touched; then the pause comes back."""
+"""On a KubeadmControlPlane that is upgraded in place: why Cluster API is not paused for it. A machine was lost, and is
+replaced before the upgrade of the next node; then the pause is set again."""
 
 NODE_IN_WORK = f"{GROUP}/in-place-node"
-"""On a KubeadmControlPlane: name and uid of the ControlPlaneUpgrade or NodeUpgrade that has its nodes upgraded.
+"""On a KubeadmControlPlane: name and UID of the ControlPlaneUpgrade or NodeUpgrade that upgrades its nodes.
 
-One at a time, whoever wrote them: etcd can spare one member."""
+One at a time, whoever created them: etcd can spare one member."""
 
 LAST_BEFORE_KUBEADM = "CNIPluginsUpgraded"
-"""Condition of a NodeUpgrade: with the step after it, a control plane node begins to become one of the new version."""
+"""Condition of a NodeUpgrade: the next step begins to move a control plane node to the new version."""
 
 IGNORED_CHECKS = f"{GROUP}/ignore-preflight-errors"
-"""On a Machine, by people, or on its infrastructure machine, by the provider: checks of kubeadm (`Swap,Mem`) that say
-nothing about this host. Those of `nodeRegistration.ignorePreflightErrors` need no annotation."""
+"""On a Machine (set by users) or its infrastructure machine (set by the provider): kubeadm preflight checks to ignore
+on this host, like `Swap,Mem`. Those of `nodeRegistration.ignorePreflightErrors` need no annotation."""
 
 KUBEADM_PATCHES = f"{GROUP}/kubeadm-patches"
-"""On an infrastructure machine, by the provider: the folder on the host with the patches that kubeadm was given there.
-Those of the KubeadmConfig come first."""
+"""On an infrastructure machine, set by the provider: the folder on the host with patches for kubeadm.
+The KubeadmConfig takes precedence."""
 
 CORDONED_BY_UPGRADE = f"{GROUP}/cordoned-by-upgrade"
-"""On a node that the upgrade cordoned, by the program on it. An operator's own cordon has none, and stays."""
+"""On a node that the upgrade cordoned, set by the program on it. Without it the cordon is an operator's, and stays."""
 
 DRAIN_BLOCKED = f"{GROUP}/drain-blocked"
-"""On a node that is being drained, by the program on it: the pods that are left, and what holds each."""
+"""On a node that is being drained, set by the program on it: the pods that are left, and what blocks each."""
 
 RESTARTED_BY_UPGRADE = f"{GROUP}/restarted-by-upgrade"
-"""On a static pod, by the program on its node: the upgrade that restarted it for a file that it mounts."""
+"""On a static pod, set by the program on its node: the upgrade that restarted it because a mounted file changed."""
 
 UPGRADE_SECONDS = f"{GROUP}/in-place-upgrade-seconds"
-"""On a Machine: how long its last upgrade in place took, for plans of the next one."""
+"""On a Machine: duration of its last in-place upgrade, for plans of the next one."""
 
 PROGRESSING = "Progressing"
-"""Condition of all upgrades: `True` while it goes on and when it is done, `False` when it does not until somebody acts,
-`Unknown` while it waits for what is not its own. Controllers decide by this; reasons are for people."""
+"""Condition of all upgrades: `True` in progress and when done, `False` if somebody has to act, `Unknown` while it
+waits for something else. Controllers decide by this; reasons are for people."""
 
 ACCEPTED = "Accepted"
-"""Condition of all upgrades: `False` when what is asked for can't be made in place."""
+"""Condition of all upgrades: `False` when the requested change can't be made in place."""
 
 VERSION_PATTERN = r"^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$"
 MOST_MACHINES = 5000
@@ -124,17 +124,19 @@ EtcdVersion = Annotated[
 
 BASE64_PATTERN = r"^[A-Za-z0-9+/]*={0,2}$"
 
-NEVER_CHANGES = Rule("self == oldSelf", "an upgrade never changes; delete it and create another")
+NEVER_CHANGES = Rule("self == oldSelf", "the spec of an upgrade is immutable; delete the upgrade and create another")
 
 
 class ObjectReference(Part):
     """Reference to an object, as core/v1 has it."""
 
     name: Annotated[str, Meta(min_length=1, max_length=253, description="Name of the object.")]
-    namespace: Annotated[str, Meta(max_length=253, description="Namespace of the object; that of the upgrade.")] = ""
+    namespace: Annotated[
+        str, Meta(max_length=253, description="Namespace of the object; must be that of the upgrade.")
+    ] = ""
     kind: Annotated[str, Meta(max_length=253, description="Kind of the object.")] = ""
     api_version: Annotated[str, Meta(max_length=253, description="Version of the API of the object.")] = ""
-    uid: Annotated[str, Meta(max_length=128, description="Identity of the object.")] = ""
+    uid: Annotated[str, Meta(max_length=128, description="UID of the object.")] = ""
     resource_version: Annotated[str, Meta(max_length=128, description="Ignored.")] = ""
     field_path: Annotated[str, Meta(max_length=1024, description="Ignored.")] = ""
 
@@ -150,7 +152,7 @@ Generation = Annotated[int, Meta(description="metadata.generation that was obser
 
 
 class ControlPlaneUpgradeSpec(Part, kw_only=True):
-    """Machines, and the versions that they get."""
+    """Machines, and their target versions."""
 
     validations: ClassVar[tuple[Rule, ...]] = (NEVER_CHANGES,)
 
@@ -160,9 +162,7 @@ class ControlPlaneUpgradeSpec(Part, kw_only=True):
     etcd_version: EtcdVersion = None
     control_plane_spec_data: Annotated[
         str,
-        Meta(
-            description="Spec of the KubeadmControlPlane that was asked for, as JSON in base64.", max_length=1_000_000
-        ),
+        Meta(description="Desired spec of the KubeadmControlPlane, as base64-encoded JSON.", max_length=1_000_000),
     ]
 
 
@@ -180,7 +180,7 @@ _PROGRESS = (
     Column("Left", ".status.requireUpgrade", "integer", "Machines left to upgrade"),
     Column("Upgraded", ".status.upgraded", "integer", "Machines upgraded"),
     Column("Ready", ".status.ready", "boolean", "True if all machines are upgraded"),
-    Column("Version", ".spec.kubernetesVersion", "string", "Kubernetes version asked for"),
+    Column("Version", ".spec.kubernetesVersion", "string", "Desired Kubernetes version"),
     AGE,
     Column("Message", '.status.conditions[?(@.type=="Ready")].message', "string", "Progress", 1),
 )
@@ -194,14 +194,14 @@ _PROGRESS = (
     status=True,
 )
 class ControlPlaneUpgrade(KubeObject, kw_only=True):
-    """Machines of a control plane that are upgraded where they stand, one by one."""
+    """In-place upgrade of the machines of a control plane, one at a time."""
 
     spec: ControlPlaneUpgradeSpec
     status: ControlPlaneUpgradeStatus = ControlPlaneUpgradeStatus()
 
 
 class MachineDeploymentUpgradeSpec(Part, kw_only=True):
-    """Machines, and the version that they get."""
+    """Machines, and their target version."""
 
     validations: ClassVar[tuple[Rule, ...]] = (NEVER_CHANGES,)
 
@@ -210,7 +210,7 @@ class MachineDeploymentUpgradeSpec(Part, kw_only=True):
     kubernetes_version: KubernetesVersion
     machine_spec_data: Annotated[
         str,
-        Meta(max_length=1_000_000, description="Spec of the machines asked for, as JSON in base64."),
+        Meta(max_length=1_000_000, description="Desired spec of the machines, as base64-encoded JSON."),
     ]
 
 
@@ -232,28 +232,28 @@ class MachineDeploymentUpgradeStatus(Observed, frozen=True):
     status=True,
 )
 class MachineDeploymentUpgrade(KubeObject, kw_only=True):
-    """Machines of a worker node group that are upgraded where they stand."""
+    """In-place upgrade of the machines of a worker node group."""
 
     spec: MachineDeploymentUpgradeSpec
     status: MachineDeploymentUpgradeStatus = MachineDeploymentUpgradeStatus()
 
 
 class NodeUpgradeSpec(Part, kw_only=True):
-    """A machine, and the versions that it gets."""
+    """A machine, and its target versions."""
 
     validations: ClassVar[tuple[Rule, ...]] = (NEVER_CHANGES,)
 
     machine: Annotated[ObjectReference, Meta(description="The Machine whose node is upgraded.")]
     kubernetes_version: KubernetesVersion
     etcd_version: EtcdVersion = None
-    node_type: Annotated[NodeType, Meta(description="Role of the node; it decides which steps run there.")]
+    node_type: Annotated[NodeType, Meta(description="Role of the node, which determines its steps.")]
     first_node_to_be_upgraded: Annotated[
         bool, Meta(description="True if it is the first of its control plane; ignored for workers.")
     ] = False
     bootstrap_changes: Annotated[
         str,
         Meta(
-            description="Files and kubelet flags that the node gets or loses besides, as JSON in base64.",
+            description="Files and kubelet flags to add to or remove from the node as well, as base64-encoded JSON.",
             pattern=BASE64_PATTERN,
             max_length=1_000_000,
         ),
@@ -275,7 +275,7 @@ class NodeUpgradeStatus(Observed, frozen=True):
     columns=(
         Column("Machine", ".spec.machine.name", "string", "The machine"),
         Column("Type", ".spec.nodeType", "string", "Role of the node"),
-        Column("Version", ".spec.kubernetesVersion", "string", "Kubernetes version asked for"),
+        Column("Version", ".spec.kubernetesVersion", "string", "Desired Kubernetes version"),
         Column("Step", '.status.conditions[?(@.type=="Ready")].reason', "string", "Current step"),
         Column("Completed", ".status.completed", "boolean", "True if every step succeeded"),
         AGE,
@@ -284,12 +284,12 @@ class NodeUpgradeStatus(Observed, frozen=True):
     status=True,
 )
 class NodeUpgrade(KubeObject, kw_only=True):
-    """One node that is upgraded where it stands."""
+    """In-place upgrade of one node."""
 
     spec: NodeUpgradeSpec
     status: NodeUpgradeStatus = NodeUpgradeStatus()
 
     @property
     def is_completed(self) -> bool:
-        """True if its controller has said so. `completed` alone is what somebody wrote: Ready is written with it."""
+        """True if its controller reported so: it writes Ready with `completed`, which others may have set."""
         return self.status.completed and condition_list.is_true(self.status.conditions, "Ready")

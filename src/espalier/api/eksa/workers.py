@@ -26,15 +26,19 @@ class AutoScalingConfiguration(Part):
         ),
     )
 
-    min_count: Annotated[int, Meta(ge=0, description="Fewest machines.", extra_json_schema=SIZE_OF_GROUP)] = 0
-    max_count: Annotated[int, Meta(ge=0, description="Most machines.", extra_json_schema=SIZE_OF_GROUP)] = 0
+    min_count: Annotated[
+        int, Meta(ge=0, description="Minimum number of machines.", extra_json_schema=SIZE_OF_GROUP)
+    ] = 0
+    max_count: Annotated[
+        int, Meta(ge=0, description="Maximum number of machines.", extra_json_schema=SIZE_OF_GROUP)
+    ] = 0
 
 
 _LIMIT = "(has(self.autoscalingConfiguration.{0}) ? self.autoscalingConfiguration.{0} : 0)"
 
 
 class WorkerNodeGroupConfiguration(Part):
-    """A group of equal workers."""
+    """A group of identical workers."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         *NODE_RULES,
@@ -77,7 +81,7 @@ class WorkerNodeGroupConfiguration(Part):
     ] = []
     kubelet_configuration: Kubelet = None
     machine_health_check: Annotated[
-        MachineHealthCheck | None, Meta(description="When machines of the group are unhealthy.")
+        MachineHealthCheck | None, Meta(description="When machines of the group count as unhealthy.")
     ] = None
     upgrade_rollout_strategy: Annotated[
         WorkerNodesUpgradeRolloutStrategy | None, Meta(description="How the group is upgraded.")

@@ -221,7 +221,7 @@ def test_users_are_asked_for_when_an_object_is_made_and_may_be_left_out_later() 
         return said, changed.name
 
     said, name = asyncio.run(main())
-    assert "say who may log in to the machines" in said
+    assert "set a user of the machines" in said
     assert name
 
 
