@@ -1,7 +1,7 @@
-"""The API of the simulated cloud: what it has, what can be asked of it, and how it refuses.
+"""The API of the simulated cloud: its items, requests and errors.
 
-Extensions and machine controller manager speak it, `simulator/cloud` answers it: by a call in the same process, or by
-HTTP. Names need not be unique, as in real clouds, but those of buckets; tags tell whose something is.
+Extensions and machine controller manager call it; `simulator/cloud` implements it, in the same process or over HTTP.
+As in real clouds, only names of buckets must be unique; tags identify the owner of an item.
 """
 
 from __future__ import annotations
@@ -62,20 +62,20 @@ ItemKind = Literal["Network", "VirtualMachine", "Bucket", "Record"]
 
 
 class Create(Struct, frozen=True, tag="Create", rename="camel"):
-    """Make something. Its `id`, state and address are the cloud's to give."""
+    """Create an item. The cloud assigns `id`, state and address."""
 
     item: Network | VirtualMachine | Bucket
 
 
 class ListItems(Struct, frozen=True, tag="List", rename="camel"):
-    """All of a kind that have these tags."""
+    """All items of a kind that have these tags."""
 
     kind: ItemKind
     tags: Tags = field(default_factory=dict)
 
 
 class Delete(Struct, frozen=True, tag="Delete", rename="camel"):
-    """Delete something; what is not there is `NotFound`."""
+    """Delete an item; `NotFound` if it does not exist."""
 
     kind: ItemKind
     id: str
@@ -119,11 +119,11 @@ class Refusal(StrEnum):
     QUOTA_EXCEEDED = "QuotaExceeded"
     RATE_LIMITED = "RateLimited"
     UNAVAILABLE = "Unavailable"
-    """Not answered: whether it was done is not known."""
+    """Not answered: it is unknown whether the request was carried out."""
 
 
 class CloudError(Exception):
-    """A request was refused."""
+    """A request was rejected."""
 
     def __init__(self, refusal: Refusal, message: str) -> None:
         super().__init__(message)
@@ -131,7 +131,7 @@ class CloudError(Exception):
 
 
 class CloudAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The answer over HTTP: what was made or found, or a refusal."""
+    """The answer over HTTP: items that were created or found, or a refusal."""
 
     items: list[AnyItem] = field(default_factory=list)
     refusal: Refusal | None = None

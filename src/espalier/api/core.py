@@ -61,7 +61,7 @@ TOKEN_REVIEW = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenRev
 
 
 class Taint(Part):
-    """A mark on a node that keeps pods away that do not tolerate it."""
+    """A taint of a node."""
 
     key: Annotated[str, Meta(description="Name of the taint.", extra_json_schema={"maxLength": 317})]
     effect: Annotated[

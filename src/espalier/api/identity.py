@@ -1,4 +1,4 @@
-"""Which cluster: the Cluster that asks for it, and the Cluster of Cluster API that is made for it."""
+"""Identity of a cluster: its EKS Anywhere Cluster, and the Cluster API Cluster created for it."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from espalier.api.resource import Key
 
 @dataclass(frozen=True)
 class ClusterIdentity:
-    """One cluster. Who means the same cluster has an equal identity, whichever of its objects he came by.
+    """One cluster. All objects of a cluster lead to equal identities.
 
-    What is made for a Cluster lies in one namespace under its name. So of Clusters of one name in several namespaces
-    one has a cluster, and each has an identity of its own.
+    Objects created for a Cluster are in one namespace, under its name. So of Clusters with the same name in several
+    namespaces only one has a cluster, but each has its own identity.
     """
 
     owner: Key | None
-    """The Cluster that asks for it; None where Cluster API's objects name none."""
+    """Its EKS Anywhere Cluster; None if Cluster API's objects name none."""
     capi: Key
     """Its Cluster of Cluster API."""
     uid: str = field(default="", compare=False)
-    """Of its Cluster of Cluster API; empty while there is none, and where it is not known."""
+    """UID of its Cluster API Cluster; empty if there is none, or if unknown."""
 
     @classmethod
     def of(cls, owner: Key, uid: str = "") -> ClusterIdentity:
-        """That of the cluster which a Cluster asks for."""
+        """The identity of a Cluster's cluster."""
         return cls(owner, Key(SYSTEM_NAMESPACE, owner.name), uid)
 
     @classmethod
     def unowned(cls, name: str) -> ClusterIdentity:
-        """That of a cluster of Cluster API for which there is no Cluster."""
+        """The identity of a Cluster API Cluster without an EKS Anywhere Cluster."""
         return cls(None, Key(SYSTEM_NAMESPACE, name))
 
     @classmethod
     def of_objects(cls, name: str, objects: Iterable[ObjectMeta]) -> ClusterIdentity:
-        """That of a cluster of Cluster API, by these objects of it: the first that names a Cluster tells."""
+        """The identity of a Cluster API Cluster by its objects: the first whose labels name a Cluster decides."""
         for metadata in objects:
             if (owner := owner_of(metadata.labels)) is not None:
                 return cls(owner, Key(SYSTEM_NAMESPACE, name), _uid_of_cluster(metadata))

@@ -1,7 +1,7 @@
-"""JSON that strangers wrote, into values: not deeper than whoever walks through it can go.
+"""Decoding of untrusted JSON, with a limit of its depth.
 
-The decoder itself gives up with `RecursionError` somewhere before a thousand levels, depending on who calls it; code
-that walks a tree gives up earlier. So there is one limit for all, far beyond what objects have, and one kind of error.
+The decoder itself fails with `RecursionError` somewhere before a thousand levels, depending on its caller; code that
+walks a tree fails earlier. So there is one limit for all, far beyond real objects, and one kind of error.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def decode(text: bytes | str | msgspec.Raw, type: Any = Any) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """True if two values are one in JSON. For Python true is 1 and 1.0, in maps and lists, too."""
+    """True if two values are equal in JSON. In Python true equals 1 and 1.0, in maps and lists, too."""
     if one is other:
         return True
     if type(one) is not type(other) or one != other:
@@ -63,7 +63,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def require_flat(text: bytes) -> None:
-    """Raise `TooDeep` when a JSON text is. Of a text that is no JSON nothing is said: decoding it will."""
+    """Raise `TooDeep` if a JSON text is nested too deeply. Does not check that the text is JSON."""
     if text.count(b"[") + text.count(b"{") <= MOST_LEVELS:
         return
     # Without escapes and without what stands in strings, only brackets are left. Escaped backslashes go first: what

@@ -41,9 +41,9 @@ class Scale(NamedTuple):
 class Rule(NamedTuple):
     """A CEL rule (`x-kubernetes-validations`) over a struct's own fields: those in its `validations` class variable.
 
-    `field` is the path, from the struct, of the field to blame, with a leading dot. `found` is an expression for what
-    was found there; it, and what is allowed (a text, or `allows`: an expression), are said after the message, as in
-    `Violation`. `creation`: the rule is also asked when there is no object before; `oldSelf` is optional then.
+    `field` is the path, from the struct, of the invalid field, with a leading dot. `found` is an expression for its
+    value; it, and what is allowed (a text, or `allows`: an expression), follow the message, as in `Violation`.
+    `creation`: the rule also applies to creation; `oldSelf` is optional then.
     """
 
     rule: str
@@ -56,15 +56,15 @@ class Rule(NamedTuple):
 
 
 MANY = {"maxItems": 100}
-"""Limits that CRDs need for their rules, far above what anybody asks for: Kubernetes reckons what a rule can cost."""
+"""Limits far above any real use: Kubernetes estimates the cost of a CRD's rules from them."""
 
 HALVES = tuple([*range(start, start + MANY["maxItems"] // 2)] for start in (0, MANY["maxItems"] // 2))
-"""Places in a list of so many items, for rules that compare each item with each other: the CEL library of the embedded
-server ends an evaluation after 10,000 iterations, and Kubernetes' estimates know no length of lists that are made."""
+"""Indexes of a list of so many items, for rules that compare all pairs: the CEL library of the embedded server stops
+after 10,000 iterations, and Kubernetes does not estimate the length of computed lists."""
 
 
 def distinct(items: str, name: str) -> tuple[str, str]:
-    """CEL about a list of at most `MANY` items: that none has the `name` (of item `{0}`) of another; a name of two."""
+    """CEL for a list of at most `MANY` items: a rule that each `name` (of item `{0}`) is unique; a duplicate name."""
     first, second = HALVES
     here, there = (f"{items}[{place}]" for place in ("i", "j"))
     once = f"{items}.exists_one(h, {name.format(here)} == {name.format('h')})"
@@ -81,7 +81,7 @@ def distinct(items: str, name: str) -> tuple[str, str]:
 
 
 class Declaration(msgspec.Struct, frozen=True):
-    """Facts of a kind in its CRD beside the schema."""
+    """The CRD of a kind, except its schema."""
 
     resource: Resource
     short_names: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ def kind(
 ) -> Callable[[K], K]:
     """Declare that a struct is the kind served as `resource`. `status` and `scale` say which subresources it has.
 
-    `partly` is for kinds of others that are typed as far as we use them: their CRD keeps fields that we do not know.
+    `partly` is for kinds of other projects that are typed as far as we use them: their CRD keeps unknown fields.
     """
     declaration = Declaration(resource, short_names, categories, columns, status, scale, labels or {}, partly)
 
@@ -154,7 +154,7 @@ ATOMIC = listing(kind="atomic")
 """Extra schema of a list that is replaced as a whole."""
 
 PRESERVE: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
-"""Extra schema of an object whose fields are not all declared: the server keeps what it does not know."""
+"""Extra schema of an object whose fields are not all declared: the server keeps unknown fields."""
 
 LARGEST_INT32 = 2**31 - 1
 """Integer of many fields of Kubernetes and Cluster API: counts, seconds."""

@@ -25,26 +25,26 @@ _OF_SERVERS = frozenset(
     {"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields"}
     | {"ownerReferences", "resourceVersion", "selfLink", "uid"}
 )
-"""In metadata. An owner that is gone takes along what names it."""
+"""In metadata. `ownerReferences` too: an object whose owner is gone would be garbage collected."""
 
 
 class Note(NamedTuple):
-    """A field that is read otherwise than it is written."""
+    """A field that is read differently than written."""
 
     field: str
     message: str
 
 
 class Lenient(NamedTuple):
-    """An object, and what is read otherwise than it is written."""
+    """An object, and its fields that are read differently than written."""
 
     tree: Tree
     notes: tuple[Note, ...]
 
 
 def read(kind: type[KubeObject], tree: Tree, node: yaml.Node) -> Lenient:
-    """The object that is meant, without status and what servers write into metadata: `kubectl get -o yaml` prints it,
-    and it is of the object that was.
+    """The object, without status and metadata that servers set: both are in the output of `kubectl get -o yaml`,
+    but belong to the earlier object.
 
     Names of fields are corrected in `node` as well, by which their lines are found.
     """
@@ -63,7 +63,7 @@ class _Reader:
         self.notes: list[Note] = []
 
     def value(self, schema: Schema, value: Any, node: yaml.Node | None, path: tuple[paths.Step, ...]) -> Any:
-        """A value as its schema wants it, where it can be taken for that."""
+        """A value converted to the type in its schema, if possible."""
         if isinstance(value, dict) and schema.get("type") == "object":
             return dict(self._fields(schema, value, node, path))
         if isinstance(value, list):
@@ -101,7 +101,7 @@ class _Reader:
 
 
 def _meant(key: str, given: Mapping[str, int], properties: dict[str, Schema]) -> str:
-    """The field of a name in other letter case, unless it is given besides; else the name."""
+    """The field with this name in another letter case, unless both are given; else the name."""
     if key in properties or given[key.lower()] > 1:
         return key
     return next((one for one in properties if one.lower() == key.lower()), key)

@@ -28,7 +28,7 @@ class Document(msgspec.Struct, frozen=True):
     index: int
     node: yaml.Node
     notes: tuple[Note, ...] = ()
-    """What is read otherwise than it is written."""
+    """Fields that are read differently than written."""
 
     @property
     def kind(self) -> str:
@@ -72,11 +72,11 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def read_manifests(text: str | bytes, *, source: str, expected: str = "the objects of a cluster") -> list[Document]:
-    """All objects of a manifest, `List`s taken apart; documents without content are skipped. `expected` is said of one
-    that has none.
+    """All objects of a manifest, `List`s taken apart; documents without content are skipped. `expected` is for the
+    error about an empty one.
 
-    Raises `ManifestError` naming every problem: text that is no YAML, keys given twice, a document that is no object,
-    a manifest without any.
+    Raises `ManifestError` with every problem: invalid YAML, duplicate keys, a document that is not an object, a
+    manifest without objects.
     """
     if isinstance(text, bytes):
         text = decoded(text, source)
@@ -115,10 +115,10 @@ def _objects(tree: object, node: yaml.Node) -> Iterator[tuple[object, yaml.Node]
 
 
 def check(documents: Sequence[Document], catalog: Catalog, *, several: bool = False) -> None:
-    """Make sure that the documents are those of one cluster (or of `several`), each of them as its schema says.
+    """Check that the documents belong to one cluster (or to `several`), and that each matches its schema.
 
-    References are checked as far as the documents tell: a manifest without any datacenter config may refer to one that
-    is there already. Raises `ManifestError` naming every problem.
+    References are checked within the documents: a manifest without any datacenter config may refer to an existing one.
+    Raises `ManifestError` with every problem.
     """
     problems: list[Problem] = []
     for document in documents:
@@ -212,5 +212,5 @@ def _datacenter(cluster: Document, documents: Sequence[Document], catalog: Catal
 
 
 def _one_namespace(one: Document, other: Document) -> bool:
-    """A namespace that is not given is that of the command."""
+    """True if the namespaces are equal; an omitted one is that of the command."""
     return not one.namespace or not other.namespace or one.namespace == other.namespace

@@ -13,7 +13,7 @@ class Part(Struct, rename="camel", omit_defaults=True, kw_only=True):
 
 
 class Observed(Struct, rename="camel", omit_defaults=True, frozen=True):
-    """Base of what controllers report. Shared by those who read it, so it is made anew and never changed in place."""
+    """Base of what controllers report. Readers share it, so it is replaced and never mutated."""
 
 
 class OwnerReference(Part):
@@ -28,7 +28,7 @@ class OwnerReference(Part):
 
 
 class ObjectMeta(Part):
-    """`metadata` of an object. `managed_fields` stays undecoded: few look inside, and it is the largest part."""
+    """`metadata` of an object. `managed_fields` stays undecoded: it is rarely needed, and the largest part."""
 
     name: str = ""
     generate_name: str = ""
@@ -66,4 +66,4 @@ class Head(Part):
 
 
 Tree = dict[str, Any]
-"""A decoded JSON object whose kind is not known to this program."""
+"""A decoded JSON object that has no type here."""

@@ -1,7 +1,7 @@
 """Redaction of objects: one rule by path and one by value, for everything that people or logs see.
 
-By path: a field whose name, or that of a field above it, says that it is secret is not shown. By value: what stands in
-such a field is not shown elsewhere either, in whatever sentence it was quoted.
+By path: a field is hidden if its name, or that of a parent, suggests a secret. By value: the value of such a field is
+also hidden in sentences that quote it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ CUT = "…"
 
 _SECRET = re.compile(r"(?i)passw|token|secret|credential|private-?_?key|encryption-?_?key|cakey")
 _SECRET_VALUE = re.compile(r"(?i)\bauth\b|^(proxy-?)?authorization$")
-"""Names whose own value may be secret; what is below them says for itself."""
+"""Names whose own value may be secret; fields below them have their own names."""
 _HARMLESS = re.compile(r"(?i)(name|ref|namespace|ttl|expiration|timeout)$")
-"""Ends of names that speak of a secret and hold none: who it is, or how long it lives."""
+"""Suffixes of names that refer to a secret but hold none: its name, or its lifetime."""
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
 _PROXY = re.compile(r"(?i)^https?_?proxy$")
 """Names whose value is the address of a proxy. It may have a user and a password without a scheme before them."""
@@ -36,7 +36,7 @@ _DATA = ("data", "stringData")
 _NAMED = ("name", "key")
 _LONG = 240
 _LEAST = 6
-"""Characters of a value that is searched for in sentences: shorter ones, and plain words, would be found everywhere."""
+"""Minimum length of a value that is searched for in sentences: shorter ones, and plain words, match everywhere."""
 _MOST_QUOTED = 2000
 """Characters of a value that a sentence quotes at most."""
 _PLAIN = re.compile(r"(?i)true|false|null|none|[0-9.]+(ns|us|ms|s|m|h|d)?|([0-9]+h)?([0-9]+m)?([0-9]+s)?")
@@ -72,7 +72,7 @@ def shown(path: tuple[paths.Step, ...], value: Any, *, kind: str = "") -> Any:
 
 
 def secrets_of(*trees: Any) -> frozenset[str]:
-    """The values of the fields of objects that may be secret, to be looked for in sentences."""
+    """The values of fields that may be secret, to hide them in sentences."""
     return frozenset(value for tree in trees for value in _secrets((), tree) if _is_worth_looking_for(value))
 
 

@@ -1,6 +1,6 @@
 """Schema validation, all problems at once: unknown fields, types, enumerations, patterns, limits.
 
-Stricter than an API server, which prunes unknown fields or warns of them: a typing error is the likelier reason.
+Stricter than an API server, which prunes unknown fields or warns about them: they are usually typing errors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from espalier.api.structural import Schema, metadata_schema, object_schema
 from espalier.api.violations import Violation, nearest_name, shown
 
 MOST_NAMED = 40
-"""Fields that are listed beside an unknown one."""
+"""Most allowed fields that are listed for an unknown one."""
 
 
 def violations(kind: type[KubeObject], tree: Tree) -> list[Violation]:
@@ -29,10 +29,10 @@ def violations(kind: type[KubeObject], tree: Tree) -> list[Violation]:
 
 
 TOO_MANY = "too many items"
-"""What is said of a list that is longer than its schema allows."""
+"""Message for a list that is longer than its schema allows."""
 
 MOST_TOLD = 100
-"""Of unknown fields, and of wrong ones: a sentence takes a millisecond, and tenants write what is judged."""
+"""Limit of reported unknown fields, and of other violations: each costs a millisecond, and input is untrusted."""
 
 
 class Part:

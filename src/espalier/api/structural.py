@@ -19,7 +19,7 @@ INT_OR_STRING_SCHEMA: Schema = {
 
 @cache
 def schema_of(cls: type[msgspec.Struct], *, partly: bool = False) -> Schema:
-    """The schema of a struct. `partly` keeps unknown fields at every level: for kinds that we do not know wholly.
+    """The schema of a struct. `partly` keeps unknown fields at every level, for kinds that are not fully typed.
 
     A field is required when it has no default. Defaults never become `default:` (docs/decisions: schemas only widen).
     The result is shared: do not change it. Raises `TypeError` for types that have no structural schema.
@@ -39,7 +39,7 @@ def object_schema(cls: type[KubeObject]) -> Schema:
 
 
 def metadata_schema() -> Schema:
-    """The schema of `metadata`, for checks that run where no API server is."""
+    """The schema of `metadata`, for checks without an API server."""
     return schema_of(ObjectMeta)
 
 
@@ -114,7 +114,7 @@ def _rule(rule: Rule) -> Schema:
     if rule.found:
         text = "; ".join([rule.message, "found %s", *parts[1:], *(["allowed: %s"] if rule.allows else [])])
         values = ", ".join(filter(None, [rule.found, rule.allows]))
-        # Not concatenated: Kubernetes takes a number's text for endless, and such an expression for too expensive.
+        # Not concatenated: Kubernetes assumes unbounded length for a number's text, so the expression costs too much.
         schema["messageExpression"] = f"{_quoted(text)}.format([{values}])"
     if rule.field:
         schema["fieldPath"] = rule.field
@@ -124,7 +124,7 @@ def _rule(rule: Rule) -> Schema:
 
 
 def _quoted(text: str) -> str:
-    """A text as CEL writes it, in which `%s` is a place for a value and nothing else is."""
+    """A CEL string literal in which `%s` is the only placeholder."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("%", "%%").replace("%%s", "%s")
     return f"'{escaped}'"
 

@@ -14,12 +14,12 @@ from espalier.api.redaction import HIDDEN, is_secret
 
 LONGEST_FOUND = 60
 _LONGEST_FIELD, _LONGEST_LIST, _LONGEST_MESSAGE = 300, 200, 1500
-"""Characters of a violation's parts in a sentence. What others wrote stands in each: in fields as keys of maps, in
-messages as names of objects."""
+"""Lengths of a violation's parts in a sentence. All of them can contain user input: fields as keys of maps, messages
+as names of objects."""
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """A field that is not as it must be. `found` and `allowed` are for people, `message` also says what to do."""
+    """An invalid field. `found` and `allowed` are for people; `message` also says what to do."""
 
     field: str
     found: str
@@ -31,7 +31,7 @@ class Violation(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """What is said of the field, in one line that is fit for a terminal, however long what was found is."""
+        """The message with what was found and is allowed: one line, escaped for terminals and limited in length."""
         parts = [quoted(self.message, _LONGEST_MESSAGE)]
         if self.found:
             parts.append(f"found {HIDDEN if _is_secret(self.field) else quoted(self.found, _LONGEST_LIST)}")
@@ -41,14 +41,14 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Something wrong in a manifest, and where. Lines and columns count from 1; 0 when there is no such place."""
+    """A problem in a manifest, with its place. Lines and columns count from 1; 0 if unknown."""
 
     source: str
     violation: Violation
     line: int = 0
     column: int = 0
     subject: str = ""
-    """The object, as `Kind name`, where the file alone does not tell."""
+    """The object, as `Kind name`, if the file does not identify it."""
 
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.source, self.line, self.column) if part)
@@ -68,7 +68,7 @@ def _is_secret(field: str) -> bool:
 
 
 def nearest_name(name: str, known: Sequence[str]) -> str | None:
-    """The known name that `name` was probably meant to be, None when nothing is near. Case counts little."""
+    """The known name most similar to `name`, regardless of case; None if none is similar."""
     import difflib  # noqa: PLC0415  what is right needs it never
 
     by_lower = {candidate.lower(): candidate for candidate in known}

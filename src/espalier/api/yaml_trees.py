@@ -1,4 +1,4 @@
-"""YAML text into trees: what is wrong with it is said with line, column and field path.
+"""Parsing of YAML text into trees. Problems have line, column and field path.
 
 All YAML that this program reads is read here: PyYAML's C composer recurses on the C stack without a limit, so the
 depth of a text is counted from the parser's events before anything is composed (decision 0074).
@@ -34,13 +34,13 @@ _TAG = "tag:yaml.org,2002:"
 _KEPT = frozenset(
     {"", "~", *(form for word in ("null", "true", "false") for form in (word, word.title(), word.upper()))}
 )
-"""Scalars that are not text even where all others are."""
+"""Scalars that are not text even in lenient mode."""
 
 _PARSED_TAGS = frozenset(f"{_TAG}{name}" for name in ("int", "float", "bool", "null"))
 
 
 class _Loader(yaml.CBaseLoader):
-    """Composes nodes; says of untagged scalars only whether they were plain."""
+    """Composes nodes; tags untagged scalars only as plain or quoted."""
 
     def resolve(self, kind: type[yaml.Node], value: str, implicit: tuple[bool, bool]) -> str:
         if kind is yaml.ScalarNode:
@@ -63,7 +63,7 @@ def nodes(text: str, source: str) -> Iterator[yaml.Node]:
 
 
 def _measure(text: str, source: str) -> None:
-    """Refuse what must not be composed. Parsing alone keeps its state on the heap."""
+    """Reject text that is unsafe to compose. Parsing alone keeps its state on the heap."""
     depth = count = 0
     for event in _events(text):
         if isinstance(event, yaml.DocumentStartEvent):

@@ -1,4 +1,4 @@
-"""Messages between etcd agents, and between gardenlets and them: sync objects, calls, and the times of the election.
+"""Messages between etcd agents and gardenlets: sync objects, calls, and the times of the election.
 
-In a migration the destination talks to the source's agent, so the schemas are here and not in `etcdbackup`.
+In a migration the destination calls the source's agent, so both sides need the schemas.
 """

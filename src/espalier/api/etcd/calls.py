@@ -1,4 +1,4 @@
-"""Calls to the agent beside an etcd, answered at any time: `copyop/initiate`, `copyop/status` and `backup/status`."""
+"""Calls to the agent of an etcd, answered at any time: `copyop/initiate`, `copyop/status` and `backup/status`."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from espalier.api.etcd.ownership import CopyOperation, Epoch
 
 
 class InitiateCopyOperation(msgspec.Struct, frozen=True, rename="camel"):
-    """The body of `copyop/initiate`. An agent of another epoch refuses: the call is of another migration."""
+    """The body of `copyop/initiate`. An agent of another epoch rejects it: it belongs to another migration."""
 
     epoch: Epoch
-    """The epoch that is to end."""
+    """The epoch to end."""
     api_servers_ended: bool = False
-    """No pod of an API server is left that could answer for this epoch, and none will be made. The agent need not wait
-    for `servingGrace`, unless a client of etcd was connected since."""
+    """No API server pod is left that could answer for this epoch, and none will be created. The agent need not wait for
+    `servingGrace`, unless an etcd client has connected since."""
     wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0
-    """The answer may be held back for so long, until the CopyOperation is more than `Initial`."""
+    """How long the agent may delay its answer, waiting for the CopyOperation to be more than `Initial`."""
 
 
 class CopyOperationStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The answer of both calls: what the agent read of its CopyOperation last."""
+    """The answer of both calls: the CopyOperation as the agent last read it."""
 
     epoch: Epoch
     """The agent's own."""
@@ -43,16 +43,16 @@ class BackupStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     epoch: Epoch
     """The agent's own."""
     serves: bool
-    """Clients are let in to etcd."""
+    """Clients can connect to etcd."""
     delta_period: float
-    """Seconds after which what was acknowledged is stored at the latest, while the store takes it."""
+    """Seconds after which acknowledged writes are stored at the latest, while the store is writable."""
     latest_full: Time = ""
     latest_delta: Time = ""
-    """When the newest snapshots of each kind were taken. A delta is taken only where something has changed."""
+    """When the newest snapshot of each kind was taken. A delta is taken only if something has changed."""
     unstored_since: Time = ""
-    """Since then something was acknowledged that no snapshot has."""
+    """Since when there are acknowledged writes that are in no snapshot."""
     store_unreadable_since: Time = ""
     deactivates_in: float | None = None
-    """Seconds until clients are not let in any more, unless the store can be read again; None while it can."""
+    """Seconds until etcd stops serving unless the store becomes readable; None while it is readable."""
     message: str = ""
     """For people: why snapshots fail, or the store can't be read."""

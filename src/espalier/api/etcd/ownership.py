@@ -1,7 +1,7 @@
-"""Sync objects: JSON files in a backup container by which the ownership of a shoot's etcd passes between seeds.
+"""Sync objects: JSON files in a backup container that pass the ownership of a shoot's etcd between seeds.
 
 An *ownership epoch* counts owners: the garden gives each seed that gets a shoot the next number, by compare-and-swap.
-Every epoch has two objects at keys of its own, by which seeds agree:
+Every epoch has two objects, at its own keys:
 
 * the **first-start marker**, made once before its etcd starts for the first time. Only where it can be read does the
   absence of the other object mean anything: a wrong or emptied container has neither.
@@ -9,7 +9,7 @@ Every epoch has two objects at keys of its own, by which seeds agree:
   it exists the epoch has ended: its agent never serves again. Its status says how far the copy has come. It is never
   deleted.
 
-What is read is hostile: beyond a size, of another epoch, of another cluster or not understood, it is `Unreadable`.
+Objects are untrusted: too large, of another epoch, of another cluster or not understood, they are `Unreadable`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Mine = TypeVar("Mine", bound="FirstStart | Served")
 
 
 class Status(StrEnum):
-    """How far a copy operation has come. It only moves on."""
+    """Progress of a copy operation. It never moves back."""
 
     INITIAL = "Initial"
-    """Asked for: the source closes its etcd and takes the final snapshot."""
+    """Requested: the source stops serving and takes the final snapshot."""
     READY = "Ready"
-    """The source serves nothing, and what it stored is complete."""
+    """The source has stopped serving, and its stored backups are complete."""
     DONE = "Done"
     """The destination has its copy."""
 
@@ -57,43 +57,43 @@ class CopyOperation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     status: Status
     written_by: Writer
     final_snapshot: Name | None = None
-    """The snapshot in which all is that the source ever acknowledged. Only the source can say so."""
+    """The snapshot with everything that the source ever acknowledged. Only the source can set it."""
     progress: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Bytes of the final snapshot that are stored. While it grows, the destination waits."""
     nonce: Annotated[str, msgspec.Meta(max_length=64)] = ""
-    """New in each put, by whoever puts it: an ETag may be the hash of the content, and contents may repeat."""
+    """New in each put: an ETag may be the hash of the content, and contents may repeat."""
 
 
 class FirstStart(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Made before the etcd of an epoch starts for the first time: by its agent, or by the copy it starts from."""
+    """Created before the etcd of an epoch first starts: by its agent, or by the copy that it starts from."""
 
     epoch: Epoch
     cluster: Name
-    """Whose etcd it is, in words that no other cluster has: the technical ID and UID of a shoot."""
+    """Unique identity of the cluster: the technical ID and UID of a shoot."""
     release_seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)]
-    """By then at the latest, an agent of this epoch serves nothing after its CopyOperation exists. It keeps to it, also
-    where its configuration would let it serve for longer; destinations count on it."""
+    """How long an agent of this epoch may serve after its CopyOperation exists. It obeys this even if its configuration
+    allows longer, because destinations rely on it."""
     predecessor: Epoch | None = None
-    """The epoch from which the data comes; none where a cluster was founded."""
+    """The epoch that the data comes from; none for a new cluster."""
     snapshots: tuple[Name, ...] = ()
-    """Names of all that was copied from the predecessor: the first restore uses nothing else of it."""
+    """Names of all snapshots copied from the predecessor: the first restore uses no others."""
     lossless: bool = False
-    """True where the predecessor named the final snapshot. Otherwise the restore raises revisions, so watchers list."""
+    """True if the predecessor named the final snapshot. Otherwise the restore raises revisions, so watchers relist."""
     nonce: Annotated[str, msgspec.Meta(max_length=64)] = ""
 
 
 class Served(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Made before clients reach the etcd of an epoch for the first time. Until then nothing of it can be lost."""
+    """Created before clients first reach the etcd of an epoch. Until then no data of it can be lost."""
 
     epoch: Epoch
     cluster: Name
     revision: Annotated[int, msgspec.Meta(ge=1)]
-    """etcd's at that time: the epoch's own backups begin there."""
+    """etcd's revision at that time: the epoch's own backups start there."""
     nonce: Annotated[str, msgspec.Meta(max_length=64)] = ""
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """An object is there, or something that answers for it, but not one that can be acted on."""
+    """An object exists, but can't be used."""
 
     why: str
 
@@ -102,7 +102,7 @@ def copy_operation_key(epoch: int) -> str:
     """The key of an epoch's CopyOperation, relative to the store's prefix.
 
     No epoch has the key of another: a late put of an old migration can't hide the end of a newer epoch. Not in a folder
-    `v1` or `v2`: etcd-backup-restore takes all in them for snapshots.
+    `v1` or `v2`: etcd-backup-restore considers everything in them a snapshot.
     """
     return f"ownership/{epoch:08d}-copy-operation.json"
 
@@ -123,7 +123,7 @@ def encoded(sync_object: CopyOperation | FirstStart | Served) -> bytes:
 
 
 def read_copy_operation(text: bytes, epoch: int) -> CopyOperation | Unreadable:
-    """The object at the key of this epoch. A status that is not known, or another epoch, is unreadable."""
+    """The object at the key of this epoch. With an unknown status, or another epoch, it is unreadable."""
     found = _read(text, CopyOperation)
     if isinstance(found, CopyOperation) and found.epoch != epoch:
         return Unreadable(f"it is of epoch {found.epoch}, at the key of epoch {epoch}")
@@ -131,7 +131,7 @@ def read_copy_operation(text: bytes, epoch: int) -> CopyOperation | Unreadable:
 
 
 def read_first_start(text: bytes, epoch: int, cluster: str) -> FirstStart | Unreadable:
-    """The marker at the key of this epoch. That of another cluster is unreadable: the container is the wrong one."""
+    """The marker at the key of this epoch. If it is of another cluster, it is unreadable: the wrong container."""
     return _of(_read(text, FirstStart), epoch, cluster)
 
 

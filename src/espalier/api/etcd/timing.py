@@ -1,6 +1,6 @@
-"""The times of an election in one configuration, and the inequalities by which it is safe.
+"""The times of an election in one configuration, and the inequalities that make it safe.
 
-Both seeds have one, and leases of clusters belong to it. Every field is in seconds, but `clock_drift`.
+Both seeds have one; it includes the leases of clusters. Every field except `clock_drift` is in seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from espalier.api.violations import Violation
 
 
 class TimingError(ValueError):
-    """Times with which an election would not be safe, or would fail for no reason; `violations` has all of them."""
+    """Times with which an election would be unsafe, or would fail needlessly; `violations` has all of them."""
 
     def __init__(self, violations: tuple[Violation, ...]) -> None:
         super().__init__("\n".join(str(violation) for violation in violations))
@@ -21,38 +21,38 @@ class TimingError(ValueError):
 
 
 class Timing(msgspec.Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
-    """Times of agents, destinations and gardenlets. One that breaks an inequality can't be made: `TimingError`."""
+    """Times of agents, destinations and gardenlets. Raises `TimingError` if they violate an inequality."""
 
     poll_period: float = 5
     """How often sync objects are read."""
     store_timeout: float = 4
-    """After which a request to a store has failed, retries included."""
+    """Timeout of a request to a store, retries included."""
     store_staleness: float = 0
-    """How old what a store answers may be. 0 for S3, GCS and Azure, which are consistent by key."""
+    """How stale a read from a store may be. 0 for S3, GCS and Azure, which are consistent per key."""
     validity: float = 15
-    """How long clients are let through to etcd after the start of a read that found no CopyOperation."""
+    """How long etcd serves clients after the start of a read that found no CopyOperation."""
     serving_grace: float = 10
-    """How long an API server that has lost its etcd goes on answering from its cache."""
+    """How long an API server that has lost its etcd keeps answering from its cache."""
     clock_drift: float = 0.01
-    """Part of a second by which one machine's clock may run faster than another's in a second."""
+    """Fraction by which one machine's clock may run faster than another's."""
     snapshot_timeout: float = 900
-    """The longest that a final snapshot takes, its upload included."""
+    """Longest duration of a final snapshot, including its upload."""
     progress_period: float = 10
     """How often the source writes how much of its final snapshot is stored."""
     progress_timeout: float = 60
-    """After this long without progress of the source the destination goes on without it."""
+    """After this long without progress of the source, the destination proceeds without it."""
     copy_timeout: float = 1200
-    """After this long it does so in any case."""
+    """After this long, it does so in any case."""
     lease_validity: float = 120
-    """How long extensions may begin to reconcile after a renewal of their cluster's lease."""
+    """How long extensions may start to reconcile after a renewal of their cluster's lease."""
     lease_renewal: float = 30
-    """How often a gardenlet renews it."""
+    """How often a gardenlet renews the lease."""
     longest_reconcile: float = 120
-    """After which an extension ends a reconcile that began while the lease was valid."""
+    """Timeout of an extension's reconcile that started while the lease was valid."""
     clock_skew: float = 5
-    """The most by which clocks of two machines differ: the lease is a time of day."""
+    """Largest difference between the clocks of two machines: the lease is in wall-clock time."""
     lease_wait: float = 250
-    """How long the destination waits, once the source is closed, before it lets extensions act."""
+    """How long the destination waits, after the source has stopped, before its extensions may act."""
 
     def __post_init__(self) -> None:
         """Raise `TimingError` with all that is wrong."""
@@ -61,13 +61,13 @@ class Timing(msgspec.Struct, frozen=True, rename="camel", kw_only=True, forbid_u
 
     @property
     def release(self) -> float:
-        """By then after it can be read, a CopyOperation has ended all that its epoch served. By the agent's clock."""
+        """How long, by the agent's clock, its epoch may still serve after the CopyOperation can be read."""
         return self.validity + self.serving_grace
 
     def fence(self, release: float) -> float:
         """How long a destination waits, by its own clock, after it saw the CopyOperation of a source with a `release`.
 
-        The read that found none may have begun just before, and answered what was true `store_staleness` earlier.
+        The source's last read without it may have started just before, and be stale by `store_staleness`.
         """
         return self.store_staleness + release * (1 + self.clock_drift)
 
@@ -77,27 +77,27 @@ def _violations(timing: Timing) -> Iterator[Violation]:
         value = getattr(timing, field)
         least = 0 if field in ("store_staleness", "clock_drift", "clock_skew", "serving_grace") else 0.001
         if not least <= value <= 7 * 86400:
-            yield Violation(
-                _shown(field), _number(value), f"{least:g} to 604800", "it is no time that makes sense here"
-            )
+            yield Violation(_shown(field), _number(value), f"{least:g} to 604800", "not a plausible time")
             return
     times: Mapping[str, float] = {field: getattr(timing, field) for field in timing.__struct_fields__}
     drift = 1 + timing.clock_drift
-    yield from _least(times, "poll_period", "store_timeout", 1, "a read would not have ended when the next one is due")
     yield from _least(
-        times, "validity", "poll_period poll_period store_timeout", 1, "one failed read would close the door of etcd"
+        times, "poll_period", "store_timeout", 1, "a read could still be running when the next one is due"
     )
-    closing = "while the source still serves, the destination would go on without its final snapshot"
+    yield from _least(
+        times, "validity", "poll_period poll_period store_timeout", 1, "one failed read would stop etcd from serving"
+    )
+    closing = "the destination would proceed without the final snapshot while the source still serves"
     yield from _least(times, "progress_timeout", "validity serving_grace", drift, closing, "store_staleness")
     silence = (
-        "a source that works would be taken for dead: it reads the CopyOperation, stores, writes progress, "
+        "a working source would be considered dead: it reads the CopyOperation, stores, writes progress, "
         "and the destination reads that"
     )
     detected = "store_staleness poll_period store_timeout"
     writes = "progress_period" if timing.progress_period >= timing.serving_grace else "serving_grace"
     seen = "store_timeout store_staleness poll_period store_timeout"
     yield from _least(times, "progress_timeout", f"{detected} {writes} {seen}", drift, silence)
-    whole = "the destination would go on without a final snapshot that takes as long as it may"
+    whole = "the destination would proceed without a final snapshot that takes as long as allowed"
     yield from _least(times, "copy_timeout", f"{detected} snapshot_timeout serving_grace {seen}", drift, whole)
     yield from _least(
         times, "lease_validity", "lease_renewal lease_renewal lease_renewal", 1, "a lost renewal would stop extensions"

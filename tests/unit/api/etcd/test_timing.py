@@ -25,7 +25,7 @@ def test_the_defaults_are_safe_and_leave_room() -> None:
 
 def test_a_term_that_is_too_small_says_by_how_much_and_what_the_sum_is_made_of() -> None:
     text = refused(progress_timeout=20)
-    assert "progressTimeout: while the source still serves" in text
+    assert "progressTimeout: the destination would proceed without" in text
     assert "found 20 s, 5.25 s too small" in text
     assert "allowed: 25.25 s and more = (validity 15 + servingGrace 10) x 1.01" in text
 
@@ -80,4 +80,4 @@ def test_whatever_is_accepted_keeps_the_destination_away_until_the_source_has_cl
 def test_what_is_much_too_small_is_written_out() -> None:
     assert "found 1 s, 940.32 s too small; allowed: 941.32 s and more" in refused(copy_timeout=1)
     assert "found 1200 s, 1596 s too small" in refused(clock_drift=2)
-    assert "validity: it is no time that makes sense here; found -1;" in refused(validity=-1)
+    assert "validity: not a plausible time; found -1;" in refused(validity=-1)
