@@ -323,7 +323,7 @@ def test_a_workload_cluster_whose_objects_are_broken_says_so_and_goes_on_once_th
     assert said.reason == "ControlPlaneBroken"
     assert failure(garden) == (said.reason, said.message)
     assert f"the API server does not run: {file} is " in said.message
-    assert "put the file back from a backup" in said.message
+    assert "restore the file from a backup" in said.message
     assert (file.read_bytes() if file.exists() else None) == broken
     staged = file.with_name("back")
     staged.write_bytes(whole)

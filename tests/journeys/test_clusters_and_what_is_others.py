@@ -103,7 +103,7 @@ def test_objects_of_others_are_not_taken_over_nor_deleted() -> None:
         await env.client.create(capi_cluster.Cluster.resource, theirs)
         await env.apply()
         cluster = await env.until(lambda cluster: cluster.status.failure_reason == "ClusterNameTaken")
-        assert "does not belong to this cluster" in (cluster.status.failure_message or "")
+        assert "exists without the labels of this cluster" in (cluster.status.failure_message or "")
         await env.client.delete(Cluster.resource, "garden", NAMESPACE)
         await env.until_gone()
         assert await left(env) == ["Cluster garden"]

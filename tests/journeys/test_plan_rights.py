@@ -133,7 +133,7 @@ def test_without_the_right_to_read_a_gitops_configuration_a_plan_says_so() -> No
         ]
         await env.client.patch(CLUSTER_ROLE, ADMINS, patch={"rules": rules}, type=PatchType.MERGE)
         (warning,) = (await plan(jane)).now.warnings
-        assert warning.startswith("no right to read FluxConfig default/fleet: it is assumed to be missing")
+        assert warning.startswith("not allowed to read FluxConfig default/fleet: it is assumed to be missing")
 
     story(tell)
 

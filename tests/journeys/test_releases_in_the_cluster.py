@@ -231,7 +231,7 @@ def test_bundles_that_name_what_is_not_there_are_said_and_nothing_is_made() -> N
         failed = await env.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
         assert failed.status.failure_message == (
             "Bundles bundles-debug, Kubernetes 1.35: the EKS Distro Release eksa-system/kubernetes-1-35-eks-7 that "
-            f"they name does not exist; {sentences.BRING_DISTRO}"
+            f"they reference does not exist; {sentences.BRING_DISTRO}"
         )
         assert said(failed, names.READY).reason == names.EKSD_RELEASE_INVALID
         await asyncio.sleep(CALM)
@@ -278,7 +278,7 @@ def test_nothing_is_made_of_an_entry_that_names_a_release_of_another_kubernetes_
         failed = await env.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
         assert failed.status.failure_message == (
             "Bundles bundles-debug, Kubernetes 1.35: the EKS Distro Release kubernetes-1-34-eks-2 that it references "
-            f"is of Kubernetes v1.34.4-eks-1-34-1; {sentences.BRING_BUNDLES}"
+            f"is for Kubernetes v1.34.4-eks-1-34-1; {sentences.BRING_BUNDLES}"
         )
         await asyncio.sleep(CALM)
         assert (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items == []

@@ -119,7 +119,7 @@ FAULTS: dict[str, tuple[Callable[[VCenter], object], str, str]] = {
     "address": (
         lambda center: center.holders.update({"192.0.2.10": "printer"}),
         "ControlPlaneAddressTaken",
-        "spec.controlPlaneConfiguration.endpoint.host: found 192.0.2.10, which virtual machine printer has",
+        "spec.controlPlaneConfiguration.endpoint.host: found 192.0.2.10, which virtual machine printer uses",
     ),
     "unreachable": (
         lambda center: setattr(center, "error", LookUpError("VCenterUnreachable", "vcenter can't be reached")),

@@ -154,7 +154,11 @@ def test_a_variable_with_keys_of_cloudstack_that_cannot_be_read_is_refused(
         ("[DEVICE]\naws_access_key_id = canary\n", AUTHORITY, "EKSA_AWS_CREDENTIALS_FILE: profile [DEVICE] lacks"),
         (PROFILE, "canary", "EKSA_AWS_CA_BUNDLES_FILE: found no certificate"),
         (PROFILE, f"# one\n{AUTHORITY}# two\n{AUTHORITY[:40]}", "has no end"),
-        (PROFILE, AUTHORITY.replace("M", "!", 1), "EKSA_AWS_CA_BUNDLES_FILE: line 1 begins no certificate"),
+        (
+            PROFILE,
+            AUTHORITY.replace("M", "!", 1),
+            "EKSA_AWS_CA_BUNDLES_FILE: the certificate that begins in line 1 can't be parsed",
+        ),
         (PROFILE, AUTHORITY.replace("CERTIFICATE", "PRIVATE KEY"), "line 1 has -----BEGIN PRIVATE KEY-----"),
     ],
 )

@@ -263,5 +263,5 @@ async def test_the_upgrader_runs_nothing_that_a_pod_brings(tmp_path: Path, monke
         await host.environment.make("hostile", [], main)
         assert (await host.environment.ended("hostile"))["phase"] == "Succeeded"
 
-        assert "The steps of a node's upgrade" in await host.environment.log("hostile", "main")
+        assert "The steps of an in-place upgrade" in await host.environment.log("hostile", "main")
         assert not proof.exists()
