@@ -293,7 +293,7 @@ def test_two_clusters_do_not_share_an_address() -> None:
         await asyncio.sleep(PERIOD)
         found = (await env.client.get(Cluster.resource, "second", NAMESPACE)).decode(Cluster).status
         assert found.failure_reason == "ControlPlaneAddressTaken"
-        assert "found 192.0.2.10, which another cluster has" in str(found.failure_message)
+        assert "found 192.0.2.10, which another cluster uses" in str(found.failure_message)
         await env.client.delete(Cluster.resource, VINEYARD.name, NAMESPACE)
         await asyncio.sleep(2 * PERIOD)
         await env.until_ready(Key(NAMESPACE, "second"))
