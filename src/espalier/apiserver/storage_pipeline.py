@@ -36,8 +36,6 @@ from espalier.apiserver.scaling import scale_of
 from espalier.kube.errors import ApiError
 from espalier.kube.objects import Object, encode_json
 
-_encode_sorted = msgspec.json.Encoder(order="sorted").encode
-
 Written: TypeAlias = Generator[Step, Any, Answer | None]
 
 
@@ -195,10 +193,10 @@ class Finisher:
     def _unchanged(self, draft: Draft) -> bool:
         if draft.new != draft.before or draft.managers != draft.owned:
             return False
-        # For Python True is 1 and 1.0; for JSON they are three. And what is stored may be as an earlier schema had it.
+        # What is stored may be as an earlier schema had it.
         stored = draft.old.tree if draft.old is not None else {}
         stored["metadata"].pop("managedFields", None)
-        return _encode_sorted(draft.new) == _encode_sorted({**stored, "apiVersion": draft.kind.storage_version})
+        return json_trees.same(draft.new, {**stored, "apiVersion": draft.kind.storage_version})
 
     def _store(self, draft: Draft) -> Writing:
         system = draft.new["metadata"]

@@ -87,6 +87,10 @@ class _Infrastructure(Observed, frozen=True):
     status: _InfrastructureStatus = _InfrastructureStatus()
 
 
+_LONGEST_FAILURE = 1000
+"""Characters. It becomes a part of a Cluster's condition."""
+
+
 def _status(infrastructure: Object) -> _InfrastructureStatus:
     """The status as far as the contract goes: schemas of providers may let anything through."""
     try:
@@ -108,9 +112,6 @@ def failure(infrastructure: Object) -> str:
     found = ": ".join(filter(None, (status.failure_reason, status.failure_message)))
     return found if len(found) <= _LONGEST_FAILURE else f"{found[:_LONGEST_FAILURE]}..."
 
-
-_LONGEST_FAILURE = 1000
-"""Characters. It becomes a part of a Cluster's condition."""
 
 CONTROL_PLANE_BROKEN = "ControlPlaneBroken"
 """Reason of `Ready` of a cluster's infrastructure in the local environment when its API server can't run until somebody
