@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from espalier.assets.component import Component
 from espalier.assets.recipes import ETCD_BEFORE
 from espalier.cli.environment.migration_story import DELTA_PERIOD, NODES, Move
+from espalier.cli.environment.seed_processes import kubernetes
+from espalier.cli.environment.seed_processes.process import run_process
 from espalier.shoots.secrets.names import CARRIED
+from espalier.simulator.pods.in_process import Container
 from tests.support.kubectl import Kubectl
 from tests.support.real_shoots import CUT, QUICK, RealShoot, real_shoot, until
 
@@ -24,15 +29,21 @@ REPLICAS = 2
     "etcd", [pytest.param(None, id="etcd-3.6"), pytest.param(ETCD_BEFORE, id="etcd-3.5", marks=pytest.mark.soak)]
 )
 async def test_a_real_control_plane_moves_with_its_source_and_without_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], etcd: Component | None
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, etcd: Component | None
 ) -> None:
+    codes = exit_codes(monkeypatch)
     async with real_shoot(tmp_path, etcd=etcd) as shoot:
         kubectl = await shoot.kubectl("east")
         await deployed(kubectl, "web")
         token = (await kubectl("create", "token", "default", "--duration=1h")).strip()
         pods = await uids(kubectl, "pods")
 
-        good = await moved(shoot, "east", "west")
+        kubectl.patience = 300
+        async with kubectl.running("get", "nodes", "--watch") as user:
+            assert user.stdout is not None
+            await user.stdout.readline()
+            good = await moved(shoot, "east", "west")
+        assert codes["kube-apiserver"] == [0], "it was not held up by who watches, and killed"
         assert await shoot.story.writer.changed() == [], "each write is there as it was acknowledged, with its revision"
         assert (good.lost, good.left) == (0, ())
         await keeps(shoot, "west", pods, token)
@@ -59,6 +70,19 @@ async def test_a_source_that_is_cut_from_its_bucket_ends_what_it_serves_caches_i
         assert move.lost <= (DELTA_PERIOD + CUT.validity) / shoot.story.writer.period + 1
         shoot.seed("east").links.bucket.restore()
         assert await shoot.story.returned("east") == 0
+
+
+def exit_codes(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
+    """By the name of its container, with what each program of a control plane has ended."""
+    codes = defaultdict[str, list[int]](list)
+
+    async def noted(container: Container, *arguments: Any, **options: Any) -> int:
+        code = await run_process(container, *arguments, **options)
+        codes[container.arguments[0].rpartition("/")[2]].append(code)
+        return code
+
+    monkeypatch.setattr(kubernetes, "run_process", noted)
+    return codes
 
 
 async def moved(

@@ -16,6 +16,10 @@ MACHINE_CONTROLLER_MANAGER = "machine-controller-manager"
 
 API_SERVER_PORT = 443
 """Of the Service, and of the container: nodes and kubeconfigs have it."""
+WATCHES_END = "1s"
+"""Time in which a kube-apiserver that is asked to end closes its watches. Without it the watches of kubelets hold it up
+until it is killed: they last for minutes, and it waits for them for one.
+"""
 DEFAULT_SERVICES, DEFAULT_PODS = "10.96.0.0/12", "192.168.0.0/16"
 
 
@@ -71,6 +75,7 @@ def _api_server(shoot: Shoot, around: Surroundings) -> Program:
         "service-account-key-file": key,
         "service-account-signing-key-file": key,
         "service-cluster-ip-range": _services(shoot),
+        "shutdown-watch-termination-grace-period": WATCHES_END,
     }
     image = images.tagged(images.KUBE_APISERVER, shoot.spec.kubernetes.version)
     return Program(

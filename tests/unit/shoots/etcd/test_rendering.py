@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from espalier.api.core import CONFIG_MAP, SERVICE, STATEFUL_SET
 from espalier.api.etcd.timing import Timing
@@ -54,6 +55,13 @@ def test_an_etcd_has_a_pod_of_two_that_share_processes_a_claim_a_configuration_a
     assert spec["template"]["spec"]["shareProcessNamespace"] is True
     assert list(containers(etcd())) == ["etcd", "backup-restore"]
     assert [claim["metadata"]["name"] for claim in spec["volumeClaimTemplates"]] == ["etcd-main"]
+
+
+def test_a_single_member_is_elected_at_once_where_etcds_own_times_make_it_wait_for_half_a_second() -> None:
+    [configuration] = [one for one in rendered(etcd(), OWNER) if one.resource == CONFIG_MAP]
+    settings = yaml.safe_load(configuration.body["data"]["etcd.conf.yaml"])
+    heartbeat, election = settings["heartbeat-interval"], settings["election-timeout"]
+    assert 5 * heartbeat <= election <= 250, "etcd refuses less than five heartbeats"
 
 
 def test_a_copy_version_is_the_agent_alone_and_has_no_data() -> None:
