@@ -14,22 +14,45 @@ from espalier.kube.pki import Authority
 from tests.support.web_server import tls
 
 
-def test_a_connection_whose_close_notify_is_not_answered_ends_with_its_loop() -> None:
+def context() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Of a server, and of who trusts it."""
     now = datetime.now(UTC)
     authority = Authority.create("test", now=now)
     pair = authority.issue_server("server", names=["127.0.0.1"], now=now)
-    trusting = ssl.create_default_context(cadata=authority.certificate.decode())
+    return tls(pair.certificate, pair.key), ssl.create_default_context(cadata=authority.certificate.decode())
+
+
+def test_a_connection_whose_close_notify_is_not_answered_ends_with_its_loop() -> None:
+    serving, trusting = context()
 
     async def main() -> ssl.SSLSocket:
         accepted: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
         server = await asyncio.start_server(
-            lambda _reader, writer: accepted.put_nowait(writer), "127.0.0.1", 0, ssl=tls(pair.certificate, pair.key)
+            lambda _reader, writer: accepted.put_nowait(writer), "127.0.0.1", 0, ssl=serving
         )
         async with server:
             connection = await asyncio.to_thread(socket.create_connection, server.sockets[0].getsockname())
             silent = await asyncio.to_thread(trusting.wrap_socket, connection, server_hostname="127.0.0.1")
             (await accepted.get()).close()
         return silent
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", ResourceWarning)
+        with closing(asyncio.run(main())):
+            gc.collect()
+        assert [str(one.message) for one in said] == []
+
+
+def test_a_connection_that_is_accepted_while_its_server_closes_ends_with_its_loop() -> None:
+    serving, _ = context()
+
+    async def main() -> socket.socket:
+        server = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0, ssl=serving)
+        client = socket.create_connection(server.sockets[0].getsockname())
+        for _ in range(2):
+            await asyncio.sleep(0)  # it is accepted, and the task that makes its transport has not begun
+        server.close()
+        return client
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", ResourceWarning)
