@@ -85,6 +85,16 @@ _LOGGING: dict[str, Any] = {}
 """How tests log. A program that ran in this process may have set another way, and loggers keep what they cached."""
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`@pytest.mark.often("envtest")`: of a test's variants, those with these words in their names are in every run."""
+    for item in items:
+        for mark in item.iter_markers("often"):
+            assert isinstance(item, pytest.Function)
+            if not any(word in item.callspec.id for word in mark.args):
+                item.add_marker(pytest.mark.soak)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown() -> Generator[None, object, object]:
     """Log as before."""

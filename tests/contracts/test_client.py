@@ -159,6 +159,7 @@ async def test_a_watch_sends_the_events_since_its_version(client: Client, namesp
         assert await next_of(events) == ("DELETED", "a")
 
 
+@pytest.mark.often("inprocess", "real")
 async def test_the_server_ends_a_watch_in_time(client: Client, namespace: str) -> None:
     start = (await client.list(SECRET, namespace)).resource_version
     async with asyncio.timeout(10):

@@ -65,6 +65,7 @@ def comparable(answers: dict[str, Answer]) -> dict[str, tuple[int, dict[str, obj
     return {name: (answer.status, answer.said) for name, answer in answers.items()}
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 async def test_the_embedded_server_answers_strange_requests_as_kube_apiserver() -> None:
     async with embedded() as (url, context), asking(url, context) as server:

@@ -10,6 +10,7 @@ from tests.contracts.kubectl_things import (
     THING,
 )
 from tests.support.kubectl import Kubectl
+from tests.support.sampling import sampled
 
 
 async def test_what_the_administrator_may_do(kubectl: Kubectl) -> None:
@@ -22,13 +23,16 @@ async def test_what_the_administrator_may_do(kubectl: Kubectl) -> None:
 
 @pytest.mark.parametrize(
     ("right", "wrong", "complaint"),
-    [
-        ("size: small", "size: huge", 'spec.size: Unsupported value: "huge"'),
-        ("size: small", "sise: small", 'unknown field "spec.sise"'),
-        ("size: small", "replicas: many", "spec.replicas: Invalid value"),
-        ("name: one", "name: One_", "metadata.name: Invalid value"),
-        ("example.org/v1", "example.org/v9", 'no matches for kind "Thing"'),
-    ],
+    sampled(
+        [
+            ("size: small", "size: huge", 'spec.size: Unsupported value: "huge"'),
+            ("size: small", "sise: small", 'unknown field "spec.sise"'),
+            ("size: small", "replicas: many", "spec.replicas: Invalid value"),
+            ("name: one", "name: One_", "metadata.name: Invalid value"),
+            ("example.org/v1", "example.org/v9", 'no matches for kind "Thing"'),
+        ],
+        3,
+    ),
 )
 async def test_what_is_wrong_is_refused(with_things: Kubectl, right: str, wrong: str, complaint: str) -> None:
     manifest = THING.replace(right, wrong)

@@ -100,6 +100,7 @@ async def test_objects_enter_and_leave_a_selection(client: Client, namespace: st
     assert seen == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a"), ("ADDED", "end")]
 
 
+@pytest.mark.often("in_memory", "real")
 async def test_a_watch_ends_with_its_time(client: Client, namespace: str) -> None:
     start = (await client.list(CONFIG_MAP, namespace)).resource_version
     async with asyncio.timeout(PATIENCE):
@@ -140,6 +141,7 @@ async def test_the_future_can_not_be_listed(client: Client, namespace: str) -> N
     assert "Too large resource version: 99999999, current: " in response.body.decode()
 
 
+@pytest.mark.often("on_disk", "real")
 async def test_a_moment_long_gone_is_expired(client: Client, widgets: str) -> None:
     if isinstance(client.transport, HttpTransport):
         version = "1"

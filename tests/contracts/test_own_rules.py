@@ -217,6 +217,7 @@ def agree(by_definition: dict[str, str], by_webhook: list[tuple[str, str]], fiel
     assert any(by_definition[named].endswith(f": {text}") for text in within), (by_definition, within)
 
 
+@pytest.mark.often("on_disk", "real")
 async def test_a_new_cluster_is_refused_with_the_same_messages_when_no_manager_runs(client: Client, place: str) -> None:
     for edits, field in NEW:
         new = stored(edited(edits), place)
@@ -380,6 +381,7 @@ def rules(value: Any) -> Iterator[str]:
             yield from rules(part)
 
 
+@pytest.mark.often("on_disk", "real")
 async def test_a_cluster_may_have_as_much_of_everything_as_its_schema_says(client: Client, place: str) -> None:
     """The rules about it stay within what servers allow rules to cost."""
     tree = largest_cluster()

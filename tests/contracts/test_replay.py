@@ -21,6 +21,7 @@ def life(*seeds: int, hash_seed: int) -> str:
     ).stdout
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_the_same_seeds_give_the_same_environment_in_every_process() -> None:
     first, again = life(1, 2, 3, 4, hash_seed=1), life(1, 2, 3, 4, hash_seed=2)
@@ -29,6 +30,7 @@ def test_the_same_seeds_give_the_same_environment_in_every_process() -> None:
         assert part in first
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_another_seed_gives_another_environment() -> None:
     assert life(5, hash_seed=1) != life(6, hash_seed=1)

@@ -125,6 +125,7 @@ async def test_half_a_body_is_not_waited_for(connect: Connect, monkeypatch: pyte
         writer.close()
 
 
+@pytest.mark.soak
 async def test_a_connection_that_is_idle_between_requests_is_left_alone(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:

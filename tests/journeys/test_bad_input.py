@@ -103,6 +103,7 @@ def test_a_file_that_is_not_there(env: LocalEnvironment) -> None:
     assert_says(result, "nowhere.yaml", "no such file")
 
 
+@pytest.mark.soak
 def test_an_api_server_that_is_not_there(env: LocalEnvironment, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     running = yaml.safe_load((env.home / "kubeconfig").read_text())
@@ -119,6 +120,7 @@ def test_a_wrong_command_line(env: LocalEnvironment) -> None:
     assert env.espalier("grow", "cluster").code == 2
 
 
+@pytest.mark.soak
 def test_all_problems_of_a_manifest_are_reported_at_once(env: LocalEnvironment) -> None:
     def wrong(cluster: dict, _datacenter: dict) -> None:  # type: ignore[type-arg]
         spec = cluster["spec"]
@@ -178,7 +180,7 @@ def test_steps_of_versions_and_a_datacenter_that_comes_later(env: LocalEnvironme
         yaml.safe_dump(next(d for d in yaml.safe_load_all(EXAMPLE) if (d["kind"] == "Cluster") is wanted))
         for wanted in (True, False)
     )
-    waits = env.apply(cluster, "create", "--timeout", "10s")
+    waits = env.apply(cluster, "create", "--timeout", "2s")
     assert waits.code == 1, waits
     assert_says(waits, "MissingDependentObjects", "DockerDatacenterConfig")
     assert env.apply(cluster + "---\n" + datacenter, "upgrade", "--timeout", "30s").code == 0

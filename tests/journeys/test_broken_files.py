@@ -102,13 +102,16 @@ def of_another_program(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("spoil", "says"),
-    [
-        (garbage, "is not a database of this program"),
-        (empty, "is empty, but"),
-        (Path.unlink, "is not there, but"),
-        (halved, "is damaged"),
-        (of_another_program, "is a database of another program"),
-    ],
+    sampled(
+        [
+            (garbage, "is not a database of this program"),
+            (empty, "is empty, but"),
+            (Path.unlink, "is not there, but"),
+            (halved, "is damaged"),
+            (of_another_program, "is a database of another program"),
+        ],
+        1,
+    ),
 )
 def test_a_broken_database_is_named_and_left_alone(
     env: LocalEnvironment, spoil: Callable[[Path], None], says: str
@@ -121,6 +124,7 @@ def test_a_broken_database_is_named_and_left_alone(
     starts(env)
 
 
+@pytest.mark.soak
 def test_an_environment_whose_database_is_lost_is_deleted_as_the_error_says(env: LocalEnvironment) -> None:
     garbage(Home(env.home).database)
     assert env.espalier("up", *FLAGS).code == 2
@@ -128,6 +132,7 @@ def test_an_environment_whose_database_is_lost_is_deleted_as_the_error_says(env:
     starts(env)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["ca.crt", "ca.key"])
 @pytest.mark.parametrize("spoil", [garbage, empty, Path.unlink], ids=lambda spoil: spoil.__name__)
 def test_a_broken_file_of_the_authority_is_named_and_left_alone(
@@ -140,6 +145,7 @@ def test_a_broken_file_of_the_authority_is_named_and_left_alone(
     starts(env)
 
 
+@pytest.mark.soak
 def test_a_key_of_another_certificate_is_named(env: LocalEnvironment, kept: Path, tmp_path: Path) -> None:
     other = LocalEnvironment(tmp_path / "other")
     other.home.mkdir()
@@ -150,6 +156,7 @@ def test_a_key_of_another_certificate_is_named(env: LocalEnvironment, kept: Path
     refused(env, key, "does not fit ca.crt")
 
 
+@pytest.mark.soak
 def test_a_broken_kubeconfig_is_named_and_one_that_is_gone_is_written_again(env: LocalEnvironment) -> None:
     kubeconfig = Home(env.home).kubeconfig
     kubeconfig.write_text("clusters: {")
@@ -158,6 +165,7 @@ def test_a_broken_kubeconfig_is_named_and_one_that_is_gone_is_written_again(env:
     starts(env)
 
 
+@pytest.mark.soak
 def test_a_start_that_got_no_further_is_begun_anew(tmp_path: Path) -> None:
     env = LocalEnvironment(tmp_path)
     Home(tmp_path).database.touch()
@@ -167,6 +175,7 @@ def test_a_start_that_got_no_further_is_begun_anew(tmp_path: Path) -> None:
         env.espalier("down")
 
 
+@pytest.mark.soak
 def test_a_port_that_is_taken_is_reported_once(env: LocalEnvironment) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -308,6 +317,7 @@ def ready(cluster: Object) -> Condition:
     return next(one for one in conditions if one.type == "ControlPlaneReady")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "spoil", [garbage, empty, halved, of_another_program, Path.unlink], ids=lambda spoil: spoil.__name__
 )
@@ -333,6 +343,7 @@ def test_a_workload_cluster_whose_objects_are_broken_says_so_and_goes_on_once_th
     assert garden.espalier("down").code == 0
 
 
+@pytest.mark.soak
 def test_a_workload_cluster_whose_objects_are_lost_is_deleted_and_created_anew_as_the_condition_says(
     tmp_path: Path,
 ) -> None:
@@ -349,6 +360,7 @@ def test_a_workload_cluster_whose_objects_are_lost_is_deleted_and_created_anew_a
         assert file.exists()
 
 
+@pytest.mark.soak
 def test_a_workload_cluster_whose_port_is_taken_says_so_and_goes_on_once_it_is_free(garden: LocalEnvironment) -> None:
     database = Home(garden.home).database
     with closing(sqlite3.connect(database)) as connection:

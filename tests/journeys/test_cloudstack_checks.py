@@ -381,6 +381,7 @@ def test_an_address_is_free_when_all_zones_say_so() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_each_api_is_asked_by_its_own_keys_and_new_ones_are_used_by_the_next_check() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)
@@ -400,6 +401,7 @@ def test_each_api_is_asked_by_its_own_keys_and_new_ones_are_used_by_the_next_che
     tell(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "annotations",
     sampled(
@@ -464,6 +466,7 @@ def test_settled_objects_are_asked_for_seldom() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_clusters_in_other_zones_need_another_machine_config() -> None:
     async def story(env: ManagedEnvironment, _clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)

@@ -59,6 +59,7 @@ def test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes() 
     journey(story)
 
 
+@pytest.mark.soak
 def test_workers_of_a_new_cluster_wait_beside_its_control_plane() -> None:
     async def story(env: ManagedEnvironment) -> None:
         seen: list[bool] = []
@@ -218,6 +219,7 @@ def test_a_datacenter_of_another_namespace_is_not_that_of_the_cluster() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_what_is_refused_is_not_half_made() -> None:
     async def story(env: ManagedEnvironment) -> None:
         with pytest.raises(ApiError, match=r"spec\.controlPlaneConfiguration\.count"):

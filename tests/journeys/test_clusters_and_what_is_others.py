@@ -54,6 +54,7 @@ def test_a_second_cluster_of_the_name_waits_until_the_first_is_gone() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_what_goes_is_not_ready_again() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
@@ -76,6 +77,7 @@ def test_what_goes_is_not_ready_again() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_cluster_goes_when_the_last_secret_of_its_cluster_api_objects_is_gone() -> None:
     """One that comes again at once under the name would take the Secrets for its own, until they are collected."""
 
@@ -111,6 +113,7 @@ def test_objects_of_others_are_not_taken_over_nor_deleted() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_finalizer_that_was_taken_away_is_put_back() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()

@@ -20,6 +20,7 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = [one.name for one in components.of_manager() if one.rights.kinds]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", NAMES)
 def test_with_runtime_hooks_a_component_starts_by_the_rights_that_it_declares(name: str) -> None:
     async def main(simulation: Simulation) -> None:

@@ -75,6 +75,7 @@ async def lose_infrastructure(env: ManagedEnvironment) -> None:
         await (await env.workload()).list(NODE)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("how", sampled(["drift is corrected", "something is changed"], 0))
 def test_infrastructure_that_is_made_again_has_the_same_endpoint_and_the_same_nodes_answer(how: str) -> None:
     async def story(env: ManagedEnvironment) -> None:

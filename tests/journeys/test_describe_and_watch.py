@@ -34,6 +34,7 @@ def watching(env: LocalEnvironment, *arguments: str) -> Iterator[Iterator[str]]:
         process.stdout.close()
 
 
+@pytest.mark.soak
 def test_the_tree_of_a_cluster_that_is_well_is_short_and_can_be_long(env: LocalEnvironment) -> None:
     assert env.apply(EXAMPLE).code == 0
     result = env.espalier("describe", "cluster", "garden").out
@@ -54,6 +55,7 @@ def test_the_tree_of_a_cluster_that_is_well_is_short_and_can_be_long(env: LocalE
     assert facts["tree"]["children"][0]["kind"] == "Cluster"
 
 
+@pytest.mark.soak
 def test_what_blocks_a_cluster_stands_on_top(env: LocalEnvironment) -> None:
     text = EXAMPLE.split("---")[0].replace("garden", "orchard")
     assert "kind: Cluster" in text
@@ -68,6 +70,7 @@ def test_what_blocks_a_cluster_stands_on_top(env: LocalEnvironment) -> None:
     assert (nobody.code, 'cluster "orchard" does not exist in namespace default' in nobody.err) == (1, True)
 
 
+@pytest.mark.soak
 def test_a_watch_prints_a_line_for_each_change_and_none_for_getting_older(env: LocalEnvironment) -> None:
     with (
         watching(env, "get", "clusters", "-w") as lines,

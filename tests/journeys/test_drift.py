@@ -143,6 +143,7 @@ def _contains(live: object, part: object) -> bool:
     return live == part
 
 
+@pytest.mark.soak
 def test_what_is_deleted_is_missing_and_comes_back_while_drift_is_corrected() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         before = await machines(env.client)
@@ -203,6 +204,7 @@ def test_an_edit_of_the_cni_in_the_workload_cluster_is_corrected_at_the_next_com
     story(tell)
 
 
+@pytest.mark.soak
 def test_drift_is_compared_on_demand() -> None:
     """Whoever says what is to be done about drift is told at once what drift there is."""
 
@@ -238,6 +240,7 @@ def test_a_patch_is_offered_and_applied_by_consent_alone() -> None:
     story(tell)
 
 
+@pytest.mark.soak
 def test_without_layers_nothing_is_compared_and_nothing_is_said() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         cluster = await env.until_ready()

@@ -19,6 +19,7 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from tests.support import hardware, snow
 from tests.support.environment import LocalEnvironment
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
@@ -42,7 +43,7 @@ CREDENTIALS = {
 NAMES = sorted(one.stem for one in EXAMPLES.glob("*.yaml") if "kind: Cluster\n" in one.read_text())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 7))
 def test_an_example_becomes_a_cluster_that_can_be_described_and_deleted(env: LocalEnvironment, name: str) -> None:
     text = (EXAMPLES / f"{name}.yaml").read_text()
     asyncio.run(put_hardware(env))

@@ -119,6 +119,7 @@ def test_a_cluster_whose_objects_were_left_behind_takes_them_over_again() -> Non
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_a_cluster_that_is_none_says_so_and_goes_on_once_it_is_one() -> None:
     """Another schema than ours let it pass: that of an earlier or later manager, or of somebody's hand."""
 

@@ -27,6 +27,7 @@ PLACES = [(first, after) for first in range(1, FAR + 1) for after in (False, Tru
 """Where the first kill is, and whether after the write: each story has others `FAR` writes further, until its end."""
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("first", "after"), sampled(PLACES, 9))
 def test_programs_killed_throughout_the_life_of_a_shoot_go_on(first: int, after: bool) -> None:
     async def main(simulation: virtual.Simulation) -> None:

@@ -26,6 +26,7 @@ def tell(story: Callable[[World], Awaitable[None]], *seeds: str) -> None:
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_a_new_shoot_that_the_first_seed_can_not_have_gets_another_one() -> None:
     async def story(world: World) -> None:
         await world.patch_seed("a", OVERLAPPING)
@@ -35,6 +36,7 @@ def test_a_new_shoot_that_the_first_seed_can_not_have_gets_another_one() -> None
     tell(story)
 
 
+@pytest.mark.soak
 def test_a_shoot_that_was_deleted_when_its_seed_was_lost_is_moved_to_be_deleted() -> None:
     """Its gardenlet is to delete it, and never will; another one can, once it has the shoot."""
 

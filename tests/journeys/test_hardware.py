@@ -72,6 +72,7 @@ def test_machines_take_hardware_and_others_take_what_they_release() -> None:
     tell(story, hardware.rack())
 
 
+@pytest.mark.soak
 def test_a_cluster_that_is_being_deleted_keeps_no_hardware_from_others() -> None:
     """Something else keeps the Cluster, which would be served first."""
 
@@ -200,6 +201,7 @@ def test_a_fault_of_hardware_is_named_and_the_cluster_goes_on_once_it_is_put_rig
     tell(story, hardware.rack())
 
 
+@pytest.mark.soak
 def test_a_bmc_without_password_or_out_of_reach_is_named() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         await env.client.delete(SECRET, "bmc-worker-1-auth", SYSTEM_NAMESPACE)

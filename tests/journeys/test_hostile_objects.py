@@ -72,12 +72,10 @@ async def parts(client: Client, name: str) -> list[tuple[Resource, Object]]:
 
 
 CASES = [(kind, field, value) for field in ("status", "spec") for value in VALUES for kind in KINDS]
-OFTEN = [
-    at for at, (kind, field, value) in enumerate(CASES) if value == "null" and (field == "status" or kind == KINDS[0])
-]
+OFTEN = CASES.index((KINDS[1], "status", "null"))
 
 
-@pytest.mark.parametrize(("kind", "field", "value"), sampled(CASES, *OFTEN))
+@pytest.mark.parametrize(("kind", "field", "value"), sampled(CASES, OFTEN))
 def test_nothing_in_a_cluster_s_objects_makes_a_reconcile_panic(kind: str, field: str, value: str) -> None:
     key, taken = key_of(kind), 0
     made = settled(kind)

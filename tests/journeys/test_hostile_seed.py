@@ -18,6 +18,7 @@ from espalier.runtime import virtual
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.roles import USER
 from tests.support.gardens import EPOCH, NAMESPACE, World, client_of, garden
+from tests.support.sampling import sampled
 
 
 def hostile(world: World, seed: str) -> Client:
@@ -31,6 +32,7 @@ async def claim(world: World, status: Tree) -> None:
     )
 
 
+@pytest.mark.soak
 def test_a_shoot_that_claims_to_be_another_one_moves_nothing_of_it() -> None:
     """Its status is its gardenlet's to write: name and identity in it may be those of another seed's shoot."""
 
@@ -59,7 +61,10 @@ def test_a_shoot_that_claims_to_be_another_one_moves_nothing_of_it() -> None:
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
-@pytest.mark.parametrize(("seed", "status"), [("b", {}), ("a", {"technicalID": "shoot--dev--apple", "uid": "twin"})])
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("seed", "status"), sampled([("b", {}), ("a", {"technicalID": "shoot--dev--apple", "uid": "twin"})], 1)
+)
 def test_of_two_shoots_with_one_technical_id_none_touches_what_is_the_others(seed: str, status: Tree) -> None:
     """Project `dev` has namespace `garden-dev`, and a namespace `dev` without any Project is taken for the same one."""
 

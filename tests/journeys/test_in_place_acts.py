@@ -170,6 +170,7 @@ def test_workers_are_scaled(where: tuple[str, Moment], *, worker: bool) -> None:
     acted(scale, where, worker=worker, end=end, expected=("Machine ",))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("where", "worker"), PLACES, ids=str)
 def test_the_cluster_is_deleted(where: tuple[str, Moment], *, worker: bool) -> None:
     async def delete(env: ManagedEnvironment, _upgraders: Upgraders, _node: str) -> None:
@@ -244,6 +245,7 @@ OWNERS: dict[bool, tuple[Resource, str, str]] = {
 """Of control plane and workers: what is upgraded, and the annotation that says so."""
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("where", "worker"), PLACES, ids=str)
 def test_its_annotation_is_removed(where: tuple[str, Moment], *, worker: bool) -> None:
     """No machine is replaced as long as the Cluster asks for an upgrade in place."""

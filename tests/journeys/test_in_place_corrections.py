@@ -238,6 +238,7 @@ def test_an_upgrade_by_hand_is_taken_up_without_a_conflict(kind: str) -> None:
     run(main, epoch=in_place.EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_a_retry_makes_a_pod_anew_that_can_not_begin_its_next_step() -> None:
     """Steps before it have run; what it needs, a Secret for example, is made with the next pod."""
 

@@ -70,6 +70,7 @@ def test_so_it_is_with_three_control_plane_nodes_and_two_workers(first: int) -> 
     each_goes_on(recording, moments(recording)[first :: 1 if EXPLORES else 90])
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("first", sampled([0, 12, 24], 0))
 def test_so_it_is_when_the_next_manager_finds_the_workload_cluster_unreachable(first: int) -> None:
     recording = undisturbed(1, 1)

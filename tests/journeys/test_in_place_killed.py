@@ -45,6 +45,7 @@ def manifest(version: str) -> str:
     return yaml.safe_dump_all([cluster, datacenter])
 
 
+@pytest.mark.soak
 def test_an_upgrade_goes_on_after_its_environment_was_killed_in_the_middle_of_a_step(env: LocalEnvironment) -> None:
     told = env.apply(manifest("1.36"), "upgrade", "--no-wait")
     assert told.code == 0, told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AbstractAsyncContextManager
 
+import pytest
 import yaml
 
 from tests.journeys import kubectl_story as story
@@ -43,6 +44,7 @@ async def delete_once_failed(management: Management, pod: str) -> None:
         await workload("delete", "-n", "eksa-system", pod)
 
 
+@pytest.mark.often("embedded")
 async def test_an_upgrade_in_place_goes_on_when_its_manager_was_killed(
     starting: AbstractAsyncContextManager[Management],
 ) -> None:

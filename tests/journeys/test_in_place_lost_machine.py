@@ -64,6 +64,7 @@ def test_the_first_machine_fails_and_is_deleted(step: str) -> None:
     journey(story, control_planes=3, workers=1)
 
 
+@pytest.mark.soak
 def test_a_machine_that_is_deleted_by_hand_is_replaced_before_the_next_node_is_touched() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)

@@ -52,6 +52,7 @@ def value(text: bytes) -> Tree:
     return {"data": {"value": base64.b64encode(text).decode()}}
 
 
+@pytest.mark.soak
 def test_the_copy_follows_its_source_also_in_a_settled_cluster() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
@@ -66,6 +67,7 @@ def test_the_copy_follows_its_source_also_in_a_settled_cluster() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_copy_that_is_deleted_comes_back() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
@@ -78,6 +80,7 @@ def test_a_copy_that_is_deleted_comes_back() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_copy_comes_back_at_once_for_who_takes_the_note_of_it_away() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
@@ -121,6 +124,7 @@ def test_a_secret_of_the_users_own_is_neither_written_nor_deleted_and_stops_noth
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_secret_of_the_users_own_is_not_handed_out_whatever_its_labels_say() -> None:
     async def story(env: ManagedEnvironment) -> None:
         labels = {CLUSTER_NAME_LABEL: "garden", "cluster.x-k8s.io/cluster-name": "garden"}
@@ -136,6 +140,7 @@ def test_a_secret_of_the_users_own_is_not_handed_out_whatever_its_labels_say() -
     journey(story)
 
 
+@pytest.mark.soak
 def test_once_the_users_own_secret_is_gone_the_copy_is_made() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.client.create(SECRET, {"metadata": {"name": NAME, "namespace": NAMESPACE}})
@@ -168,6 +173,7 @@ def test_without_the_right_a_condition_names_what_grants_it_and_the_cluster_is_r
     journey(story, copies_to=())
 
 
+@pytest.mark.soak
 def test_a_copy_made_by_a_version_before_stays_until_its_content_is_another() -> None:
     """Then it is no copy of ours, as far as anybody can tell without reading it."""
 
@@ -207,6 +213,7 @@ class LosesAnswers(Interceptor):
         return answer
 
 
+@pytest.mark.soak
 def test_a_copy_whose_write_was_unanswered_is_recognized_as_ours() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()

@@ -30,6 +30,7 @@ def refusals(env: LocalEnvironment, manifest: str) -> list[str]:
     return [f"{one['field']}: {one['message']}" for one in cluster["refusals"]]
 
 
+@pytest.mark.soak
 def test_what_a_machine_config_must_not_say_is_refused_by_every_command(env: LocalEnvironment) -> None:
     manifest = OTHER.replace("name: capv", "name: a b")
     said = "spec.users[0].name: not a Linux user name; found a b; allowed: at most 32 lower-case letters"
@@ -45,6 +46,7 @@ def test_what_a_machine_config_must_not_say_is_refused_by_every_command(env: Loc
     assert env.espalier("get", "clusters", "hillside").code == 1
 
 
+@pytest.mark.soak
 def test_a_field_that_never_changes_is_refused_by_plan_as_by_the_api_server(env: LocalEnvironment) -> None:
     manifest = EXAMPLE.replace("vcenter.example.com", "other.example.com").replace(
         "osFamily: ubuntu", "osFamily: redhat"
@@ -76,6 +78,7 @@ def test_the_address_of_another_cluster_is_seen_whatever_else_is_missing(env: Lo
     )
 
 
+@pytest.mark.soak
 def test_warnings_are_about_what_is_done_and_told_once(env: LocalEnvironment) -> None:
     manifest = EXAMPLE.replace("count: 2", "count: 3")
     tried = env.espalier("upgrade", "cluster", "-f", "-", "--dry-run", "server", "--keep-release", stdin=manifest)

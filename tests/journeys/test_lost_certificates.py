@@ -95,6 +95,7 @@ async def said_of(env: ManagedEnvironment) -> Tree:
     return tree
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("labels", sampled([{names.CLUSTER: "garden"}, None], 0), ids=["labels", "no labels"])
 @pytest.mark.parametrize("gone", sampled([["ca"], ["etcd"], ["proxy"], ["sa"], [*PURPOSES]], 4), ids="-".join)
 def test_what_is_gone_is_named_and_not_made_anew_and_all_is_well_once_it_is_back(
@@ -161,6 +162,7 @@ def test_no_machine_joins_while_the_authority_is_gone() -> None:
     story(grows)
 
 
+@pytest.mark.soak
 def test_a_label_and_an_owner_that_are_lost_do_no_harm_and_the_label_is_named() -> None:
     async def stripped(env: ManagedEnvironment) -> None:
         await env.until_ready()

@@ -104,6 +104,7 @@ def test_after_any_write_of_its_replacement_a_process_that_died_goes_on(writes: 
     virtual.run(story, epoch=garden().at, seed=1)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seconds", sampled([0.0, 0.5, 1.5, 3.0], 1))
 def test_a_process_that_stopped_while_the_replacement_boots_goes_on(seconds: float) -> None:
     async def story(simulation: Simulation) -> None:

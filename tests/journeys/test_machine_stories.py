@@ -18,6 +18,7 @@ pytestmark = pytest.mark.embedded
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+@pytest.mark.soak
 def test_machines_live_as_under_the_real_controllers() -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:

@@ -154,6 +154,7 @@ def test_a_users_own_record_changes_nothing_for_others_and_gives_him_nothing(web
     story(tell)
 
 
+@pytest.mark.soak
 def test_without_the_configmap_the_oldest_record_counts_and_no_other_is_accepted() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         notice = env.manager.notices["management"]
@@ -424,6 +425,7 @@ def test_the_finalizer_of_a_record_that_was_taken_away_is_put_back(others: list[
     story(tell)
 
 
+@pytest.mark.soak
 def test_a_deleted_cluster_without_our_finalizer_says_at_once_who_else_holds_it() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()

@@ -22,6 +22,7 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.kinds import CATALOG
 from tests.support.environment import LocalEnvironment, local_environment
 from tests.support.managing import unasked
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
@@ -59,6 +60,7 @@ async def create(client: Client, text: str) -> None:
         await client.create(CATALOG.resource_of(document.api_version, document.kind), tree)
 
 
+@pytest.mark.soak
 def test_a_change_does_not_move_a_cluster_to_another_release_unasked(env: LocalEnvironment) -> None:
     grown = EXAMPLE.replace("count: 2", "count: 3")
     assert grown != EXAMPLE
@@ -92,6 +94,7 @@ def planned(env: LocalEnvironment, text: str, *flags: str) -> Tree:
     return {one["field"]: one["new"] for change in changes for one in change["fields"]}
 
 
+@pytest.mark.soak
 def test_a_release_that_kubectl_would_take_away_is_refused_by_plan_and_server(env: LocalEnvironment) -> None:
     """kubectl sends null for a field that its last manifest had, and this one has not."""
     (cluster,) = (one.tree for one in read_manifests(EXAMPLE, source="test") if one.kind == "Cluster")
@@ -141,7 +144,7 @@ def test_the_flags_of_an_upgrade_need_its_manifest(env: LocalEnvironment, flags:
     assert complaint in " ".join(result.err.split())
 
 
-@pytest.mark.parametrize("flag", ["--move-release", "--keep-release"])
+@pytest.mark.parametrize("flag", sampled(["--move-release", "--keep-release"], 1))
 def test_an_upgrade_of_what_is_not_there_is_no_plan(env: LocalEnvironment, flag: str) -> None:
     text = EXAMPLE.replace("name: garden", "name: orchard")
     for command in (("plan", "-f", "-", flag), ("upgrade", "cluster", "-f", "-", flag)):
@@ -157,6 +160,7 @@ def test_the_record_is_not_deleted_while_it_manages_clusters(env: LocalEnvironme
     assert "cluster.anywhere.eks.amazonaws.com/laptop" in env.names("get", "clusters")
 
 
+@pytest.mark.soak
 def test_an_environment_that_lost_its_record_starts_and_has_it_again(env: LocalEnvironment) -> None:
     async def lose(client: Client) -> None:
         async with unasked(client):

@@ -157,6 +157,7 @@ def test_with_the_gate_alone_a_later_manager_writes_nothing_but_statuses_to_clus
     upgrade(Isolation.GATE)
 
 
+@pytest.mark.soak
 def test_without_isolation_the_same_fails_for_every_provider() -> None:
     """The proof that the tests above can fail, for each provider."""
 

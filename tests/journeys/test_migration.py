@@ -156,6 +156,7 @@ async def lease(world: World, seed: str) -> float:
     return (await expires(world, seed) - world.now()).total_seconds()
 
 
+@pytest.mark.soak
 def test_looks_that_follow_each_other_at_once_renew_the_lease_once() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -353,6 +354,7 @@ def test_an_outage_of_the_garden_is_no_silence_of_seeds() -> None:
     told(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("link", sampled(["garden", "seed"], 1))
 def test_how_shoots_of_a_silent_seed_are_is_unknown_until_it_is_heard_again(link: str) -> None:
     async def story(world: World) -> None:
@@ -657,6 +659,7 @@ def test_a_shoot_that_is_deleted_in_the_middle_of_a_move_leaves_nothing_in_eithe
     told(story)
 
 
+@pytest.mark.soak
 def test_a_new_shoot_gets_a_seed_and_waits_where_there_is_none() -> None:
     async def story(world: World) -> None:
         await asyncio.sleep(30)  # seeds get ready
@@ -695,6 +698,7 @@ def test_a_source_that_comes_back_after_its_shoot_was_deleted_cleans_up() -> Non
     told(story)
 
 
+@pytest.mark.soak
 def test_an_error_against_which_repeating_does_not_help_ends_until_somebody_asks_for_a_retry() -> None:
     async def story(world: World) -> None:
         world.seeds["a"].troubles.failing["Infrastructure"] = "no quota"

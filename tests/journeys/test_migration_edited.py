@@ -188,6 +188,7 @@ VARIANTS = [(what, bad, moment) for what in EDITS for bad in (False, True) for m
 ALWAYS = ("the namespaces lose their marks", False, 6.0), ("the Roles of the gardenlets are emptied", True, 1.3)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("what", "bad", "moment"), sampled(VARIANTS, *map(VARIANTS.index, ALWAYS)))
 def test_a_move_in_which_something_is_edited_by_hand_ends_as_undisturbed(what: str, bad: bool, moment: float) -> None:
     async def main(simulation: virtual.Simulation) -> None:

@@ -156,6 +156,7 @@ def test_a_node_upgrade_that_was_completed_leaves_the_pod_of_the_next_one_alone(
     journey(story)
 
 
+@pytest.mark.soak
 def test_what_the_pod_of_an_earlier_node_upgrade_of_the_same_name_did_is_not_taken_for_its_own() -> None:
     """Somebody removed the finalizer of the first, and asks for something else by the same name."""
 
@@ -285,6 +286,7 @@ def test_a_step_that_fails_is_named_and_goes_on_from_there_when_the_pod_is_delet
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_node_upgrade_that_is_deleted_lets_the_running_step_end_and_gives_the_node_back() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
@@ -349,6 +351,7 @@ def test_what_can_not_be_done_is_said_and_nothing_on_the_node_is_touched(
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_machine_without_a_node_is_named_and_waited_for() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
@@ -368,6 +371,7 @@ def test_a_machine_without_a_node_is_named_and_waited_for() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_node_that_is_not_ready_is_left_alone_until_it_is() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0].name
@@ -390,6 +394,7 @@ def test_a_node_that_is_not_ready_is_left_alone_until_it_is() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_the_spec_never_changes() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
@@ -419,6 +424,7 @@ class PodSecurity(Interceptor):
         return await super().request(transport, request)
 
 
+@pytest.mark.soak
 def test_a_pod_that_pod_security_refuses_says_which_label_its_namespace_lacks() -> None:
     enforced = PodSecurity()
 

@@ -232,6 +232,7 @@ def test_two_servers_need_two_machine_configs() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_two_clusters_do_not_share_an_address() -> None:
     async def story(env: ManagedEnvironment, _prism: Prism, quarry: PlannedSteps) -> None:
         await apply(quarry)

@@ -43,6 +43,7 @@ class Outage(Interceptor):
         return await transport.request(request)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 @pytest.mark.parametrize(
     "failing",

@@ -114,6 +114,7 @@ def test_what_will_be_refused_is_planned_as_refused(change: str) -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_what_is_refused_in_place_stands_beside_other_refusals() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         change = asked(IN_PLACE, control_plane={**CERTIFICATE, "apiServerExtraArgs": {"v": "x"}})

@@ -85,6 +85,7 @@ async def flux(env: ManagedEnvironment) -> None:
     await env.until_ready()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("git_ops", sampled([False, True], 1), ids=["plain", "GitOps"])
 def test_the_example_role_of_administrators_suffices_for_a_whole_plan(git_ops: bool) -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
@@ -98,6 +99,7 @@ def test_the_example_role_of_administrators_suffices_for_a_whole_plan(git_ops: b
     story(tell)
 
 
+@pytest.mark.soak
 def test_a_tenant_is_told_which_rights_a_plan_needs_and_to_ask_for_a_dry_run() -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:
@@ -113,6 +115,7 @@ def test_a_tenant_is_told_which_rights_a_plan_needs_and_to_ask_for_a_dry_run() -
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_without_the_right_to_read_which_cluster_manages_a_plan_says_so() -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         (warning,) = (await plan(jane)).now.warnings
@@ -124,6 +127,7 @@ def test_without_the_right_to_read_which_cluster_manages_a_plan_says_so() -> Non
     story(tell, leave_out=ADMINS)
 
 
+@pytest.mark.soak
 def test_without_the_right_to_read_a_gitops_configuration_a_plan_says_so() -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         await flux(env)
@@ -161,6 +165,7 @@ async def lose_releases(env: ManagedEnvironment) -> None:
         await env.client.delete(EKSARelease.resource, found.name)
 
 
+@pytest.mark.soak
 def test_a_missing_right_to_install_the_needed_release_is_named() -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         await lose_releases(env)
@@ -178,6 +183,7 @@ def test_a_missing_right_to_install_the_needed_release_is_named() -> None:
     story(tell)
 
 
+@pytest.mark.soak
 def test_without_the_right_to_read_releases_a_notice_says_so_and_the_command_continues() -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         assert await preflight.install_releases(jane, "v0.26.0") == ()
@@ -191,6 +197,7 @@ def test_without_the_right_to_read_releases_a_notice_says_so_and_the_command_con
     story(tell)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("reads_map", sampled([True, False], 0), ids=["all", "all but the ConfigMap"])
 def test_a_record_is_not_deleted_by_who_may_not_see_what_it_manages(reads_map: bool) -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:

@@ -31,6 +31,7 @@ REAL = int(os.environ.get("ESPALIER_QUIET_CLUSTERS", "10"))
 """How many clusters there are on a real API server."""
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_whoever_writes_every_now_and_then_is_heard() -> None:
     """How quiet many clusters are is told in test_isolation.py."""

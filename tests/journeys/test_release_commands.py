@@ -41,6 +41,7 @@ def mirror(folder: Path, version: str, *, commit: str = "c", bundles: str = "bun
     return str(folder)
 
 
+@pytest.mark.soak
 def test_releases_of_a_folder_are_created_and_never_overwritten(env: LocalEnvironment, tmp_path: Path) -> None:
     first = mirror(tmp_path / "first", "v0.25.7", bundles="bundles-2.yaml")
     result = env.espalier("releases", "import", first)
@@ -131,6 +132,7 @@ def test_creating_a_cluster_brings_the_releases_that_are_missing(env: LocalEnvir
     assert env.espalier("delete", "cluster", "bed").code == 0
 
 
+@pytest.mark.soak
 def test_upgrading_a_cluster_brings_them_as_well(env: LocalEnvironment) -> None:
     name = "eksa-v0-26-0"
     bed = EXAMPLE.replace("name: garden", "name: bed")
@@ -159,6 +161,7 @@ def installed(env: LocalEnvironment) -> list[str]:
     ]
 
 
+@pytest.mark.soak
 def test_an_environment_lives_on_the_releases_of_a_folder(tmp_path: Path) -> None:
     home = tmp_path / "home"
     release = ("get", "clusters", "laptop", "-o", "jsonpath={.spec.eksaVersion}")

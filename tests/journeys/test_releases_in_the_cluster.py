@@ -245,6 +245,7 @@ def test_bundles_that_name_what_is_not_there_are_said_and_nothing_is_made() -> N
     story(tell)
 
 
+@pytest.mark.soak
 def test_a_steady_cluster_whose_release_was_deleted_reports_it_and_is_left_alone() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()
@@ -286,6 +287,7 @@ def test_nothing_is_made_of_an_entry_that_names_a_release_of_another_kubernetes_
     story(tell)
 
 
+@pytest.mark.soak
 def test_bundles_can_not_be_edited_under_their_clusters() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()

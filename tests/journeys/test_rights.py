@@ -258,6 +258,7 @@ def test_clusters_of_other_namespaces_are_left_to_other_managers() -> None:
     journey(story, ("default", "team-b"))
 
 
+@pytest.mark.soak
 def test_a_name_that_is_taken_in_a_namespace_that_is_not_watched_is_refused() -> None:
     async def story(env: ManagedEnvironment) -> None:
         labels = {CLUSTER_NAME_LABEL: "garden", CLUSTER_NAMESPACE_LABEL: "team-c"}

@@ -30,6 +30,7 @@ def changed(views: Views) -> list[str]:
     ]
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_nobody_changes_a_view_that_others_see(monkeypatch: pytest.MonkeyPatch) -> None:
     views: Views = {}

@@ -9,9 +9,11 @@ import pytest
 from espalier.api.gardener.metadata_keys import OLDER_OPERATION, OPERATION
 from espalier.runtime import virtual
 from tests.support.gardens import EPOCH, World, garden
+from tests.support.sampling import sampled
 
 
-@pytest.mark.parametrize("key", [OPERATION, OLDER_OPERATION])
+@pytest.mark.soak
+@pytest.mark.parametrize("key", sampled([OPERATION, OLDER_OPERATION], 1))
 def test_reconcile_reconciles_the_shoot_with_its_extensions_once_and_goes(key: str) -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, "a") as world:

@@ -57,6 +57,7 @@ async def versions(workload: Client) -> dict[str, str]:
     return {node.name: node.tree["status"]["nodeInfo"]["kubeletVersion"] for node in nodes.items}
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_a_cluster_comes_up_with_nodes_that_are_ready_and_pods_that_run() -> None:
     async def story(simulation: Simulation) -> None:
@@ -92,6 +93,7 @@ def test_a_cluster_comes_up_with_nodes_that_are_ready_and_pods_that_run() -> Non
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_a_node_waits_for_its_network_and_the_machine_says_so() -> None:
     async def story(simulation: Simulation) -> None:
@@ -128,6 +130,7 @@ def test_whatever_object_is_seen_last_the_cluster_comes_up(first: int) -> None:
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_workers_are_scaled_out_and_in() -> None:
     async def story(simulation: Simulation) -> None:
@@ -186,6 +189,7 @@ def test_an_upgrade_replaces_machine_by_machine_and_never_lacks_one() -> None:
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_without_surge_a_control_plane_machine_goes_before_its_successor_comes() -> None:
     async def story(simulation: Simulation) -> None:
@@ -205,6 +209,7 @@ def test_without_surge_a_control_plane_machine_goes_before_its_successor_comes()
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_labels_reach_machines_in_place() -> None:
     async def story(simulation: Simulation) -> None:
@@ -244,6 +249,7 @@ def test_a_deleted_cluster_leaves_nothing_behind() -> None:
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_deletion_goes_in_order_workers_control_plane_infrastructure() -> None:
     async def story(simulation: Simulation) -> None:
@@ -278,6 +284,7 @@ def test_a_settled_environment_is_quiet() -> None:
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_a_paused_cluster_is_left_alone() -> None:
     async def story(simulation: Simulation) -> None:
@@ -294,6 +301,7 @@ def test_a_paused_cluster_is_left_alone() -> None:
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_what_was_asked_of_a_machine_while_its_cluster_was_paused_is_done_afterwards() -> None:
     async def story(simulation: Simulation) -> None:
@@ -373,6 +381,7 @@ def test_an_environment_that_died_after_any_write_goes_on_to_the_same_end(writes
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_an_environment_that_stopped_goes_on_with_the_clusters_it_had() -> None:
     async def story(simulation: Simulation) -> None:
@@ -398,6 +407,7 @@ def test_an_environment_that_stopped_goes_on_with_the_clusters_it_had() -> None:
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_a_mirror_pod_whose_environment_stopped_before_it_came_back_comes_with_the_next() -> None:
     """The static pod runs all the while: its kubelet shows it."""
@@ -428,6 +438,7 @@ def test_a_mirror_pod_whose_environment_stopped_before_it_came_back_comes_with_t
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_an_unhealthy_worker_is_replaced_when_a_health_check_asks_for_it() -> None:
     async def story(simulation: Simulation) -> None:
@@ -454,6 +465,7 @@ def test_an_unhealthy_worker_is_replaced_when_a_health_check_asks_for_it() -> No
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_any_provider_that_keeps_the_contract_is_simulated() -> None:
     def kind(name: str) -> Resource:

@@ -100,6 +100,7 @@ def test_machines_get_on_another_device_and_other_addresses_and_new_credentials_
     told_as(life)
 
 
+@pytest.mark.soak
 def test_credentials_are_sent_to_no_device_that_the_secret_does_not_permit() -> None:
     async def life(env: ManagedEnvironment) -> None:
         await put_credentials(env, servers=OTHER_DEVICE)

@@ -277,6 +277,7 @@ def test_an_upgrade_waits_for_the_image_of_its_version() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_each_device_gets_the_keys_of_its_profile_and_new_ones_at_once() -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         await put_credentials(env, CREDENTIALS | {"credentials": BOTH})
@@ -308,6 +309,7 @@ def test_a_device_without_a_profile_is_named_and_nothing_is_sent_to_it() -> None
     tell(story, look_up=real.SnowDevices(nobody))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "annotations",
     sampled([{permissions.SERVERS: OTHER_DEVICE}, {permissions.NAMESPACES: "team-b"}, {permissions.NAMESPACES: ""}], 1),
@@ -352,6 +354,7 @@ def test_a_secret_that_is_not_right_holds_up_no_cluster_with_another_on_the_same
     tell(story)
 
 
+@pytest.mark.soak
 def test_settled_objects_are_asked_for_seldom() -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         await glacier.make()
@@ -363,6 +366,7 @@ def test_settled_objects_are_asked_for_seldom() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_two_clusters_do_not_share_an_address() -> None:
     async def story(env: ManagedEnvironment, _devices: Devices, glacier: Glacier) -> None:
         await apply(glacier)

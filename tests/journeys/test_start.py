@@ -391,6 +391,7 @@ def test_a_cluster_whose_release_could_not_be_installed_reports_it() -> None:
     story(before_start, tell)
 
 
+@pytest.mark.soak
 def test_what_is_said_follows_what_is_in_the_way() -> None:
     async def before_start(client: Client) -> None:
         await no_releases(client)

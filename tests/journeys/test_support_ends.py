@@ -36,6 +36,7 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
         yield running
 
 
+@pytest.mark.soak
 def test_a_version_near_or_past_the_end_of_support_is_warned_of(env: LocalEnvironment) -> None:
     created = env.apply(EXAMPLE, "create", "--timeout", "60s")
     assert (created.code, created.err.splitlines().count(f"Warning: {ENDED}")) == (0, 1), created.err
@@ -52,6 +53,7 @@ def test_a_version_near_or_past_the_end_of_support_is_warned_of(env: LocalEnviro
     assert "Kubernetes 1.35 (support ended on 2020-01-01)" in env.espalier("describe", "cluster", "garden").out
 
 
+@pytest.mark.soak
 def test_whoever_asks_for_another_is_not(env: LocalEnvironment) -> None:
     plan = env.espalier("plan", "-f", "-", stdin=UPGRADED)
     assert (plan.code, "support" in plan.out) == (1, False), plan.out

@@ -37,6 +37,7 @@ REDUCED = {
 """Histories that ended badly once, as short as they can be: seed and acts."""
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("what", REDUCED)
 def test_a_history_that_ended_badly_ends_well(what: str) -> None:
     tell(*REDUCED[what], in_place=False)

@@ -79,6 +79,7 @@ def test_a_new_cluster_is_ready_in_its_usual_time_while_thirty_others_do_not_ans
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_a_cluster_that_does_not_answer_says_so_and_goes_on_when_it_does() -> None:
     async def main(simulation: Simulation) -> None:
         mute = Mute()
@@ -113,6 +114,7 @@ def test_a_cluster_that_does_not_answer_says_so_and_goes_on_when_it_does() -> No
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_a_change_of_the_cni_that_is_taken_back_half_way_leaves_nothing_of_it() -> None:
     """Nor is the gate closed while the objects of the change may still be written."""
 

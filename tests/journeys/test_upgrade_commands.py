@@ -28,6 +28,7 @@ def create(env: LocalEnvironment, machine: str) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.soak
 def test_upgrades_are_listed_described_and_tried_again(env: LocalEnvironment) -> None:
     nothing = env.espalier("upgrades", "list")
     assert (nothing.code, nothing.out) == (0, "")

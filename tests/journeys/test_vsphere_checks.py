@@ -194,6 +194,7 @@ def test_a_new_password_is_used_by_the_next_login_and_replaces_no_machine() -> N
     tell(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "annotations",
     sampled(
@@ -266,6 +267,7 @@ def test_two_datacenters_need_two_machine_configs() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_a_second_cluster_waits_until_its_own_address_was_asked_for() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         await apply(vineyard)
@@ -366,6 +368,7 @@ def test_neither_another_template_nor_a_lost_status_replaces_machines(is_named: 
     tell(story)
 
 
+@pytest.mark.soak
 def test_what_nobody_uses_any_more_is_checked_again_before_it_is_used() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         plane = vineyard.spec["controlPlaneConfiguration"]
@@ -386,6 +389,7 @@ def test_what_nobody_uses_any_more_is_checked_again_before_it_is_used() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_a_status_that_is_lost_or_written_by_hand_is_corrected() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         center.missing.add(Sort.NETWORK)
@@ -398,6 +402,7 @@ def test_a_status_that_is_lost_or_written_by_hand_is_corrected() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_a_config_that_is_being_deleted_is_named_as_the_reason() -> None:
     """Whoever applies what `kubectl get -o yaml` printed names an owner that is gone: Kubernetes deletes it again."""
 

@@ -57,6 +57,7 @@ async def ask_to_go(env: ManagedEnvironment) -> None:
     await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
 
 
+@pytest.mark.soak
 def test_a_cluster_that_others_hold_says_who_and_gives_no_advice_for_one_that_stays() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await hold(env, "example.com/backup")
@@ -71,6 +72,7 @@ def test_a_cluster_that_others_hold_says_who_and_gives_no_advice_for_one_that_st
     journey(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("owner", sampled([KubeadmControlPlane, MachineDeployment, DockerCluster], 0))
 def test_a_deletion_that_somebody_paused_says_what_is_paused_and_doing_it_ends_it(
     owner: type[KubeadmControlPlane | MachineDeployment | DockerCluster],

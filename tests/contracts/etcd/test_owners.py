@@ -56,6 +56,7 @@ async def test_the_good_case_loses_nothing(tmp_path: Path, component: Component 
         assert await source.guard.stop() == 0
 
 
+@pytest.mark.often("etcd-3.6")
 async def test_a_source_that_is_frozen_serves_nothing_when_it_is_thawed(
     tmp_path: Path, component: Component | None
 ) -> None:
@@ -74,6 +75,7 @@ async def test_a_source_that_is_frozen_serves_nothing_when_it_is_thawed(
             assert await revision(client) > BUMP
 
 
+@pytest.mark.often("etcd-3.6")
 async def test_a_source_whose_store_is_gone_closes_and_the_destination_goes_on(
     tmp_path: Path, component: Component | None
 ) -> None:
@@ -99,6 +101,7 @@ async def test_a_source_whose_store_is_gone_closes_and_the_destination_goes_on(
         assert moves.witnesses.count(1) == closed
 
 
+@pytest.mark.often("etcd-3.6")
 async def test_an_agent_that_is_killed_alone_leaves_a_door_that_shuts(
     tmp_path: Path, component: Component | None
 ) -> None:
@@ -116,6 +119,7 @@ async def test_an_agent_that_is_killed_alone_leaves_a_door_that_shuts(
         await until(lambda: moves.witnesses.count(1) > count + 50)
 
 
+@pytest.mark.often("embedded")
 async def test_etcd_dies_with_its_guard(tmp_path: Path, component: Component | None) -> None:
     async with seats(tmp_path, component) as moves:
         source = await moves.founded()
@@ -130,6 +134,7 @@ async def test_etcd_dies_with_its_guard(tmp_path: Path, component: Component | N
         await until(lambda: moves.witnesses.count(1) > count + 50, source.logs)
 
 
+@pytest.mark.often("embedded")
 async def test_a_data_directory_that_is_lost_is_restored(tmp_path: Path, component: Component | None) -> None:
     async with seats(tmp_path, component) as moves:
         source = await moves.founded()

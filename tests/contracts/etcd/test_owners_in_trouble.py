@@ -80,6 +80,7 @@ async def test_a_source_whose_bucket_comes_back_serves_again_and_then_loses_it_f
         assert not await source.is_ready()
 
 
+@pytest.mark.soak
 async def test_clocks_that_are_moved_end_nothing_and_open_nothing(tmp_path: Path, component: Component | None) -> None:
     """Deadlines count on the clock that nobody sets; the other one names snapshots, which are found all the same."""
     async with seats(tmp_path, component) as moves:
@@ -99,6 +100,7 @@ async def test_clocks_that_are_moved_end_nothing_and_open_nothing(tmp_path: Path
         assert await moves.missing(destination) == []
 
 
+@pytest.mark.soak
 async def test_a_frozen_source_does_not_serve_because_its_clock_was_set_back(
     tmp_path: Path, component: Component | None
 ) -> None:

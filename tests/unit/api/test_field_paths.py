@@ -19,6 +19,7 @@ def test_paths_are_written_as_kubernetes_writes_them() -> None:
     assert paths.render([]) == ""
 
 
+@pytest.mark.soak
 @given(steps)
 def test_a_written_path_reads_back_as_itself(path: list[paths.Step]) -> None:
     assert list(paths.parse(paths.render(path))) == path

@@ -145,6 +145,7 @@ def test_a_key_given_twice_is_refused_with_both_lines() -> None:
     )
 
 
+@pytest.mark.soak
 def test_aliases_that_multiply_are_stopped() -> None:
     text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
     text += "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))
@@ -268,6 +269,7 @@ SCRAPS = [
 SCRAPS += ["\n", "  ", "\t", "| ", "\n---\n", "...\n", "\x00", "\ufeff", CLUSTER]
 
 
+@pytest.mark.soak
 @given(st.lists(st.sampled_from(SCRAPS), max_size=40).map("".join) | st.text(max_size=60) | st.binary(max_size=60))
 def test_whatever_the_text_it_is_read_or_refused(text: str | bytes) -> None:
     with suppress(ManifestError):

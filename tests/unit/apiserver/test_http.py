@@ -249,6 +249,7 @@ async def test_a_port_that_is_taken_is_named(env: Environment) -> None:
     assert str(taken.value) == f"cannot listen on 127.0.0.1:{env.shell.port}: the port is in use"
 
 
+@pytest.mark.soak
 async def test_many_shells_live_side_by_side(env: Environment) -> None:
     shells = [HttpShell(Echo(), serving=SERVING, client_ca=AUTHORITY.certificate) for _ in range(50)]
     for shell in shells:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -46,6 +47,7 @@ VALUES = st.recursive(
 OBJECTS = st.dictionaries(NAMES, VALUES, max_size=6)
 
 
+@pytest.mark.soak
 @given(OBJECTS, OBJECTS, st.booleans())
 def test_passing_by_what_was_tidy_changes_nothing(first: dict[str, Any], patch: dict[str, Any], typed: bool) -> None:
     Tidying(NODE, typed=typed).object(first, NODE)

@@ -14,6 +14,7 @@ def test_a_selector_is_read_once() -> None:
     assert selectors.parse_labels("app in (a, b), !c") is selectors.parse_labels("app in (a, b), !c")
 
 
+@pytest.mark.soak
 def test_long_selectors_are_not_kept() -> None:
     """A request has room for one of some 60 KB, and a thousand of them would be kept for ever."""
     tracemalloc.start()

@@ -64,6 +64,7 @@ async def test_who_may_not_write_has_nothing_read_that_he_sent(server: Server, m
     assert (await raw(server, "GET", MAPS, "application/yaml", b"[" * 60_000)).status == 200
 
 
+@pytest.mark.soak
 async def test_copies_of_a_json_patch_are_counted(server: Server) -> None:
     await raw(server, "POST", MAPS, "application/json", b'{"metadata":{"name":"a"},"data":{"a":"b"}}')
     doubling = [{"op": "copy", "from": "/data", "path": f"/data/{number}"} for number in range(60)]
@@ -74,6 +75,7 @@ async def test_copies_of_a_json_patch_are_counted(server: Server) -> None:
     assert (answer.status, b"levels deep" in answer.body) == (400, True)
 
 
+@pytest.mark.soak
 async def test_rules_of_one_object_have_a_budget(client: Client) -> None:
     items = {"type": "integer", "x-kubernetes-validations": [{"rule": f"self != {number}"} for number in range(20)]}
     schema = {"properties": {"l": {"type": "array", "items": items}}}

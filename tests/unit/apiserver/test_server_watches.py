@@ -100,6 +100,7 @@ async def test_a_page_of_a_store_that_was_put_back_is_too_old(server: Server, cl
     await earlier.close()
 
 
+@pytest.mark.soak
 async def test_a_reader_that_falls_too_far_behind_is_cut_off(client: Client) -> None:
     start = (await client.create(CONFIG_MAP, body("a"))).resource_version
     async with aclosing(client.watch(CONFIG_MAP, resource_version=start)) as events:

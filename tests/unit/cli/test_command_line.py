@@ -173,6 +173,7 @@ def test_every_flag_and_argument_says_what_it_is_for() -> None:
             assert hidden or parameter.help, (context.command_path, parameter.name)
 
 
+@pytest.mark.soak
 def test_a_reader_that_left_is_no_error() -> None:
     read, write = os.pipe()
     os.close(read)
@@ -209,6 +210,7 @@ COMPLETED = [
 ]
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 def test_bash_completes_commands_flags_and_values(tmp_path: Path) -> None:
     program = tmp_path / "espalier"

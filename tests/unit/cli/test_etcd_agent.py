@@ -236,6 +236,7 @@ def test_names_of_others_do_not_steer_the_terminal(folder: Path, capsys: Capture
     assert "\\x1b[31mred" in capsys.readouterr().err
 
 
+@pytest.mark.soak
 def test_help_loads_neither_obstore_nor_the_formats() -> None:
     program = "import sys; from espalier.cli.main import run; run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
     for words in (["--help"], ["etcd-agent", "--help"], ["etcd-agent", "copy", "--help"]):

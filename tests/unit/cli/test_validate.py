@@ -12,6 +12,7 @@ import yaml
 
 from espalier.cli.main import run
 from espalier.providers.kinds import MANIFESTS
+from tests.support.sampling import sampled
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 CLUSTERS = sorted(one for one in EXAMPLES.glob("*.yaml") if "kind: Cluster\n" in one.read_text())
@@ -165,6 +166,7 @@ def test_an_unknown_version_of_kubernetes_is_refused_with_those_there_are(
     assert "allowed: 1.34, 1.35, 1.36" in capsys.readouterr().err
 
 
+@pytest.mark.soak
 def test_lists_that_are_too_long_are_refused_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tree, *others = yaml.safe_load_all((EXAMPLES / "docker.yaml").read_text())
     tree["spec"]["workerNodeGroupConfigurations"] = [{"name": f"md-{number}", "count": 1} for number in range(5000)]
@@ -181,22 +183,25 @@ HOSTILE = "\x1b[31mred\x07\u202e"
 
 @pytest.mark.parametrize(
     "written",
-    [
-        {"kubernetesVersion": "{0}", "{0}": "a", "clusterNetwork": "{0}"},
-        {
-            "controlPlaneConfiguration": {
-                "count": 1,
-                "endpoint": {"host": "{0}"},
-                "apiServerExtraArgs": {"{0}": "a"},
-                "labels": {"a": "{0}", "{0}": "b"},
+    sampled(
+        [
+            {"kubernetesVersion": "{0}", "{0}": "a", "clusterNetwork": "{0}"},
+            {
+                "controlPlaneConfiguration": {
+                    "count": 1,
+                    "endpoint": {"host": "{0}"},
+                    "apiServerExtraArgs": {"{0}": "a"},
+                    "labels": {"a": "{0}", "{0}": "b"},
+                },
+                "podIamConfig": {"serviceAccountIssuer": "{0}"},
+                "gitOpsRef": {"kind": "{0}", "name": "{0}"},
             },
-            "podIamConfig": {"serviceAccountIssuer": "{0}"},
-            "gitOpsRef": {"kind": "{0}", "name": "{0}"},
-        },
-        {"bundlesRef": {"apiVersion": "{0}", "name": "{0}", "namespace": "{0}"}},
-        {"machineHealthCheck": {"nodeStartupTimeout": "{0}", "maxUnhealthy": "{0}"}},
-        {"datacenterRef": {"kind": "DockerDatacenterConfig", "name": "{0}"}},
-    ],
+            {"bundlesRef": {"apiVersion": "{0}", "name": "{0}", "namespace": "{0}"}},
+            {"machineHealthCheck": {"nodeStartupTimeout": "{0}", "maxUnhealthy": "{0}"}},
+            {"datacenterRef": {"kind": "DockerDatacenterConfig", "name": "{0}"}},
+        ],
+        3,
+    ),
     ids="-".join,
 )
 def test_what_is_quoted_is_short_and_steers_no_terminal(

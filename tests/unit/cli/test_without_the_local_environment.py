@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.sampling import sampled
+
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCAL = ("apsw", "cel_expr_python")
@@ -37,14 +39,18 @@ def command(tmp_path: Path, *words: str, without: str = ",".join(LOCAL)) -> subp
     )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "words",
-    [
-        ("manager", "--help"),
-        ("manifests", "--image", "example.org/espalier:1"),
-        ("generate", "objects", "-f", str(ROOT / "examples/docker.yaml")),
-        ("version",),
-    ],
+    sampled(
+        [
+            (("manager", "--help"),),
+            (("manifests", "--image", "example.org/espalier:1"),),
+            (("generate", "objects", "-f", str(ROOT / "examples/docker.yaml")),),
+            (("version",),),
+        ],
+        3,
+    ),
     ids=lambda words: words[0],
 )
 def test_what_runs_beside_a_real_cluster_needs_neither_the_extra_nor_the_package(
@@ -54,6 +60,7 @@ def test_what_runs_beside_a_real_cluster_needs_neither_the_extra_nor_the_package
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "words", [("plan", "-f", str(ROOT / "examples/docker.yaml")), ("get", "clusters")], ids=["plan", "get"]
 )
@@ -69,13 +76,16 @@ def test_what_asks_an_api_server_gets_as_far_as_that(tmp_path: Path, words: tupl
 
 @pytest.mark.parametrize(
     ("words", "without"),
-    [
-        (("up",), "apsw"),
-        (("demo",), "apsw"),
-        (("up",), "espalier.simulator"),
-        (("down",), "espalier.realnodes"),
-        (("image", "build", "manager", "-o", "x"), "espalier.assets"),
-    ],
+    sampled(
+        [
+            (("up",), "apsw"),
+            (("demo",), "apsw"),
+            (("up",), "espalier.simulator"),
+            (("down",), "espalier.realnodes"),
+            (("image", "build", "manager", "-o", "x"), "espalier.assets"),
+        ],
+        3,
+    ),
     ids=lambda value: value if isinstance(value, str) else value[0],
 )
 def test_what_needs_it_says_how_to_get_it(tmp_path: Path, words: tuple[str, ...], without: str) -> None:

@@ -137,6 +137,7 @@ def test_whose_objects_are_there_keeps_their_names_whoever_came_first(
             assert "choose" in found.message
 
 
+@pytest.mark.soak
 def test_where_nothing_is_made_yet_who_was_there_before_gets_the_names(made: Mapping[Name, list[Tree]]) -> None:
     for one, other in itertools.combinations(NAMES, 2):
         if one[0] == other[0]:
@@ -207,6 +208,7 @@ class Recorder:
     async def close(self) -> None: ...
 
 
+@pytest.mark.soak
 def test_no_write_leaves_for_an_object_of_others_and_each_names_the_object_that_was_seen() -> None:
     """By whatever way a change comes to the writer."""
     garden, mine = cluster(("garden", "md-0"), "team-a"), Belonging(Key("team-a", "garden"), "")

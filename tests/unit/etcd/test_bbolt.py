@@ -41,6 +41,7 @@ def _many(count: int, size: int = 30) -> dict[bytes, bytes]:
     return {number.to_bytes(8, "big"): b"x" * size for number in range(1, count + 1)}
 
 
+@pytest.mark.soak
 @given(contents, st.sampled_from([1024, 4096]))
 @example({b"key": _many(3000)}, 1024)
 @example({b"key": _many(3, 100_000), b"lease": {}, b"meta": {b"a": b""}}, 4096)

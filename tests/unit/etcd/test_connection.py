@@ -98,6 +98,7 @@ async def test_a_method_that_the_server_does_not_have_is_named_as_such(a: Member
             await client.status()
 
 
+@pytest.mark.soak
 async def test_responses_are_held_up_to_a_limit_of_this_side(a: Member) -> None:
     async with running(a), client_of(a) as client:
         a.size = 5 * 1024 * 1024  # above gRPC's default

@@ -58,6 +58,7 @@ async def read(tmp_path: Path, *blobs: bytes, then: str = "", timeout: float = 1
     return found
 
 
+@pytest.mark.soak
 @given(st.lists(st.integers(0, len(SNAPSHOT_BYTES)), max_size=6).map(sorted))
 def test_a_snapshot_may_be_cut_anywhere(tmp_path_factory: pytest.TempPathFactory, cuts: list[int]) -> None:
     bounds = [0, *cuts, len(SNAPSHOT_BYTES)]

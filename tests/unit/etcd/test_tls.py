@@ -94,6 +94,7 @@ async def test_files_that_are_just_being_exchanged_leave_the_former_in_use(
         assert await user(client) == "first"
 
 
+@pytest.mark.soak
 async def test_a_server_of_another_authority_or_name_is_not_spoken_to(member: Member, files: TlsFiles) -> None:
     assert files.certificate_authority
     url = f"https://127.0.0.1:{member.port}"

@@ -22,6 +22,7 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.kubeconfig_entries import KubeconfigError
 from espalier.kube.threaded import ThreadedTransport
 from espalier.kube.wire import Request, Response
+from tests.support.sampling import sampled
 from tests.unit.kube.scripted import Script, client_of, json_response
 from tests.unit.kube.served import authority, client_pair, serve, user_of
 
@@ -107,7 +108,7 @@ async def test_the_largest_answer_is_taken(kind: type[AnyTransport]) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "GZIP"])
+@pytest.mark.parametrize("encoding", sampled(["gzip", "deflate", "br", "GZIP"], 0))
 async def test_what_was_not_asked_for_is_not_unpacked(kind: type[AnyTransport], encoding: str) -> None:
     bomb = gzip.compress(bytes(64 * 1024 * KIB))
 

@@ -130,6 +130,7 @@ def test_every_order_of_two_writes_ends_in_the_truth(program: tuple[str, ...]) -
         check(program, order)
 
 
+@pytest.mark.soak
 @given(st.lists(st.sampled_from((OWN, FOREIGN, DELETED)), min_size=1, max_size=6), st.randoms(use_true_random=False))
 @settings(max_examples=400, deadline=None)
 def test_any_order_of_many_writes_ends_in_the_truth(program: list[str], rng: random.Random) -> None:

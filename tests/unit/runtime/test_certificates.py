@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from cryptography import x509
 
 from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
@@ -137,6 +138,7 @@ def test_it_is_renewed_after_two_thirds_of_its_life_by_the_same_authority() -> N
     play(story)
 
 
+@pytest.mark.soak
 def test_through_two_lives_of_the_authority_each_certificate_served_is_trusted_and_so_is_the_one_before() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         replica = Replica(server, simulation)
@@ -222,6 +224,7 @@ def test_replicas_that_are_reached_under_different_names_do_not_take_turns() -> 
     play(story)
 
 
+@pytest.mark.soak
 def test_somebody_who_takes_our_authorities_away_is_answered_ever_less_often() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         replica = Replica(server, simulation)

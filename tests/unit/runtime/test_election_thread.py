@@ -5,6 +5,8 @@ import random
 import time
 from collections.abc import Callable
 
+import pytest
+
 from espalier.kube.client import Client
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.election import Election, Timing
@@ -15,6 +17,7 @@ from tests.unit.runtime.small_server import SmallServer, client_of
 QUICK = Timing(lease=1.0, renew=0.5, retry=0.05)
 
 
+@pytest.mark.soak
 async def test_the_lease_is_renewed_while_the_event_loop_is_busy_for_longer_than_the_renewal_deadline() -> None:
     server = SmallServer()
     fence = Fence(time.monotonic)

@@ -234,6 +234,7 @@ def test_kinds_that_are_not_served_are_named_together_with_what_helps_once() -> 
     play(story)
 
 
+@pytest.mark.soak
 def test_a_start_may_take_as_long_as_the_cluster_needs_and_says_why_once() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         right = 'configmaps is forbidden: User "manager" cannot list resource "configmaps"'

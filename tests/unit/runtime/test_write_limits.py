@@ -65,6 +65,7 @@ def test_no_order_of_writes_makes_more_of_them_than_the_budget(pauses: list[floa
         assert len(within) <= BURST + 60 / REFILL + 7
 
 
+@pytest.mark.soak
 def test_a_storm_becomes_one_write_a_minute() -> None:
     through = passed(WriteLimit(), [number / 20 for number in range(20 * 3600)])
     assert len([moment for moment in through if moment < 60]) <= BURST + 10
@@ -80,6 +81,7 @@ def test_writes_that_make_progress_are_never_braked_though_some_are_equal(count:
             limit.check(PATH, "me", str(number).encode(), number * pause)
 
 
+@pytest.mark.soak
 @given(st.integers(1, 40), st.integers(0, 3))
 @settings(max_examples=20, deadline=None)
 def test_a_cycle_of_a_few_contents_is_held_up_though_there_was_progress_before(count: int, progress: int) -> None:
@@ -145,6 +147,7 @@ def test_steady_work_is_never_held_up() -> None:
     assert passed(WriteLimit(), moments) == moments
 
 
+@pytest.mark.soak
 def test_who_rests_begins_anew() -> None:
     limit = WriteLimit()
     storm = passed(limit, [number / 100 for number in range(60_000)])

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support import fork_server
 from tests.support.environment import PROGRAM, CommandResult, LocalEnvironment
+from tests.support.sampling import sampled
 
 ROOT = Path(__file__).parents[3]
 
@@ -32,12 +33,15 @@ def process(environment: LocalEnvironment, arguments: Sequence[str], stdin: str)
 
 @pytest.mark.parametrize(
     ("arguments", "stdin"),
-    [
-        (["version"], ""),
-        (["get", "clusters"], ""),
-        (["generate", "objects", "-f", "-"], "kind: Nothing\n"),
-        (["nonsense"], ""),
-    ],
+    sampled(
+        [
+            (["version"], ""),
+            (["get", "clusters"], ""),
+            (["generate", "objects", "-f", "-"], "kind: Nothing\n"),
+            (["nonsense"], ""),
+        ],
+        1,
+    ),
 )
 def test_a_forked_command_does_what_a_process_does(tmp_path: Path, arguments: list[str], stdin: str) -> None:
     environment = LocalEnvironment(tmp_path)
@@ -72,6 +76,7 @@ def test_a_command_that_takes_too_long_is_killed(tmp_path: Path) -> None:
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.soak
 def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     program = (
         "import os, pathlib\n"

@@ -145,6 +145,7 @@ def without_backups(disk: dict[str, str]) -> dict[str, str]:
     return {path: content for path, content in disk.items() if not path.startswith("etc/kubernetes/tmp/kubeadm-")}
 
 
+@pytest.mark.soak
 @any_share
 def test_what_kubeadm_keeps_is_gone_at_the_end_wherever_the_upgrade_was_killed(
     node: Simulated, tmp_path: Path, share: int
@@ -171,6 +172,7 @@ def test_a_kubelet_that_does_not_come_up_is_given_back_wherever_the_step_is_kill
         assert survivor.host.running("kubelet") == survivor.reported() == NEW, moment
 
 
+@pytest.mark.soak
 @any_share
 def test_a_containerd_that_does_not_come_up_is_given_back_wherever_the_step_is_killed(
     node: Simulated, tmp_path: Path, share: int
@@ -183,6 +185,7 @@ def test_a_containerd_that_does_not_come_up_is_given_back_wherever_the_step_is_k
         assert survivor.host.running("containerd") == "2.1.5", moment
 
 
+@pytest.mark.soak
 @any_share
 def test_a_node_that_is_killed_twice_finishes_too(node: Simulated, tmp_path: Path, share: int) -> None:
     for moment, survivor in Scene(node, tmp_path, "containerd").deaths(share):

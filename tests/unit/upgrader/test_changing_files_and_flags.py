@@ -138,6 +138,7 @@ def test_a_manifest_of_a_static_pod_is_started_and_goes_again(node: Simulated) -
     assert pod(node, "kube-vip").get("reason") == "NotFound"
 
 
+@pytest.mark.soak
 def test_a_policy_with_which_the_api_server_does_not_come_up_is_taken_back(node: Simulated) -> None:
     manifest = (node.root / MANIFEST).read_text()
     node.step("copy")
@@ -239,6 +240,7 @@ def test_what_a_killed_write_left_of_files_and_flags_goes_at_the_end(node: Simul
     assert not any(path.exists() for path in left)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("step", ["kubeadm", "kubelet"])
 def test_wherever_a_step_is_killed_its_changes_are_made_when_it_is_run_again(tmp_path: Path, step: str) -> None:
     undisturbed = next(killed(tmp_path / "undisturbed", step, -1)).doom.moments

@@ -168,6 +168,7 @@ def test_a_budget_that_gives_way_is_waited_for(scene: Scene) -> None:
     assert not scene.node()["spec"].get("unschedulable")
 
 
+@pytest.mark.soak
 def test_without_a_limit_the_node_says_what_is_waited_for_until_that_gives_way(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -205,6 +205,7 @@ def test_backups_stay_where_nobody_noted_what_was_there_before(node: Simulated) 
     assert node.files.names("/etc/kubernetes/tmp") == ["kubeadm-backup-1"]
 
 
+@pytest.mark.soak
 def test_room_for_the_backup_of_etcds_data_is_asked_for(node: Simulated) -> None:
     manifest = node.root / "etc/kubernetes/manifests/etcd.yaml"
     manifest.write_text(manifest.read_text().replace("--data-dir=/var/lib/etcd", "--data-dir=/var/lib/other"))
@@ -311,6 +312,7 @@ def test_a_node_that_takes_two_minutes_to_be_ready_has_them(node: Simulated) -> 
     assert node.step("kubelet") == f"kubelet {NEW} runs, and the node is ready"
 
 
+@pytest.mark.soak
 def test_a_new_kubelet_stays_when_only_the_api_server_can_not_be_asked(node: Simulated) -> None:
     for name in STEPS[:4]:
         node.step(name)

@@ -42,6 +42,7 @@ MARKERS = st.builds(
 )
 
 
+@pytest.mark.soak
 @given(OPERATIONS)
 def test_a_copy_operation_is_read_as_it_was_written(operation: CopyOperation) -> None:
     assert read_copy_operation(encoded(operation), operation.epoch) == operation

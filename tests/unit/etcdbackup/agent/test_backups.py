@@ -20,6 +20,7 @@ from tests.support.backups import delta, full, put
 from tests.support.snapshotting import HOUR, MINUTE, Setting, simulated
 
 
+@pytest.mark.soak
 def test_over_a_day_so_many_sets_are_kept_and_the_latest_leads_to_the_newest_write() -> None:
     async def story(one: Setting) -> None:
         async with backing_up(one):
@@ -129,6 +130,7 @@ def test_members_are_defragmented_by_the_schedule() -> None:
     simulated(story, Schedule(defragmentation="15 * * * *"))
 
 
+@pytest.mark.soak
 def test_an_etcd_that_is_behind_its_backups_is_trouble_and_nothing_is_deleted() -> None:
     async def story(one: Setting) -> None:
         await put(one.bucket, full(500, 0), full(600, 88_000_000), full(700, 88_100_000), full(800, 88_200_000))

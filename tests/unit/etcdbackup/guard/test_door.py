@@ -301,6 +301,7 @@ async def test_more_clients_than_it_takes_are_turned_away(monkeypatch: pytest.Mo
         assert await within(ends[0][2].readexactly(1)) == b"x"
 
 
+@pytest.mark.soak
 async def test_hundreds_of_clients_get_their_own_answers() -> None:
     async with guarded() as setting:
         setting.door.open(setting.hand.now + 10)

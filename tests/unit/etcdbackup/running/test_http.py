@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
+import pytest
 
 from espalier.api.etcd.ownership import copy_operation_key
 from espalier.etcd.client import Client
@@ -127,6 +128,7 @@ async def test_calls_for_others_and_what_is_not_understood_change_nothing() -> N
         assert agent_.run.ready
 
 
+@pytest.mark.soak
 async def test_the_probe_says_no_while_the_guard_is_frozen() -> None:
     async with answering() as agent_:
         await until(lambda: agent_.run.ready)

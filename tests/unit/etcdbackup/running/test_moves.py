@@ -108,6 +108,7 @@ def test_a_source_without_its_bucket_closes_before_the_destination_goes_on() -> 
     moving(story)
 
 
+@pytest.mark.soak
 def test_an_agent_without_its_bucket_counts_down_to_its_deactivation() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
@@ -341,6 +342,7 @@ def test_an_agent_that_dies_while_etcd_lives_is_replaced_and_clients_hardly_noti
 # --- Data ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_lost_data_are_restored_from_backups_and_revisions_raised() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
@@ -436,6 +438,7 @@ def test_an_etcd_that_never_served_may_start_empty_again() -> None:
     moving(story)
 
 
+@pytest.mark.soak
 def test_data_from_which_etcd_does_not_start_are_left_alone_unless_they_are_found_to_be_damaged() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
@@ -454,6 +457,7 @@ def test_data_from_which_etcd_does_not_start_are_left_alone_unless_they_are_foun
     moving(story)
 
 
+@pytest.mark.soak
 def test_data_with_less_than_their_backups_are_replaced() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
@@ -514,6 +518,7 @@ def test_an_epoch_does_not_start_from_less_than_its_list() -> None:
     moving(story)
 
 
+@pytest.mark.soak
 def test_the_first_restore_of_an_epoch_uses_nothing_but_its_list() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()

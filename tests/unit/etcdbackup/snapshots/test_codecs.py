@@ -17,6 +17,7 @@ from espalier.etcdbackup.snapshots.lzw import LzwReader
 from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import Compression
 from tests.support.backups import chunks
+from tests.support.sampling import sampled
 
 WRITTEN = (Compression.NONE, Compression.GZIP, Compression.ZLIB)
 DEFLATED = (Compression.GZIP, Compression.ZLIB)
@@ -73,7 +74,7 @@ def test_what_follows_the_end_is_malformed(compression: Compression) -> None:
             unpacked(pieces, compression)
 
 
-@pytest.mark.parametrize("compression", DEFLATED)
+@pytest.mark.parametrize("compression", sampled(DEFLATED, 1))
 async def test_a_content_that_grows_without_end_is_stopped(compression: Compression) -> None:
     bomb = b"".join([piece async for piece in compressed(chunks(bytes(50 << 20), 1 << 20), compression)])
     assert len(bomb) < 60_000

@@ -87,6 +87,7 @@ def histories(draw: st.DrawFn) -> list[Event]:
     return made
 
 
+@pytest.mark.soak
 @given(histories(), st.integers(1, 300), st.sampled_from([1, 50, 400]))
 async def test_what_was_written_is_read_in_whole_revisions(made: list[Event], size: int, batch: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -277,6 +277,7 @@ def test_a_last_delta_that_is_damaged_is_not_gone_on_after() -> None:
     simulated(story)
 
 
+@pytest.mark.soak
 def test_while_the_store_is_away_nothing_is_lost_and_nothing_is_gathered() -> None:
     async def story(one: Setting) -> None:
         async with one.running() as snapshotter:

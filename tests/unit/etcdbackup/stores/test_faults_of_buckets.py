@@ -97,6 +97,7 @@ async def test_failures_that_do_not_pass_are_unavailable(store: Store, proxy: Fa
         await store.read("a", most=9)
 
 
+@pytest.mark.soak
 async def test_a_store_that_never_answers_is_given_up(tmp_path: Path, proxy: FaultyHttp) -> None:
     store = bucket_in(tmp_path, proxy.url, retries=Retries(attempt=0.05, retries=1, longest_wait=0.01))
     proxy.faults += [Fault(silent=True) for _ in range(99)]
@@ -158,6 +159,7 @@ async def test_an_upload_that_fails_in_one_part_leaves_nothing(store: Store, pro
         await store.head("v2/Full")
 
 
+@pytest.mark.soak
 async def test_an_upload_goes_on_when_one_part_has_to_be_sent_again(store: Store, proxy: FaultyHttp) -> None:
     proxy.faults += [Fault(lambda request: request.query.get("partNumber") == "2", status=500)]
     assert (await store.upload("v2/Full", chunks(3 * PART))).size == 3 * PART
@@ -236,6 +238,7 @@ async def test_an_object_that_becomes_shorter_while_it_is_read_is_found_out(stor
         await anext(store.stream("v2/Full", start=4))
 
 
+@pytest.mark.soak
 async def test_of_an_object_that_is_too_large_nothing_is_read(store: Store) -> None:
     await store.put("sync", b"12345678")
     with pytest.raises(Corrupt, match=r"sync: 8 bytes, at most 7 are expected"):

@@ -114,6 +114,7 @@ ADDRESSES = {
 FREE = {("192.0.2.66", 7443), ("192.0.2.77", 6443)}
 
 
+@pytest.mark.soak
 def test_who_has_an_address_is_told(trusted: Trust) -> None:
     addresses = frozenset({*ADDRESSES, *FREE})
     found = answers(trusted, questions=frozenset({NETWORK}), network=NETWORK, addresses=addresses)
@@ -302,6 +303,7 @@ def test_a_server_that_is_silent_is_left(trusted: Trust, monkeypatch: pytest.Mon
     assert "can't be reached: timed out" in str(said) or "timed out" in str(said)
 
 
+@pytest.mark.soak
 def test_a_server_that_takes_its_time_is_left(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says something, now and then, and never ends."""
     monkeypatch.setattr(cloudstacks, "LONGEST", 0.5)
@@ -310,6 +312,7 @@ def test_a_server_that_takes_its_time_is_left(trusted: Trust, monkeypatch: pytes
     assert str(said).endswith("did not answer all questions within 0.5 s")
 
 
+@pytest.mark.soak
 def test_a_thread_is_free_again_as_soon_as_its_session_is_given_up(
     trusted: Trust, monkeypatch: pytest.MonkeyPatch
 ) -> None:

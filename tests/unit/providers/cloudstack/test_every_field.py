@@ -155,6 +155,7 @@ def shows(trees: list[Tree]) -> bool:
     return objects(made(trees)) != BEFORE
 
 
+@pytest.mark.soak
 def test_each_value_shows_or_is_refused() -> None:
     async def main() -> list[str]:
         client, wrong = await server(KINDS), []

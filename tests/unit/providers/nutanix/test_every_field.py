@@ -147,6 +147,7 @@ def in_domains(path: str) -> bool:
     return path.startswith(("cluster.", "subnet."))
 
 
+@pytest.mark.soak
 def test_each_value_shows_or_is_refused() -> None:
     async def main() -> list[str]:
         client, wrong = await server(KINDS), []

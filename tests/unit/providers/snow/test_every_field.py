@@ -138,6 +138,7 @@ def shows(trees: list[Tree], before: list[Tree]) -> bool:
     return bool(found.missing) or problem(found) is not None or objects(made(trees)) != before
 
 
+@pytest.mark.soak
 def test_each_setting_of_bottlerocket_shows_or_is_refused() -> None:
     async def main() -> list[str]:
         client, wrong = await server(KINDS), []
@@ -158,6 +159,7 @@ def test_each_setting_of_bottlerocket_shows_or_is_refused() -> None:
     assert asyncio.run(main()) == []
 
 
+@pytest.mark.soak
 def test_each_value_shows_or_is_refused() -> None:
     async def main() -> list[str]:
         client, wrong = await server(KINDS), []

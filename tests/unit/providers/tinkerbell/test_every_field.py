@@ -201,6 +201,7 @@ def shows(trees: list[Tree]) -> bool:
 BEFORE = objects(made(everything()))
 
 
+@pytest.mark.soak
 def test_each_value_shows_or_is_refused() -> None:
     async def main() -> list[str]:
         client, wrong = await server(KINDS), []

@@ -118,6 +118,7 @@ def shows(trees: list[Tree], before: list[Tree]) -> bool:
 BEFORE = objects(made(everything()))
 
 
+@pytest.mark.soak
 def test_each_setting_of_bottlerocket_shows_or_is_refused() -> None:
     """Certificates that are none are refused by the controller, which reads them."""
 
@@ -141,6 +142,7 @@ def test_each_setting_of_bottlerocket_shows_or_is_refused() -> None:
     assert asyncio.run(main()) == []
 
 
+@pytest.mark.soak
 def test_each_value_shows_or_is_refused() -> None:
     async def main() -> list[str]:
         client, wrong = await server(KINDS), []

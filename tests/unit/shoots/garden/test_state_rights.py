@@ -212,6 +212,7 @@ async def test_what_a_crash_left_is_found_by_the_seed_that_may_delete_it() -> No
         assert sorted(one.name for one in left) == sorted(used)
 
 
+@pytest.mark.soak
 async def test_a_piece_that_is_gone_is_told_and_not_waited_for() -> None:
     """The seed has no right on what is not there, and hears that it may not read it."""
     async with garden() as world:

@@ -65,6 +65,7 @@ async def move(world: World, state: Any, crash: Crash | None = None) -> dict[str
         return tree
 
 
+@pytest.mark.soak
 def test_a_pool_is_scaled_and_rolled_within_its_surge() -> None:
     async def story(simulation: Simulation) -> None:
         world = await new_world(simulation, "a")
@@ -247,6 +248,7 @@ def test_a_shoot_that_falls_asleep_is_restored_though_its_machines_are_gone() ->
     simulate(story)
 
 
+@pytest.mark.soak
 def test_an_orphan_is_deleted_after_a_while_and_only_within_the_lease() -> None:
     async def story(simulation: Simulation) -> None:
         world = await new_world(simulation, "a")
@@ -275,6 +277,7 @@ def test_an_orphan_is_deleted_after_a_while_and_only_within_the_lease() -> None:
     simulate(story)
 
 
+@pytest.mark.soak
 def test_machines_of_other_shoots_are_never_touched() -> None:
     async def story(simulation: Simulation) -> None:
         world = await new_world(simulation, "a")

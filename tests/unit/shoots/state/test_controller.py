@@ -151,6 +151,7 @@ async def test_a_migration_that_deletes_resources_leaves_their_state(world: Worl
         assert await world.entries() == expected
 
 
+@pytest.mark.soak
 @told
 async def test_a_seed_that_lost_the_shoot_writes_nothing(world: World) -> None:
     await world.set_state("last")
@@ -286,7 +287,8 @@ async def test_a_state_that_can_not_be_carried_is_said_and_the_earlier_one_resto
         assert await world.entries() == {"Infrastructure/infrastructure": "smaller again"}
 
 
-@pytest.mark.parametrize("writes", sampled(range(1, 9), 0, 2, 3))
+@pytest.mark.soak
+@pytest.mark.parametrize("writes", sampled(range(1, 9), 2))
 def test_a_gardenlet_that_dies_after_any_write_leaves_what_the_next_one_completes(writes: int) -> None:
     """Between the Secrets of a state, the reference to it, and the end of those that nobody needs any more."""
 

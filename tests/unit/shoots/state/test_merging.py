@@ -51,6 +51,7 @@ def test_merging_without_being_settled_forgets_nothing(before: Found, after: Fou
     assert {entry.key for entry in entries} <= {entry.key for entry in merged_entries}
 
 
+@pytest.mark.soak
 @given(st.lists(st.integers(0, 900_000), max_size=12), st.integers(0, 100_000))
 def test_what_is_stored_fits_in_an_object_and_is_all_there(sizes: list[int], others: int) -> None:
     rng = random.Random(1)

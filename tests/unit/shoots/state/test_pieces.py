@@ -35,6 +35,7 @@ def test_what_was_split_is_joined_to_the_same(text: bytes) -> None:
     assert pieces.join(reference, secrets) == text
 
 
+@pytest.mark.soak
 def test_a_large_state_has_several_pieces_each_small_enough_for_a_secret() -> None:
     reference, secrets = pieces.split(msgspec.json.encode(json_of(5_000_000)), "uid")
     assert len(secrets) == len(reference.secrets) > 4
@@ -67,6 +68,7 @@ def test_pieces_that_are_not_whole_or_another_ones_are_refused() -> None:
             pieces.join(reference, case)
 
 
+@pytest.mark.soak
 def test_a_small_secret_that_unpacks_to_gigabytes_is_not_unpacked() -> None:
     bomb = base64.b64encode(zlib.compress(b"0" * 50_000_000, 9)).decode()
     reference = StateReference(secrets=["a"], size=10, sha256=digests.of_text(b"0" * 10))
@@ -77,6 +79,7 @@ def test_a_small_secret_that_unpacks_to_gigabytes_is_not_unpacked() -> None:
         pieces.join(too_large, [{"data": {"state": bomb}}])
 
 
+@pytest.mark.soak
 @given(JSON)
 def test_a_digest_is_that_of_the_value_however_it_is_written(value: Any) -> None:
     text = msgspec.json.encode(value)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
@@ -70,6 +71,7 @@ def test_keys_are_as_the_model_says_at_every_revision(history: list[Step]) -> No
     told(story)
 
 
+@pytest.mark.soak
 @given(histories, histories.map(lambda steps: [step for step in steps if not isinstance(step, Compact)]))
 def test_watches_tell_all_that_happened_since(history: list[Step], more: list[Step]) -> None:
     """From the past, from now, and over what comes while they are open."""
@@ -102,6 +104,7 @@ async def _told_until(watch: Watch, revision: int) -> list[Event]:
     return found
 
 
+@pytest.mark.soak
 @given(histories)
 def test_a_snapshot_holds_everything_and_can_be_started_from(history: list[Step]) -> None:
     async def story(member: Member, client: Client) -> None:

@@ -47,6 +47,7 @@ async def _write(client: Client, name: str, acknowledged: dict[bytes, int], proc
                 os.kill(process.pid, signal.SIGKILL)
 
 
+@pytest.mark.soak
 async def test_nothing_acknowledged_is_lost_when_it_is_killed_while_it_writes(folder: Path) -> None:
     acknowledged: dict[bytes, int] = {}
     async with connect(f"unix://{folder}/socket") as client:
@@ -60,6 +61,7 @@ async def test_nothing_acknowledged_is_lost_when_it_is_killed_while_it_writes(fo
     assert len(acknowledged) >= 2 * 41
 
 
+@pytest.mark.soak
 async def test_it_says_what_it_is_and_ends_when_asked(folder: Path) -> None:
     process = _started(folder)
     async with connect(f"unix://{folder}/socket") as client:
@@ -82,6 +84,7 @@ def test_wrong_arguments_and_data_are_named(folder: Path, capsys: pytest.Capture
     assert "--trusted-ca-file requires --cert-file and --key-file" in capsys.readouterr().err
 
 
+@pytest.mark.soak
 async def test_it_begins_with_a_snapshot_if_there_are_no_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     process = _started(folder)
     async with connect(f"unix://{folder}/socket") as client:

@@ -48,6 +48,7 @@ def _copied(folder: Path, to: Path) -> Path:
     return to
 
 
+@pytest.mark.soak
 @settings(max_examples=10)
 @given(history=histories)
 def test_nothing_acknowledged_is_lost_by_a_kill_and_a_torn_write_is_not_there(

@@ -203,6 +203,7 @@ def settled(pod: Tree) -> bool:
     return phase(pod) in ("Succeeded", "Failed") or any(reason in SETTLED for reason in waiting)
 
 
+@pytest.mark.soak
 async def test_no_name_path_or_link_of_a_pod_leads_out_of_its_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.errors import NotFound
 from espalier.simulator.pods.program import Program, Programs
+from tests.support.sampling import sampled
 from tests.support.simulated_pods import CLUSTER, PATIENCE, Environment, phase, processes, running_pods
 
 IMAGE = "example.org/teller:1"
@@ -127,6 +128,7 @@ async def test_an_image_without_a_program_is_one_that_can_not_be_pulled(tmp_path
         assert last["state"] == {"waiting": {"reason": "PodInitializing"}}
 
 
+@pytest.mark.soak
 async def test_config_maps_secrets_tokens_and_fields_reach_the_containers(tmp_path: Path) -> None:
     async with environment(tmp_path) as here:
         meta = {"namespace": "default"}
@@ -157,6 +159,7 @@ async def test_config_maps_secrets_tokens_and_fields_reach_the_containers(tmp_pa
         assert said == ["from the map", "from the secret", "default", "node-1", "hello"]
 
 
+@pytest.mark.soak
 async def test_what_is_missing_is_named_and_waited_for(tmp_path: Path) -> None:
     async with environment(tmp_path) as here:
         await run(
@@ -179,7 +182,7 @@ async def test_what_is_missing_is_named_and_waited_for(tmp_path: Path) -> None:
         assert (await here.ended("story"))["phase"] == "Succeeded"
 
 
-@pytest.mark.parametrize("verb", ["rest", "resist"])
+@pytest.mark.parametrize("verb", sampled(["rest", "resist"], 0))
 async def test_a_pod_that_is_deleted_takes_its_processes_with_it(tmp_path: Path, verb: str) -> None:
     async with environment(tmp_path) as here:
         await run(here, "story", verb, terminationGracePeriodSeconds=1)

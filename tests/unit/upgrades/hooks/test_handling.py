@@ -50,6 +50,7 @@ from espalier.upgrades.hooks.machines import LATER, SOON, Updates
 from espalier.upgrades.hooks.queries import Questions
 from espalier.upgrades.node import controller as node_upgrade
 from espalier.upgrades.node.containers import KUBELET, POD_CREATED
+from tests.support.sampling import sampled
 from tests.unit.clusters.seen import example, scope
 from tests.unit.upgrades.hooks.requests import compared, machine_objects, patched, set_objects
 
@@ -309,12 +310,15 @@ async def test_a_machine_is_updated_by_a_node_upgrade_that_is_asked_about_until_
 
 @pytest.mark.parametrize(
     ("nodes", "is_first"),
-    [
-        ({"a": OLD, "b": OLD}, True),
-        ({"a": OLD, "b": NEW}, False),
-        ({"a": OLD, "b": "v1.36.4-eks-1-36-2"}, False),
-        ({"a": "v1.34.4-eks-1-34-1"}, True),
-    ],
+    sampled(
+        [
+            ({"a": OLD, "b": OLD}, True),
+            ({"a": OLD, "b": NEW}, False),
+            ({"a": OLD, "b": "v1.36.4-eks-1-36-2"}, False),
+            ({"a": "v1.34.4-eks-1-34-1"}, True),
+        ],
+        3,
+    ),
 )
 async def test_the_first_of_a_control_plane_is_known_by_the_versions_of_its_nodes(
     nodes: dict[str, str], is_first: bool
@@ -367,6 +371,7 @@ async def test_an_upgrade_to_another_version_is_ended_first_and_one_of_somebody_
         assert answer["message"].endswith(": delete it to have the manager create its own")
 
 
+@pytest.mark.soak
 async def test_what_can_never_go_on_fails() -> None:
     async with env() as here:
         desired = await machine(here)
