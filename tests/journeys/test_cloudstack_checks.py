@@ -205,7 +205,7 @@ FAULTS: dict[str, tuple[Callable[[Clouds], object], str, str]] = {
     "endpoint": (
         lambda clouds: clouds.holders.update({("192.0.2.10", 6443): "virtual machine boat"}),
         "ControlPlaneAddressTaken",
-        "spec.controlPlaneConfiguration.endpoint.host: found 192.0.2.10, which virtual machine boat has",
+        "spec.controlPlaneConfiguration.endpoint.host: found 192.0.2.10, which virtual machine boat uses",
     ),
 }
 
