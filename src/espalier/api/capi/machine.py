@@ -73,7 +73,7 @@ class MachineSpec(Part):
     bootstrap: Bootstrap
     infrastructure_ref: ContractReference
     version: str = ""
-    provider_id: Annotated[str, Meta(description="The infrastructure's name of the machine.")] = msgspec.field(
+    provider_id: Annotated[str, Meta(description="The machine's ID at the infrastructure provider.")] = msgspec.field(
         default="", name="providerID"
     )
     failure_domain: str = ""
@@ -125,7 +125,7 @@ class MachineStatus(Observed, frozen=True):
     columns=(
         CLUSTER_COLUMN,
         Column("Node Name", ".status.nodeRef.name", "string", "Node that the machine became"),
-        Column("Provider ID", ".spec.providerID", "string", "The infrastructure's name of the machine", 10),
+        Column("Provider ID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider", 10),
         Column("Ready", '.status.conditions[?(@.type=="Ready")].status', "string", "True if the machine is ready"),
         Column("Available", '.status.conditions[?(@.type=="Available")].status', "string", "Ready for long enough"),
         Column("Up-to-date", '.status.conditions[?(@.type=="UpToDate")].status', "string", "As its owner wants it"),

@@ -131,7 +131,7 @@ class CloudStackMachineStatus(Observed, frozen=True):
     columns=(
         Column("InstanceState", ".status.instanceState", "string", "State of the instance"),
         Column("Ready", ".status.ready", "string", "True if the machine is there"),
-        Column("ProviderID", ".spec.providerID", "string", "The infrastructure's name of the machine"),
+        Column("ProviderID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider"),
     ),
     status=True,
     labels=CONTRACT,

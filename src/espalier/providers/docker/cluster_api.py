@@ -104,7 +104,7 @@ class DockerMachineStatus(Observed, frozen=True):
             "string",
             "Machine that this is the infrastructure of",
         ),
-        Column("ProviderID", ".spec.providerID", "string", "The infrastructure's name of the machine"),
+        Column("ProviderID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider"),
         Column("Ready", '.status.conditions[?(@.type=="Ready")].status', "string", "Whether the container runs"),
         AGE,
     ),

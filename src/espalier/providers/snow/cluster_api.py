@@ -138,7 +138,7 @@ class AWSSnowMachineStatus(Observed, frozen=True):
     columns=(
         Column("Address", ".status.addresses[0].address", "string", "Address of the machine"),
         Column("Ready", ".status.ready", "boolean", "True if the machine is there"),
-        Column("ProviderID", ".spec.providerID", "string", "The infrastructure's name of the machine"),
+        Column("ProviderID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider"),
     ),
     status=True,
     labels=CONTRACT,

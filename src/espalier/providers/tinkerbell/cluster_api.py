@@ -113,7 +113,7 @@ class TinkerbellMachineStatus(Observed, frozen=True):
     columns=(
         CLUSTER_COLUMN,
         READY,
-        Column("InstanceID", ".spec.providerID", "string", "The infrastructure's name of the machine"),
+        Column("InstanceID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider"),
         AGE,
     ),
     status=True,

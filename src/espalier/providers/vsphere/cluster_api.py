@@ -114,7 +114,7 @@ class VSphereMachineStatus(Observed, frozen=True):
     categories=("cluster-api",),
     columns=(
         CLUSTER_COLUMN,
-        Column("Provider ID", ".spec.providerID", "string", "The infrastructure's name of the machine", 10),
+        Column("Provider ID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider", 10),
         Column("Template", ".spec.template", "string", "Template that it was cloned from", 10),
         AGE,
     ),
