@@ -1,4 +1,4 @@
-"""`espalier upgrades list|describe|retry`: machines that are upgraded where they stand."""
+"""`espalier upgrades list|describe|retry`: machines that are upgraded in place."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def way_back(capi_objects: ClusterAPIObjects) -> WayBack:
         return WayBack()
     versions = _possible_minors(control_plane.spec.version)
     running = _running(capi_objects.machines)
-    # While a machine is upgraded where it stands, its API server may be the newer one already.
+    # While a machine is upgraded in place, its API server may be the newer one already.
     stand = not in_place.is_held(control_plane) or in_place.is_untouched(
         capi_objects.upgrades, capi_objects.node_upgrades
     )
