@@ -1,1 +1,1 @@
-"""The agent beside an etcd: snapshots into a store, restore, copies between stores, and the passing of ownership."""
+"""The agent beside an etcd: snapshots into a store, restore, copies between stores, and handover of ownership."""

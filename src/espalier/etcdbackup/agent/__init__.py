@@ -1,1 +1,1 @@
-"""The process beside an etcd: it takes its backups, and answers over HTTP."""
+"""The process beside an etcd: it takes its backups and answers over HTTP."""

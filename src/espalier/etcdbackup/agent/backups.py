@@ -1,4 +1,4 @@
-"""Backups of one member for as long as it leads: begun anew after whatever ends them."""
+"""Backups of one member for as long as it leads. They are restarted whatever ended them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from espalier.runtime.clock import Clock
 log = structlog.get_logger(__name__)
 
 PERIOD = 5.0
-"""Seconds between two looks at who leads, and before what has ended is begun again."""
+"""Seconds between two checks of who leads, and before backups that have ended are restarted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,8 @@ class Backups:
 
     @property
     def trouble(self) -> str:
-        """Why writes would be lost with etcd's disk; empty if none would, or another agent takes care of them."""
+        """The reason why writes would be lost with etcd's disk; empty if none would be, or if another agent backs them
+        up."""
         if self.follows:
             return ""
         failures = self._snapshotter.failures
@@ -83,26 +84,28 @@ class Backups:
 
     @property
     def unstored_since(self) -> datetime | None:
-        """Since then there is something that no snapshot has."""
+        """The time since which etcd has writes that no snapshot has."""
         return self._snapshotter.unstored_since
 
     @property
     def delta_period(self) -> float:
-        """Seconds after which what etcd has is stored at the latest, while the store takes it."""
+        """Seconds within which a write is stored, as long as the store is available."""
         return self._settings.schedule.delta_period
 
     async def full(self, *, is_final: bool = False) -> StoredSnapshot:
-        """A full snapshot that was begun after this call. Raises `Inactive`, `EtcdError`, `StoreError`, `Malformed`."""
+        """Take a full snapshot that begins after this call. Raises `Inactive`, `EtcdError`, `StoreError`,
+        `Malformed`."""
         self._check_leads()
         return await self._snapshotter.full(is_final=is_final)
 
     async def delta(self) -> StoredSnapshot | None:
-        """A delta with all that was acknowledged before this call; None if the store has all of it. As `full`."""
+        """Take a delta with all that was acknowledged before this call; None if the store has all of it. Raises as
+        `full`."""
         self._check_leads()
         return await self._snapshotter.delta()
 
     async def run(self) -> NoReturn:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             try:
                 status = await self._etcd.status()
@@ -138,7 +141,7 @@ class Backups:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _until_another_leads(self) -> None:
-        """Raises `EtcdError` when the member does not answer."""
+        """Raises `EtcdError` if the member does not answer."""
         while True:
             await asyncio.sleep(PERIOD)
             status = await self._etcd.status()
@@ -148,5 +151,5 @@ class Backups:
                 return
 
     def _may_collect(self) -> bool:
-        """Not before a snapshot was taken that makes older ones unneeded, and not while a copy may need them."""
+        """True once a snapshot was taken that makes older ones unneeded, unless a copy may still need them."""
         return not self._snapshotter.inactive and self._may_delete()

@@ -1,7 +1,7 @@
 """The agent over HTTP, with the paths of etcd-backup-restore (its pkg/server/httpAPI.go).
 
-Requests that take or change something are accepted as GET as well: its callers send that. Nothing here needs etcd to
-run: a request that does is answered with 503 and the reason.
+Requests that change something are accepted as GET as well, because etcd-backup-restore's callers send GET. The server
+runs without etcd: a request that needs etcd is answered with 503 and the reason.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _YES, _NO = ("1", "t", "true"), ("", "0", "f", "false")
 
 
 class Taking(Protocol):
-    """Who takes snapshots."""
+    """The component that takes snapshots."""
 
     async def full(self, *, is_final: bool = False) -> StoredSnapshot:
         """See `Snapshotter`."""
@@ -75,8 +75,8 @@ def application(
     timeout: float,
     warning: Callable[[], str] = lambda: "",
 ) -> web.Application:
-    """Snapshots, health and measures. `timeout`: seconds after which a snapshot that is asked for is given up.
-    `warning` is said by a probe that passes."""
+    """Snapshots, health and metrics. `timeout`: seconds after which a requested snapshot is given up. `warning`: text
+    that a passing probe reports."""
 
     async def full(request: web.Request) -> web.Response:
         is_final = _flag(request, "final")
@@ -125,7 +125,7 @@ def _within(handler: Handler, timeout: float) -> Handler:
 
 @web.middleware
 async def _explained(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Errors of etcd and of the store as an answer with their sentence."""
+    """Turn errors of etcd and of the store into responses with their messages."""
     try:
         return await handler(request)
     except Inactive as error:

@@ -24,25 +24,25 @@ from espalier.runtime.serving import HttpServer
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Which etcd, and where to listen."""
+    """Which etcd to back up, and where to listen."""
 
     etcd: str
-    """The endpoint of the member beside which it runs, and no other."""
+    """The endpoint of the one member beside which the agent runs."""
     tls: TlsFiles | None
     host: str
     port: int
     server: ServerFiles | None
     settings: Settings
     snapshot_timeout: float = 900.0
-    """Seconds after which nobody waits any longer for a snapshot that was asked for over HTTP."""
+    """Seconds after which a snapshot that was requested over HTTP is no longer waited for."""
     routes: Callable[[web.Application, Store], None] = lambda _application, _store: None
-    """Adds what else is answered."""
+    """Adds further routes."""
 
 
 async def run(
     options: Options, store: Store, clock: Clock, stop: asyncio.Event, listening: Callable[[int], None]
 ) -> None:
-    """Until `stop` is set. `listening` is told the port. Raises `OSError`, `ValueError` where it can't begin."""
+    """Run until `stop` is set. `listening` receives the port. Raises `OSError`, `ValueError` if it can't start."""
     context = options.server.context() if options.server is not None else None
     measures = Measures()
     async with connect(options.etcd, tls=options.tls) as etcd:
@@ -61,19 +61,19 @@ async def run(
 
 
 def _clients(member: Member) -> tuple[str, ...]:
-    """Where another member listens for clients. Raises `ValueError` for one that has not said it yet."""
+    """The client URLs of another member. Raises `ValueError` if the member has not published them yet."""
     if not member.client_urls:
         raise ValueError(f"member {member.id:x} of etcd has not started")
     return member.client_urls
 
 
 def reloading(files: ServerFiles | None, context: ssl.SSLContext | None) -> list[Coroutine[object, object, object]]:
-    """The work of loading a certificate again, where there is one."""
+    """The task that reloads a certificate, if there is one."""
     return [files.reloading(context)] if files is not None and context is not None else []
 
 
 async def until_stopped(stop: asyncio.Event, *work: Coroutine[object, object, object]) -> None:
-    """Do all of it until `stop` is set. Raises what ends early."""
+    """Run all tasks until `stop` is set. Raises the error of a task that ends early."""
     tasks = [asyncio.create_task(one) for one in work]
     stopping = asyncio.create_task(stop.wait())
     try:

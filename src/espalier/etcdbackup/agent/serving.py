@@ -14,19 +14,21 @@ import structlog
 log = structlog.get_logger(__name__)
 
 RELOAD = 30.0
-"""Seconds between two looks at the files."""
+"""Seconds between two checks of the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFiles:
-    """Paths of PEM files: what the server shows, and whose certificates clients must show (None: nobody's)."""
+    """Paths of PEM files: the server's certificate and key, and the authority of client certificates (None: clients
+    need none)."""
 
     certificate: Path
     key: Path
     client_authority: Path | None = None
 
     def context(self) -> ssl.SSLContext:
-        """A context with what the files hold now. Raises `ValueError` for what can't be read or does not fit."""
+        """A context with the present content of the files. Raises `ValueError` if they can't be read or do not
+        match."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_TICKET  # who resumes a session shows no certificate
@@ -43,8 +45,8 @@ class ServerFiles:
         return context
 
     async def reloading(self, context: ssl.SSLContext) -> NoReturn:
-        """Have connections to come use the files again when these change, until cancelled. Files that do not fit are
-        left alone."""
+        """Reload the files for new connections when they change, until cancelled. Files that do not match are
+        ignored."""
         known = self._changed()
         while True:
             await asyncio.sleep(RELOAD)

@@ -1,3 +1,2 @@
-"""Copies of backups from one store to another: chosen, verified while they go through, and finished by whoever runs it
-again. Nobody else is told of it: the election of an owner has its own objects for that.
-"""
+"""Copies of backups from one store to another: selected, verified in transit, and resumed by running the copy again. No
+other process is notified: the election of an owner has its own objects for that."""

@@ -1,4 +1,4 @@
-"""Carries a copy out: waits for the final snapshot, copies in parallel, verifies what goes through or was there."""
+"""Runs a copy: waits for the final snapshot, copies in parallel, and verifies what it copies or finds in the target."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from espalier.etcdbackup.stores.store import Store
 from espalier.runtime.clock import Clock
 
 POLL = 15.0
-"""Seconds between two looks for the final snapshot; that of etcd-backup-restore."""
+"""Seconds between two checks for the final snapshot, as in etcd-backup-restore."""
 PARALLEL = 4
 """Deltas that are copied at the same time. Each may hold parts of an upload in memory."""
 ATTEMPTS, PAUSE = 3, 2.0
-"""Tries for each object, and seconds between them."""
+"""Attempts for each object, and seconds between them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a copy did."""
+    """The result of a copy."""
 
     copied: tuple[str, ...]
-    """Names in the target, of what was written now."""
+    """Names, in the target, of the objects that this run wrote."""
     present: tuple[str, ...]
-    """Of what was there, and is whole."""
+    """Names of the objects that were there already and are intact."""
     size: int
     """Bytes that were written."""
     is_final: bool
     """The source's latest full snapshot is final: nothing was written to etcd after it."""
     reach: int | None
-    """The revision that the copy leads to; None where the source is empty."""
+    """The revision to which the copy can be restored; None if the source is empty."""
 
 
 async def wait_for_final(source: Store, *, timeout: float | None, notice: Callable[[str], None]) -> bool:
-    """Wait until the latest full snapshot of a store is final. False when the time (in seconds) is over before.
+    """Wait until the latest full snapshot of a store is final. False if that takes longer than the time (in seconds).
 
-    A store that is away for a while is asked again. Raises `Refused`.
+    A store that is unavailable for a while is polled again. Raises `Refused`.
     """
     loop = asyncio.get_running_loop()
     deadline = None if timeout is None else loop.time() + timeout
@@ -80,16 +80,16 @@ class Copier:
         self._size = 0
 
     async def take_stock(self) -> tuple[Inventory, Inventory]:
-        """What source and target hold. Raises `StoreError`."""
+        """The contents of source and target. Raises `StoreError`."""
         return await take_stock(self._source), await take_stock(self._target)
 
     async def run(self, choice: Choice, *, is_listed: bool = False) -> Copied:
-        """Copy what is chosen and not there yet. Whoever is interrupted runs it again.
+        """Copy what is selected and not there yet. After an interruption, run it again.
 
-        `is_listed`: a list of what was copied decides on what is restored, whatever else the target holds.
+        `is_listed`: a list of the copied objects decides what is restored, whatever else the target has.
 
-        Raises `StoreError`: `Corrupt` when an object of the source is not whole, of which nothing is stored then;
-        `Refused` when the target holds what a restore would prefer to the copy.
+        Raises `StoreError`: `Corrupt` if an object of the source is damaged, in which case nothing of it is stored;
+        `Refused` if the target has snapshots that a restore would prefer to the copy.
         """
         source, target = await self.take_stock()
         what = plan(source, target, choice, self._clock.now())
@@ -139,9 +139,8 @@ class Copier:
         self._size += stored.size
 
     async def _verified(self, stored: StoredSnapshot) -> AsyncGenerator[bytes, None]:
-        """The stored bytes as they are. At their end, `Corrupt` when their content has another hash: the store that
-        they were for forgets them then.
-        """
+        """The stored bytes, unchanged. Raises `Corrupt` at their end if their content has another hash; the target
+        store then discards them."""
         unpacking, trailer = decoder(stored.snapshot.compression), Trailer(stored.snapshot.kind)
 
         def look(chunk: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Which snapshots are copied, and what of them is there already. Pure."""
+"""Selects the snapshots to copy, and finds those that are there already. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from espalier.etcdbackup.snapshots.sets import Inventory, SnapshotSet, StoredSna
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which sets are copied. The latest one always is, however old: without it the target would seem to be empty."""
+    """Selects the sets to copy. The latest one is always copied, however old: without it the target would seem
+    empty."""
 
     most: int | None = None
-    """So many of the newest; None: all."""
+    """The number of newest sets; None: all."""
     age: timedelta | None = None
-    """Those whose full snapshot is younger; None: all."""
+    """Sets whose full snapshot is younger than this; None: all."""
 
     def __post_init__(self) -> None:
         if self.most is not None and self.most < 1:
@@ -26,7 +27,7 @@ class Choice:
 
 
 LATEST = Choice(most=1)
-"""What a control plane needs that moves."""
+"""The selection for a control plane that moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +36,14 @@ class Copy:
 
     source: StoredSnapshot
     target: Snapshot
-    """Named without `.final`, as etcd-backup-restore does: in the target, etcd goes on."""
+    """The name without `.final`, as in etcd-backup-restore: etcd continues in the target."""
     present: StoredSnapshot | None = None
     """An object of that name and size, which may be the copy of an earlier run."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetCopy:
-    """A set to copy: its deltas first, and the full snapshot last, so that a set which is there is whole."""
+    """A set to copy: its deltas first and the full snapshot last, so that a set with a full snapshot is complete."""
 
     deltas: tuple[Copy, ...]
     full: Copy
@@ -55,7 +56,7 @@ class SetCopy:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a copy consists of, oldest set first."""
+    """The sets to copy, oldest first."""
 
     sets: tuple[SetCopy, ...]
     in_the_way: tuple[StoredSnapshot, ...] = ()
@@ -69,7 +70,7 @@ class Plan:
 
 
 def plan(source: Inventory, target: Inventory, choice: Choice, now: datetime) -> Plan:
-    """What to copy. Without sets where the source has no full snapshot."""
+    """Plan a copy. It has no sets if the source has no full snapshot."""
     chosen = _chosen(source, choice, now)
     if not chosen:
         return Plan(())

@@ -1,6 +1,7 @@
-"""Which of two seeds owns a shoot's etcd: the agent beside it and the copy of a destination, as pure state machines.
+"""The election of the seed that owns a shoot's etcd: the agent beside it and the copier of a destination, as pure state
+machines.
 
-`agent.py` and `copier.py` are stepped by the events of `events.py` and answer with the actions of `actions.py`. Neither
-reads a clock or a store. Why it is safe is in decision 0113; all orders of events are explored in
-`tests/support/election`, and `docs/etcd-election.md` tells what was found.
+`agent.py` and `copier.py` receive the events of `events.py` and answer with the actions of `actions.py`. Neither reads
+a clock or a store. Decision 0113 explains why this is safe; `tests/support/election` explores all orders of events, and
+`docs/etcd-election.md` reports the results.
 """

@@ -1,5 +1,5 @@
-"""Actions of an election, for whoever drives its machines. Each ends with an event, but those on the door and on etcd
-that say so."""
+"""Actions of an election, for whoever drives its state machines. Each ends with an event, except those on the door and
+on etcd that say so."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Observe(msgspec.Struct, frozen=True):
 class PutOperation(msgspec.Struct, frozen=True):
     """Put the CopyOperation with a new nonce: `PutEnded`.
 
-    Where the store can, only if its version is still `version`; with none, only if there is no object.
+    If the store supports conditions, only if its version is still `version`; without one, only if there is no object.
     """
 
     operation: CopyOperation
@@ -33,7 +33,7 @@ class ReadOwnMarker(msgspec.Struct, frozen=True):
 
 
 class StartEtcd(msgspec.Struct, frozen=True):
-    """Start etcd behind its door, shut or open: `EtcdStarted`, or `EtcdEnded` when it does not come up."""
+    """Start etcd behind its door, which may be shut or open: `EtcdStarted`, or `EtcdEnded` if it does not start."""
 
 
 class StopEtcd(msgspec.Struct, frozen=True):
@@ -41,13 +41,13 @@ class StopEtcd(msgspec.Struct, frozen=True):
 
 
 class OpenDoor(msgspec.Struct, frozen=True):
-    """Let clients pass until this time of `CLOCK_BOOTTIME`, which the guard compares before each chunk. No event."""
+    """Let clients pass until this time of `CLOCK_BOOTTIME`; the guard compares it before each chunk. No event."""
 
     until: float
 
 
 class ShutDoor(msgspec.Struct, frozen=True):
-    """Let nothing pass, from now on: `DoorShut` once the guard has confirmed it."""
+    """Let nothing pass from now on: `DoorShut` once the guard has confirmed it."""
 
 
 class TakeFinalSnapshot(msgspec.Struct, frozen=True):
@@ -55,9 +55,9 @@ class TakeFinalSnapshot(msgspec.Struct, frozen=True):
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """Copy the latest set, which must have the snapshot `final` where one is named: `Copied` or `CopyFailed`.
+    """Copy the latest set, which must have the snapshot `final` if one is named: `Copied` or `CopyFailed`.
 
-    The list is made when the copy begins; what is stored in the source afterwards does not count.
+    The list of objects is made when the copy begins; later snapshots in the source are not copied.
     """
 
     final: str | None

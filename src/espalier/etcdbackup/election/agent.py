@@ -1,8 +1,8 @@
-"""The agent beside an etcd: whether it serves, and how it gives its data away. The source of a migration.
+"""The agent beside an etcd: decides whether it serves, and hands its data over. The source of a migration.
 
-It serves while it reads that its epoch has no CopyOperation. Each such read opens the door of etcd until `validity`
-after the read began; without another one the door shuts by itself, whether the agent lives or not. Once there is a
-CopyOperation the door is shut for good: the final snapshot is taken behind it, and its name written with `Ready`.
+It serves while it reads that its epoch has no CopyOperation. Each such read opens etcd's door until `validity` after
+the read began; without another read the door shuts by itself, even if the agent is dead. Once there is a CopyOperation
+the door stays shut: the final snapshot is taken behind it, and its name is written with `Ready`.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from espalier.etcdbackup.election.actions import (
 
 
 class Phase(Enum):
-    """How an agent stands to its epoch."""
+    """The phase of an agent in its epoch."""
 
     STARTING = "Starting"
-    """Nothing was read yet. A door that is still open from the agent before stays so until its time is over."""
+    """Nothing was read yet. A door that a previous agent opened stays open until its time is over."""
     UNDECIDED = "Undecided"
-    """Nothing is known that would let it serve: no store, no marker, or an object that can't be read. The door is shut,
-    etcd has ended, until a read says otherwise."""
+    """Nothing known allows it to serve: no store, no marker, or an object that can't be read. The door is shut and etcd
+    has ended until a read says otherwise."""
     OWNER = "Owner"
     """No CopyOperation: etcd serves while the door is open."""
     HANDING_OVER = "HandingOver"
-    """The CopyOperation is there: the door is shut for good, the final snapshot is under way."""
+    """The CopyOperation exists: the door stays shut, and the final snapshot is being taken."""
     HANDED_OVER = "HandedOver"
     """The CopyOperation is `Ready` or `Done`: etcd has ended."""
 
@@ -56,23 +56,23 @@ class Etcd(Enum):
 
 
 class Door(Enum):
-    """What the guard was told last."""
+    """The last order to the guard."""
 
     OPEN = "Open"
-    """To let clients pass until a time. Also at start: an agent that ran before may have said so."""
+    """To let clients pass until a time. Also at start: a previous agent may have ordered it."""
     SHUTTING = "Shutting"
-    """To let nothing pass, and it has not answered yet."""
+    """To let nothing pass; the guard has not confirmed it yet."""
     SHUT = "Shut"
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What an agent is told: by the Etcd object, and by its configuration."""
+    """The agent's settings, from the Etcd object and from its configuration."""
 
     epoch: int
     cluster: str
     timing: Timing
     founding: bool = False
-    """The epoch is the first of a new cluster: the agent makes the first-start marker, where no data lies."""
+    """The epoch is the first of a new cluster: the agent makes the first-start marker if there are no data."""
 
 
 class Agent(msgspec.Struct, frozen=True):
@@ -80,30 +80,30 @@ class Agent(msgspec.Struct, frozen=True):
 
     read_due: float
     door_until: float
-    """Nothing passes after this. At start: what an agent that ran before may have told the guard."""
+    """Nothing passes after this time. At start: the latest time that a previous agent may have told the guard."""
     etcd: Etcd
     may_found: bool
     phase: Phase = Phase.STARTING
     reading: bool = False
     putting: bool = False
     unread: bool = False
-    """A put has ended, and no read since."""
+    """A put has ended, and no read has succeeded since."""
     door: Door = Door.OPEN
     shut_since: float | None = None
-    """Since then it is known that nothing passes."""
+    """The time since which it is known that nothing passes."""
     idle_since: float | None = None
-    """Since then no API server has a connection to etcd. It may be earlier than `shut_since`."""
+    """The time since which no API server is connected to etcd. It may be earlier than `shut_since`."""
     api_servers_ended: float | None = None
-    """By then all of them had ended, as the source's gardenlet says."""
+    """The time by which all API servers had ended, as the source's gardenlet reports."""
     operation: CopyOperation | None = None
     version: str = ""
     initiating: bool = False
     taking: bool = False
     stored: int = 0
     ready: CopyOperation | None = None
-    """What is to be put when the final snapshot is stored."""
+    """The object to put once the final snapshot is stored."""
     retry_due: float = 0
-    """Not before this is etcd started again, or the final snapshot taken again, after a failure."""
+    """After a failure, etcd is not started again, nor the final snapshot taken again, before this time."""
     progress_due: float = 0
 
     @property
@@ -113,7 +113,8 @@ class Agent(msgspec.Struct, frozen=True):
 
     @property
     def may_delete_snapshots(self) -> bool:
-        """True while retention may delete: not once the epoch has ended, as a copy may have that in its list."""
+        """True while retention may delete. False once the epoch has ended, because a copy may have listed the
+        objects."""
         return self.phase is Phase.OWNER
 
 
@@ -126,9 +127,9 @@ Step = tuple[Agent, tuple[AgentAction, ...]]
 
 
 def start(settings: Settings, etcd: Etcd, has_data: bool, at: float) -> Agent:
-    """An agent that has just started and knows nothing but the state of etcd, and whether there is a data directory.
+    """An agent that has just started and knows only the state of etcd, and whether there is a data directory.
 
-    Its first read waits until a store answers with all that an agent before it may have seen, by any clock.
+    Its first read waits until the store must return all that an earlier agent may have read, whatever the clock drift.
     """
     return Agent(
         read_due=at + settings.timing.store_staleness * (1 + settings.timing.clock_drift),
@@ -139,19 +140,19 @@ def start(settings: Settings, etcd: Etcd, has_data: bool, at: float) -> Agent:
 
 
 def due(settings: Settings, agent: Agent) -> float | None:
-    """When the agent wants a `Due`; None while it waits for something else."""
+    """The time at which the agent wants a `Due`; None while it waits for another event."""
     return min(_due(settings.timing, agent), default=None)
 
 
 def step(settings: Settings, agent: Agent, event: events.AgentEvent, at: float) -> Step:
-    """The agent after an event, and what is to be done, in this order."""
+    """Return the agent after an event, and the actions in order."""
     agent, first = _taken_in(settings, agent, event, at)
     agent, then = _converged(settings, agent, at)
     return agent, (*first, *then)
 
 
 def _taken_in(settings: Settings, agent: Agent, event: events.AgentEvent, at: float) -> Step:
-    """The agent that knows of the event."""
+    """Return the agent with the event recorded."""
     retry = at + settings.timing.poll_period
     match event:
         case events.Observed():
@@ -182,7 +183,7 @@ def _taken_in(settings: Settings, agent: Agent, event: events.AgentEvent, at: fl
 
 
 def _observed(settings: Settings, agent: Agent, seen: events.Observed, at: float) -> Step:
-    """What a read of both objects means. Once the epoch's end was seen, a read without it is of no interest."""
+    """Apply a read of both objects. Once the epoch's end was read, a read without it is ignored."""
     if isinstance(seen.operation, CopyOperation):
         ends = agent.phase not in (Phase.HANDING_OVER, Phase.HANDED_OVER)
         agent = replace(agent, operation=seen.operation, version=seen.version, initiating=False)
@@ -225,7 +226,7 @@ def _owning(settings: Settings, agent: Agent, began: float, marker: FirstStart, 
 
 
 def _converged(settings: Settings, agent: Agent, at: float) -> Step:
-    """What is to be done, by what is known and the time."""
+    """Decide the actions, by what is known and the time."""
     if agent.phase in (Phase.STARTING, Phase.OWNER) and at >= agent.door_until:
         agent = replace(agent, phase=Phase.UNDECIDED)
     if agent.shut_since is None and at >= agent.door_until:
@@ -238,16 +239,17 @@ def _converged(settings: Settings, agent: Agent, at: float) -> Step:
 
 
 def _shut(agent: Agent, at: float, idle_since: float | None) -> Agent:
-    """The agent that knows that nothing passes, and since when nobody was connected: the earliest that it was told."""
+    """Return the agent with the door known to be shut, and the earliest reported time since when nobody is
+    connected."""
     idle = min(since for since in (at, idle_since, agent.idle_since) if since is not None)
     return replace(agent, shut_since=at if agent.shut_since is None else agent.shut_since, idle_since=idle)
 
 
 def silent_from(timing: Timing, agent: Agent) -> float:
-    """When API servers answer no more, from their caches neither; infinity while they may be connected.
+    """The time from which API servers answer nothing, not even from their caches; infinity while they may be connected.
 
-    An API server without a connection goes on for `servingGrace`. One that has ended does not. That they have ended,
-    the gardenlet says by what stands in the seed, so it holds only if the door has seen none since.
+    An API server without a connection continues for `servingGrace`. One that has ended does not; the gardenlet reports
+    that from the objects in the seed, so it holds only if the door has seen no API server since.
     """
     if agent.shut_since is None or agent.idle_since is None:
         return float("inf")
@@ -275,7 +277,7 @@ def _etcd(settings: Settings, agent: Agent, at: float) -> Step:
 
 
 def _final(settings: Settings, agent: Agent, at: float) -> Step:
-    """Take the final snapshot once nothing passes the door: what is acknowledged by then is all there will ever be."""
+    """Take the final snapshot once nothing passes the door: no write is acknowledged after that."""
     del settings
     closed = agent.phase is Phase.HANDING_OVER and agent.shut_since is not None and agent.etcd is Etcd.RUNNING
     if closed and agent.ready is None and not agent.taking and at >= agent.retry_due:
@@ -284,7 +286,7 @@ def _final(settings: Settings, agent: Agent, at: float) -> Step:
 
 
 def _puts(settings: Settings, agent: Agent, at: float) -> Step:
-    """Write `Ready` once nothing is served any more, API servers' caches included; until then, progress."""
+    """Write `Ready` once nothing is served any more, including from caches of API servers; until then, progress."""
     if agent.putting or agent.unread or agent.phase is not Phase.HANDING_OVER or agent.operation is None:
         return agent, ()
     if agent.ready is not None:

@@ -1,7 +1,7 @@
-"""The copy at a destination: asks the source to close, waits for it within bounds, copies, and makes the own marker.
+"""The copier of a destination: asks the source to close, waits for it within bounds, copies, and makes the own marker.
 
-Nothing of the own epoch starts before that marker is there. A copy that is started again, at any moment and any number
-of times, looks at what is there and goes on.
+Nothing of the own epoch starts before that marker exists. A copier can be restarted at any moment, any number of times:
+it looks at what is there and continues.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from espalier.etcdbackup.election.actions import (
 
 
 class Phase(Enum):
-    """How far the destination has come."""
+    """The phase of a copier."""
 
     CHECKING = "Checking"
-    """It looks for its own marker: a copy may have ended before."""
+    """It looks for its own marker: an earlier copier may have finished."""
     WAITING = "Waiting"
     """It asks the source to close, and waits for `Ready`."""
     COPYING = "Copying"
-    """The source serves nothing any more; snapshots are copied."""
+    """The source no longer serves anything; snapshots are being copied."""
     RECORDING = "Recording"
     """All is copied; the marker is put and read back."""
     FINISHED = "Finished"
-    """The own epoch may start. What is left is to write `Done`, for people."""
+    """The own epoch may start. All that remains is to write `Done`, for people."""
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What a copy is told: by the Etcd object, and by its configuration."""
+    """The copier's settings, from the Etcd object and from its configuration."""
 
     epoch: int
-    """The destination's own."""
+    """The destination's own epoch."""
     predecessor: int
-    """The epoch that has the data: the last one before that the garden let start."""
+    """The epoch that has the data: the last earlier one that the garden allowed to start."""
     cluster: str
     timing: Timing
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` where epochs do not go up: a garden that counts them never says so."""
+        """Raise `ValueError` if the epochs do not increase: a garden that counts them never sends such a pair."""
         if self.predecessor >= self.epoch:
             raise ValueError(f"epoch {self.epoch} can't take over from epoch {self.predecessor}: it must be higher")
 
@@ -64,15 +64,15 @@ class Copier(msgspec.Struct, frozen=True):
     reading: bool = False
     putting: bool = False
     unread: bool = False
-    """A put has ended, and no read since."""
+    """A put has ended, and no read has succeeded since."""
     operation: CopyOperation | None = None
-    """As it was read last."""
+    """The CopyOperation as last read."""
     version: str = ""
     seen_since: float | None = None
-    """Since then it is known that the CopyOperation exists in the source's store."""
+    """The time since which the CopyOperation is known to exist in the source's store."""
     progress_since: float = 0
     release: float = 0
-    """The promise of the source's marker: how long it may serve after that."""
+    """The promise of the source's marker: how long the source may serve after that."""
     copying: bool = False
     retry_due: float = 0
     snapshots: tuple[str, ...] = ()
@@ -87,20 +87,21 @@ Step = tuple[Copier, tuple[CopierAction, ...]]
 
 
 def start(settings: Settings, at: float) -> Copier:
-    """A copy that has just started and knows nothing."""
+    """A copier that has just started and knows nothing."""
     return Copier(read_due=at + settings.timing.store_staleness)
 
 
 def due(settings: Settings, copier: Copier) -> float | None:
-    """When the copy wants a `Due`; None while it waits for something else."""
+    """The time at which the copier wants a `Due`; None while it waits for another event."""
     del settings
     return min(_due(copier), default=None)
 
 
 def gives_up(timing: Timing, copier: Copier) -> float:
-    """When the destination goes on without the source's `Ready`; infinity while it has seen no CopyOperation.
+    """The time at which the destination continues without the source's `Ready`; infinity until it has read a
+    CopyOperation.
 
-    Never before the source must have closed by itself, however the times of this side are set.
+    Never before the source must have closed by itself, whatever timeouts are set on this side.
     """
     if copier.seen_since is None:
         return float("inf")
@@ -109,7 +110,7 @@ def gives_up(timing: Timing, copier: Copier) -> float:
 
 
 def step(settings: Settings, copier: Copier, event: events.CopierEvent, at: float) -> Step:
-    """The copy after an event, and what is to be done, in this order."""
+    """Return the copier after an event, and the actions in order."""
     copier, first = _taken_in(settings, copier, event, at)
     copier, then = _converged(settings, copier, at)
     return copier, (*first, *then)
@@ -142,10 +143,10 @@ def _checked(copier: Copier, found: bool, marker: object, at: float) -> Copier:
 
 
 def _observed(settings: Settings, copier: Copier, seen: events.Observed, at: float) -> Step:
-    """What a read of both objects of the predecessor means.
+    """Apply a read of both objects of the predecessor.
 
-    Only a read says that the CopyOperation exists, and only beside the predecessor's marker: an answer to a put may
-    come from a container that the source never looks at.
+    Only a read proves that the CopyOperation exists, and only together with the predecessor's marker: the answer to a
+    put may come from a container that the source never reads.
     """
     copier = replace(copier, unread=False)
     if not isinstance(seen.marker, FirstStart):
@@ -190,7 +191,7 @@ def _sighted(
 
 
 def _converged(settings: Settings, copier: Copier, at: float) -> Step:
-    """What is to be done, by what is known and the time."""
+    """Decide the actions, by what is known and the time."""
     if copier.phase is Phase.COPYING:
         if copier.copying or at < copier.retry_due or copier.operation is None:
             return copier, ()

@@ -1,7 +1,6 @@
-"""Events of an election: what was read, what ended, what was called, and time that passed.
+"""Events of an election: what was read, what ended, which call arrived, and time that passed.
 
-Each is stepped with the time at which it arrives: seconds of `CLOCK_BOOTTIME`, the clock that goes on while a machine
-is suspended.
+Each event comes with its time of arrival: seconds of `CLOCK_BOOTTIME`, which continues while a machine is suspended.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from espalier.api.etcd.ownership import CopyOperation, FirstStart, Unreadable
 class Observed(msgspec.Struct, frozen=True):
     """The epoch's two objects in the source's store, read by one client with one set of credentials.
 
-    `began` is when the first of both reads was begun. `version` is the store's for the CopyOperation (an ETag or a
-    generation), for a conditional put.
+    `began` is the time at which the first of the two reads began. `version` is the store's version of the CopyOperation
+    (an ETag or a generation), for a conditional put.
     """
 
     began: float
@@ -25,15 +24,15 @@ class Observed(msgspec.Struct, frozen=True):
 
 
 class StoreFailed(msgspec.Struct, frozen=True):
-    """The read that was under way has failed or timed out."""
+    """The pending read has failed or timed out."""
 
 
 class PutEnded(msgspec.Struct, frozen=True):
-    """A put of a sync object was answered, refused, or nobody knows. It counts only once it is read back."""
+    """A put of a sync object succeeded, was refused, or has an unknown result. It counts only once it is read back."""
 
 
 class Due(msgspec.Struct, frozen=True):
-    """Time has passed: that of `due()` has come."""
+    """The time of `due()` has come."""
 
 
 class EtcdStarted(msgspec.Struct, frozen=True):
@@ -45,16 +44,16 @@ class EtcdEnded(msgspec.Struct, frozen=True):
 
 
 class DoorShut(msgspec.Struct, frozen=True):
-    """The guard has said that nothing passes any more.
+    """The guard has confirmed that nothing passes any more.
 
-    `idle_since`: since then no client was connected, silent ones included. None where that is not known.
+    `idle_since`: the time since which no client is connected, silent ones included. None if that is not known.
     """
 
     idle_since: float | None = None
 
 
 class SnapshotProgressed(msgspec.Struct, frozen=True):
-    """So many bytes of the final snapshot are stored."""
+    """This number of bytes of the final snapshot is stored."""
 
     stored: int
 
@@ -70,13 +69,14 @@ class SnapshotStored(msgspec.Struct, frozen=True):
 
 
 class SnapshotFailed(msgspec.Struct, frozen=True):
-    """The final snapshot was given up; there may be parts of it in the store."""
+    """The final snapshot was given up; the store may have parts of it."""
 
 
 class InitiateCalled(msgspec.Struct, frozen=True):
     """`copyop/initiate` was called, with the agent's own epoch.
 
-    `api_servers_ended`: by the seed's API server, no pod of an API server is left that could answer for this epoch.
+    `api_servers_ended`: according to the seed's API server, no pod of an API server is left that could answer for this
+    epoch.
     """
 
     api_servers_ended: bool = False
@@ -95,7 +95,7 @@ class Copied(msgspec.Struct, frozen=True):
 
 
 class CopyFailed(msgspec.Struct, frozen=True):
-    """The copy ended early; what is there already will be found again."""
+    """The copy ended early; the next attempt finds what was copied."""
 
 
 AgentEvent = (

@@ -1,4 +1,4 @@
-"""The guard without the rest of `espalier`: its options are one argument, as JSON."""
+"""The guard without the rest of `espalier`: its only argument has the options as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from espalier.etcdbackup.guard.process import Options, run
 
 
 def main() -> int:
-    """Run it; return the exit code."""
+    """Run the guard; return the exit code."""
     given = json.loads(sys.argv[1])
     liveness = given["liveness"]
     options = Options(

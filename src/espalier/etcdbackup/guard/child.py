@@ -17,7 +17,7 @@ class Child:
 
     def __init__(self, command: Sequence[str], *, patience: float) -> None:
         self.ended: Callable[[int], None] = lambda _code: None
-        """Called with its exit code each time it has ended."""
+        """Called with the exit code each time the process has ended."""
         self._command = command
         self._patience = patience
         self._process: asyncio.subprocess.Process | None = None
@@ -27,11 +27,11 @@ class Child:
 
     @property
     def is_running(self) -> bool:
-        """True until it was seen to have ended."""
+        """True until the process is known to have ended."""
         return self._process is not None
 
     async def start(self) -> None:
-        """Start it, if it does not run. Raises `OSError`."""
+        """Start the process unless it runs. Raises `OSError`."""
         if self._process is None:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command, stdin=asyncio.subprocess.DEVNULL, preexec_fn=self._die_with_parent
@@ -39,7 +39,7 @@ class Child:
             self._waiting = asyncio.create_task(self._wait(self._process))
 
     async def stop(self) -> None:
-        """End it by SIGTERM, after some patience by SIGKILL; return when it has ended."""
+        """End the process with SIGTERM, and after a while with SIGKILL; return when it has ended."""
         process, waiting = self._process, self._waiting
         if process is None or waiting is None:
             return
@@ -62,7 +62,7 @@ class Child:
             pass
 
     def _die_with_parent(self) -> None:
-        """In the child, before it becomes the program."""
+        """Run in the child, before it executes the program."""
         if sys.platform == "linux":
             self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != self._parent:  # it died before that

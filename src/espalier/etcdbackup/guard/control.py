@@ -39,12 +39,12 @@ class Control:
         self._agent: asyncio.StreamWriter | None = None
         self._server: asyncio.Server | None = None
         self._held: int | None = None
-        """Descriptor of a lock, which the kernel lets go when this process ends."""
+        """Descriptor of a lock, which the kernel releases when this process ends."""
         self._stopping: set[asyncio.Task[None]] = set()
 
     async def listen(self, path: Path) -> None:
-        """Listen. One that was left by a guard before is replaced, and nothing else. Raises `OSError`: also where that
-        guard lives, for its agent would be told of this one's etcd."""
+        """Listen. Replaces a socket that an earlier guard left, and nothing else. Raises `OSError`, also if that guard
+        is alive: its agent would otherwise hear of this one's etcd."""
         self._held = _hold(path.with_name(f"{path.name}.lock"))
         try:
             await self._bind(path)
@@ -65,12 +65,12 @@ class Control:
             os.umask(before)
 
     def _ended(self, code: int) -> None:
-        """etcd has ended. Its door is shut: what runs next may have other data."""
+        """etcd has ended. Shut its door: the next etcd may have other data."""
         self._door.shut()
         self._say(self._agent, {"ended": code})
 
     def close(self) -> None:
-        """Hear nobody any more."""
+        """Stop listening."""
         if self._server is not None:
             self._server.close()
         if self._agent is not None:

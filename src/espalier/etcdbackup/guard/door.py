@@ -1,8 +1,8 @@
-"""Passes clients' connections to the unix socket of an etcd, for as long as it may.
+"""Passes clients' connections to the unix socket of an etcd, until a deadline.
 
-Before each chunk, in both directions, the deadline is compared with `CLOCK_BOOTTIME`. A timer cuts what is idle. So a
-guard that was frozen and goes on passes nothing that it had not compared: at most the one chunk between both. At most
-one chunk is held for each direction: a slow reader is not read for.
+Before each chunk, in both directions, the deadline is compared with `CLOCK_BOOTTIME`. A timer cuts idle connections. So
+a guard that was frozen and resumes passes at most the one chunk that it had already compared. At most one chunk is held
+for each direction: nothing is read in advance for a slow reader.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from pathlib import Path
 CHUNK = 64 * 1024
 """Bytes that are read at once, and held for one direction at most."""
 MOST_CONNECTIONS = 4096
-"""Clients at a time; more are turned away. kube-apiserver has a few hundred."""
+"""Clients at a time; more are rejected. kube-apiserver has a few hundred."""
 MOST_AHEAD = 86400.0
-"""Seconds that a deadline may lie ahead."""
+"""The largest number of seconds until a deadline."""
 _ACCEPTED_AT_ONCE = 64
 _PAUSE = 0.1
-"""Seconds without accepting, when this process has no more files."""
+"""Seconds without accepting connections when this process is out of file descriptors."""
 _BUSY, _TRIES = 0.02, 250
-"""Seconds between two tries to connect to an etcd that is too busy, and how many there are."""
+"""Seconds between two attempts to connect to an etcd that is too busy, and the number of attempts."""
 _RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER with which closing drops what was not delivered, and tells the client so."""
+"""SO_LINGER with which closing discards undelivered bytes, and resets the client's connection."""
 
 
 def since_boot() -> float:
-    """Seconds of `CLOCK_BOOTTIME`, which goes on while the machine is suspended."""
+    """Seconds of `CLOCK_BOOTTIME`, which continues while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Door:
-    """The way to one etcd. Shut at first. To be used on one event loop, and closed."""
+    """The door of one etcd. Initially shut. Use it on one event loop, and close it."""
 
     def __init__(self, etcd: Path, now: Callable[[], float] = since_boot) -> None:
         self._etcd = str(etcd)
@@ -51,13 +51,13 @@ class Door:
         self._waiting = 0
         """Clients for whom etcd was too busy."""
         self._idle_since = now()
-        """While nobody is connected: since when. A guard before this one took all connections with it.
+        """While nobody is connected: since when. Connections of an earlier guard ended with it.
 
-        Silent clients are connected as well: they may answer from what they have read, and need not ask.
+        Silent clients count as connected: they may answer from what they have read, without asking.
         """
 
     def listen(self, host: str, port: int) -> int:
-        """Listen for clients; returns the port. Raises `OSError`."""
+        """Listen for clients; return the port. Raises `OSError`."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listener = socket.create_server((host, port), family=family, backlog=256)
         self._listener.setblocking(False)
@@ -71,11 +71,11 @@ class Door:
 
     @property
     def connections(self) -> int:
-        """How many clients are connected."""
+        """The number of connected clients."""
         return len(self._connections)
 
     def open(self, until: float) -> None:
-        """Let clients pass until this time. Raises `ValueError` for one that can't be meant."""
+        """Let clients pass until this time. Raises `ValueError` for an implausible one."""
         ahead = until - self._now()
         if not math.isfinite(until) or ahead > MOST_AHEAD:
             raise ValueError(f"until: found {ahead:g} s ahead, allowed are {MOST_AHEAD:g}")
@@ -85,14 +85,14 @@ class Door:
         self._timer = self._loop.call_later(max(0.0, ahead), self._look)
 
     def shut(self) -> float:
-        """Let nothing pass. When this returns, nothing is connected; since when, it says."""
+        """Let nothing pass. On return nothing is connected; the result is the time since when."""
         self._until = 0.0
         for connection in tuple(self._connections):
             connection.cut()
         return self._idle_since
 
     def close(self) -> None:
-        """Shut, and do not listen any more."""
+        """Shut, and stop listening."""
         self.shut()
         if self._timer is not None:
             self._timer.cancel()
@@ -107,7 +107,8 @@ class Door:
         self._idle_since = self._now()
 
     def _look(self) -> None:
-        """The time is over; or the machine was suspended, or the clock of timers is ahead, and some is left."""
+        """The timer fired: either the deadline has passed, or some time is left because the machine was suspended or
+        the clock of timers is ahead."""
         if self.passes:
             self._timer = self._loop.call_later(self._until - self._now(), self._look)
         else:
@@ -146,7 +147,7 @@ class Door:
         self._connect(client, _TRIES)
 
     def _connect(self, client: socket.socket, tries: int) -> None:
-        """Connect to etcd. A unix socket connects at once, or refuses; it is busy while too many wait for etcd."""
+        """Connect to etcd. A unix socket connects or refuses at once; it is busy while its backlog is full."""
         if not self.passes:
             _reset(client)
             return
@@ -188,13 +189,13 @@ class _Connection:
         return self._door.passes
 
     def ended(self) -> None:
-        """One direction has ended; when both have, all of it has."""
+        """One direction has ended; once both have, the connection has."""
         if all(pump.is_over for pump in self._pumps):
             self._close()
             self._client.close()
 
     def cut(self) -> None:
-        """End it at once; what was not delivered never will be."""
+        """End the connection at once; undelivered bytes are lost."""
         self._close()
         _reset(self._client)
 
@@ -217,11 +218,11 @@ class _Pump:
         self._source = source
         self._sink = sink
         self._held = memoryview(b"")
-        """What the sink has not taken yet. While there is something, nothing is read."""
+        """Bytes that the sink has not taken yet. While there are any, nothing is read."""
         loop.add_reader(source, self._read)
 
     def stop(self) -> None:
-        """Do nothing any more."""
+        """Stop reading and writing."""
         self._loop.remove_reader(self._source)
         self._loop.remove_writer(self._sink)
 
@@ -262,7 +263,7 @@ class _Pump:
         return bool(self._held)
 
     def _end(self) -> None:
-        """The source says nothing more; the other direction goes on."""
+        """The source has closed its side; the other direction continues."""
         self.is_over = True
         self._loop.remove_reader(self._source)
         if not self._connection.passes:

@@ -17,23 +17,23 @@ _ALIVE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\nC
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Where clients come in, where etcd and the agent are, and what is run."""
+    """Where clients connect, where etcd and the agent are, and the program to run."""
 
     command: Sequence[str]
     etcd: Path
-    """The unix socket on which that etcd listens for clients."""
+    """The unix socket on which etcd listens for clients."""
     control: Path
     """The unix socket for the agent."""
     host: str
     port: int
     liveness: tuple[str, int] | None = None
-    """Where a liveness probe is answered."""
+    """The address of the liveness probe."""
     patience: float = 30.0
     """Seconds that etcd has to end."""
 
 
 async def run(options: Options, listening: Callable[[int], None]) -> None:
-    """Guard etcd until SIGTERM or SIGINT; then it ends first. `listening` is told the port. Raises `OSError`."""
+    """Guard etcd until SIGTERM or SIGINT, then end it first. `listening` receives the port. Raises `OSError`."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -60,7 +60,8 @@ async def run(options: Options, listening: Callable[[int], None]) -> None:
 
 
 async def _alive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Whoever is answered knows that this process turns: a frozen one is found by a probe that times out."""
+    """Answer the liveness probe. An answer proves that the event loop runs: a frozen process lets the probe time
+    out."""
     try:
         async with asyncio.timeout(5):
             await reader.readuntil(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""A data directory that is made beside its place, and put there by one rename."""
+"""A data directory that is built beside its place and put there by one rename."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from espalier.etcdbackup.restore.errors import NotWritten, Occupied
 
 MEMBER = Path("member")
-"""In a data directory: all that etcd keeps."""
+"""In a data directory: everything that etcd keeps."""
 DATABASE = Path("member/snap/db")
 """In a data directory."""
 WAL = Path("member/wal")
@@ -22,7 +22,7 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 class SideFolder:
-    """`DIR.part`, which nobody else uses. Methods block, and raise `OSError`."""
+    """`DIR.part`, which is used by restores alone. Methods block, and raise `OSError`."""
 
     def __init__(self, target: Path, part: Path, replaced: Path) -> None:
         self.part = part
@@ -31,7 +31,7 @@ class SideFolder:
 
     @property
     def database(self) -> Path:
-        """Where etcd's database is to be."""
+        """The path of etcd's database."""
         return self.part / DATABASE
 
     def write(self, name: Path, content: bytes) -> None:
@@ -42,7 +42,7 @@ class SideFolder:
             os.fsync(file.fileno())
 
     def put_in_place(self) -> Path | None:
-        """Give it its name, durably. What had that name is kept; its new name is returned."""
+        """Rename it to its final name, durably. An existing data directory is kept; its new name is returned."""
         for folder in (WAL, DATABASE.parent, DATABASE.parent.parent, Path()):
             flush_folder(self.part / folder)
         if not _has_content(self._target):
@@ -62,7 +62,7 @@ class SideFolder:
 def check_is_of_etcd(folder: Path) -> None:
     """Raise `Occupied` unless this may become, or is, a data directory: it is missing, empty, or has etcd's `member`.
 
-    What is restored takes the place of all that is in it.
+    A restore replaces everything in it.
     """
     folder = folder.absolute()
     if folder == folder.parent:
@@ -78,8 +78,8 @@ def check_is_of_etcd(folder: Path) -> None:
 def side_folder(target: Path, *, replace: bool) -> Iterator[SideFolder]:
     """Make a data directory; without `put_in_place`, nothing is left of it.
 
-    Raises `Occupied` when there are data already and `replace` is not set, when an etcd uses them, or when another
-    restore is under way; `NotWritten` for errors of the file system in the block as well.
+    Raises `Occupied` if there are data already and `replace` is not set, if an etcd uses them, or if another restore is
+    running; `NotWritten` for errors of the file system, also those in the block.
     """
     target = target.absolute()
     part, replaced = target.with_name(f"{target.name}.part"), target.with_name(f"{target.name}.replaced")
@@ -103,7 +103,7 @@ def side_folder(target: Path, *, replace: bool) -> Iterator[SideFolder]:
 
 @contextmanager
 def _held(target: Path, replaced: Path, *, replace: bool) -> Iterator[None]:
-    """Keep etcd from starting with data that are to be replaced."""
+    """Keep etcd from starting with data that are about to be replaced."""
     if not _has_content(target):
         yield
         return
@@ -133,13 +133,13 @@ def _lock(descriptor: int, path: Path) -> None:
 
 
 def _empty(folder: Path) -> None:
-    """Remove what a restore left that was killed."""
+    """Remove what a killed restore left."""
     for entry in folder.iterdir():
         shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Exchange two names in one step (renameat2 of Linux): whenever it is interrupted, each of them has data."""
+    """Exchange two names in one step (renameat2 of Linux): each of them has data, even if it is interrupted."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE):
         number = ctypes.get_errno()
@@ -147,7 +147,7 @@ def _exchange(one: Path, other: Path) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk."""
+    """Flush the names in a folder to the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

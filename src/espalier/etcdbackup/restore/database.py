@@ -1,4 +1,4 @@
-"""A restored database as one transaction on the file of a full snapshot: deltas, members, leases, place in the log."""
+"""A restored database as one transaction on the file of a full snapshot: deltas, members, leases, raft position."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _MOST = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a database has that was restored."""
+    """The content of a restored database."""
 
     revision: int
-    """Of the last change."""
+    """The revision of the last change."""
     served: int
-    """The first one that a client sees: greater where revisions were skipped."""
+    """The first revision that a client sees: greater if revisions were skipped."""
     events: int
     leases: tuple[int, ...]
-    """Granted anew, for no snapshot had them."""
+    """Leases that were granted anew, because snapshots do not have them."""
 
 
 def state_of(path: Path) -> State:
-    """What the database of a full snapshot holds. Raises `Damaged`, `OSError`."""
+    """The content of a full snapshot's database. Raises `Damaged`, `OSError`."""
     with Database.open(path) as database:
         return read_state(database)
 
@@ -58,10 +58,10 @@ def complete(
     bump: Callable[[], int],
     lease_ttl: int,
 ) -> Contents:
-    """Make the database of a full snapshot that of a new cluster, with these events in it. Blocks.
+    """Turn the database of a full snapshot into that of a new cluster, with these events in it. Blocks.
 
-    `bump` is asked after the last event: so many revisions are skipped, and what is before them is marked as compacted,
-    so that a watch from an older revision is told so, and its client lists anew. `lease_ttl` is in seconds.
+    `bump` is called after the last event and returns the number of revisions to skip. Earlier revisions are marked as
+    compacted, so that a watch from an older revision fails and its client lists again. `lease_ttl` is in seconds.
     Raises `Malformed`, `Damaged`, `OSError`, and what `events` raises.
     """
     history = History(state.revision)

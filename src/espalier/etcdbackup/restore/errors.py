@@ -1,4 +1,4 @@
-"""Why a data directory was not restored. In each case it is as it was before."""
+"""Reasons why a data directory was not restored. It is unchanged in each case."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ class RestoreError(Exception):
 
 
 class NothingToRestore(RestoreError):
-    """There is no full snapshot, or no revision in it."""
+    """There is no full snapshot, or it has no revision."""
 
 
 class Incomplete(RestoreError):
-    """The store does not lead to the last revision that it has names of."""
+    """The store can't be restored up to the last revision that its names mention."""
 
 
 class Occupied(RestoreError):
-    """There are data that nobody said may be replaced, or somebody uses them."""
+    """There are data that may not be replaced, or that are in use."""
 
 
 class NotWritten(RestoreError):
-    """The file system failed: it is full, or does not allow it."""
+    """The file system failed: it is full, or refused the write."""

@@ -1,4 +1,4 @@
-"""A restore into records instead of a data directory: for etcds that live in memory, on virtual time."""
+"""A restore into records instead of a data directory: for etcds in memory, on virtual time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from espalier.etcdbackup.stores.store import Store
 
 
 async def restored(store: Store, stock: Inventory, *, bump: int) -> tuple[list[Record], State]:
-    """Records and state that the latest of these snapshots lead to, `bump` revisions later.
+    """Restore records and state from the latest of these snapshots, `bump` revisions later.
 
     Raises `StoreError`, `RestoreError`, `Malformed`.
     """

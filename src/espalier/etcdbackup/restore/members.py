@@ -1,7 +1,7 @@
 """Members of a new cluster, with the IDs that etcd computes (its server/etcdserver/api/membership/{member,cluster}.go).
 
-A member's ID is the SHA-1 of its peer URLs and the token, the cluster's that of all members' IDs. An etcd that starts
-with the same flags computes the same ones, and compares.
+A member's ID is the SHA-1 of its peer URLs and the token; the cluster's ID is that of all members' IDs. An etcd that
+starts with the same flags computes the same IDs and compares them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Self
 import msgspec
 
 DEFAULT_NAME, DEFAULT_TOKEN, DEFAULT_PEER_URL = "default", "etcd-cluster", "http://localhost:2380"
-"""etcd's own, where its flags are not given."""
+"""etcd's default, if its flags do not set another."""
 _URL = re.compile(r"https?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}|unixs?://[A-Za-z0-9._/:-]+", re.ASCII)
 _MOST_MEMBERS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member that etcd is told of by `--initial-cluster`."""
+    """A member from etcd's flag `--initial-cluster`."""
 
     name: str
     peer_urls: tuple[str, ...]
@@ -35,26 +35,26 @@ class Member:
         return cls(name, urls, _number("".join(urls).encode() + token.encode()))
 
     def encode(self) -> bytes:
-        """As the bucket `members` and a change of raft's configuration hold it."""
+        """The member as the bucket `members` and a raft configuration change store it."""
         return msgspec.json.encode({"id": self.id, "peerURLs": self.peer_urls, "name": self.name})
 
     @property
     def key(self) -> bytes:
-        """Key in the bucket `members`."""
+        """The member's key in the bucket `members`."""
         return f"{self.id:x}".encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A cluster as one of its members begins it."""
+    """A cluster as one of its members starts it."""
 
     members: tuple[Member, ...]
-    """By their IDs."""
+    """Sorted by ID."""
     own: Member
 
     @property
     def cluster_id(self) -> int:
-        """The ID by which members know that they belong together."""
+        """The ID of the cluster, by which members recognize each other."""
         return _number(b"".join(member.id.to_bytes(8, "big") for member in self.members))
 
 
@@ -64,7 +64,7 @@ def membership(
     token: str = DEFAULT_TOKEN,
     advertise_peer_urls: str = DEFAULT_PEER_URL,
 ) -> Membership:
-    """The cluster that etcd's flags of these names describe. Raises `ValueError` that names the flag."""
+    """The cluster that these flags of etcd describe. Raises `ValueError` that names the flag."""
     advertised = _urls(advertise_peer_urls, "--initial-advertise-peer-urls")
     urls: dict[str, list[str]] = {}
     for entry in (initial_cluster or ",".join(f"{name}={url}" for url in advertised)).split(","):

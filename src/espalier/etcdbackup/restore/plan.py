@@ -1,4 +1,4 @@
-"""Which snapshots lead to the last revision that a store knows of. Pure."""
+"""Selects the snapshots that lead to the last revision that a store knows of. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from espalier.etcdbackup.snapshots.names import Kind
 from espalier.etcdbackup.snapshots.sets import Inventory, SnapshotSet, StoredSnapshot
 
 BUMP = 10**9
-"""Revisions that a restore skips which may have lost writes, so that no client knows one that is given again. It is
-what etcd's documentation recommends for `etcdutl snapshot restore --bump-revision`."""
+"""Revisions that a restore skips if it may have lost writes, so that no revision that a client knows is used again. It
+is what etcd's documentation recommends for `etcdutl snapshot restore --bump-revision`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A full snapshot, and what is applied to it."""
+    """A full snapshot, and the deltas that are applied to it."""
 
     full: StoredSnapshot
     deltas: tuple[StoredSnapshot, ...]
@@ -27,12 +27,12 @@ class Path:
 
 
 def target(stock: Inventory) -> int:
-    """The last revision that a name has."""
+    """The last revision that a name mentions."""
     return max((stored.snapshot.last for stored in stock.snapshots), default=0)
 
 
 def full_snapshots(stock: Inventory, *, partial: bool = False, where: str = "the store") -> tuple[StoredSnapshot, ...]:
-    """Those to try, newest first: the latest, and older ones from which deltas lead as far, or, if `partial`, at all.
+    """The candidates, newest first: the latest set, and older ones whose deltas lead as far, or, if `partial`, all.
 
     `where` is the store, for messages. Raises `NothingToRestore`.
     """
@@ -44,10 +44,10 @@ def full_snapshots(stock: Inventory, *, partial: bool = False, where: str = "the
 
 
 def path(full: StoredSnapshot, revision: int, stock: Inventory, *, partial: bool = False) -> Path:
-    """What leads from a full snapshot to the last revision.
+    """The deltas that lead from a full snapshot to the last revision.
 
-    `revision` is that of its content, which may be another than its name says: etcd goes on while its revision is
-    asked for and the snapshot is taken. Deltas of all sets count. Raises `Incomplete` for a gap, unless `partial`.
+    `revision` is that of its content, which may differ from its name: etcd accepts writes between the query of its
+    revision and the snapshot. Deltas of all sets count. Raises `Incomplete` for a gap, unless `partial`.
     """
     found = _set(full, revision, stock)
     if found.reach < target(stock) and not partial:

@@ -1,4 +1,4 @@
-"""Events of deltas as records of etcd's database, with the revisions they had."""
+"""Events of deltas as records of etcd's database, with their original revisions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from espalier.etcdbackup.snapshots.malformed import Malformed
 
 
 class History:
-    """The records after a revision. What is known already is left out, as deltas may overlap."""
+    """The records after a revision. Events up to it are left out, because deltas may overlap."""
 
     def __init__(self, revision: int) -> None:
         self.revision = revision
-        """Of the last record."""
+        """The revision of the last record."""
         self.events = 0
-        """Made into records."""
+        """The number of events that were turned into records."""
         self._sub = 0
         self._leased: dict[bytes, int] = {}
 
@@ -27,10 +27,10 @@ class History:
         return set(self._leased.values())
 
     def records(self, events: Sequence[Event]) -> Iterator[tuple[bytes, bytes]]:
-        """The records of events in the order of their revisions, all of a revision at once.
+        """The records of events in the order of their revisions, with all events of a revision together.
 
-        Raises `Malformed` for a revision that is missing, for each change of etcd has the next one; and for an event
-        that etcd never made.
+        Raises `Malformed` for a missing revision, because each change of etcd has the next one; and for an event that
+        etcd never makes.
         """
         known = self.revision
         for event in events:

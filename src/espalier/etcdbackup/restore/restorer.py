@@ -1,4 +1,4 @@
-"""From a store to a data directory with which etcd starts."""
+"""Restores a data directory, with which etcd can start, from a store."""
 
 from __future__ import annotations
 
@@ -28,38 +28,38 @@ from espalier.etcdbackup.stores.store import Store
 T = TypeVar("T")
 
 LEASE_TTL = 3600
-"""Seconds of a lease that no snapshot has: as long as API servers keep events by default, longer than any other of
-Kubernetes."""
+"""Seconds of leases that no snapshot has: as long as API servers keep events by default, which is longer than any other
+lease of Kubernetes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a store is restored. `members` is what etcd will be started with."""
+    """How a store is restored. `members` are those with which etcd will be started."""
 
     members: Membership = field(default_factory=membership)
     replace: bool = False
-    """Data that are there are put aside."""
+    """Existing data are moved aside."""
     partial: bool = False
-    """Restore what leads furthest, if something is missing or damaged."""
+    """Restore as far as possible if something is missing or damaged."""
     bump: int | None = None
-    """Revisions to skip; None: `plan.BUMP` unless the newest snapshot is final and all was restored."""
+    """Revisions to skip; None: `plan.BUMP`, unless the newest snapshot is final and everything was restored."""
     lease_ttl: int = LEASE_TTL
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was restored."""
+    """The result of a restore."""
 
     full: StoredSnapshot
     deltas: tuple[StoredSnapshot, ...]
-    """Applied."""
+    """Deltas that were applied."""
     contents: Contents
     is_whole: bool
-    """True if it leads to the last revision of the store."""
+    """True if the result has the last revision of the store."""
     replaced: Path | None
-    """Where the data are that were there before."""
+    """The new path of the data that were there before."""
     passed_over: tuple[str, ...]
-    """Objects that are damaged and were not needed, or given up (`partial`)."""
+    """Damaged objects that were not needed, or were given up (`partial`)."""
 
 
 async def restore(
@@ -71,12 +71,12 @@ async def restore(
     stock: Inventory | None = None,
     notes: Mapping[Path, bytes] = MappingProxyType({}),
 ) -> Restored:
-    """Restore the newest data that a store leads to. Whatever is raised, `folder` is as it was before.
+    """Restore the newest data that a store has. Whatever is raised, `folder` is unchanged.
 
-    `stock`: of the store, what may be used; None: all. `notes`: small files that come with the data.
+    `stock`: the objects of the store that may be used; None: all. `notes`: small files to write beside the data.
 
-    Raises `StoreError` (`Corrupt` names an object that is damaged), `RestoreError`, and `ValueError` where so many
-    revisions can't be skipped.
+    Raises `StoreError` (`Corrupt` names a damaged object), `RestoreError`, and `ValueError` if so many revisions can't
+    be skipped.
     """
     stock = await take_stock(store) if stock is None else stock
     candidates = plan.full_snapshots(stock, partial=options.partial, where=store.where)
@@ -96,7 +96,7 @@ async def restore(
 
 
 class _Restore:
-    """One restore, into a side folder."""
+    """One restore, into a folder beside the target."""
 
     def __init__(self, store: Store, stock: Inventory, side: SideFolder, options: Options, progress: Progress) -> None:
         self._store = store
@@ -110,7 +110,7 @@ class _Restore:
         self.passed_over: list[str] = []
 
     async def full(self, candidates: tuple[StoredSnapshot, ...]) -> tuple[StoredSnapshot, State]:
-        """The first full snapshot that is whole, downloaded."""
+        """Download the first full snapshot that is intact."""
         first: Corrupt | None = None
         for full in candidates:
             try:
@@ -130,7 +130,7 @@ class _Restore:
         raise first
 
     async def apply(self, path: plan.Path, state: State) -> Contents:
-        """Write deltas and all else into the database."""
+        """Write deltas and everything else into the database."""
         options = self._options
         self._reached = state.revision
         self._current = path.full
@@ -147,7 +147,7 @@ class _Restore:
             raise corrupt(self._store, self._current, error) from None
 
     def _bump(self) -> int:
-        """Revisions to skip: none, if it is proven that nothing is missing which etcd ever acknowledged."""
+        """Revisions to skip: none, if it is proven that no acknowledged write is missing."""
         if self._options.bump is not None:
             return self._options.bump
         return 0 if plan.is_final(self._stock) and self._reached >= plan.target(self._stock) else plan.BUMP
@@ -169,7 +169,7 @@ class _Restore:
 
 
 async def _with_batches(batches: AsyncIterator[T], work: Callable[[Iterator[T]], Contents]) -> Contents:
-    """Do blocking work in a thread that takes what comes from here. When cancelled, it ends before this does."""
+    """Do blocking work in a thread that reads what this coroutine sends. When cancelled, it waits for the thread."""
     loop = asyncio.get_running_loop()
     pending: Future[T] | None = None
     is_stopped = False
@@ -201,7 +201,7 @@ async def _with_batches(batches: AsyncIterator[T], work: Callable[[Iterator[T]],
 
 
 async def _to_its_end(work: Callable[[], T]) -> T:
-    """Do blocking work in a thread; whoever is cancelled meanwhile waits for it."""
+    """Do blocking work in a thread; cancellation waits for its end."""
     working = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(working)

@@ -1,11 +1,11 @@
-"""The write-ahead log from which etcd starts with restored data: one segment that makes the members known to raft.
+"""The write-ahead log from which etcd starts with restored data: one segment that introduces the members to raft.
 
-It is that of an etcd that was started for the first time and stopped before its first snapshot of raft: a change of
-configuration for each member, all committed. The database says that they were applied to it.
+It equals the log of an etcd that was started for the first time and stopped before its first raft snapshot: a
+configuration change for each member, all committed. The database says that they were applied.
 
 Format as of etcd 3.5 and 3.6 (server/storage/wal, walpb/record.proto, raftpb/raft.proto): a record is its length in 8
 bytes, the message, and zeros up to a multiple of 8; a length's highest byte is 0x80 and the number of those zeros. The
-CRC-32C of a record is that of the data of all records so far.
+CRC-32C of a record covers the data of all records so far.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def _framed(message: bytes) -> bytes:
 
 
 def _number(field: int, value: int) -> bytes:
-    """A field of protobuf that is a number. Zero is written as well, as etcd does here."""
+    """A protobuf field with a number. Zero is written as well, as etcd does here."""
     return _varint(field << 3) + _varint(value)
 
 
 def _bytes(field: int, value: bytes) -> bytes:
-    """A field of protobuf that is bytes."""
+    """A protobuf field with bytes."""
     return _varint(field << 3 | 2) + _varint(len(value)) + value
 
 

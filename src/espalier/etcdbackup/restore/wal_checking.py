@@ -1,8 +1,8 @@
-"""Whether a write-ahead log can be replayed, told by reading it: lengths, and the sum over all records before each.
+"""Checks by reading whether a write-ahead log can be replayed: lengths, and the checksum over all earlier records.
 
-As etcd does (server/storage/wal: decoder.go, wal.go), the last segment may end in the middle of a record, or in one of
-which a sector was never written: that is a power cut, which etcd repairs. Anything else is damage. The format is that
-of `wal.py`. It takes about a minute for the 300 MB that a log may have; it is asked only when etcd did not start.
+As in etcd (server/storage/wal: decoder.go, wal.go), the last segment may end in the middle of a record, or in one with
+a sector that was never written: that is a power cut, which etcd repairs. Anything else is damage. The format is that of
+`wal.py`. Checking the 300 MB that a log may have takes about a minute; it is done only if etcd did not start.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _CRC = 4
 _SECTOR = 512
 _LENGTH = 8
 _LONGEST = 1 << 27
-"""Bytes of a record: etcd takes requests of 1.5 MiB, and was told to take more by few."""
+"""Bytes of a record: etcd accepts requests of 1.5 MiB, and few users raise that limit."""
 
 
 def damage(folder: Path) -> str:
-    """Why its log can't be replayed; empty if it can, as far as this sees. Raises `OSError`."""
+    """The reason why the log can't be replayed; empty if none was found. Raises `OSError`."""
     segments = sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
     if not segments:
         return f"{folder} has no WAL segments"
@@ -40,7 +40,7 @@ def damage(folder: Path) -> str:
 
 
 def _read(file: BinaryIO, size: int, crc: int, *, is_last: bool) -> tuple[int, str]:
-    """The sum at the end of a segment, and what is wrong with it."""
+    """The checksum at the end of a segment, and what is wrong with the segment."""
     at = 0
     while at + _LENGTH <= size:
         head = file.read(_LENGTH)
@@ -72,7 +72,7 @@ def _read(file: BinaryIO, size: int, crc: int, *, is_last: bool) -> tuple[int, s
 
 
 def _record(content: bytes) -> tuple[int, int, bytes] | None:
-    """Type, sum and data of a record; None if it is none."""
+    """Type, checksum and data of a record; None if the bytes are no record."""
     numbers, data, at = {1: 0, 2: 0}, b"", 0
     while at < len(content):
         tag, at = content[at], at + 1
@@ -103,7 +103,7 @@ def _varint(content: bytes, at: int) -> tuple[int | None, int]:
 
 
 def _is_torn(content: bytes, start: int) -> bool:
-    """True if a sector of it holds nothing but zeros: it was not written before the power went."""
+    """True if one of its sectors is all zeros: it was not written before the power cut."""
     at = 0
     while at < len(content):
         end = min(len(content), at + _SECTOR - (start + at) % _SECTOR)

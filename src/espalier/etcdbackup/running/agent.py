@@ -1,4 +1,4 @@
-"""The agent of an epoch at work: what its machine decides becomes effects, and what these bring becomes events."""
+"""Runs the agent of an epoch: actions of its state machine become effects, and their results become events."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _EXPECTED = (NotStarted, EtcdError, StoreError, RestoreError, Malformed, OSError
 
 
 class OtherEpoch(Exception):
-    """A call is for an agent of another epoch, so of another migration."""
+    """A call is for an agent of another epoch, and so of another migration."""
 
 
 class AgentRun:
-    """The agent of one epoch. `run` does everything; the rest may be asked at any time, also before."""
+    """The agent of one epoch. `run` does everything; the other methods may be called at any time, even before it."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class AgentRun:
         measures: Measures | None = None,
     ) -> None:
         self.backups: Backups
-        """Takes snapshots on demand, while this epoch serves."""
+        """Takes snapshots on demand while this epoch serves."""
         self._settings = settings
         self._parts = parts
         self._clock = clock
         self._turns: Turns[events.AgentEvent] = Turns(clock)
         self._state: agent.Agent | None = None
         self._ended = asyncio.Event()
-        """The CopyOperation was read, and is more than `Initial`."""
+        """A CopyOperation was read that is further than `Initial`."""
         self._objects = SyncObjects(
             parts.store, settings.epoch, settings.cluster, clock, rng, seconds=settings.timing.store_timeout
         )
@@ -67,7 +67,7 @@ class AgentRun:
         self._marker: asyncio.Future[FirstStart] | None = None
         self._trouble = "the agent has just started"
         self._found = ""
-        """What is wrong with the sync objects that were read last, while this epoch has not ended."""
+        """What is wrong with the sync objects that were last read, unless this epoch has ended."""
         self._door = _Door(parts, self._turns)
         self._bringing_up: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -86,7 +86,7 @@ class AgentRun:
 
     @property
     def ready(self) -> bool:
-        """The answer of the readiness probe: clients are served, and the guard has said so lately."""
+        """The answer of the readiness probe: clients are served, and the guard has confirmed it recently."""
         return self._state is not None and self._state.serves and self._clock.monotonic() < self._door.opened_until
 
     @property
@@ -96,31 +96,31 @@ class AgentRun:
 
     @property
     def phase(self) -> str:
-        """The state of the machine, for people."""
+        """The phase of the state machine, for people."""
         return agent.Phase.STARTING.value if self._state is None else self._state.phase.value
 
     @property
     def trouble(self) -> str:
-        """Why it does not serve, as far as it is known; empty if it does."""
+        """The reason why it does not serve, as far as known; empty if it does."""
         if self.ready:
             return ""
         return self._objects.trouble or self._found or self._trouble or f"it is {self.phase}"
 
     @property
     def store_unreadable(self) -> float:
-        """Seconds for which the store can't be read; 0 while it can."""
+        """Seconds since when the store can't be read; 0 while it can."""
         since = self._objects.unreadable_since
         return 0.0 if since is None else max(0.0, self._clock.monotonic() - since)
 
     @property
     def deactivates_in(self) -> float:
-        """Seconds until clients are not let in any more, should the store not be read again. It counts down while the
-        store is away; otherwise each read takes it up again."""
+        """Seconds until clients are cut off if the store is not read again. It counts down while the store is
+        unavailable; otherwise each read resets it."""
         return max(0.0, self._door.opened_until - self._clock.monotonic()) if self.ready else 0.0
 
     @property
     def warning(self) -> str:
-        """What goes wrong though clients are served; empty if nothing does."""
+        """A problem that exists although clients are served; empty if there is none."""
         seconds = self.store_unreadable
         if not self.ready or not seconds:
             return self._backup_trouble if self.ready else ""
@@ -157,9 +157,8 @@ class AgentRun:
         return CopyOperationStatus(told.epoch, told.initiated, told.copy_operation, self.trouble)
 
     async def initiate(self, body: InitiateCopyOperation) -> CopyOperationStatus:
-        """The answer of `copyop/initiate`: what is known when etcd is handed over, at the latest after `waitSeconds`.
-        Callers ask again. Raises `OtherEpoch`.
-        """
+        """The answer of `copyop/initiate`: what is known when etcd is handed over, or after `waitSeconds` at the
+        latest. Callers ask again. Raises `OtherEpoch`."""
         if body.epoch != self._settings.epoch:
             raise OtherEpoch(f"epoch: found {body.epoch}, allowed is {self._settings.epoch}, the epoch of this agent")
         self._turns.arrived(events.InitiateCalled(body.api_servers_ended))
@@ -172,7 +171,8 @@ class AgentRun:
     # --- Turns ------------------------------------------------------------------------------------------------------
 
     async def run(self) -> NoReturn:
-        """Until cancelled; etcd runs on then, and its door shuts by itself. Raises faults of this program."""
+        """Run until cancelled; etcd then continues, and its door shuts by itself. Raises errors of this program
+        only."""
         self._marker = asyncio.get_running_loop().create_future()
         try:
             state = self._state = await self._begun()
@@ -194,7 +194,7 @@ class AgentRun:
             await self._turns.stop()
 
     async def _begun(self) -> agent.Agent:
-        """The first state. An etcd that runs is one that starts: whether it may serve was perhaps never judged."""
+        """The initial state. A running etcd counts as starting: perhaps nobody has verified yet that it may serve."""
         guard, data = self._parts.guard, self._parts.data
         runs = await guard.is_running()
         if runs:
@@ -242,7 +242,7 @@ class AgentRun:
         self._bringing_up = self._turns.begin(self._brought_up(self._stopping), "start of etcd")
 
     async def _brought_up(self, stopping: asyncio.Task[None] | None) -> None:
-        """Have etcd run and wait for its end."""
+        """Run etcd and wait for its end."""
         guard = self._parts.guard
         try:
             if stopping is not None:
@@ -293,7 +293,7 @@ class AgentRun:
                 await asyncio.sleep(PERIOD)
 
     async def _final(self) -> None:
-        """Take the final snapshot, once no other is taken any more."""
+        """Take the final snapshot, once no other snapshot is being taken."""
         timing = self._settings.timing
         if self._backing_up is not None:
             await asyncio.wait((self._backing_up,))
@@ -326,25 +326,25 @@ class AgentRun:
 
 
 class _Door:
-    """What the guard is told, in order; opened only for an etcd that was judged."""
+    """Send the guard its orders in sequence; the door is opened only for a verified etcd."""
 
     def __init__(self, parts: Parts, turns: Turns[events.AgentEvent]) -> None:
         self._guard = parts.guard
         self._turns = turns
         self.opened_until = float("-inf")
-        """The guard lets clients pass until then, for all that is known."""
+        """The time until which the guard may let clients pass, for all that is known."""
         self._until: float | None = None
         self._is_shutting = False
         self._is_held = True
         self._changed = asyncio.Event()
 
     def open(self, until: float) -> None:
-        """Let clients pass until then, once etcd may serve."""
+        """Let clients pass until this time, as soon as etcd may serve."""
         self._until = until
         self._changed.set()
 
     def shut(self) -> None:
-        """Let nothing pass: `DoorShut` when that is confirmed."""
+        """Let nothing pass: `DoorShut` once that is confirmed."""
         self.opened_until = float("-inf")
         self._until, self._is_shutting = None, True
         self._changed.set()
@@ -355,11 +355,11 @@ class _Door:
         self._changed.set()
 
     def hold(self) -> None:
-        """It may not, until it was judged again."""
+        """etcd may not serve until it was verified again."""
         self._is_held, self.opened_until = True, float("-inf")
 
     async def run(self) -> NoReturn:
-        """Tell the guard the newest of what it should know. One that is not reached does not keep `shut` waiting."""
+        """Send the guard its newest order. An unreachable guard does not block `shut`."""
         telling: asyncio.Task[None] | None = None
         while True:
             await self._changed.wait()
@@ -376,7 +376,7 @@ class _Door:
                 telling = self._turns.begin(self._open(), "opening the door of etcd")
 
     async def _open(self) -> None:
-        """Tell the newest time, until there is no newer one."""
+        """Send the newest time, until there is no newer one."""
         told = None
         while self._until is not None and self._until != told and not self._is_held:
             told = self._until
@@ -386,7 +386,7 @@ class _Door:
 
 
 def _not_understood(settings: agent.Settings, seen: events.Observed) -> str:
-    """What keeps this epoch from being known for the owner; empty if nothing does."""
+    """The reason why this epoch is not known to be the owner; empty if it is."""
     epoch = settings.epoch
     if seen.marker is None:
         return f"there is no first-start marker of epoch {epoch}: this is the wrong store, or nothing was copied"

@@ -1,4 +1,4 @@
-"""The copy of a destination at work. When it has ended, the destination's epoch may start."""
+"""Runs the copier of a destination. When it is done, the destination's epoch may start."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CopyParts:
-    """From where to where."""
+    """Source and target of the copy."""
 
     source: Store
     target: Store
@@ -35,7 +35,7 @@ class CopyParts:
 
 
 class CopierRun:
-    """The copy for one epoch. `run` does everything; the rest may be asked at any time, also before."""
+    """The copier of one epoch. `run` does everything; the other methods may be called at any time, even before it."""
 
     def __init__(self, settings: copier.Settings, parts: CopyParts, clock: Clock, rng: random.Random) -> None:
         timing = settings.timing
@@ -59,23 +59,23 @@ class CopierRun:
 
     @property
     def phase(self) -> str:
-        """How far it has come, for people."""
+        """The phase, for people."""
         return copier.Phase.CHECKING.value if self._state is None else self._state.phase.value
 
     @property
     def trouble(self) -> str:
-        """What it waits for, as far as it is known; empty when it is ready."""
+        """What it waits for, as far as known; empty when it is ready."""
         if self.ready:
             return ""
         return self._theirs.trouble or self._own.trouble or self._trouble or f"it is {self.phase}"
 
     def status(self) -> CopyOperationStatus:
-        """What is known of the predecessor's CopyOperation."""
+        """The predecessor's CopyOperation, as far as known."""
         operation = self._state.operation if self._state is not None else None
         return CopyOperationStatus(self._settings.epoch, operation is not None, operation, self.trouble)
 
     async def run(self) -> NoReturn:
-        """Until cancelled, also when it is ready. What is raised is a fault of this program."""
+        """Run until cancelled, also once it is ready. Raises errors of this program only."""
         try:
             state = self._state = copier.start(self._settings, self._clock.monotonic())
             while True:

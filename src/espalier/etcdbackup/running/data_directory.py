@@ -24,12 +24,12 @@ from espalier.etcdbackup.snapshots.sets import Inventory
 from espalier.etcdbackup.stores.store import Store
 
 NOTE = Path("member/espalier-origin.json")
-"""In a data directory. etcd does not look at it."""
+"""The note's name in a data directory. etcd ignores it."""
 _LONGEST_NOTE = 4096
 
 
 class DataDirectory:
-    """`Data` in a folder that etcd has as `--data-dir`. `members` is what etcd is started with."""
+    """`Data` in the folder of etcd's `--data-dir`. `members` are those with which etcd is started."""
 
     def __init__(
         self, folder: Path, members: Membership, *, lease_ttl: int = LEASE_TTL, progress: Progress = silent
@@ -40,7 +40,7 @@ class DataDirectory:
         self._progress = progress
 
     async def is_present(self) -> bool:
-        """See `Data`. Whatever lies there is data, but the note and empty folders."""
+        """See `Data`. Anything but the note and empty folders counts as data."""
         return await asyncio.to_thread(_has_data, self._folder)
 
     async def origin(self) -> Origin | None:
@@ -56,7 +56,8 @@ class DataDirectory:
         await asyncio.to_thread(_begin, self._folder, origin)
 
     async def restore(self, store: Store, stock: Inventory, bump: int, origin: Origin) -> None:
-        """See `Data`. What a restore before has put aside for this cluster is deleted first: there is one such copy."""
+        """See `Data`. Data that an earlier restore of this cluster moved aside are deleted first: only one such copy is
+        kept."""
         await asyncio.to_thread(_clear, self._folder, origin.cluster)
         options = Options(self._members, replace=True, bump=bump, lease_ttl=self._lease_ttl)
         notes = {NOTE: msgspec.json.encode(origin)}
@@ -108,7 +109,7 @@ def _begin(folder: Path, origin: Origin) -> None:
 
 
 def _clear(folder: Path, cluster: str) -> None:
-    """Delete what was replaced before, if it was this cluster's; and a folder in which there is a note at most."""
+    """Delete the data that were replaced before if they are this cluster's, and a folder with at most a note."""
     replaced = folder.with_name(f"{folder.name}.replaced")
     kept = _origin(replaced)
     try:

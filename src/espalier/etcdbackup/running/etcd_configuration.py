@@ -1,7 +1,7 @@
-"""`/config`: etcd's configuration file with what its agent knows of the member, for etcd-wrapper.
+"""`/config`: etcd's configuration file completed with what its agent knows of the member, for etcd-wrapper.
 
-As `server/httpAPI.go` of etcd-backup-restore has it: a file of the operator, in which the member's name, cluster and
-URLs are filled in.
+As in `server/httpAPI.go` of etcd-backup-restore: a file of the operator, into which the member's name, cluster and URLs
+are filled.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _LARGEST = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class EtcdConfiguration:
-    """What is told. `file`: the operator's part (None: there is none), read again each time."""
+    """The parts of the configuration. `file`: the operator's part (None: there is none), read again for each
+    request."""
 
     members: Membership
     token: str
@@ -30,7 +31,7 @@ class EtcdConfiguration:
     file: Path | None = None
 
     def text(self) -> str:
-        """YAML. Raises `ValueError` for a file that can't be read or is none of a configuration."""
+        """The configuration as YAML. Raises `ValueError` for a file that can't be read or has no configuration."""
         urls = [f"{member.name}={url}" for member in self.members.members for url in member.peer_urls]
         known = {
             "name": self.members.own.name,

@@ -1,4 +1,4 @@
-"""The agent's side of the guard: calls that wait while it is away, and a look at whether etcd runs."""
+"""The agent's client of the guard: calls wait while the guard is unreachable. Also watches whether etcd runs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from espalier.etcdbackup.snapshotter.full import newest_revision
 log = structlog.get_logger(__name__)
 
 AGAIN = 0.2
-"""Seconds between two tries to reach the guard, or etcd behind it."""
+"""Seconds between two attempts to reach the guard, or etcd behind it."""
 AWAY = 3.0
-"""Seconds after which a guard that is not reached is taken to run nothing."""
+"""Seconds after which an unreachable guard counts as running nothing."""
 
 
 class GuardClient:
-    """A `Guard` that is another process. `run` must run; what is called before waits."""
+    """A `Guard` in another process. `run` must be running; calls before that wait."""
 
     def __init__(self, path: Path, etcd: Client, *, start_timeout: float = 300.0) -> None:
         self._path = path
@@ -38,9 +38,9 @@ class GuardClient:
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._number = 0
         self.trouble = ""
-        """Why the guard can't be reached; empty while it is."""
+        """The reason why the guard can't be reached; empty while it can."""
         self._may_run = True
-        """False once etcd was said to have ended, until it is started: a guard that was away is told so."""
+        """False from the report that etcd has ended until it is started: a guard that was unreachable is told so."""
 
     async def run(self) -> NoReturn:
         """Keep connected until cancelled."""
@@ -98,7 +98,7 @@ class GuardClient:
         await self._ask({"do": "stop"})
 
     async def ended(self) -> None:
-        """See `Guard`. A guard that is gone has taken etcd with it."""
+        """See `Guard`. If the guard is gone, so is etcd."""
         await self._not_running.wait()
 
     async def open(self, until: float) -> None:
@@ -120,7 +120,8 @@ class GuardClient:
                 return
 
     async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The answer; asked again where the connection broke before it came: nothing here does harm twice."""
+        """The answer to a request. It is sent again if the connection broke before the answer: all requests are
+        idempotent."""
         while True:
             await self._connected.wait()
             writer = self._writer

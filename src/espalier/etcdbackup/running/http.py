@@ -1,4 +1,4 @@
-"""What agents and copies of an election answer over HTTP, besides snapshots: whether etcd lives or not."""
+"""The HTTP endpoints of agents and copiers of an election, besides snapshots. They answer even without an etcd."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from espalier.etcdbackup.running.agent import AgentRun, OtherEpoch
 
 
 class Probed(Protocol):
-    """What a readiness probe asks."""
+    """The state that a readiness probe asks for."""
 
     @property
     def ready(self) -> bool:
@@ -22,10 +22,10 @@ class Probed(Protocol):
 
     @property
     def trouble(self) -> str:
-        """Why it is not."""
+        """The reason why it is not ready."""
 
     def status(self) -> CopyOperationStatus:
-        """What is known of the CopyOperation."""
+        """The CopyOperation, as far as known."""
 
 
 def add_copy_operations(application: web.Application, run: AgentRun) -> None:
@@ -51,7 +51,7 @@ def add_copy_operations(application: web.Application, run: AgentRun) -> None:
 
 
 def copier_application(run: Probed) -> web.Application:
-    """`/healthz`, 200 when the copy has ended and its epoch may start; and `/copyop/status`."""
+    """`/healthz`, 200 once the copy is done and its epoch may start; and `/copyop/status`."""
 
     async def health(_request: web.Request) -> web.Response:
         return _json(Health(run.ready, run.trouble), 200 if run.ready else 503)

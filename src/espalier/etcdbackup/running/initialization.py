@@ -1,7 +1,7 @@
-"""What etcd-wrapper asks before it starts etcd: `initialization/start` and `status` of etcd-backup-restore.
+"""The requests of etcd-wrapper before it starts etcd: `initialization/start` and `status` of etcd-backup-restore.
 
-Nobody here knows whether clients ever wrote, as the agent of an epoch does: where there are neither data nor backups,
-etcd is a new one. Data that are damaged and have no backup are left alone.
+Unlike the agent of an epoch, this does not know whether clients ever wrote: if there are neither data nor backups, etcd
+starts empty. Damaged data without a backup are left alone.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from espalier.etcdbackup.stores.store import Store
 
 log = structlog.get_logger(__name__)
 MODES = ("full", "sanity")
-"""Of etcd-backup-restore. Here both look at everything: how long it takes depends on the database, not on the mode."""
+"""The modes of etcd-backup-restore. Both check everything here: the time depends on the database, not on the mode."""
 
 
 class Outcome(StrEnum):
-    """How far it is."""
+    """The state of an initialization."""
 
     NEW = "New"
     PROGRESS = "Progress"
@@ -36,11 +36,11 @@ class Outcome(StrEnum):
 
 
 class Initialization:
-    """Makes a data directory fit for etcd, once for each time that it is asked."""
+    """Prepares a data directory for etcd, once for each request."""
 
     def __init__(self, store: Store, folder: Path, members: Membership) -> None:
         self.trouble = ""
-        """Why the last one failed."""
+        """The reason why the last one failed."""
         self._store = store
         self._folder = folder
         self._members = members
@@ -49,20 +49,20 @@ class Initialization:
         self._work: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, unless it has begun and nobody has asked yet how it ended."""
+        """Start, unless an initialization runs or nobody has asked for the result of the last one yet."""
         if self._outcome is Outcome.NEW:
             self._outcome, self.trouble = Outcome.PROGRESS, ""
             self._work = asyncio.create_task(self._run(), name="initialization of etcd's data")
 
     def status(self) -> Outcome:
-        """How far it is. An end is told once: then the next one may begin."""
+        """The state. A result is reported once: then the next initialization may start."""
         outcome = self._outcome
         if outcome in (Outcome.SUCCESSFUL, Outcome.FAILED):
             self._outcome = Outcome.NEW
         return outcome
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel a running initialization."""
         if self._work is not None:
             self._work.cancel()
             await asyncio.gather(self._work, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""The data directory of an etcd in memory: the twin for virtual time."""
+"""The data directory of an etcd in memory, for virtual time."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Disk(Protocol):
         """True if an etcd ran with it, or data were loaded."""
 
     def load(self, records: Iterable[Record], state: State) -> None:
-        """Replace all that is there."""
+        """Replace all data."""
 
     def wipe(self) -> None:
-        """Forget all that is there."""
+        """Delete all data."""
 
 
 class MemoryData:
-    """`Data` on such a disk. `damaged` is a test's."""
+    """`Data` on such a disk. `damaged` is set by tests."""
 
     def __init__(self, disk: Disk) -> None:
         self.damaged = ""
@@ -58,6 +58,6 @@ class MemoryData:
         self._origin, self.damaged = origin, ""
 
     def lose(self) -> None:
-        """The volume is gone."""
+        """Lose the volume."""
         self._disk.wipe()
         self._origin = None

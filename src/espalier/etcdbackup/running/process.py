@@ -30,7 +30,7 @@ from espalier.runtime.serving import HttpServer
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Whose etcd it is, and where its guard and its data are."""
+    """The owner of an etcd, and where its guard and its data are."""
 
     settings: agent.Settings
     guard: Path
@@ -40,7 +40,7 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where HTTP is answered."""
+    """The address for HTTP."""
 
     host: str
     port: int
@@ -55,9 +55,9 @@ async def run_agent(
     stop: asyncio.Event,
     listening: Callable[[int], None],
 ) -> None:
-    """Until `stop` is set; etcd runs on, and its door shuts by itself. `listening` is told the port.
+    """Run until `stop` is set; etcd then continues, and its door shuts by itself. `listening` receives the port.
 
-    Raises `OSError`, `ValueError` where it can't begin.
+    Raises `OSError`, `ValueError` if it can't start.
     """
     measures = Measures()
     async with connect(options.etcd, tls=options.tls) as etcd:
@@ -87,7 +87,8 @@ async def run_copier(
     stop: asyncio.Event,
     listening: Callable[[int], None],
 ) -> None:
-    """Until `stop` is set, also when all is copied. `listening` is told the port. Raises `OSError`, `ValueError`."""
+    """Run until `stop` is set, also once all is copied. `listening` receives the port. Raises `OSError`,
+    `ValueError`."""
     run = CopierRun(settings, parts, clock, random.SystemRandom())
     await _served(copier_application(run), address, stop, listening, run.run())
 

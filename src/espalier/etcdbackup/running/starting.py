@@ -1,8 +1,8 @@
-"""From a data directory, or from backups where there is none, to an etcd that clients may reach.
+"""Starts an etcd that clients may reach from a data directory, or from backups if there is none.
 
-A data directory is judged by starting etcd behind its shut door: etcd itself replays its log. It is given up only when
-etcd does not start and the data are found to be damaged, when they lead less far than the backups, or when they are of
-an earlier epoch; and only for a restore that has succeeded.
+A data directory is verified by starting etcd behind its shut door: etcd itself replays its log. It is given up only if
+etcd does not start and the data are found to be damaged, if they end at an earlier revision than the backups, or if
+they are of an earlier epoch; and only for a restore that has succeeded.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ _WRITTEN = "clients may have written to this etcd: find its backups, or declare 
 
 
 def usable(stock: Inventory, marker: FirstStart, served: Served | None) -> Inventory:
-    """The snapshots from which the etcd of an epoch may be restored: of its predecessor's those that were copied by the
-    list of its marker, and its own. Raises `NotStarted` where one of the list is not there.
-    """
+    """The snapshots from which the etcd of an epoch may be restored: those of its predecessor that were copied by the
+    list of its marker, and its own. Raises `NotStarted` if one of the list is missing."""
     if marker.predecessor is None:
         return stock
     listed = frozenset(marker.snapshots)
@@ -54,11 +53,11 @@ class Starting:
         self._served: Served | None = None
 
     async def run(self, marker: FirstStart) -> None:
-        """Return when etcd runs and may serve. What runs already is judged as well: an agent before may have died
-        before it did.
+        """Return when etcd runs and may serve. An etcd that runs already is verified as well: an earlier agent may have
+        died before it did so.
 
         Raises `NotStarted`, `EtcdError`, `StoreError`, `RestoreError`, `Malformed`, `OSError`; then etcd may run, and
-        must not be reached.
+        must not be reachable.
         """
         parts = self._parts
         self._served = await self._objects.served()
@@ -100,7 +99,8 @@ class Starting:
             await guard.start()
 
     async def _is_of_this_epoch(self, marker: FirstStart) -> bool:
-        """False for data that an earlier epoch of this cluster left behind. Raises `NotStarted` for those of others."""
+        """False for data that an earlier epoch of this cluster left. Raises `NotStarted` for those of another
+        cluster."""
         settings, origin = self._settings, await self._parts.data.origin()
         if origin is None:
             if marker.predecessor is not None and self._served is None:
@@ -115,7 +115,7 @@ class Starting:
         return origin.epoch == settings.epoch
 
     async def _restored(self, marker: FirstStart) -> None:
-        """Make data from backups; empty ones only where nothing was ever written."""
+        """Make data from backups; empty ones only if nothing was ever written."""
         settings, data = self._settings, self._parts.data
         is_first = self._served is None
         origin = Origin(settings.epoch, settings.cluster, is_first)

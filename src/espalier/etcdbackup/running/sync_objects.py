@@ -1,4 +1,4 @@
-"""The sync objects of one epoch in a store: read and put within a time, as events of an election."""
+"""The sync objects of one epoch in a store: read and put within a time limit, with results as events of an election."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ Kept = TypeVar("Kept", CopyOperation, FirstStart, Served)
 
 
 class SyncObjects:
-    """Those of one epoch. `seconds` is the time that a read or a put has, retries of the store included."""
+    """The sync objects of one epoch. `seconds` limits a read or a put, retries of the store included."""
 
     def __init__(
         self, store: Store, epoch: int, cluster: str, clock: Clock, rng: random.Random, *, seconds: float
     ) -> None:
         self.trouble = ""
-        """Why the last request failed; empty if it did not."""
+        """The reason why the last request failed; empty if it did not."""
         self.unreadable_since: float | None = None
-        """Since then no read has succeeded, by the clock's monotonic time."""
+        """The time since which no read has succeeded, by the clock's monotonic time."""
         self._store = store
         self._epoch = epoch
         self._cluster = cluster
@@ -84,7 +84,7 @@ class SyncObjects:
         return OwnMarkerRead(_understood(marker, self._first_start))
 
     async def served(self) -> Served | None:
-        """The served record, None if there is none. Raises `StoreError`, also for one that is not understood."""
+        """The served record; None if there is none. Raises `StoreError`, also for a record that can't be parsed."""
         found = await self._read(served_key(self._epoch))
         record = _understood(found, lambda text: read_served(text, self._epoch, self._cluster))
         if isinstance(record, Unreadable):
@@ -93,7 +93,7 @@ class SyncObjects:
         return record
 
     async def put_operation(self, action: PutOperation) -> PutEnded:
-        """Put the CopyOperation: if it is still the one that was read, or there is none."""
+        """Put the CopyOperation if it is still the one that was read, or if there is none."""
         operation = replace(action.operation, nonce=self._nonce())
         seen = self._seen
         if action.version and (seen is None or action.version != (seen.version or seen.etag)):

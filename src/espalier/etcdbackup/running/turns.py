@@ -1,4 +1,4 @@
-"""One event after the other for a machine, and the time at which it wants to be stepped without one."""
+"""Delivers events to a state machine one after the other, and `Due` at the time that it asked for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Event = TypeVar("Event")
 
 
 class Turns(Generic[Event]):
-    """Events in the order in which they come, and the work from which they come."""
+    """Events in the order of their arrival, and the tasks that produce them."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -22,11 +22,11 @@ class Turns(Generic[Event]):
         self._broken: asyncio.Future[None] | None = None
 
     def arrived(self, event: Event) -> None:
-        """An event, for the next turn."""
+        """Add an event, for the next turn."""
         self._events.put_nowait(event)
 
     def begin(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
-        """Do some work beside the turns. What it raises, `next` raises: whoever drives is not left with less."""
+        """Run some work in the background. `next` raises its errors, so that no caller misses a dead task."""
         task = asyncio.create_task(work, name=name)
         self._work[task] = None
         task.add_done_callback(self._ended)
@@ -53,7 +53,7 @@ class Turns(Generic[Event]):
             coming.cancel()
 
     async def stop(self) -> None:
-        """End all work."""
+        """Cancel all work."""
         work = list(self._work)
         for task in work:
             task.cancel()

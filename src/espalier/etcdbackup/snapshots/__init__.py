@@ -1,1 +1,1 @@
-"""Snapshots in the format of etcd-backup-restore: names, sets, content, retention. No etcd is needed for any of it."""
+"""Snapshots in the format of etcd-backup-restore: names, sets, content, retention. None of this needs an etcd."""

@@ -1,6 +1,6 @@
-"""Compression of snapshots as streams, with bounded memory and a bound on what comes out.
+"""Compression of snapshots as streams, with bounded memory and bounded output.
 
-gzip as RFC 1952 (several members in a row are one content, as for Go), zlib as RFC 1950, LZW to read.
+gzip as in RFC 1952 (several members in a row are one content, as in Go), zlib as in RFC 1950, LZW for reading only.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from espalier.runtime.virtual import VirtualLoop
 T = TypeVar("T")
 
 STEP = 1 << 20
-"""Bytes that come out of a decoder at once, at most (of LZW: a few times as many)."""
+"""The largest output of a decoder at once, in bytes (for LZW, a few times that)."""
 INLINE = 1 << 16
-"""Bytes that are worked on where they are; for more, a thread is worth its while. Simulations have no threads."""
+"""Bytes up to which work runs on the event loop; for more, a thread pays off. Simulations have no threads."""
 _LZW_STEP = 1024
-"""Bytes that go into LZW at once: 682 codes of 4 KiB each, at most."""
+"""The largest input of LZW at once, in bytes: 682 codes of 4 KiB each, at most."""
 _GZIP, _ZLIB = 31, 15
-"""Window bits of zlib that mean these formats."""
+"""Window bits of zlib that select these formats."""
 LEVEL = 6
 
 
 class Decoder(Protocol):
-    """From stored bytes to content."""
+    """Decodes stored bytes to content."""
 
     def read(self, data: bytes) -> Iterator[bytes]:
         """The content of the next bytes, in pieces. Raises `Malformed`."""
@@ -107,7 +107,7 @@ def decoder(compression: Compression) -> Decoder:
 async def decompressed(
     chunks: AsyncIterable[bytes], compression: Compression, *, most: int
 ) -> AsyncGenerator[bytes, None]:
-    """The content of a compressed stream. Raises `Malformed` when it is none, or has more than `most` bytes."""
+    """The content of a compressed stream. Raises `Malformed` if it can't be decoded, or has more than `most` bytes."""
     codec, come = decoder(compression), 0
     async for chunk in chunks:
         pieces = codec.read(chunk)
@@ -121,7 +121,7 @@ async def decompressed(
 
 
 def compressor(compression: Compression) -> zlib._Compress | None:
-    """What makes the stored bytes of a content; None where these are the same.
+    """A compressor from content to stored bytes; None if they are the same.
 
     Raises `ValueError` for a compression that is only read.
     """
@@ -148,6 +148,7 @@ async def compressed(chunks: AsyncIterable[bytes], compression: Compression) -> 
 
 
 async def apart(work: Callable[[], T], size: int) -> T:
-    """The result of work on so many bytes: in a thread, if they are many. A simulation has none, and time waits."""
+    """The result of work on this number of bytes: in a thread, if there are many. A simulation has no threads, and its
+    time waits."""
     is_inline = size <= INLINE or isinstance(asyncio.get_running_loop(), VirtualLoop)
     return work() if is_inline else await asyncio.to_thread(work)

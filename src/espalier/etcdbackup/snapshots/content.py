@@ -1,8 +1,8 @@
 """Content of snapshots and their hash.
 
-Both kinds end with 32 bytes: the SHA-256 of all before. Of a full snapshot that is etcd's own (what its
-`Maintenance.Snapshot` streams: a bbolt file, whose size is a multiple of 512, and its hash); of a delta it is that of
-the JSON.
+Both kinds end with 32 bytes: the SHA-256 of everything before them. A full snapshot has etcd's own hash (what its
+`Maintenance.Snapshot` streams: a bbolt file, whose size is a multiple of 512, and its hash); a delta has that of the
+JSON.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Trailer:
 
     def __init__(self, kind: Kind) -> None:
         self.size = 0
-        """Bytes that have come."""
+        """Bytes received."""
         self._kind = kind
         self._hash = hashlib.sha256()
         self._tail = b""
 
     def read(self, data: bytes) -> bytes:
-        """What is content for certain by now."""
+        """The bytes that are certainly content by now."""
         self.size += len(data)
         whole = self._tail + data
         content, self._tail = whole[:-HASH], whole[-HASH:]
@@ -40,7 +40,7 @@ class Trailer:
         return content
 
     def finish(self) -> None:
-        """Raise `Malformed` unless the hash is that of all content, and a full snapshot has the size of one."""
+        """Raise `Malformed` unless the hash matches all content, and a full snapshot has a possible size."""
         if self.size < HASH:
             raise Malformed(f"it has {self.size} bytes, but its hash alone needs {HASH}")
         if self._kind is Kind.FULL and (self.size % SECTOR != HASH or self.size == HASH):
@@ -53,9 +53,8 @@ class Trailer:
 
 
 async def verified(chunks: AsyncIterable[bytes], kind: Kind) -> AsyncGenerator[bytes, None]:
-    """The content of a snapshot without its hash. Raises `Malformed` at its end: until then nothing is proven, and
-    nothing may be used.
-    """
+    """The content of a snapshot without its hash. Raises `Malformed` at its end: until then nothing is verified, and
+    nothing may be used."""
     trailer = Trailer(kind)
     async for chunk in chunks:
         if content := await apart(partial(trailer.read, chunk), len(chunk)):

@@ -23,19 +23,19 @@ from espalier.etcdbackup.snapshots.names import LAST_REVISION, Snapshot
 
 PUT, DELETE = 0, 1
 BATCH = 1 << 20
-"""Bytes of JSON that are decoded at once, about."""
+"""The approximate number of bytes of JSON that are decoded at once."""
 LARGEST_EVENT = 64 << 20
-"""Bytes of JSON that must hold a whole event. Requests to etcd have 1.5 MiB, or 10 at the limit of others."""
+"""Bytes of JSON within which a whole event must fit. Requests to etcd have 1.5 MiB, or 10 at other limits."""
 _NANOSECONDS = 10**9
 _BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"etcdEvent"\s*:)')
-"""Between two events. No quote stands unescaped within a JSON string, so this is never within one."""
+"""The separator of two events. JSON strings contain no unescaped quote, so it never occurs within one."""
 
 
 _Number = Annotated[int, msgspec.Meta(ge=0, le=LAST_REVISION)]
 
 
 class KeyValue(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
-    """`mvccpb.KeyValue`. Of a deletion, etcd sends key and `mod_revision` alone."""
+    """`mvccpb.KeyValue`. For a deletion, etcd sends key and `mod_revision` alone."""
 
     key: bytes = b""
     create_revision: _Number = 0
@@ -54,7 +54,7 @@ class EtcdEvent(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
 
 
 class Event(msgspec.Struct, frozen=True, rename={"etcd_event": "etcdEvent"}, gc=False):
-    """An event of a watch, and when it came."""
+    """An event of a watch, and the time of its arrival."""
 
     etcd_event: EtcdEvent
     time: Annotated[str, msgspec.Meta(max_length=64)]
@@ -62,7 +62,7 @@ class Event(msgspec.Struct, frozen=True, rename={"etcd_event": "etcdEvent"}, gc=
 
     @property
     def revision(self) -> int:
-        """The revision that made it."""
+        """The revision of the event."""
         found = self.etcd_event.kv
         return found.mod_revision if found is not None else 0
 
@@ -71,7 +71,7 @@ _DECODER = msgspec.json.Decoder(list[Event])
 
 
 def moment(nanoseconds: int) -> str:
-    """Nanoseconds since 1970 as Go writes them in UTC: RFC 3339 without zeros at the end of the fraction."""
+    """Nanoseconds since 1970 as Go writes them in UTC: RFC 3339 without trailing zeros in the fraction."""
     seconds, rest = divmod(nanoseconds, _NANOSECONDS)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
     return f"{_second(seconds)}{fraction}Z"
@@ -83,12 +83,12 @@ def _second(seconds: int) -> str:
 
 
 def event(kv: KeyValue, nanoseconds: int, *, is_deletion: bool = False) -> Event:
-    """An event that came at this time, in nanoseconds since 1970."""
+    """An event that arrived at this time, in nanoseconds since 1970."""
     return Event(EtcdEvent(DELETE if is_deletion else PUT, kv), moment(nanoseconds))
 
 
 class DeltaWriter:
-    """Makes the content of one delta from events in the order of their revisions. Nothing is kept but the hash."""
+    """Encodes the content of one delta from events in the order of their revisions. Keeps nothing but the hash."""
 
     def __init__(self) -> None:
         self.first = 0
@@ -100,10 +100,10 @@ class DeltaWriter:
         self._encoder = msgspec.json.Encoder()
 
     def write(self, events: Sequence[Event]) -> bytes:
-        """The content of these events, all of one or more revisions.
+        """The content of these events, which make up one or more whole revisions.
 
-        Raises `ValueError` when they are out of order, or belong to a revision of which events were written before: a
-        revision that is split would be restored in two halves.
+        Raises `ValueError` if they are out of order, or belong to a revision of which events were written before: a
+        split revision would be restored in two halves.
         """
         if self.is_finished:
             raise ValueError("events: found some after the end of the delta; start a new delta")
@@ -120,7 +120,7 @@ class DeltaWriter:
         return made
 
     def finish(self) -> bytes:
-        """The end of the content. Raises `ValueError` when there was no event: then there is no delta."""
+        """The end of the content. Raises `ValueError` if there was no event: then there is no delta."""
         if not self.first:
             raise ValueError("events: found none, a delta has one or more")
         self.is_finished = True
@@ -131,8 +131,8 @@ class DeltaWriter:
 async def read_events(content: AsyncIterable[bytes], snapshot: Snapshot) -> AsyncGenerator[list[Event], None]:
     """The events of a delta (without its hash, which must be verified by now), in lists of whole revisions.
 
-    Raises `Malformed` when it is no JSON of events, when revisions fall or are outside of those of the name, or when
-    the last event has another revision than the name: something is missing.
+    Raises `Malformed` if the content is not JSON of events, if revisions decrease or are outside of those of the name,
+    or if the last event has another revision than the name: something is missing.
     """
     held: list[Event] = []
     last = 0
@@ -154,7 +154,7 @@ async def read_events(content: AsyncIterable[bytes], snapshot: Snapshot) -> Asyn
 
 
 async def _batches(content: AsyncIterable[bytes]) -> AsyncGenerator[list[Event], None]:
-    """Events in lists as they come, none of which is empty."""
+    """Non-empty lists of events, as the content arrives."""
     waiting, tried = bytearray(), 0
     is_begun = False
     async for chunk in content:

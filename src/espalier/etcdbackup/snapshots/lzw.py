@@ -1,4 +1,4 @@
-"""LZW as etcd-backup-restore writes it (`compress/lzw` of Go, least significant bits first, 8-bit literals): to read.
+"""LZW as etcd-backup-restore writes it (`compress/lzw` of Go, least significant bits first, 8-bit literals); read only.
 
 The codes are those of GIF89a, Appendix F: 9 to 12 bits; 256 clears the table, 257 ends. Not those of `compress(1)`.
 """
@@ -12,14 +12,14 @@ _FIRST_WIDTH, _LAST_WIDTH = 9, 12
 
 
 class LzwReader:
-    """Decodes bit by bit of the stream; holds a table of at most 4096 entries."""
+    """Decodes a stream in parts; its table has at most 4096 entries."""
 
     def __init__(self) -> None:
         self.is_ended = False
-        """The code for the end has come."""
+        """The end code was read."""
         self._bits = 0
         self._count = 0
-        """Bits that wait for the rest of their code."""
+        """Bits of an incomplete code."""
         self._clear()
 
     def _clear(self) -> None:

@@ -1,7 +1,7 @@
-"""The error of content that is not what a snapshot has. Whoever knows which object it is says so."""
+"""The error of content that is not that of a snapshot. Callers that know the object add its name."""
 
 from __future__ import annotations
 
 
 class Malformed(Exception):
-    """Bytes that are no snapshot, or not the one that its name says. The message says in which way."""
+    """The bytes are not a snapshot, or not the one in the name. The message says why."""

@@ -1,7 +1,7 @@
-"""Names of snapshots, as etcd-backup-restore gives them (its pkg/snapstore/snapshot.go and pkg/types/snapstore.go).
+"""Names of snapshots, as in etcd-backup-restore (its pkg/snapstore/snapshot.go and pkg/types/snapstore.go).
 
 `v2/Full-00000000-00009002-1565021494.gz.final`: kind, first and last revision, seconds since 1970, compression, and
-whether etcd took no writes after it. Everything that is known of a snapshot before it is read stands in its name.
+whether etcd took no writes after it. Nothing else is known of a snapshot before it is read.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 LAYOUT, LEGACY_LAYOUT = "v2", "v1"
-"""Folders below the prefix of a store. In the legacy one each set has a folder `Backup-<seconds>`; it is only read."""
+"""Folders below the prefix of a store. In the legacy layout, which is only read, each set has a folder
+`Backup-<seconds>`."""
 LAST_REVISION = 2**63 - 1
 LAST_SECOND = 253_402_300_799
-"""9999-12-31, the last one that a date can have."""
+"""9999-12-31, the last date that Python can represent."""
 
 
 class Kind(StrEnum):
-    """Kinds of snapshots, as names have them."""
+    """Kinds of snapshots, as in names."""
 
     FULL = "Full"
     DELTA = "Incr"
@@ -35,17 +36,17 @@ class Compression(StrEnum):
 
     @property
     def word(self) -> str:
-        """For people, and the flag of etcd-backup-restore."""
+        """The name for people, and for the flag of etcd-backup-restore."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot as its name says it."""
+    """A snapshot as described by its name."""
 
     kind: Kind
     start: int
-    """First revision; 0 of a full snapshot."""
+    """First revision; 0 for a full snapshot."""
     last: int
     """Last revision."""
     created: int
@@ -73,17 +74,17 @@ class Snapshot:
 
     @property
     def time(self) -> datetime:
-        """When it was taken, by the clock of the agent that took it."""
+        """The time of the snapshot, by the clock of the agent that took it."""
         return datetime.fromtimestamp(self.created, UTC)
 
     def without_final(self) -> Snapshot:
-        """The same, as a copy of it is named in another store."""
+        """The same snapshot as a copy in another store is named."""
         return replace(self, is_final=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A part of a snapshot that a store without uploads in parts keeps beside it until it is put together."""
+    """A part of a snapshot that a store without multipart uploads keeps beside it until the parts are combined."""
 
     snapshot: Snapshot
     number: int
@@ -99,7 +100,7 @@ _LEGACY_FOLDER = re.compile(r"Backup-\d{1,12}", re.ASCII)
 
 
 def parse(name: str) -> Snapshot | None:
-    """The snapshot that a name means; None if it is no name that anybody gives: `str()` of the result is the name."""
+    """Parse a snapshot's name; None for a string that is not one: `str()` of the result is the name."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None
@@ -118,7 +119,7 @@ def parse(name: str) -> Snapshot | None:
 
 
 def parse_key(key: str) -> Snapshot | Chunk | None:
-    """What a key below the prefix of a store means: a snapshot, a chunk of one, or None for anything else."""
+    """Parse a key below the prefix of a store: a snapshot, a chunk of one, or None for anything else."""
     layout, *path = key.split("/")
     if layout == LEGACY_LAYOUT and path and _LEGACY_FOLDER.fullmatch(path[0]):
         path = path[1:]

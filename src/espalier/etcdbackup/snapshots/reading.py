@@ -1,6 +1,6 @@
-"""Snapshots out of a store: decompressed, and their hash verified before anybody gets a byte.
+"""Reads snapshots from a store: decompressed, and with their hash verified before a caller may use them.
 
-Errors are those of stores, and name the object: `Corrupt` for content that is not what was once written.
+Errors are those of stores, and name the object: `Corrupt` if the content is not what was written.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ from espalier.etcdbackup.stores.errors import Corrupt
 from espalier.etcdbackup.stores.store import CHUNK, Store
 
 LARGEST_FULL, LARGEST_DELTA = 32 << 30, 2 << 30
-"""Bytes of a content, decompressed: etcd recommends 8 GiB for a database; deltas are made at 100 MiB in Gardener."""
+"""The largest content in bytes, decompressed: etcd recommends 8 GiB at most for a database; Gardener's deltas are cut
+at 100 MiB."""
 IN_MEMORY = 16 << 20
-"""Bytes of a delta that are kept in memory until its hash is verified; of a larger one, in a temporary file."""
+"""Bytes of a delta that are kept in memory until its hash is verified; larger ones go to a temporary file."""
 ADVICE = "nothing of it was used; take a full snapshot, or restore from an older set"
 
 Progress = Callable[[int], None]
-"""Told of bytes that were read from a store."""
+"""Receives the number of bytes that were read from a store."""
 
 
 def silent(_size: int) -> None:
-    """Progress that nobody looks at."""
+    """Ignores progress."""
 
 
 async def take_stock(store: Store) -> Inventory:
-    """All that a store holds. Raises `StoreError`."""
+    """All objects of a store. Raises `StoreError`."""
     async with aclosing(store.list()) as listing:
         return inventory([stored async for stored in listing])
 
 
 async def content(store: Store, stored: StoredSnapshot, progress: Progress = silent) -> AsyncGenerator[bytes, None]:
-    """The content of a snapshot without its hash. It is proven only when this has ended: use it for comparing.
+    """The content of a snapshot without its hash. It is verified only at its end: use it for comparing.
 
     Raises `Corrupt`.
     """
@@ -59,9 +60,8 @@ async def content(store: Store, stored: StoredSnapshot, progress: Progress = sil
 
 
 async def download(store: Store, stored: StoredSnapshot, path: Path, progress: Progress = silent) -> int:
-    """Write the content of a full snapshot, without its hash, to a new file. It has its name only when the hash was
-    verified. Returns the number of bytes. Raises `Corrupt`, `OSError`.
-    """
+    """Write the content of a full snapshot, without its hash, to a new file, which gets its name only once the hash is
+    verified. Returns the number of bytes. Raises `Corrupt`, `OSError`."""
     part = path.with_name(f"{path.name}.part")
     try:
         with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
@@ -79,7 +79,7 @@ async def download(store: Store, stored: StoredSnapshot, path: Path, progress: P
 async def events(
     store: Store, stored: StoredSnapshot, progress: Progress = silent
 ) -> AsyncGenerator[list[Event], None]:
-    """The events of a delta, in lists of whole revisions, once its hash was verified. Raises `Corrupt`."""
+    """The events of a delta, in lists of whole revisions, once its hash is verified. Raises `Corrupt`."""
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as spool:
         async with aclosing(content(store, stored, progress)) as pieces:
             async for piece in pieces:
@@ -100,7 +100,7 @@ async def events(
 
 
 def corrupt(store: Store, stored: StoredSnapshot, error: Malformed) -> Corrupt:
-    """The error that names the object."""
+    """The error, with the object's name."""
     return Corrupt(f"{store.where}/{stored.key}", str(error), ADVICE)
 
 

@@ -1,7 +1,7 @@
-"""Which snapshots are no longer needed, by the two policies of etcd-backup-restore; the times are UTC.
+"""Selects the snapshots that are no longer needed, by the two policies of etcd-backup-restore; times are UTC.
 
-Never part of it: what the latest set consists of, and for a week what an earlier history ended with. Whoever deletes
-must know that nobody copies from the store now.
+Never selected: the latest set, and, for a week, the end of an earlier history. Whoever deletes must know that nobody
+copies from the store at that time.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from espalier.etcdbackup.snapshots.names import Kind
 from espalier.etcdbackup.snapshots.sets import Inventory, SnapshotSet, StoredChunk, StoredSnapshot
 
 DAILY_DAYS = 7
-"""Days before today of which one full snapshot each is kept."""
+"""The number of days before today for which one full snapshot each is kept."""
 WEEKLY_WEEKS = 4
-"""Weeks before those of which one each is kept."""
+"""The number of weeks before those days for which one each is kept."""
 LAST_OF_A_HISTORY = timedelta(days=7)
-"""How long the last set before a loss is kept whole, from the full snapshot on that begins the next one."""
+"""How long the last set before a loss is kept complete, counted from the full snapshot that begins the next set."""
 LOSS = 10**9
-"""Revisions that a restore skips where writes may be lost (`restore.plan.BUMP`, and etcd's documentation). No etcd
-writes as many between two full snapshots."""
+"""Revisions that a restore skips if writes may be lost (`restore.plan.BUMP`, and etcd's documentation). No etcd writes
+as many between two full snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """So many full snapshots (`LimitBased`)."""
+    """The number of full snapshots (`LimitBased`)."""
 
     count: int = 7
 
@@ -47,11 +47,11 @@ Policy = Exponential | Newest
 def unneeded(
     stock: Inventory, policy: Policy, now: datetime, *, delta_retention: timedelta = timedelta()
 ) -> list[StoredSnapshot | StoredChunk]:
-    """What may be deleted, oldest first; deltas go before the full snapshot that they need.
+    """The snapshots that may be deleted, oldest first; deltas before the full snapshot that they need.
 
-    Deltas of all sets but the latest go once they are older than `delta_retention`, and a full snapshot stays as long
-    as one of its deltas does. A full snapshot without content counts as none: nothing is deleted because of it. A set
-    that the next one does not go on from stays whole for a week: it may have what the next one lacks.
+    Deltas of all sets but the latest are deleted once they are older than `delta_retention`, and a full snapshot is
+    kept as long as one of its deltas. A full snapshot without content is ignored: nothing is deleted because of it. A
+    set that the next one does not continue is kept complete for a week: it may have what the next one lacks.
     """
     sets = [one for one in stock.sets if one.full.size]
     if not sets:
@@ -74,11 +74,11 @@ def unneeded(
 
 
 def _ends_of_histories(sets: list[SnapshotSet], stock: Inventory, now: datetime) -> tuple[set[str], set[str]]:
-    """Keys of the full snapshots of sets that the next one does not go on from, if that was begun within a week; and of
-    those that begin anew, which stay as well: the week counts from them.
+    """Keys of the full snapshots of sets that the next one does not continue, if the next one began within a week; and
+    those of the next ones, which are kept as well: the week counts from them.
 
-    Deltas that lead across the next full snapshot prove that it goes on. A set without deltas may have had them: of
-    those, only what is followed by revisions that a restore skipped is the end of a history.
+    Deltas that lead across the next full snapshot prove that it continues the set. A set without deltas may have had
+    them: such a set is the end of a history only if revisions were skipped after it, as by a restore.
     """
     deltas = tuple(stored for stored in stock.snapshots if stored.snapshot.kind is Kind.DELTA)
     ends, begins = set[str](), set[str]()
@@ -107,7 +107,7 @@ def _kept(sets: list[SnapshotSet], policy: Policy, now: datetime) -> set[str]:
 
 
 def _window(taken: datetime, now: datetime) -> tuple[str, date | int, int] | None:
-    """The window of which one snapshot is kept; None for what is too old."""
+    """The window of which one snapshot is kept; None for a snapshot that is too old."""
     days = (now.date() - taken.date()).days
     if days <= 0:  # also what another machine's clock says is yet to come
         return ("hour", taken.date(), taken.hour)
@@ -123,7 +123,7 @@ def _is_this_hour(window: tuple[str, date | int, int], now: datetime) -> bool:
 
 
 def _chunks(stock: Inventory, latest: SnapshotSet) -> list[StoredSnapshot | StoredChunk]:
-    """Chunks of what was put together, or of what is older than the latest set: none of an upload that goes on."""
+    """Chunks that were combined, or that are older than the latest set, and so belong to no running upload."""
     whole = {stored.name for stored in stock.snapshots}
     return [
         stored

@@ -1,4 +1,4 @@
-"""Sets of snapshots: a full one and the deltas after it; what of them leads to which revision, and what does not fit.
+"""Sets of snapshots, each a full one and the deltas after it: the revision that each leads to, and gaps.
 
 The order is by last revision, then deltas before full snapshots, which they add nothing to, then by time; the latest
 set is the last full snapshot and every delta after it. A final snapshot has no special rank. etcd-backup-restore orders
@@ -18,7 +18,7 @@ from espalier.etcdbackup.stores.store import StoredObject
 
 @dataclass(frozen=True, slots=True)
 class StoredSnapshot:
-    """A snapshot, and where it is."""
+    """A snapshot, and its place in a store."""
 
     snapshot: Snapshot
     key: str
@@ -27,7 +27,7 @@ class StoredSnapshot:
 
     @property
     def order(self) -> tuple[int, bool, int, str]:
-        """Position among all."""
+        """Its position in the order of all."""
         return self.snapshot.last, self.snapshot.kind is Kind.FULL, self.snapshot.created, self.key
 
     @property
@@ -38,7 +38,7 @@ class StoredSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
-    """A chunk, and where it is."""
+    """A chunk, and its place in a store."""
 
     chunk: Chunk
     key: str
@@ -47,13 +47,13 @@ class StoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """All that a store holds below its prefix."""
+    """Everything that a store has below its prefix."""
 
     snapshots: tuple[StoredSnapshot, ...] = ()
     """In order."""
     chunks: tuple[StoredChunk, ...] = ()
     foreign: tuple[str, ...] = ()
-    """Keys that are no snapshot's: sync objects, or what somebody put there."""
+    """Keys that are not a snapshot's: sync objects, or objects of others."""
 
     @property
     def sets(self) -> tuple[SnapshotSet, ...]:
@@ -74,7 +74,7 @@ class Inventory:
 
     @property
     def stray(self) -> tuple[StoredSnapshot, ...]:
-        """Deltas that no full snapshot comes before."""
+        """Deltas before the first full snapshot."""
         first = next((at for at, one in enumerate(self.snapshots) if one.snapshot.kind is Kind.FULL), None)
         return self.snapshots[:first]
 
@@ -95,28 +95,28 @@ def inventory(objects: Iterable[StoredObject]) -> Inventory:
 
 
 class Misfit(StrEnum):
-    """What may be wrong with a set by its names."""
+    """Faults of a set that its names show."""
 
     GAP = "Gap"
     """Revisions that no snapshot has: nothing after them can be restored."""
     OVERLAP = "Overlap"
-    """Revisions that two deltas have, as after a change of leaders. It is no fault: each is applied once."""
+    """Revisions that two deltas have, as after a change of leaders. It is no error: each is applied once."""
     FORK = "Fork"
-    """Revisions and times disagree: two histories may have been written, or clocks differ."""
+    """Revisions and times disagree: there may be two histories, or clocks differ."""
     EMPTY = "Empty"
     """An object without content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One of these, and the sentence that says it."""
+    """A fault, and the sentence that reports it."""
 
     misfit: Misfit
     message: str
 
     @property
     def is_fault(self) -> bool:
-        """True if the set does not lead to the last revision that its names have."""
+        """True if the set does not lead to the last revision that its names mention."""
         return self.misfit in (Misfit.GAP, Misfit.EMPTY)
 
 
@@ -129,12 +129,12 @@ class SnapshotSet:
 
     @property
     def members(self) -> tuple[StoredSnapshot, ...]:
-        """All of it."""
+        """All snapshots of the set."""
         return (self.full, *self.deltas)
 
     @property
     def last(self) -> int:
-        """The last revision that a name of it has."""
+        """The last revision that its names mention."""
         return max(stored.snapshot.last for stored in self.members)
 
     @property
@@ -151,18 +151,18 @@ class SnapshotSet:
     def chain(self) -> tuple[StoredSnapshot, ...]:
         """The deltas that lead furthest from the full snapshot, in the order in which they are applied.
 
-        Those that add nothing are left out; a delta may begin with revisions that are known by then.
+        Deltas that add nothing are left out; a delta may begin with revisions that an earlier one has.
         """
         return _chain(self.full.snapshot.last, self.deltas)
 
     @property
     def reach(self) -> int:
-        """The revision that can be restored by it."""
+        """The revision to which the set can be restored."""
         chain = self.chain
         return chain[-1].snapshot.last if chain else self.full.snapshot.last
 
     def findings(self) -> list[Finding]:
-        """What does not fit."""
+        """The faults of the set."""
         found = [
             Finding(Misfit.EMPTY, f"{stored.name} is empty: delete it, and take a full snapshot")
             for stored in self.members
@@ -184,7 +184,7 @@ class SnapshotSet:
 
 
 def _chain(reach: int, deltas: Sequence[StoredSnapshot]) -> tuple[StoredSnapshot, ...]:
-    """Of the deltas that begin by the next revision, the one that ends last; and so on."""
+    """Of the deltas that begin by the next revision, take the one that ends last; and so on."""
     chain: list[StoredSnapshot] = []
     left = sorted(deltas, key=lambda one: one.snapshot.start)
     at = 0

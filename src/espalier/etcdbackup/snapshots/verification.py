@@ -1,4 +1,5 @@
-"""Sets of snapshots verified end to end, without an etcd: every byte of every object, and that they fit together."""
+"""Verifies sets of snapshots from end to end, without an etcd: every byte of every object, and that they are
+continuous."""
 
 from __future__ import annotations
 
@@ -20,20 +21,20 @@ PARALLEL = 4
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An object that was read to its end."""
+    """An object that was read completely."""
 
     stored: StoredSnapshot
     problem: str = ""
-    """What is wrong; empty if every byte is right."""
+    """What is wrong with it; empty if every byte is right."""
     size: int = 0
     """Bytes of its content."""
     events: int = 0
-    """Of a delta."""
+    """The number of events of a delta."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is known of a set after all of it was read."""
+    """The result of reading a whole set."""
 
     snapshots: SnapshotSet
     checked: tuple[Checked, ...]
@@ -42,13 +43,13 @@ class Verdict:
 
     @property
     def problems(self) -> list[str]:
-        """Every reason why the set does not lead to its last revision."""
+        """All reasons why the set does not lead to its last revision."""
         broken = [one.problem for one in self.checked if one.problem]
         return broken + [finding.message for finding in self.findings if finding.is_fault]
 
     @property
     def reach(self) -> int | None:
-        """The revision that can be restored by what is whole; None without a whole full snapshot."""
+        """The revision that can be restored from intact objects; None without an intact full snapshot."""
         whole = {one.stored.key for one in self.checked if not one.problem}
         if self.snapshots.full.key not in whole:
             return None
@@ -57,7 +58,7 @@ class Verdict:
 
 
 async def verify(store: Store, snapshots: SnapshotSet, progress: Progress = silent) -> Verdict:
-    """Read a whole set. Raises `StoreError` where it can't be read, which says nothing about the set."""
+    """Read a whole set. Raises `StoreError` if it can't be read, which says nothing about the set."""
     checked = await _in_parallel(store, snapshots.members, progress)
     return Verdict(snapshots, tuple(checked), tuple(snapshots.findings()))
 
@@ -80,7 +81,7 @@ async def _in_parallel(store: Store, members: Sequence[StoredSnapshot], progress
 
 
 async def check(store: Store, stored: StoredSnapshot, progress: Progress = silent) -> Checked:
-    """Read one object to its end. Raises `StoreError` where it can't be read."""
+    """Read a whole object. Raises `StoreError` if it can't be read."""
     try:
         if stored.snapshot.kind is Kind.FULL:
             async with aclosing(reading.content(store, stored, progress)) as pieces:

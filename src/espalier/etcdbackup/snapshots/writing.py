@@ -1,6 +1,6 @@
-"""Snapshots into a store: verified while they go, so that nothing is stored which could not be restored.
+"""Writes snapshots to a store, verified in transit, so that nothing is stored that could not be restored.
 
-Errors are those of stores, and `Malformed` when what is to be stored is no snapshot: then nothing was stored.
+Errors are those of stores, and `Malformed` if the source is not a snapshot: then nothing was stored.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from espalier.etcdbackup.snapshots.sets import StoredSnapshot
 from espalier.etcdbackup.stores.store import CHUNK, Store
 
 IN_MEMORY = 16 << 20
-"""Bytes of a delta, compressed, that are kept in memory until it is stored; then in a temporary file."""
+"""Bytes of a delta, compressed, that are kept in memory until it is stored; larger ones go to a temporary file."""
 
 
 async def store_full(store: Store, snapshot: Snapshot, chunks: AsyncIterable[bytes]) -> StoredSnapshot:
-    """Store what etcd's `Maintenance.Snapshot` streams, its hash at the end included.
+    """Store the stream of etcd's `Maintenance.Snapshot`, including the hash at its end.
 
-    Raises `Malformed` when its size or hash is wrong, such as after a connection that ended too early.
+    Raises `Malformed` if its size or hash is wrong, such as after a connection that ended too early.
     """
     trailer = Trailer(Kind.FULL)
 
@@ -42,7 +42,8 @@ async def store_full(store: Store, snapshot: Snapshot, chunks: AsyncIterable[byt
 class DeltaBuilder:
     """A delta that grows with the events of a watch, and is stored when it is large or old enough.
 
-    A context, for its temporary file. Nothing of it is named before it is stored: its name has its last revision.
+    A context manager, because of its temporary file. It has no name before it is stored: the name has its last
+    revision.
     """
 
     def __init__(self, compression: Compression) -> None:
@@ -67,14 +68,14 @@ class DeltaBuilder:
         return self._writer.last
 
     def add(self, events: Sequence[Event]) -> None:
-        """Add all events of one or more revisions. Raises `ValueError` for others (see `DeltaWriter.write`)."""
+        """Add all events of one or more revisions. Raises `ValueError` as `DeltaWriter.write`."""
         self._append(self._writer.write(events))
 
     async def store(self, store: Store, start: int, created: int) -> StoredSnapshot:
         """End it, and store it as the delta from `start` on, taken at `created` (seconds since 1970).
 
-        May be called again when the store failed, with another time as well. Raises `ValueError` when there are no
-        events, or one before `start`.
+        May be called again if the store failed, also with another time. Raises `ValueError` if there are no events, or
+        if one is before `start`.
         """
         if not self._writer.is_finished:
             self._append(self._writer.finish())

@@ -1,1 +1,1 @@
-"""Backups of an etcd that runs: full snapshots by schedule, deltas in between, retention, defragmentation."""
+"""Backups of a running etcd: full snapshots by schedule, deltas in between, retention, defragmentation."""

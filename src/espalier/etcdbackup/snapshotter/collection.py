@@ -1,4 +1,4 @@
-"""Retention: what is no longer needed is deleted, now and then."""
+"""Retention: deletes periodically what is no longer needed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept."""
+    """The policy."""
 
     policy: Policy = field(default_factory=Exponential)
     deltas: timedelta = timedelta()
@@ -32,10 +32,11 @@ class Retention:
 
 
 async def collect(store: Store, clock: Clock, retention: Retention, measures: Measures, may: Callable[[], bool]) -> int:
-    """Delete what is not needed, while that is allowed; how many went. Raises `StoreError` if nothing can be listed.
+    """Delete what is not needed, while that is allowed; return the number of deleted objects. Raises `StoreError` if
+    the store can't be listed.
 
-    An object that can't be deleted, such as one that the store holds for a time, is left to the next run. So is the
-    full snapshot of a delta that was left: it needs that one.
+    An object that can't be deleted, such as one under an object lock, is left to the next run. So is the full snapshot
+    of a delta that was left, because the delta needs it.
     """
     deleted, is_delta_left = 0, False
     for stored in unneeded(await take_stock(store), retention.policy, clock.now(), delta_retention=retention.deltas):
@@ -69,7 +70,7 @@ async def collecting(
     may: Callable[[], bool],
     period: float,
 ) -> NoReturn:
-    """Collect every `period` seconds, while `may` says so, until cancelled."""
+    """Collect every `period` seconds, while `may` allows it, until cancelled."""
     while True:
         await asyncio.sleep(period)
         if not may():

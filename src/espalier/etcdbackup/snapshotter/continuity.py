@@ -1,4 +1,4 @@
-"""Whether what an etcd writes now follows what a store has of it."""
+"""Checks that the writes of an etcd continue those in a store."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from espalier.etcdbackup.stores.errors import Corrupt, NotFound
 from espalier.etcdbackup.stores.store import Store
 
 PATIENCE = 10.0
-"""Seconds for a revision that etcd has; one that was compacted just now may have left nothing."""
+"""Seconds to wait for a revision that etcd has; one that was just compacted may not arrive at all."""
 
 NO_WRITES = 1
-"""Revision of an etcd that was never written to: what comes after it is whole, whichever etcd writes it."""
+"""Revision of an etcd that was never written to: its history is complete, whichever etcd writes it."""
 
 Write = tuple[bool, bytes, bytes]
-"""Whether it is a deletion, the key, the value."""
+"""Deletion or not, key, value."""
 
 
 class Incomparable(Exception):
-    """Nothing shows that etcd is still the one whose writes were stored."""
+    """Nothing proves that etcd is still the one whose writes were stored."""
 
 
 class OtherHistory(Incomparable):
-    """It is not: etcd lost its data, or is another one."""
+    """etcd lost its data, or is another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastWrites:
-    """The writes of one revision, the last one that is known. An etcd that has them has what came before."""
+    """The writes of one revision, the last one known. An etcd that has them has everything before."""
 
     revision: int
     writes: frozenset[Write]
 
     @staticmethod
     def of(events: Iterable[Event]) -> LastWrites | None:
-        """Of what a watch returned; None of nothing."""
+        """From the events of a watch; None if there are none."""
         found = tuple(events)
         if not found:
             return None
@@ -52,7 +52,7 @@ class LastWrites:
 
 
 async def last_written(etcd: Client) -> LastWrites | None:
-    """The newest writes of an etcd; None where they can't be told. Raises `EtcdError`."""
+    """The newest writes of an etcd; None if they can't be determined. Raises `EtcdError`."""
     revision = await newest_revision(etcd)
     if revision <= NO_WRITES:
         return LastWrites(revision, frozenset())
@@ -64,9 +64,8 @@ async def last_written(etcd: Client) -> LastWrites | None:
 
 
 async def last_stored(store: Store, latest: SnapshotSet) -> LastWrites:
-    """The last writes of a set. Raises `StoreError`, and `Incomparable` where its last delta can't be read, and where
-    it has none: what is in a full snapshot is known only to who reads all of it.
-    """
+    """The last writes of a set. Raises `StoreError`, and `Incomparable` if its last delta can't be read or it has none:
+    the content of a full snapshot would have to be read completely."""
     if not latest.chain:
         raise Incomparable(f"{latest.full.name} has no delta after it to compare etcd with")
     last, revision = latest.chain[-1], latest.reach
@@ -84,7 +83,7 @@ async def last_stored(store: Store, latest: SnapshotSet) -> LastWrites:
 
 
 async def compare(etcd: Client, known: LastWrites) -> None:
-    """Return if etcd has these writes at their revision. Raises `Incomparable`, `OtherHistory` and `EtcdError`."""
+    """Return if etcd has these writes at their revision. Raises `Incomparable`, `OtherHistory`, `EtcdError`."""
     revision = await newest_revision(etcd)
     if revision < known.revision:
         raise OtherHistory(f"etcd has revision {revision}, but had {known.revision}")

@@ -1,4 +1,4 @@
-"""Defragmentation of all members, one after the other: each answers nothing meanwhile."""
+"""Defragments all members, one after the other: a member answers nothing meanwhile."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ LONGEST_WAIT = 60.0
 
 
 async def defragment(own: Client, client_of: Callable[[Member], Client], clock: Clock, measures: Measures) -> None:
-    """Defragment all members, the one of `own` last: it leads. Raises `EtcdError` for the first that fails.
+    """Defragment all members, the one of `own` last, because it leads. Raises `EtcdError` for the first that fails.
 
-    Nothing is begun while a member does not answer or an alarm is on that is not about space: then there may be none
-    to spare.
+    Nothing is defragmented while a member does not answer, or while an alarm other than NOSPACE is on: then the cluster
+    may not be able to spare a member.
     """
     status = await own.status()
     others = [member for member in await own.members() if member.id != status.header.member_id]
@@ -63,7 +63,7 @@ async def defragmenting(
     measures: Measures,
     expression: str,
 ) -> NoReturn:
-    """Defragment by a cron expression until cancelled: for the member that leads."""
+    """Defragment by a cron expression, on behalf of the member that leads, until cancelled."""
     due = following(expression, clock.now())
     while True:
         await asyncio.sleep(min(LONGEST_WAIT, max(0.0, (due - clock.now()).total_seconds())))

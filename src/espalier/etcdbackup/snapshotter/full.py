@@ -31,10 +31,10 @@ async def take_full(
     is_final: bool = False,
     progress: Progress = silent,
 ) -> StoredSnapshot:
-    """Take a full snapshot and store it, verified on the way.
+    """Take a full snapshot and store it, verified in transit.
 
-    Its name has the revision before it was begun, as etcd-backup-restore's has: its content may have more. Raises
-    `EtcdError`, `StoreError`, and `Malformed` where etcd sent something else than a database; then nothing was stored.
+    As in etcd-backup-restore, its name has the revision from before it began; its content may have more. Raises
+    `EtcdError`, `StoreError`, and `Malformed` if etcd sent something else than a database; then nothing was stored.
     """
     revision = await newest_revision(etcd)
     stock = await take_stock(store)

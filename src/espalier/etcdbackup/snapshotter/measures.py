@@ -1,4 +1,4 @@
-"""Measures of an agent under the names of etcd-backup-restore, so that dashboards and alerts for it fit."""
+"""Metrics of an agent under the names of etcd-backup-restore, so that its dashboards and alerts work."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ MEASURES: tuple[Measure, ...] = (
 
 
 class Measures:
-    """All measures of one agent."""
+    """All metrics of one agent."""
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry(auto_describe=False)
@@ -91,12 +91,12 @@ class Measures:
         self._defragmentation = DEFRAGMENTATION.histogram(registry)
 
     def of_store(self, unreadable: Callable[[], float], deactivation: Callable[[], float]) -> None:
-        """Tell of an epoch's store as well, by what these return at each scrape."""
+        """Report on an epoch's store as well, with the results of these functions at each scrape."""
         STORE_UNREADABLE.gauge(self.registry).set_function(unreadable)
         DEACTIVATION.gauge(self.registry).set_function(deactivation)
 
     def found(self, stock: Inventory) -> None:
-        """What the store has at start."""
+        """Record the content of the store at start."""
         latest = stock.latest
         if latest is None:
             return
@@ -133,7 +133,7 @@ class Measures:
         self._defragmentation.labels(_word(succeeded)).observe(seconds)
 
     def exposition(self) -> bytes:
-        """Everything in the Prometheus text format."""
+        """All metrics in the Prometheus text format."""
         return generate_latest(self.registry)
 
     def _of_newest(self, stored: StoredSnapshot) -> None:

@@ -1,4 +1,4 @@
-"""Snapshots that somebody asked for and waits for."""
+"""Snapshots on demand, which callers wait for."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ class Inactive(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """One snapshot that is asked for."""
+    """A requested snapshot."""
 
     kind: Kind
     is_final: bool = False
     revision: int = 0
-    """A delta has to reach it."""
+    """The revision that a delta must reach."""
     result: asyncio.Future[StoredSnapshot | None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
     def answer(self, stored: StoredSnapshot | None) -> None:
-        """It was taken; or None, when there was nothing to store."""
+        """The snapshot was taken, or is None because there was nothing to store."""
         if not self.result.done():
             self.result.set_result(stored)
 
     def fail(self, error: Exception) -> None:
-        """It could not be taken."""
+        """The snapshot failed."""
         if not self.result.done():
             self.result.set_exception(error)
 
 
 class Orders:
-    """All that are waited for."""
+    """All requested snapshots."""
 
     def __init__(self) -> None:
         self.closed = "the agent has just started"
-        """Why none is accepted; empty while they are."""
+        """The reason why no requests are accepted; empty while they are."""
         self.woken = asyncio.Event()
-        """Set when one was added."""
+        """Set when a request was added."""
         self._waiting: list[Order] = []
 
     async def wait_for(self, order: Order) -> StoredSnapshot | None:
-        """Its result. Raises `Inactive` when none is accepted, and the error with which it failed."""
+        """The requested snapshot. Raises `Inactive` if no requests are accepted, and the error of a failed one."""
         if self.closed:
             raise Inactive(f"no snapshots are taken: {self.closed}")
         self._waiting.append(order)
@@ -60,16 +60,16 @@ class Orders:
                 self._waiting.remove(order)
 
     def of(self, kind: Kind) -> list[Order]:
-        """Those that still wait."""
+        """Requests that still wait."""
         return [one for one in self._waiting if one.kind is kind and not one.result.done()]
 
     def fail(self, kind: Kind, error: Exception) -> None:
-        """Fail all of a kind."""
+        """Fail all requests of a kind."""
         for order in self.of(kind):
             order.fail(error)
 
     def close(self, reason: str) -> None:
-        """Accept none from now on, and fail those that wait."""
+        """Accept no requests from now on, and fail those that wait."""
         self.closed = reason
         for kind in Kind:
             self.fail(kind, Inactive(f"no snapshots are taken: {reason}"))

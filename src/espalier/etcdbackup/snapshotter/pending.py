@@ -1,4 +1,4 @@
-"""Events that the store does not have yet: the delta that is being made."""
+"""The delta in progress: events that the store does not have yet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from espalier.runtime.clock import Clock
 
 
 class Pending:
-    """What comes after the last revision that the store has. To be closed, for its temporary file."""
+    """Events after the last revision that the store has. Must be closed, because of its temporary file."""
 
     def __init__(self, clock: Clock, times: Times, schedule: Schedule, compression: Compression, stored: int) -> None:
         self.stored = stored
@@ -34,7 +34,7 @@ class Pending:
 
     @property
     def last(self) -> int:
-        """The last revision that is stored or held here."""
+        """The last revision that is stored or pending."""
         return self._delta.last if self._delta is not None else self.stored
 
     @property
@@ -44,19 +44,19 @@ class Pending:
 
     @property
     def is_sealed(self) -> bool:
-        """True while a delta is ended and not stored: nothing can be added to it."""
+        """True while a delta is complete and not stored: nothing can be added to it."""
         return self._is_sealed
 
     def seconds_left(self) -> Iterator[float]:
-        """Until a delta is due; nothing while there is none."""
+        """Seconds until a delta is due; nothing while there is none."""
         if self._delta is not None:
             yield max(0.0, self._due - self._clock.monotonic())
 
     def is_due(self, caught_up: int) -> bool:
-        """True if there is a delta to be stored: it is old or large enough, or has just come to `caught_up`.
+        """True if there is a delta to be stored: it is old or large enough, or has just reached `caught_up`.
 
-        That is the revision at which etcd was when it began to be watched: what an agent before left over is not let
-        wait for another period.
+        That is etcd's revision when the watch began: writes that an earlier agent did not store must not wait for
+        another period.
         """
         delta = self._delta
         if delta is None:
@@ -65,7 +65,7 @@ class Pending:
         return is_large or self._clock.monotonic() >= self._due or self.stored < caught_up <= delta.last
 
     async def add(self, changes: Changes) -> None:
-        """Take what a watch returned: whole revisions."""
+        """Add the events of a watch: whole revisions."""
         if not changes.events:
             return
         if self._delta is None:
@@ -77,7 +77,7 @@ class Pending:
         await apart(partial(self._delta.add, made), size)
 
     async def store(self, store: Store) -> StoredSnapshot:
-        """Store the delta. Raises `StoreError`; then nothing is lost, and it can be tried again, but not added to."""
+        """Store the delta. Raises `StoreError`; then nothing is lost: it can be stored again, but not added to."""
         if self._delta is None:
             raise ValueError("delta: found none; begin one first")
         self._is_sealed = True
@@ -87,7 +87,7 @@ class Pending:
         return stored
 
     def close(self) -> None:
-        """Forget what is not stored."""
+        """Discard what is not stored."""
         if self._delta is not None:
             self._delta.__exit__(None, None, None)
             self._delta, self._is_sealed = None, False

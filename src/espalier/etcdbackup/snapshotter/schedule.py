@@ -1,4 +1,4 @@
-"""When snapshots are taken. Defaults, and rules at start, are those of etcd-backup-restore.
+"""The times of snapshots. Defaults, and rules at start, are those of etcd-backup-restore.
 
 All times of day are UTC.
 """
@@ -15,16 +15,16 @@ from espalier.etcdbackup.snapshots.sets import SnapshotSet
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When what is taken. Raises `ValueError` for what can't be meant."""
+    """A schedule. Raises `ValueError` for invalid values."""
 
     full: str = "0 */1 * * *"
     """Cron expression of full snapshots."""
     delta_period: float = 20.0
-    """Seconds after which an event is stored at the latest, while the store takes it; less than 1: no deltas."""
+    """Seconds within which an event is stored, as long as the store is available; less than 1: no deltas."""
     delta_memory: int = 10 << 20
-    """Bytes of events (as JSON) after which a delta is stored before its time."""
+    """Bytes of events (as JSON) at which a delta is stored early."""
     full_window: timedelta = timedelta(hours=24)
-    """At start, a full snapshot that is older than this is not built upon."""
+    """At start, no deltas are added to a full snapshot that is older than this."""
     defragmentation: str = "0 0 */3 * *"
     """Cron expression; empty: never."""
     collection_period: float = 60.0
@@ -39,12 +39,12 @@ class Schedule:
 
     @property
     def takes_deltas(self) -> bool:
-        """False where full snapshots are all there is."""
+        """False if only full snapshots are taken."""
         return self.delta_period >= 1
 
 
 def following(expression: str, now: datetime, *, name: str = "schedule") -> datetime:
-    """The next time that a cron expression means. Raises `ValueError` for one that means none."""
+    """The next time of a cron expression. Raises `ValueError` if there is none."""
     try:
         return next(CronSim(expression, now.astimezone(UTC)))
     except (CronSimError, StopIteration) as error:
@@ -55,7 +55,7 @@ def following(expression: str, now: datetime, *, name: str = "schedule") -> date
 
 
 def full_first(schedule: Schedule, latest: SnapshotSet | None, now: datetime) -> str | None:
-    """Why a full snapshot comes first when an agent starts; None if deltas go on after the latest set."""
+    """The reason why an agent starts with a full snapshot; None if deltas continue the latest set."""
     if latest is None:
         return "there is none yet"
     if not schedule.takes_deltas:

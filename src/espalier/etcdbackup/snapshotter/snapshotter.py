@@ -1,8 +1,8 @@
-"""Full snapshots and deltas of an etcd that runs, into a store.
+"""Full snapshots and deltas of a running etcd, into a store.
 
-Deltas go on while a full snapshot is taken: what the store lacks is never older than a delta period, however large the
-database is. While the store is away nothing is gathered in memory: the watch is left unread, and etcd keeps what comes
-until it compacts it; then a full snapshot begins anew.
+Deltas continue while a full snapshot is taken: what the store lacks is never older than a delta period, however large
+the database is. While the store is unavailable, nothing is gathered in memory: the watch is not read, and etcd keeps
+the events until it compacts them; then a full snapshot starts a new set.
 """
 
 from __future__ import annotations
@@ -43,32 +43,32 @@ from espalier.runtime.clock import Clock
 log = structlog.get_logger(__name__)
 
 RETRY = 5.0
-"""Seconds before what a store or etcd did not take is tried again."""
+"""Seconds before an operation that a store or etcd refused is retried."""
 LONGEST_WAIT = 60.0
-"""Seconds after which schedules are compared with the wall clock again: it may have been set."""
+"""Seconds after which schedules are compared with the wall clock again, in case it was set."""
 
 
 _EXPECTED = (EtcdError, StoreError, Malformed)
 
 
 class Behind(Exception):
-    """etcd has no more revisions than its backups, and other ones or older: it was restored from an older backup, or
-    it is another etcd."""
+    """etcd has no more revisions than its backups, and they differ or are older: it was restored from an older backup,
+    or it is another etcd."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """The last try of a kind of snapshots failed."""
+    """The last failure of a kind of snapshots."""
 
     message: str
     retry: float
-    """Not before this time of the monotonic clock is it tried again."""
+    """The earliest next attempt, by the monotonic clock."""
 
 
 class Snapshotter:
     """Takes the snapshots of one member, for as long as `run` runs.
 
-    `etcd` must be a client of that member alone: what a snapshot has is what its member has.
+    `etcd` must be a client of that member alone: a snapshot has what its member has.
     """
 
     def __init__(
@@ -93,33 +93,34 @@ class Snapshotter:
         self.latest: dict[Kind, datetime] = {}
         """When the newest snapshot of each kind was taken."""
         self.unstored_since: datetime | None = None
-        """Since then there is something that no snapshot has; None where the store has all."""
+        """The time since which etcd has writes that no snapshot has; None if the store has all."""
         self._was_behind = False
-        """etcd was seen behind the backups, and no full snapshot was stored since."""
+        """etcd was found behind the backups, and no full snapshot was stored since."""
         self._known: LastWrites | None = None
-        """By which an etcd is known again to which the connection broke."""
+        """The writes by which an etcd is recognized after a broken connection."""
         self._begun_with = ""
-        """Name of the full snapshot after which `_known` was read: no delta is needed to go on after it."""
+        """Name of the full snapshot after which `_known` was read: no delta is needed to continue after it."""
 
     @property
     def inactive(self) -> str:
-        """Why no snapshots are taken; empty while they are."""
+        """The reason why no snapshots are taken; empty while they are."""
         return self._orders.closed
 
     @property
     def failures(self) -> dict[Kind, str]:
-        """Why the last try of a kind failed, if it did."""
+        """The reason why the last snapshot of a kind failed, if it did."""
         return {kind: failure.message for kind, failure in self._failures.items()}
 
     async def full(self, *, is_final: bool = False) -> StoredSnapshot:
-        """A full snapshot that was begun after this call. Raises `Inactive`, `EtcdError`, `StoreError`, `Malformed`."""
+        """Take a full snapshot that begins after this call. Raises `Inactive`, `EtcdError`, `StoreError`,
+        `Malformed`."""
         stored = await self._orders.wait_for(Order(Kind.FULL, is_final))
         if stored is None:
             raise Inactive("no full snapshot was taken")
         return stored
 
     async def delta(self) -> StoredSnapshot | None:
-        """A delta with all that was acknowledged before this call; None if the store has all of it.
+        """Take a delta with all that was acknowledged before this call; None if the store has all of it.
 
         Raises `Inactive`, `EtcdError`, `StoreError`.
         """
@@ -130,8 +131,8 @@ class Snapshotter:
     async def run(self) -> NoReturn:
         """Take snapshots until cancelled.
 
-        Raises `Behind`, and what can't be done at once: `EtcdError`, `StoreError`, `Malformed`. What fails later in the
-        store is tried again here; when etcd is lost, `EtcdError` is raised.
+        Raises `Behind`, and failures at start: `EtcdError`, `StoreError`, `Malformed`. Later failures of the store are
+        retried here; if etcd is lost, `EtcdError` is raised.
         """
         reason = "the snapshotter was stopped"
         try:
@@ -154,7 +155,7 @@ class Snapshotter:
             self._orders.close(reason)
 
     async def _begun(self) -> int:
-        """The revision after which deltas begin: all of a set that is good enough, or of a new full snapshot."""
+        """The revision after which deltas begin: that of a set that is good enough, or of a new full snapshot."""
         stock = await take_stock(self._store)
         self._measures.found(stock)
         if stock.latest is not None:
@@ -185,7 +186,7 @@ class Snapshotter:
         return stored.snapshot.last
 
     async def _difference(self, latest: SnapshotSet, revision: int) -> str | None:
-        """Why deltas must not go on after a set that etcd's revision has reached; None where they may.
+        """The reason why deltas must not continue a set whose revision etcd has reached; None if they may.
 
         Raises `EtcdError`, `StoreError`, and `Behind` for an etcd that would write the next revision of the set: its
         deltas would seem to follow those of the set.
@@ -209,7 +210,7 @@ class Snapshotter:
     # --- Full snapshots -------------------------------------------------------------------------------------------
 
     async def _full_taken(self) -> StoredSnapshot:
-        """Take one for all who wait for one now. Raises `EtcdError`, `StoreError`, `Malformed`."""
+        """Take a full snapshot for all requests that wait now. Raises `EtcdError`, `StoreError`, `Malformed`."""
         waiting = self._orders.of(Kind.FULL)
         is_final = any(order.is_final for order in waiting)
         began = self._clock.monotonic()
@@ -232,9 +233,8 @@ class Snapshotter:
     # --- Deltas, and full snapshots meanwhile -----------------------------------------------------------------------
 
     async def _followed(self, last: int) -> NoReturn:
-        """Store what comes after a revision. Raises `EtcdError`, such as `Compacted`, and `Incomparable` when a
-        connection broke behind which there is another etcd, or may be.
-        """
+        """Store what comes after a revision. Raises `EtcdError`, such as `Compacted`, and `Incomparable` if there is,
+        or may be, another etcd after a broken connection."""
         async with AsyncExitStack() as stack:
             pending = stack.enter_context(
                 closing(Pending(self._clock, self._times, self._schedule, self._compression, last))
@@ -269,7 +269,7 @@ class Snapshotter:
                 await self._delta(pending, watch.store_revision if watch is not None else 0)
 
     async def _check_is_the_same(self, pending: Pending) -> None:
-        """Raise `Incomparable` unless this is the etcd whose changes are pending: what was seen of it is stored then.
+        """Raise `Incomparable` unless this is the etcd whose changes are pending. They are stored before.
 
         Raises `EtcdError`.
         """
@@ -283,14 +283,14 @@ class Snapshotter:
             raise
 
     def _is_due(self, kind: Kind, is_time: bool) -> bool:
-        """A snapshot is to be taken now: its time has come, somebody wants it, or the last try failed a while ago."""
+        """True if a snapshot is due: its time has come, it was requested, or a failed one can be retried."""
         failed = self._failures.get(kind)
         if failed is not None:
             return self._clock.monotonic() >= failed.retry
         return is_time or bool(self._orders.of(kind))
 
     def _seconds_left(self, tasks: _Tasks, pending: Pending, full_due: datetime) -> float:
-        """How long nothing is due."""
+        """Seconds until something is due."""
         self._orders.woken.clear()
         now = self._clock.monotonic()
         left = [LONGEST_WAIT]
@@ -306,11 +306,11 @@ class Snapshotter:
         return max(0.0, min(left))
 
     def _is_delta_wanted(self, pending: Pending) -> bool:
-        """Somebody waits for a delta that has by now what it has to have."""
+        """True if somebody waits for a delta that is complete by now."""
         return any(order.revision <= pending.last for order in self._orders.of(Kind.DELTA))
 
     async def _delta(self, pending: Pending, caught_up: int) -> None:
-        """Store a delta that is due or wanted, and tell who waits."""
+        """Store a delta that is due or requested, and answer the requests."""
         stored = None
         if not pending.is_empty:
             self.unstored_since = self.unstored_since or self._clock.now()
@@ -325,7 +325,7 @@ class Snapshotter:
                     order.answer(stored)
 
     async def _delta_stored(self, pending: Pending) -> StoredSnapshot | None:
-        """Store it; None if the store did not take it."""
+        """Store the delta; None if the store refused it."""
         began = self._clock.monotonic()
         try:
             stored = await pending.store(self._store)
@@ -354,7 +354,7 @@ class Snapshotter:
 
 
 class _Tasks:
-    """What goes on while a watch lasts: cancelled when the context is left."""
+    """The tasks of a watch, which are cancelled when the context is left."""
 
     def __init__(self) -> None:
         self.change: asyncio.Future[Changes] | None = None
@@ -370,7 +370,7 @@ class _Tasks:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def wait(self, woken: asyncio.Event, seconds: float, *, reads: bool) -> None:
-        """Until one of them has ended, or for so long. A change that came is left where it is while nobody `reads`."""
+        """Wait until one of the tasks has ended, or for so long. Changes are left unread unless `reads`."""
         waking = asyncio.ensure_future(woken.wait())
         try:
             waiting = {task for task in (waking, self.change if reads else None, self.full) if task is not None}

@@ -1,8 +1,8 @@
 """Times in the names of snapshots.
 
 etcd-backup-restore orders snapshots by last revision and then by these seconds, and refuses a delta after a full
-snapshot that adds nothing to it. Deltas go on here while a full snapshot is taken, and two may be stored in one second:
-times are given so that a full snapshot stands behind every delta that ends with its revision.
+snapshot that adds nothing to it. Here deltas continue while a full snapshot is taken, and two snapshots may be stored
+in one second: times are chosen so that a full snapshot sorts after every delta that ends with its revision.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from espalier.runtime.clock import Clock
 
 
 class Times:
-    """Gives one agent's snapshots their times, in seconds since 1970."""
+    """Chooses the times of one agent's snapshots, in seconds since 1970."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._delta = 0
-        """Of the newest delta: it may be on its way into the store."""
+        """The time of the newest delta, which may not be stored yet."""
         self._full = (0, 0)
         """Last revision and time of the newest full snapshot, begun or stored."""
 
     def of_full(self, last: int, stored: Iterable[StoredSnapshot]) -> int:
-        """For a full snapshot that is begun now, of `last` revision, beside what the store has."""
+        """The time of a full snapshot of `last` revision that begins now, given what the store has."""
         equal = (one.snapshot.created for one in stored if one.snapshot.last == last)
         created = min(LAST_SECOND, max(self._now(), self._delta + 1, *(before + 1 for before in equal)))
         self._full = (last, created)
         return created
 
     def of_delta(self, last: int) -> int:
-        """For a delta that is stored now and ends with `last` revision.
+        """The time of a delta that is stored now and ends with `last` revision.
 
-        One that adds nothing to a full snapshot stands before it: in its name alone, for what it has was written before
-        that snapshot was begun.
+        A delta that adds nothing to a full snapshot gets an earlier time: only its name is early, as what it has was
+        written before that snapshot began.
         """
         revision, full = self._full
         self._delta = min(self._now(), full - 1) if last <= revision else self._now()

@@ -1,4 +1,5 @@
-"""Clients of obstore for a location, from credentials in Gardener's files. They are made anew when the files change."""
+"""Clients of obstore for a location, with credentials from Gardener's files. They are replaced when the files
+change."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from obstore.store import AzureConfig, ClientConfig, GCSConfig, ObjectStore, RetryConfig, S3Config
 
 CONNECT = 5.0
-"""Seconds until a connection stands, at most."""
+"""The largest number of seconds for connecting."""
 TRUE, FALSE = ("true", "1", "t"), ("false", "0", "f", "")
 _KEY = 32
 """Bytes of an AES-256 key."""
@@ -35,16 +36,16 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Two clients of one bucket, which differ in time only."""
+    """Two clients of one bucket, which differ in their timeouts only."""
 
     small: ObjectStore
     """A request and its answer end within `Retries.attempt`."""
     long: ObjectStore
-    """For objects of any size: a request ends within `Retries.part` unless bytes come."""
+    """For objects of any size: a request ends within `Retries.part` unless bytes arrive."""
 
 
 class Access:
-    """The clients of a location, by the credentials as they are now."""
+    """The clients of a location, with the present credentials."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class Access:
         self._made: tuple[Stamp, Clients] | None = None
 
     def clients(self) -> Clients:
-        """Raises `Refused` when credentials can't be read, or lack something."""
+        """Raises `Refused` if credentials can't be read, or are incomplete."""
         stamp = self._files.stamp()
         if self._made is None or self._made[0] != stamp:
             credentials = self._files.load()
@@ -228,7 +229,7 @@ def _azure(settings: _Settings, options: ClientConfig, retry: RetryConfig) -> Ob
 
 
 def _is_address(endpoint: str) -> bool:
-    """True for hosts below which no bucket has a name."""
+    """True for hosts that have no subdomains for buckets."""
     host = urlsplit(endpoint).hostname or ""
     try:
         ipaddress.ip_address(host)

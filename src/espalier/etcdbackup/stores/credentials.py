@@ -1,7 +1,7 @@
 """Credentials in the files of etcd-backup-restore (docs/usage/getting_started.md there), for Gardener's Secrets.
 
-A variable for each provider names a folder of files, or one JSON file with the same keys. `SOURCE_` before its name
-makes it that of a copy's source.
+An environment variable for each provider names a folder of files, or one JSON file with the same keys. With the prefix
+`SOURCE_` it is that of a copy's source.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ VARIABLES: Mapping[Kind, str] = {
 }
 SOURCE = "SOURCE_"
 ENDPOINT_BESIDE = "storageAPIEndpoint"
-"""A file beside that of GCS."""
+"""A file beside GCS's credentials."""
 LARGEST = 1 << 20
-"""Bytes of a file."""
+"""The largest size of a file, in bytes."""
 Stamp = tuple[tuple[str, int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What the files said, and how they looked then."""
+    """The content of the files, and their state when they were read."""
 
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """By file name, or by key of the JSON file. Of GCS, the service account is `serviceaccount.json`."""
+    """By file name, or by key of the JSON file. For GCS, the service account is `serviceaccount.json`."""
     folder: Path | None = None
-    """Of the files; for what a client reads by itself, such as a token that is renewed."""
+    """The folder of the files; for those that a client reads by itself, such as a token that is renewed."""
     stamp: Stamp = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CredentialFiles:
-    """Where credentials of a store are. They may change at any time; Kubernetes swaps a link for that."""
+    """The place of a store's credentials. They may change at any time; Kubernetes replaces a symbolic link then."""
 
     kind: Kind
     path: Path | None
-    """Folder or file; None: whatever the provider's client finds by itself (environment, role of the machine)."""
+    """Folder or file; None: what the provider's client finds by itself (environment, role of the machine)."""
 
     def stamp(self) -> Stamp:
-        """What changes when they do. Raises `Refused`."""
+        """A value that changes when the files do. Raises `Refused`."""
         return tuple(
             (str(file), state.st_ino, state.st_mtime_ns, state.st_size)
             for file in self._files()
@@ -58,7 +58,7 @@ class CredentialFiles:
         )
 
     def load(self) -> Credentials:
-        """Read them. Raises `Refused`, whose message says which file is wrong, and nothing of its content."""
+        """Read the files. Raises `Refused`, whose message names the file and has nothing of its content."""
         if self.path is None:
             return Credentials()
         stamp = self.stamp()
@@ -85,7 +85,7 @@ class CredentialFiles:
 def find(kind: Kind, environ: Mapping[str, str], *, source: bool = False) -> CredentialFiles:
     """The files that the environment names for a kind of store.
 
-    Raises `Refused` for a copy's source when only the target's are named: they would be sent to the source.
+    Raises `Refused` for a copy's source if only the target's are named, which would be sent to the source otherwise.
     """
     variable = VARIABLES.get(kind)
     if variable is None:

@@ -21,20 +21,20 @@ class StoreError(Exception):
 
 
 class NotFound(StoreError):
-    """There is no object of this key."""
+    """There is no object with this key."""
 
 
 class Refused(StoreError):
-    """The store refuses it, and will do so again."""
+    """The store refuses the request, and will refuse it again."""
 
 
 class Unavailable(StoreError):
-    """No answer in time, or a failure of the store. Nobody knows whether a write happened."""
+    """No answer in time, or a failure of the store. A write may have happened or not."""
 
 
 class Conflict(StoreError):
-    """The object is there already, or changed since it was read. Nothing was written."""
+    """The object exists already, or has changed since it was read. Nothing was written."""
 
 
 class Corrupt(StoreError):
-    """Bytes that are not those that were written."""
+    """The bytes are not those that were written."""

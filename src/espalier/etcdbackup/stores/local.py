@@ -1,8 +1,8 @@
 """A store in a local folder, in the layout of etcd-backup-restore: a file for each object, below the folder.
 
-File systems know no conditional update: writers take a lock file, so all of them must be on machines that share its
-locks (one machine, or NFS 4). Files are written beside, flushed to the disk, and renamed: whole or not at all, on
-kill -9 and on loss of power as well.
+File systems have no conditional update: writers take a lock file, so all of them must be on machines that share its
+locks (one machine, or NFS 4). Files are written beside their place, flushed to the disk, and renamed: complete or not
+at all, even after kill -9 or a loss of power.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from espalier.etcdbackup.stores.store import CHUNK, MOST_LISTED, Content, Stored
 T = TypeVar("T")
 
 LOCK, UPLOADS = ".lock", ".uploads"
-"""Names in the folder that are no objects."""
+"""Names in the folder that are not objects."""
 HASHED = 1 << 20
-"""Files up to this size have an ETag of their content. Others have that of inode, time and size: a file system may give
-the same ones again within a tick of its clock, which is no matter where nothing is updated conditionally."""
+"""Files up to this size have an ETag of their content. Larger ones have one of inode, time and size: a file system may
+repeat those within a tick of its clock, which does no harm where nothing is updated conditionally."""
 _ABANDONED = 24 * 3600.0
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REFUSED = (errno.ELOOP, errno.EROFS, errno.ENAMETOOLONG, errno.ENOTDIR)
@@ -46,9 +46,9 @@ class _Held(Exception):
 
 
 class LocalStore:
-    """Objects as files below a folder, which is made when something is written.
+    """Objects as files below a folder, which is created by the first write.
 
-    Once it was there it stays: a file system that is not mounted any more must not look like an empty bucket.
+    Once the folder was seen it must stay: a file system that is no longer mounted must not look like an empty bucket.
     """
 
     def __init__(self, folder: Path, *, retries: Retries | None = None) -> None:
@@ -56,10 +56,10 @@ class LocalStore:
         self.retries = retries or Retries()
         self._folder = folder
         self._device: int | None = None
-        """Of the file system with the folder, once that was seen."""
+        """The file system of the folder, once that was seen."""
 
     async def list(self, folder: str = "", *, most: int = MOST_LISTED) -> AsyncGenerator[StoredObject, None]:
-        """See `Store`. Symbolic links are not followed, and like pipes and sockets are no objects."""
+        """See `Store`. Symbolic links are not followed and, like pipes and sockets, are not objects."""
         found = await self._apart(folder, lambda: list(self._walk(folder, most)), limited=False)
         for stored in found:
             yield stored
@@ -144,7 +144,7 @@ class LocalStore:
         await self._exclusively(key, remove)
 
     async def _written(self, key: str, data: bytes, check: Callable[[], None]) -> StoredObject:
-        """Write a small object if a check under the lock does not raise."""
+        """Write a small object unless a check under the lock raises."""
 
         def write() -> StoredObject:
             check()
@@ -163,10 +163,10 @@ class LocalStore:
         return await self._exclusively(key, write)
 
     async def _exclusively(self, key: str, work: Callable[[], T]) -> T:
-        """The result of work under the lock of all writers, which the working thread holds: to cancel whoever waits for
-        it must not let another writer in between. Raises `Unavailable` when somebody else holds it all the time.
+        """The result of work under the lock of all writers. The working thread holds the lock, so that cancelling the
+        waiting task does not let another writer in. Raises `Unavailable` if another writer holds it all the time.
 
-        It is asked for again and again: to wait for a lock would keep a thread as long as a frozen holder likes.
+        The lock is polled: a blocking wait would keep a thread for as long as a frozen holder keeps the lock.
         """
 
         def attempt() -> T:
@@ -197,7 +197,7 @@ class LocalStore:
 
     @asynccontextmanager
     async def _beside(self, key: str) -> AsyncIterator[tuple[Path, BufferedRandom]]:
-        """A new file that is not an object yet; it goes, unless it was renamed."""
+        """A new file that is not an object yet; it is removed unless it was renamed."""
 
         def begin() -> tuple[Path, BufferedRandom]:
             self._path(key)
@@ -213,7 +213,7 @@ class LocalStore:
                 file.close()
 
     def _temporary(self) -> Path:
-        """A path for a new file. What was abandoned there a day ago is removed."""
+        """A path for a new file. Files that were abandoned there a day ago are removed."""
         self._is_there()
         uploads = self._folder / UPLOADS
         _make_folder(uploads)
@@ -266,7 +266,8 @@ class LocalStore:
             return Content(data, _described(key, file))
 
     def _is_there(self) -> bool:
-        """True if the folder is there. Raises `Unavailable` if it was, and now is not, or is of another file system."""
+        """True if the folder exists. Raises `Unavailable` if it existed and now does not, or is on another file
+        system."""
         try:
             state = self._folder.stat()
         except FileNotFoundError:
@@ -322,7 +323,7 @@ class LocalStore:
 
 
 def _described(key: str, file: BufferedReader | BufferedRandom) -> StoredObject:
-    """The description of an open file, at its beginning."""
+    """The description of an open file that is positioned at its beginning."""
     state = os.fstat(file.fileno())
     if state.st_size <= HASHED:
         etag = hashlib.sha256(file.read()).hexdigest()
@@ -350,7 +351,7 @@ def _flush_folder(folder: Path) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and those above it that are not there, for the owner alone, and for good."""
+    """Create a folder and its missing parents, for the owner alone, and durably."""
     missing = [folder]
     while not missing[-1].parent.exists():
         missing.append(missing[-1].parent)

@@ -25,9 +25,9 @@ _ALLOWED = "s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or fil
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place for backups: bucket or container, and the prefix that all keys have (without slashes at its ends).
+    """A place for backups: bucket or container, and the prefix of all keys (without slashes at its ends).
 
-    Of a local folder, the container is the folder's absolute path, and the prefix is empty.
+    For a local folder, the container is the folder's absolute path, and the prefix is empty.
     """
 
     kind: Kind
@@ -41,7 +41,7 @@ class Location:
 
 
 def parse(url: str) -> Location:
-    """The location that a URL means. Raises `ValueError`, whose message never repeats a password."""
+    """Parse a location's URL. Raises `ValueError`, whose message never repeats a password."""
     split = urlsplit(url)
     if split.username is not None or split.password is not None:
         raise ValueError("STORE: found a user in the URL; credentials come from files, see docs/etcd-backup.md")

@@ -1,4 +1,4 @@
-"""A store in memory: the twin for virtual time, and for tests. It has no faults; `tests/support` adds them."""
+"""A store in memory, for virtual time and for tests. It has no faults; `tests/support` adds them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from espalier.runtime.clock import Clock
 
 
 class MemoryStore:
-    """Objects that go with the process. Their ETags are MD5 of contents, as S3 has them: equal for equal contents."""
+    """Objects in this process. As in S3, ETags are MD5 of contents: equal for equal contents."""
 
     def __init__(self, clock: Clock, *, where: str = "memory://", retries: Retries | None = None) -> None:
         self.where = where

@@ -1,4 +1,4 @@
-"""From a URL to a store."""
+"""Opens the store of a URL."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from espalier.etcdbackup.stores.store import Store
 def open_store(
     url: str, environ: Mapping[str, str], *, source: bool = False, endpoint: str = "", retries: Retries | None = None
 ) -> Store:
-    """The store that a URL means, with the credentials that the environment names. Asks nobody yet.
+    """The store of a URL, with the credentials that the environment names. Sends no request yet.
 
-    `source`: of a copy; its variables begin with `SOURCE_`. `endpoint`: URL of another server than the provider's.
-    Raises `ValueError` for a URL that can't be one, and `Refused` where no credentials can be found.
+    `source`: that of a copy, whose variables begin with `SOURCE_`. `endpoint`: URL of another server than the
+    provider's. Raises `ValueError` for an invalid URL, and `Refused` if no credentials are found.
     """
     place = location.parse(url)
     limits = retries or Retries()

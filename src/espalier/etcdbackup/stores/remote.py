@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta, PutMode, PutResult, UpdateVersion
 
 PART = 5 << 20
-"""Bytes of a part of an upload, as few as S3 takes. 10,000 parts are allowed: 52 GB."""
+"""Bytes of a part of an upload, the minimum of S3. 10,000 parts are allowed: 52 GB."""
 PARALLEL = 4
-"""Parts that are sent at the same time, each of which is held in memory."""
+"""Parts that are sent at the same time, each of which is in memory."""
 PAGE = 1000
-"""Objects of a page of a listing."""
+"""Objects in a page of a listing."""
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>([^<]{1,200})</Code>(?:.{0,400}?<Message>([^<]{0,400})</Message>)?", re.DOTALL)
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName")
@@ -145,9 +145,8 @@ class RemoteStore:
         return await self._put_once(last.key, data, version, _NO_MATCH)
 
     async def _put_once(self, key: str, data: bytes, mode: PutMode, conflict: str) -> StoredObject:
-        """Write under a condition. obstore repeats a request whose answer was lost; then its first try is what the
-        second one conflicts with: what is there says so.
-        """
+        """Write under a condition. obstore repeats a request whose answer was lost; then the second attempt conflicts
+        with the first one, and the stored object shows that."""
         async with self._limited(key):
             try:
                 return await self._put(key, data, mode)
@@ -174,7 +173,7 @@ class RemoteStore:
         return StoredObject(key, len(data), meta["last_modified"], result["e_tag"] or "", result["version"] or "")
 
     async def upload(self, key: str, chunks: AsyncIterable[bytes]) -> StoredObject:
-        """See `Store`. The MD5 that is an ETag in S3 proves the bytes; else they are read back."""
+        """See `Store`. The MD5 that is an ETag in S3 proves the bytes; otherwise they are read back."""
         path = self._path(key)
         sent = _Sent()
         first, rest = await _split(sent.counted(chunks))
@@ -231,7 +230,7 @@ class RemoteStore:
 
     @asynccontextmanager
     async def _limited(self, key: str, seconds: float | None = 0.0) -> AsyncIterator[None]:
-        """End what is within after seconds (0: the total of a small operation, None: never); errors become ours."""
+        """Time out the block after seconds (0: the total of a small operation, None: never); errors become ours."""
         limit = self.retries.total if seconds == 0.0 else seconds
         try:
             async with asyncio.timeout(limit):
@@ -245,7 +244,7 @@ class RemoteStore:
 
 
 class _Sent:
-    """Size and digests of what an upload sends."""
+    """Size and digests of the data that an upload sends."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -257,7 +256,7 @@ class _Sent:
         self._left = PART
 
     async def counted(self, chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
-        """The same chunks."""
+        """Pass the chunks on."""
         try:
             async for chunk in chunks:
                 await asyncio.to_thread(self._add, chunk)
@@ -268,8 +267,7 @@ class _Sent:
 
     def is_proven_by(self, result: PutResult, stored: StoredObject) -> bool:
         """True if the ETag is the MD5 of what was sent, as in S3 without encryption by KMS: of all of it, or of the
-        MD5s of its parts.
-        """
+        MD5s of its parts."""
         parts = [*self._parts, self._part.digest()] if self._left < PART else self._parts
         whole = parts[0].hex() if len(parts) == 1 else ""
         of_parts = f"{hashlib.md5(b''.join(parts), usedforsecurity=False).hexdigest()}-{len(parts)}"
@@ -290,7 +288,7 @@ class _Sent:
 
 
 async def _split(chunks: AsyncGenerator[bytes, None]) -> tuple[bytes, AsyncIterable[bytes] | None]:
-    """All of a small object, or all of the chunks of a larger one (those that were taken to find out included)."""
+    """All of a small object, or the chunks of a larger one (including those that were read to find out)."""
     taken = bytearray()
     async for chunk in chunks:
         taken += chunk
@@ -309,7 +307,7 @@ async def _split(chunks: AsyncGenerator[bytes, None]) -> tuple[bytes, AsyncItera
 
 
 def _translated(where: str, error: Exception) -> StoreError:
-    """The error of ours for one of obstore's."""
+    """Our error for one of obstore's."""
     text = str(error)
     said = _reason(text)
     status = int(found[1]) if (found := _STATUS.search(text)) else 0
@@ -347,5 +345,5 @@ def _reason(text: str) -> str:
 
 
 def _cause(text: str) -> str:
-    """What obstore says of a failed request only in its debug form."""
+    """The details of a failed request, which obstore has only in its debug form."""
     return next((words for sign, words in _CAUSES.items() if sign in text), "")

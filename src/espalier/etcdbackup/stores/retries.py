@@ -9,19 +9,19 @@ from dataclasses import dataclass
 class Retries:
     """Limits for operations of a store, in seconds.
 
-    A small operation (anything but `stream` and `upload`) ends within `total`, retries included: who polls a store
-    compares that with the poll period. Long ones end when nothing moves: no byte for `stall`, or no part of an upload
-    for `part`.
+    A small operation (anything but `stream` and `upload`) ends within `total`, retries included, so that pollers can
+    compare it with their period. Long ones end when nothing moves: no byte for `stall`, or no part of an upload for
+    `part`.
     """
 
     attempt: float = 5.0
     """For one request and its answer."""
     retries: int = 2
-    """Further requests after one that failed in a way that may pass."""
+    """The number of retries of a request that failed temporarily."""
     longest_wait: float = 1.0
-    """Between two requests; waits grow exponentially up to it, with jitter."""
+    """The longest wait between two requests; waits grow exponentially up to it, with jitter."""
     stall: float = 60.0
-    """While an object is read: until the next bytes."""
+    """While an object is read: the longest wait for the next bytes."""
     part: float = 180.0
     """For one part of an upload."""
 
@@ -34,5 +34,5 @@ class Retries:
 
     @property
     def total(self) -> float:
-        """Seconds in which a small operation has ended, whatever the store does."""
+        """Seconds within which a small operation ends, whatever the store does."""
         return (self.retries + 1) * self.attempt + self.retries * self.longest_wait

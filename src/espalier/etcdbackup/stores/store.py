@@ -1,4 +1,4 @@
-"""The face of all stores. Keys are relative to the prefix of the store; `keys.py` says what a key may be."""
+"""The interface of all stores. Keys are relative to the prefix of the store; `keys.py` says which keys are allowed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Protocol
 from espalier.etcdbackup.stores.retries import Retries
 
 MOST_LISTED = 200_000
-"""Objects of a listing: an hourly full snapshot and a delta every 20 s make 130,000 in a month."""
+"""The largest number of objects in a listing: an hourly full snapshot and a delta every 20 s make 130,000 in a
+month."""
 CHUNK = 1 << 20
-"""Bytes of a chunk of `stream`, at least, but for the last one."""
+"""The smallest number of bytes of a chunk of `stream`, except the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,25 +23,25 @@ class StoredObject:
     key: str
     size: int
     modified: datetime
-    """Aware; the store's clock."""
+    """Timezone-aware; by the store's clock."""
     etag: str = ""
-    """Stands for the content, as HTTP has it. It may be its MD5: equal contents may have equal ones."""
+    """Identifies the content, as in HTTP. It may be its MD5: equal contents may have equal ones."""
     version: str = ""
-    """The generation, where the store counts them."""
+    """The generation, if the store counts them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A small object, whole."""
+    """A small object with its content."""
 
     data: bytes
     stored: StoredObject
 
 
 class Store(Protocol):
-    """A folder of objects. Every method raises `StoreError`; which one says what a caller may do about it.
+    """A folder of objects. Every method raises `StoreError`; its subclass says what a caller may do about it.
 
-    Objects are written whole or not at all. Nobody but `list` asks a store for a listing.
+    Objects are written completely or not at all. Only `list` requests a listing from a store.
     """
 
     where: str
@@ -57,26 +58,26 @@ class Store(Protocol):
         """The description of an object. Raises `NotFound`."""
 
     async def read(self, key: str, *, most: int) -> Content:
-        """A small object, whole. Raises `NotFound`, and `Corrupt` when it has more than `most` bytes."""
+        """A small object with its content. Raises `NotFound`, and `Corrupt` if it has more than `most` bytes."""
 
     def stream(self, key: str, *, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
         """The bytes of an object from `start` to `end` (exclusive), in chunks.
 
-        Raises `NotFound`, and `Corrupt` when there are fewer or more than the store said.
+        Raises `NotFound`, and `Corrupt` if there are fewer or more than the store announced.
         """
 
     async def put(self, key: str, data: bytes) -> StoredObject:
-        """Write a small object, whatever is there: the last writer wins."""
+        """Write a small object, whether it exists or not: the last writer wins."""
 
     async def create(self, key: str, data: bytes) -> StoredObject:
-        """Write a small object that is not there yet. Raises `Conflict` when it is.
+        """Create a small object. Raises `Conflict` if it exists.
 
-        `data` must hold something that no other writer writes, such as a nonce: a retried request whose first try
-        arrived is told from another writer's by it.
+        `data` must hold something that no other writer writes, such as a nonce: it distinguishes a retried request
+        whose first attempt arrived from another writer's.
         """
 
     async def replace(self, last: StoredObject, data: bytes) -> StoredObject:
-        """Write a small object in place of the one that was read. Raises `Conflict` when it is another one by now.
+        """Replace the small object that was read. Raises `Conflict` if it has changed since.
 
         `data` must hold a nonce, as for `create`.
         """
@@ -84,9 +85,9 @@ class Store(Protocol):
     async def upload(self, key: str, chunks: AsyncIterable[bytes]) -> StoredObject:
         """Write an object of any size with bounded memory, and compare what was stored with what was sent.
 
-        Raises what `chunks` raises, then nothing is stored; and `Corrupt` when another size or other bytes came back:
-        the object is there, and must be uploaded again or deleted.
+        Raises what `chunks` raises, in which case nothing is stored; and `Corrupt` if another size or other bytes came
+        back: then the object exists, and must be uploaded again or deleted.
         """
 
     async def delete(self, key: str) -> None:
-        """Delete an object. One that is not there is no error."""
+        """Delete an object. A missing one is no error."""
