@@ -15,6 +15,8 @@ import msgspec
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
+from espalier.clusters import names
+from espalier.kube.client import PatchType
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime import virtual
@@ -172,6 +174,9 @@ A control plane that is deleted waits for its workers, as Cluster API has it; a 
 until something changes.
 """
 
+CLUSTERS = ("management", "clusters")
+"""Whoever deletes a Cluster of Cluster API, once it was there, has to say that it shall be made anew."""
+
 
 def test_these_are_all_kinds_that_the_manager_writes(written: list[Kind]) -> None:
     assert written == KINDS
@@ -195,6 +200,11 @@ def test_a_writer_who_undoes_what_we_write_makes_few_writes_a_minute_and_no_harm
                 assert max(minutes) <= BURST + PROGRESS, (path, minutes)
                 assert max(minutes[MINUTES // 2 :]) <= 15, (path, minutes)
             fighter.fights = False
+            if kind == CLUSTERS:
+                found = (await env.client.get(Cluster.resource, "garden-000", NAMESPACE)).decode(Cluster)
+                assert found.status.failure_reason == names.CLUSTER_API_OBJECTS_MISSING
+                again = {"metadata": {"annotations": {names.GATE_ANNOTATION: None}}}
+                await env.client.patch(Cluster.resource, "garden-000", NAMESPACE, patch=again, type=PatchType.MERGE)
             if kind not in NOT_UNDONE:
                 await all_ready(env.clusters, 1, seconds=10 * LONGEST_PAUSE)
 
