@@ -1,4 +1,4 @@
-"""BackupBuckets of the garden, as far as gardenlets write them, and when one may go: pure.
+"""BackupBuckets of the garden: what gardenlets may write, and when a bucket may be deleted. Pure.
 
 The garden lets a seed read the credentials that its bucket names. So a gardenlet must not choose them.
 """
@@ -18,7 +18,7 @@ from espalier.shoots.admission import messages, users
 
 
 def is_held(name: str, shoots: Iterable[Shoot]) -> bool:
-    """True if a bucket has the backups of a shoot: those that it serves from now on, or is restored from."""
+    """True if a bucket has the backups of a shoot: those of its present seed, or those from which it is restored."""
     for shoot in shoots:
         try:
             owned = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP))
@@ -30,7 +30,7 @@ def is_held(name: str, shoots: Iterable[Shoot]) -> bool:
 
 
 def violations(new: BackupBucket, user: User, seed: Seed | None) -> Iterator[Violation]:
-    """What is wrong with a BackupBucket that a user writes. `seed` is that of the user, if it is a gardenlet."""
+    """The problems of a BackupBucket that a user writes. `seed` is that of the user, if it is a gardenlet."""
     own = users.seed_of(user)
     if own is None:
         return

@@ -1,4 +1,4 @@
-"""BackupEntries of the garden: whose they are, and when a source entry may be there: pure."""
+"""BackupEntries of the garden: which seed has one, and when a source entry may exist. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from espalier.shoots.admission import messages
 
 
 def violations(old: BackupEntry | None, new: BackupEntry, shoots: Iterable[Shoot]) -> Iterator[Violation]:
-    """What is wrong with an entry. `shoots` are those of its namespace."""
+    """The problems of an entry. `shoots` are those of its namespace."""
     name = new.metadata.name
     shoot = next((one for one in shoots if _entry_of(one) == names.original_backup_entry(name)), None)
     if old is not None:
@@ -29,7 +29,7 @@ def violations(old: BackupEntry | None, new: BackupEntry, shoots: Iterable[Shoot
 
 
 def _changed(old: BackupEntry, new: BackupEntry, shoot: Shoot | None) -> Iterator[Violation]:
-    """Bucket and seed change together: who has an entry is given the credentials of its bucket."""
+    """Bucket and seed must change together: the seed of an entry gets the credentials of its bucket."""
     before, after = old.spec, new.spec
     if (before.bucket_name, before.seed_name) == (after.bucket_name, after.seed_name) or _moves(new, shoot):
         return
@@ -44,13 +44,13 @@ def _changed(old: BackupEntry, new: BackupEntry, shoot: Shoot | None) -> Iterato
 
 
 def is_held(name: str, shoots: Iterable[Shoot]) -> bool:
-    """True if the deletion of an entry would delete the backups of a Shoot that is to stay."""
+    """True if the deletion of an entry would delete the backups of a Shoot that stays."""
     return any(_entry_of(one) == name and one.metadata.deletion_timestamp is None for one in shoots)
 
 
 def _moves(entry: BackupEntry, shoot: Shoot | None) -> bool:
-    """True if the entry goes to the bucket and the seed of the shoot's current epoch: there backups are from now on;
-    those before are reached by the source entry."""
+    """True if the entry moves to the bucket and the seed of the shoot's current epoch, which has the backups from now
+    on; the source entry gives access to earlier ones."""
     if shoot is None or names.is_source_backup_entry(entry.metadata.name):
         return False
     try:

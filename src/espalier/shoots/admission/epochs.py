@@ -1,4 +1,4 @@
-"""Writes of our annotations on Shoots: by the garden and by gardenlets, each its own part: pure."""
+"""Writes of our annotations on Shoots: the garden and gardenlets may each write their own part. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIELD = f"metadata.annotations[{metadata_keys.OWNERSHIP}]"
 
 
 def violations(old: Mapping[str, str], new: Mapping[str, str], user: User) -> Iterator[Violation]:
-    """What a user may not write of the annotations of a Shoot."""
+    """The changes of a Shoot's annotations that a user may not make."""
     if old.get(metadata_keys.FORCE_RESTORE) != new.get(metadata_keys.FORCE_RESTORE) and not users.may_move(user):
         field = f"metadata.annotations[{metadata_keys.FORCE_RESTORE}]"
         found, before = new.get(metadata_keys.FORCE_RESTORE), old.get(metadata_keys.FORCE_RESTORE)
@@ -39,7 +39,7 @@ def violations(old: Mapping[str, str], new: Mapping[str, str], user: User) -> It
 
 
 def _released(new: Mapping[str, str], seed: str) -> Iterator[Violation]:
-    """A gardenlet speaks for the newest epoch, if it is of its own seed: who comes next waits for no lease then."""
+    """A gardenlet may report on the newest epoch if that is of its own seed: the next seed waits for no lease then."""
     try:
         current = ownership.parse(new.get(metadata_keys.OWNERSHIP)).current
     except OwnershipError:
@@ -75,7 +75,8 @@ def _starts(before: Ownership, after: Ownership, seed: str) -> bool:
 
 
 def _goes_on(before: Ownership, after: Ownership) -> bool:
-    """True if epochs that remain are the same, but may have started, new ones follow, and none is lost that counts."""
+    """True if epochs that remain are the same except that they may have started, if epochs are added at the end only,
+    and if none is removed that still counts."""
     known = {epoch.epoch: epoch for epoch in before.epochs}
     newest = before.current.epoch if before.current is not None else 0
     for epoch in after.epochs:

@@ -1,4 +1,4 @@
-"""Etcds in seeds, as far as they can be run: pure."""
+"""Etcds in seeds: those that can't be run are rejected. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from espalier.shoots.admission import messages
 
 
 def violations(etcd: Etcd) -> Iterator[Violation]:
-    """What is wrong with an Etcd."""
+    """The problems of an Etcd."""
     if etcd.spec.replicas > 1:
         yield Violation("spec.replicas", str(etcd.spec.replicas), "0 or 1", messages.REPLICAS)
     store, source = etcd.spec.backup.store, etcd.spec.backup.source_store

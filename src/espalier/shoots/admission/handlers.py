@@ -59,7 +59,7 @@ WEBHOOKS = (
 """The garden's webhooks."""
 
 SEED_WEBHOOKS = (AdmissionWebhook("validate", Etcd.resource, VALIDATE_ETCD, failure_policy="Ignore"),)
-"""Those of a seed. The controllers of Etcds ask the same before they act."""
+"""The webhooks of a seed. The controllers of Etcds apply the same rules before they act."""
 
 BY_SEED = "seed"
 BY_NAME = "name"
@@ -74,7 +74,7 @@ _NOT_READY = AdmissionResponse(
 
 
 class Admission:
-    """The handlers. They look at caches alone."""
+    """The handlers. They read from caches only."""
 
     def __init__(self, caches: Caches) -> None:
         by = {
@@ -94,10 +94,10 @@ class Admission:
             self._project,
             self._is_taken,
         )
-        """What the rules ask, also for controllers."""
+        """The inputs of the rules, also for controllers."""
 
     def serve(self, webhooks: Webhooks) -> None:
-        """Offer the handlers at their paths."""
+        """Register the handlers at their paths."""
         webhooks.handle(VALIDATE_SHOOT, self.shoot)
         webhooks.handle(VALIDATE_SHOOT_STATUS, self.shoot_status)
         webhooks.handle(VALIDATE_BACKUP_ENTRY, self.backup_entry)
@@ -106,18 +106,18 @@ class Admission:
         webhooks.handle(VALIDATE_STATE_PIECE, self.state_piece)
 
     def shoot(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Judge a write of a Shoot."""
+        """Review a write of a Shoot."""
         return self._judge(request, Shoot, lambda new: shoots.violations(request.old, new, request.user, self.garden))
 
     def shoot_status(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Judge a write of a Shoot's status."""
+        """Review a write of a Shoot's status."""
         old = request.old
         if old is None:
             return AdmissionResponse()
         return self._judge(request, Shoot, lambda new: statuses.violations(old, new, request.user, self.garden))
 
     def backup_entry(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Judge a write of a BackupEntry, and hold it while its Shoot is there."""
+        """Review a write of a BackupEntry; reject its deletion while its Shoot exists."""
         if request.operation == "DELETE":
             return self._entry_deleted(request)
 
@@ -138,7 +138,7 @@ class Admission:
         return AdmissionResponse(False, f"BackupEntry {key} can't be deleted: {messages.ENTRY_HELD}")
 
     def backup_bucket(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Judge a write of a BackupBucket, and hold it while backups of shoots are in it."""
+        """Review a write of a BackupBucket; reject its deletion while it has backups of shoots."""
         if request.operation == "DELETE":
             if not self._shoots.synced:
                 return _NOT_READY
@@ -153,7 +153,7 @@ class Admission:
         )
 
     def shoot_state(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Judge a write of a ShootState, and hold it while its Shoot is there."""
+        """Review a write of a ShootState; reject its deletion while its Shoot exists."""
         if request.operation != "DELETE":
             return self._judge(request, ShootState, lambda new: self._of_shoot_state(new.decode(ShootState), request))
         if not self._shoots.synced:
@@ -164,7 +164,7 @@ class Admission:
         return AdmissionResponse(False, f"ShootState {shoot.key} can't be deleted: {messages.STATE_HELD}")
 
     def state_piece(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Judge a write of a Secret with state of a shoot."""
+        """Review a write of a Secret with state of a shoot."""
         if not self._shoots.synced:
             return _NOT_READY
         new = request.object
@@ -193,8 +193,8 @@ class Admission:
         return project_of(namespace, (one.decode(Project) for one in found))
 
     def _is_taken(self, shoot: Shoot, technical_id: str) -> bool:
-        """True if another shoot has a technical ID, or will: that of one which no gardenlet has begun follows from its
-        name."""
+        """True if another shoot has a technical ID, or will have it: that of a shoot that no gardenlet has started
+        follows from its name."""
         key = Key(shoot.metadata.namespace, shoot.metadata.name)
         if any(one.key != key for one in self._shoots.by_index(BY_TECHNICAL_ID, technical_id)):
             return True
@@ -208,7 +208,8 @@ class Admission:
 def judged(
     request: AdmissionRequest, kind: type[KubeObject], found: Callable[[Object], Iterable[Violation]]
 ) -> AdmissionResponse:
-    """The answer for an object of a kind. Deletions that are under way, and what changes nothing, always pass."""
+    """The answer for an object of a kind. Objects that are being deleted, and writes that change nothing, always
+    pass."""
     new = request.object
     if new is None:
         return AdmissionResponse()
@@ -221,7 +222,7 @@ def judged(
 
 
 def etcd(request: AdmissionRequest) -> AdmissionResponse:
-    """Judge a write of an Etcd."""
+    """Review a write of an Etcd."""
     return judged(request, Etcd, lambda new: etcds.violations(new.decode(Etcd)))
 
 
@@ -229,19 +230,19 @@ SEED_HANDLERS: dict[str, Handler] = {VALIDATE_ETCD: etcd}
 
 
 def seeds_of(shoot: Object) -> Iterable[str]:
-    """Index: the seeds that a shoot has, and is to have."""
+    """Index: the seeds that a shoot has or is assigned to."""
     found = shoot.decode(Shoot)
     return dict.fromkeys(filter(None, (found.spec.seed_name, found.status.seed_name)))
 
 
 def technical_ids(shoot: Object) -> Iterable[str]:
-    """Index: the technical ID that a shoot has."""
+    """Index: the technical ID of a shoot."""
     found = shoot.decode(Shoot).status.technical_id
     return (found,) if found else ()
 
 
 def namespaces(project: Object) -> Iterable[str]:
-    """Index: the namespace that a project names."""
+    """Index: the namespace of a project."""
     found = project.decode(Project).spec.namespace
     return (found,) if found else ()
 

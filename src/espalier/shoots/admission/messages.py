@@ -1,4 +1,4 @@
-"""Sentences of refusals."""
+"""Messages of rejections."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Tree = Mapping[str, Any]
 
 
 def begun(shoot: Shoot) -> bool:
-    """True if a move can't be taken back by naming the seed that has the shoot: resources are going, or gone."""
+    """True if a move can't be cancelled by naming the present seed again: resources are being deleted, or are gone."""
     last = shoot.status.last_operation
     is_pending = last is not None and last.state == OperationState.PENDING  # nothing is stopped yet
     if last is not None and last.type == OperationType.MIGRATE and not last.finished and not is_pending:
@@ -34,9 +34,9 @@ def begun(shoot: Shoot) -> bool:
 
 
 def violations(old: Shoot, new: Shoot, source: Seed | None, destination: Seed | None) -> Iterator[Violation]:
-    """Why a shoot can't be moved, or changed while it moves.
+    """The reason why a shoot can't be moved, or can't be changed while it moves.
 
-    `source` is the Seed that has it, `destination` the one that it was to move to before this write.
+    `source` is the Seed that has it, `destination` the one to which it was moving before this write.
     """
     before, after = old.spec.seed_name, new.spec.seed_name
     if before == after:
@@ -66,7 +66,7 @@ def violations(old: Shoot, new: Shoot, source: Seed | None, destination: Seed | 
 
 
 def highly_available(shoot: Shoot) -> Iterator[Violation]:
-    """A control plane with several members of etcd is refused by name."""
+    """A control plane with several etcd members can't be moved; the field is named."""
     control_plane = shoot.spec.control_plane
     if control_plane is None or control_plane.high_availability is None:
         return
@@ -75,9 +75,9 @@ def highly_available(shoot: Shoot) -> Iterator[Violation]:
 
 
 def together(old: Shoot, old_tree: Tree, new: Shoot, new_tree: Tree, *, frees: bool = False) -> Iterator[Violation]:
-    """Other fields of spec that a write changes which moves the shoot, or while it moves.
+    """Other fields of spec that change in the write that moves the shoot, or while it moves.
 
-    Who `frees` may change them while it moves: what keeps a move from its end may be in the spec.
+    A user who `frees` may change them while it moves: the spec may have what blocks the move.
     """
     if old.metadata.deletion_timestamp is not None:
         return

@@ -1,4 +1,4 @@
-"""Names of shoots, of which the names of namespaces in seeds are made: pure."""
+"""Names of shoots, from which the names of namespaces in seeds are made. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from espalier.shoots.admission import messages
 
 
 def violations(shoot: Shoot, project: str, is_taken: Callable[[Shoot, str], bool]) -> Iterator[Violation]:
-    """What is wrong with the name of a new shoot, or of its project.
+    """The problems of the name of a new shoot, or of its project.
 
-    A technical ID is `shoot--<project>--<shoot>`: with `--` in either, two shoots could have the same one. So they
-    could where a project has another namespace than `garden-<project>`: then the first one has it.
+    A technical ID is `shoot--<project>--<shoot>`: with `--` in either, two shoots could have the same one. They could
+    also if a project has another namespace than `garden-<project>`: then the first shoot keeps it.
     """
     metadata = shoot.metadata
     if "--" in metadata.name or metadata.name.startswith("-"):

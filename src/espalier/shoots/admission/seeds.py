@@ -19,9 +19,9 @@ FIELD = "spec.seedName"
 def unfit(
     shoot: Shoot, name: str, seed: Seed | None, profile: CloudProfile | None = None, placed: int = 0
 ) -> Iterator[Violation]:
-    """Why a seed can't have a shoot. `placed`: shoots that it has, or is to have, already.
+    """The reason why a seed can't have a shoot. `placed`: shoots that it has already, or that are assigned to it.
 
-    That it is not ready is no reason: whoever moves a shoot waits for it (G35).
+    A seed that is not ready is no reason: a move waits for it (G35).
     """
     if seed is None:
         yield Violation(FIELD, name, "", messages.NO_SUCH_SEED)
@@ -42,7 +42,7 @@ def unfit(
 
 
 def is_lost(seed: Seed | None) -> bool:
-    """True if nothing can be expected of a seed: it is gone, is being deleted, or its gardenlet is not heard of."""
+    """True if a seed can't be waited for: it is gone, is being deleted, or its gardenlet is silent."""
     if seed is None or seed.metadata.deletion_timestamp is not None:
         return True
     return any(one.type == GARDENLET_READY and one.status in ("False", "Unknown") for one in seed.status.conditions)

@@ -1,4 +1,4 @@
-"""The shape of ShootStates: pure."""
+"""Validation of ShootStates. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from espalier.shoots.admission import messages, users
 
 
 def made_by_another_seed(state: ShootState, shoot: Shoot | None, user: User) -> Iterator[Violation]:
-    """What is wrong with one that a gardenlet makes: it would choose the keys of a shoot that another seed has."""
+    """The problems of a ShootState that a gardenlet creates: it could choose the keys of a shoot that another seed
+    has."""
     own = users.seed_of(user)
     if own is None:
         return
@@ -35,7 +36,7 @@ def _owner(shoot: Shoot | None) -> str:
 
 
 def violations(state: ShootState) -> Iterator[Violation]:
-    """What is wrong with a ShootState. No value of a secret is ever named."""
+    """The problems of a ShootState. No message has the value of a secret."""
     metadata = state.metadata
     owners = [owner for owner in metadata.owner_references if owner.kind == Shoot.resource.kind and owner.controller]
     if [owner.name for owner in owners] != [metadata.name]:

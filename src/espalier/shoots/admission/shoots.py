@@ -1,4 +1,4 @@
-"""All rules of a Shoot together, for a write and for whoever acts on a Shoot without webhooks: pure."""
+"""All rules of a Shoot together, for writes and for controllers that act on a Shoot without webhooks. Pure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from espalier.shoots.admission import epochs, messages, moves, naming, seeds, us
 
 
 class Garden(msgspec.Struct, frozen=True):
-    """What the rules ask of the garden."""
+    """The lookups of the rules in the garden."""
 
     seed: Callable[[str], Seed | None]
     profile: Callable[[str], CloudProfile | None] = lambda _name: None
     placed: Callable[[str], int] = lambda _seed: 0
-    """Shoots that a seed has, or is to have."""
+    """Shoots that a seed has, or that are assigned to it."""
     project: Callable[[str], str] = lambda namespace: project_of(namespace, ())
     """The project of a namespace."""
     is_taken: Callable[[Shoot, str], bool] = lambda _shoot, _technical_id: False
@@ -38,7 +38,7 @@ class Garden(msgspec.Struct, frozen=True):
 
 
 def violations(old: Object | None, new: Object, user: User, garden: Garden) -> Iterator[Violation]:
-    """What is wrong with a write of a Shoot."""
+    """The problems of a write of a Shoot."""
     shoot = new.decode(Shoot)
     before = old.decode(Shoot) if old is not None else None
     yield from epochs.violations(old.metadata.annotations if old else {}, new.metadata.annotations, user)
@@ -69,7 +69,7 @@ def violations(old: Object | None, new: Object, user: User, garden: Garden) -> I
 
 
 def _of_gardenlet(old: Object, new: Object, *, is_responsible: bool) -> Iterator[Violation]:
-    """What a gardenlet writes of a Shoot that is not its own to write. Annotations are judged by themselves."""
+    """The fields of a Shoot that a gardenlet changes without being allowed to. Annotations are reviewed separately."""
     if _spec(old) != _spec(new):
         yield Violation("spec", "", "", messages.SPEC_OF_GARDENLET)
     before, after = old.metadata, new.metadata
@@ -90,9 +90,9 @@ def _spec(shoot: Object) -> Any:
 
 
 def unmovable(shoot: Shoot, garden: Garden) -> list[Violation]:
-    """Why a shoot that is to migrate can't go to its seed: for the garden's controllers, before anything is begun.
+    """The reasons why a shoot that is to migrate can't go to its seed, for the garden's controllers before they start.
 
-    It says of an object that is there what admission says of a write, as far as that can be told afterwards.
+    It applies the rules of admission to a stored object, as far as they can be applied afterwards.
     """
     wanted = shoot.spec.seed_name
     if not migrating(shoot) or wanted is None:
@@ -104,6 +104,6 @@ def unmovable(shoot: Shoot, garden: Garden) -> list[Violation]:
 
 
 def unfit(shoot: Shoot, seed: str, garden: Garden) -> Iterator[Violation]:
-    """Why a seed can't have a shoot."""
+    """The reason why a seed can't have a shoot."""
     profile = garden.profile(shoot.spec.cloud_profile_name)
     yield from seeds.unfit(shoot, seed, garden.seed(seed), profile, garden.placed(seed))

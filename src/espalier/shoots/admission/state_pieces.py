@@ -1,7 +1,7 @@
-"""Secrets of namespace `shoot-states`, in which large states of shoots are: pure.
+"""Secrets of namespace `shoot-states`, which have large states of shoots. Pure.
 
-RBAC has no names for creations. What is made there under a shoot's UID is later read, and deleted, by the seed that has
-this shoot.
+RBAC can't restrict creations by name. The seed that has a shoot later reads, and deletes, what is created here under
+the shoot's UID.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from espalier.shoots.state import pieces
 
 
 def violations(secret: Object, user: User, find: Callable[[str], Shoot | None]) -> Iterator[Violation]:
-    """What is wrong with a Secret that a gardenlet makes. `find` gives the Shoot with a UID."""
+    """The problems of a Secret that a gardenlet creates. `find` returns the Shoot with a UID."""
     seed = users.seed_of(user)
     if seed is None:
         return

@@ -1,7 +1,7 @@
-"""Writes of a Shoot's status: which seed has the shoot, and who the shoot is: pure.
+"""Writes of a Shoot's status: which seed has the shoot, and the shoot's identity. Pure.
 
-Each seed writes the status of its shoots, and may lie. The status says who acts next, and which namespace, Cluster and
-BackupEntry are the shoot's.
+Each seed writes the status of its shoots, and may write anything. The status decides who acts next, and which
+namespace, Cluster and BackupEntry are the shoot's.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from espalier.shoots.admission import messages, users
 from espalier.shoots.admission.shoots import Garden
 
 DECIDING = ("seedName", "technicalID", "uid", "lastOperation", "constraints")
-"""Fields of the status by which seeds and the garden act."""
+"""Fields of the status on which seeds and the garden act."""
 
 _SEED, _TECHNICAL_ID, _UID = "status.seedName", "status.technicalID", "status.uid"
 
 
 def violations(old: Object, new: Object, user: User, garden: Garden) -> Iterator[Violation]:
-    """What is wrong with a write of a Shoot's status."""
+    """The problems of a write of a Shoot's status."""
     before, after = old.decode(Shoot), new.decode(Shoot)
     seed = users.seed_of(user)
     if seed is not None:
@@ -46,7 +46,7 @@ def violations(old: Object, new: Object, user: User, garden: Garden) -> Iterator
 
 
 def _seed(before: Shoot, after: Shoot, seed: str) -> Iterator[Violation]:
-    """A gardenlet takes a shoot that no seed has yet, and passes on one that it has migrated."""
+    """A gardenlet may take a shoot that no seed has yet, and hand over one that it has migrated."""
     present, wanted = before.status.seed_name, after.status.seed_name
     if wanted == present:
         return
@@ -61,7 +61,7 @@ def _seed(before: Shoot, after: Shoot, seed: str) -> Iterator[Violation]:
 
 
 def _identity(before: Shoot, after: Shoot) -> Iterator[Violation]:
-    """A gardenlet writes once who the shoot is."""
+    """A gardenlet may write the shoot's identity once."""
     for field, present, wanted in (
         (_TECHNICAL_ID, before.status.technical_id, after.status.technical_id),
         (_UID, before.status.uid, after.status.uid),

@@ -1,4 +1,4 @@
-"""Who writes, as far as admission asks: operators and controllers of the garden, gardenlets, everybody else."""
+"""Kinds of users that admission distinguishes: operators and controllers of the garden, gardenlets, everybody else."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SEEDS = "gardener.cloud:system:seeds"
 """The group of gardenlets."""
 
 SEED_USER = "gardener.cloud:system:seed:"
-"""Begins the name of a gardenlet's user; the name of its seed follows."""
+"""Prefix of a gardenlet's user name; the name of its seed follows."""
 
 MOVERS = "gardener.cloud:system:movers"
-"""The group of those who may choose the seed of a shoot, beside operators."""
+"""The group of users who may choose the seed of a shoot, besides operators."""
 
 
 def is_garden(user: User) -> bool:
@@ -36,5 +36,5 @@ def seed_of(user: User) -> str | None:
 
 
 def may_move(user: User) -> bool:
-    """True for those who may choose the seed of a shoot that has one."""
+    """True for users who may choose the seed of a shoot that has one."""
     return is_garden(user) or MOVERS in user.groups

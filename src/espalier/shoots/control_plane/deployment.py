@@ -1,4 +1,4 @@
-"""What the Deployments of a control plane have in common."""
+"""Common parts of the Deployments of a control plane."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from espalier.api.core import DEPLOYMENT
 from espalier.api.meta import Tree
 
 SECRETS = "/srv/kubernetes"
-"""Where Secrets are mounted, each in a folder with its name."""
+"""The folder in which Secrets are mounted, each in a folder with its name."""
 
 
 SERVES_FROM_ETCD: Mapping[str, Tree] = {
@@ -22,10 +22,10 @@ SERVES_FROM_ETCD: Mapping[str, Tree] = {
         "terminationGracePeriodSeconds": 1,
     },
 }
-"""Of a program that must not answer from its cache for longer than `servingGrace` (10 s) after it has lost its etcd.
+"""Probes of a program that must not answer from its cache for longer than `servingGrace` (10 s) after it lost its etcd.
 
-Nothing else ends it: its own checks fail, and whoever is connected is still answered. By these probes it is dead after
-6 s, 2 s for the last answer, and 1 s to end.
+Nothing else ends it: its own checks fail, but connected clients are still answered. These probes end it after 6 s, plus
+2 s for the last answer and 1 s to terminate.
 """
 LASTS: Mapping[str, Tree] = {
     "livenessProbe": {"periodSeconds": 10, "timeoutSeconds": 15, "initialDelaySeconds": 15, "failureThreshold": 3}
@@ -42,27 +42,27 @@ class Program:
     """Without dashes; a list repeats its flag."""
     secrets: Sequence[str]
     port: int
-    """Where it answers probes and serves."""
+    """The port of probes and of the API."""
     health: str = "/healthz"
     """Path of its liveness probe."""
     readiness: str = ""
-    """Path of its readiness probe; empty for that of its health."""
+    """Path of its readiness probe; empty for that of its liveness probe."""
     lives: Mapping[str, Tree] = field(default_factory=lambda: LASTS)
-    """Times of the probes that end it."""
+    """Timing of the probes that end it."""
     scheme: str = "HTTPS"
     service_account: str = ""
-    """In the seed; empty for one that never asks the seed's API server."""
+    """Its ServiceAccount in the seed; empty for a program that does not use the seed's API server."""
     recreated: bool = False
-    """True if no two may run at a time."""
+    """True if no two pods may run at a time."""
     resources: Tree = field(default_factory=dict)
 
 
 READINESS_PERIOD = 1
-"""Seconds, the least that Kubernetes takes: who waits for an API server that moves waits up to so long in vain."""
+"""Seconds, the minimum of Kubernetes: clients of an API server that moves wait up to this long in vain."""
 
 
 def labels_of(name: str) -> dict[str, str]:
-    """The labels by which the pods of a program are found."""
+    """The labels that select the pods of a program."""
     return {"app": "kubernetes", "role": name.removeprefix("kube-")}
 
 

@@ -1,4 +1,4 @@
-"""The programs of a control plane, with flags that a real seed runs them with."""
+"""The programs of a control plane, with the flags for a real seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEDULER = "kube-scheduler"
 MACHINE_CONTROLLER_MANAGER = "machine-controller-manager"
 
 API_SERVER_PORT = 443
-"""Of the Service, and of the container: nodes and kubeconfigs have it."""
+"""The port of the Service and of the container: nodes and kubeconfigs use it."""
 WATCHES_END = "1s"
 """Time in which a kube-apiserver that is asked to end closes its watches. Without it the watches of kubelets hold it up
 until it is killed: they last for minutes, and it waits for them for one.
@@ -25,13 +25,13 @@ DEFAULT_SERVICES, DEFAULT_PODS = "10.96.0.0/12", "192.168.0.0/16"
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a control plane has to know besides its shoot."""
+    """Inputs of a control plane, besides its shoot."""
 
     namespace: str
     etcd: str = "http://etcd-main-client:2379"
-    """Where its API server finds etcd. With https it shows the certificate in the Secret `etcd-client`."""
+    """etcd's URL for the API server. With https it shows the certificate in the Secret `etcd-client`."""
     issuer: str = "https://kubernetes.default.svc.cluster.local"
-    """Of tokens: the same in every seed, as pods have tokens that outlive a move."""
+    """The issuer of tokens: the same in every seed, because pods have tokens that outlive a move."""
     machine_image_version: str = "v1"
 
 
@@ -121,7 +121,7 @@ def _scheduler(shoot: Shoot, _around: Surroundings) -> Program:
 
 
 def _machine_controller_manager(_shoot: Shoot, around: Surroundings) -> Program:
-    """It has machines in the seed and nodes in the shoot. Two of them would make machines twice."""
+    """It has machines in the seed and nodes in the shoot. Two instances would create machines twice."""
     flags = {
         "control-kubeconfig": "inClusterConfig",
         "target-kubeconfig": mounted(MACHINE_CONTROLLER_MANAGER, "kubeconfig"),
@@ -157,7 +157,7 @@ def _kubeconfig(path: str) -> dict[str, str]:
 
 
 def _signing(signer: str, authority: str) -> dict[str, str]:
-    """The authority by which requests for certificates of a signer are signed, once they are approved."""
+    """The authority that signs approved certificate requests of a signer."""
     return {f"cluster-signing-{signer}-{part}-file": mounted(authority, f"ca.{end}") for part, end in _PARTS.items()}
 
 

@@ -19,7 +19,7 @@ class ControlPlane:
     issuer: str = Surroundings.issuer
 
     def services(self, shoot: Shoot, namespace: str) -> list[Tree]:
-        """The Services by which its parts find each other."""
+        """The Services by which its parts reach each other."""
         port = {"name": "https", "port": API_SERVER_PORT, "targetPort": API_SERVER_PORT, "protocol": "TCP"}
         labels = labels_of(API_SERVER)
         return [

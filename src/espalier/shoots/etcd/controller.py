@@ -1,4 +1,4 @@
-"""The controller of Etcds: a StatefulSet for each, followed until it is ready, and ended in order."""
+"""The controller of Etcds: a StatefulSet for each, watched until it is ready, and deleted in order."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from espalier.shoots.etcd.steps import Context, steps_of
 NAME = "etcd"
 FIELD_MANAGER = "etcd-druid"
 AGAIN = 5.0
-"""Seconds until something is tried again that another one's object stands in the way of."""
+"""Seconds until a retry where an object of somebody else is in the way."""
 
 
 def controller(host: Host, *, timing: Timing | None = None, workers: int = 10, resync: float = RESYNC) -> Controller:
-    """The controller, with its watches. `timing` is handed on to the agents."""
+    """The controller, with its watches. `timing` is passed on to the agents."""
     observer = Observer(host.caches)
     caches = {Etcd.resource: observer.etcds, **observer.owned, PERSISTENT_VOLUME_CLAIM: observer.claims}
     writer = Writer(host.client, caches, field_manager=FIELD_MANAGER)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FINALIZER = "druid.gardener.cloud/etcd-druid"
-"""On Etcds: the StatefulSet and its claims are still there."""
+"""Finalizer of Etcds: the StatefulSet and its claims still exist."""
 
 INSTANCE = "instance"
 NAME = "name"
@@ -22,21 +22,21 @@ CONFIG_VOLUME = "etcd-config"
 CONFIG_PATH = "/var/etcd/config"
 CONFIG_FILE = "etcd.conf.yaml"
 TIMING_FILE = "timing.json"
-"""The times of elections in this garden."""
+"""The timing of elections in this garden."""
 RUN_VOLUME = "etcd-run"
 RUN_PATH = "/run/etcd"
 GUARD_SOCKET = f"{RUN_PATH}/guard.sock"
-"""Where the agent tells the guard until when clients may pass."""
+"""The socket on which the agent tells the guard until when clients may pass."""
 CLIENT_SOCKET = f"{RUN_PATH}/client.sock"
-"""Where etcd listens: clients come in through its guard alone."""
+"""The socket on which etcd listens: clients reach it through its guard alone."""
 PEER_SOCKET = f"{RUN_PATH}/peer.sock"
-"""Where etcd would listen for other members."""
+"""The socket on which etcd would listen for other members."""
 BACKUP_PATH = "/var/etcd-backup"
 SOURCE_BACKUP_PATH = "/var/source-etcd-backup"
-"""Where the credentials of the stores are mounted."""
+"""The folder in which the credentials of the stores are mounted."""
 
 CHECKSUM = "checksum/etcd-config"
-"""On pods: they are made anew with another configuration."""
+"""On pods: they are replaced when the configuration changes."""
 
 
 def client_service(etcd: str) -> str:
@@ -45,7 +45,7 @@ def client_service(etcd: str) -> str:
 
 
 def agent_service(etcd: str) -> str:
-    """The Service by which gardenlets reach the agent, whose etcd may be closed."""
+    """The Service by which gardenlets reach the agent, also while its etcd is closed."""
     return f"{etcd}-agent"
 
 
@@ -60,5 +60,5 @@ def config_map(etcd: str) -> str:
 
 
 def claim(etcd: str, ordinal: int = 0) -> str:
-    """The claim of a pod, as its StatefulSet makes it."""
+    """The claim of a pod, as its StatefulSet names it."""
     return f"{DATA_VOLUME}-{etcd}-{ordinal}"

@@ -15,7 +15,7 @@ from espalier.shoots.etcd import names
 OWNED = (SERVICE, CONFIG_MAP, STATEFUL_SET)
 """The kinds of an Etcd's objects."""
 LABELS = f"{names.NAME}=etcd"
-"""Of all that is looked at: a seed has much else."""
+"""Selects all observed objects: a seed has many others."""
 
 
 class _Counts(Observed, frozen=True):
@@ -30,7 +30,7 @@ class _Desired(Observed, frozen=True):
 
 
 class StatefulSet(Observed, frozen=True):
-    """How far a StatefulSet has come."""
+    """The progress of a StatefulSet."""
 
     spec: _Desired = _Desired()
     status: _Counts = _Counts()
@@ -38,12 +38,12 @@ class StatefulSet(Observed, frozen=True):
 
 @dataclass(frozen=True)
 class Scope:
-    """An Etcd, and what is there of it."""
+    """An Etcd, and its objects."""
 
     object: Object
     etcd: Etcd
     live: dict[tuple[Resource, str], Object]
-    """Its objects by kind and name, those of others with these names included."""
+    """Its objects by kind and name, including objects of others with these names."""
     claims: tuple[Object, ...]
     """The claims of its pods."""
 
@@ -55,23 +55,23 @@ class Scope:
 
     @property
     def stateful_set(self) -> StatefulSet | None:
-        """How far that has come; None where there is none."""
+        """The progress of the StatefulSet; None if there is none."""
         found = self.stateful_set_object
         return None if found is None else found.decode(StatefulSet)
 
     @property
     def is_deleted(self) -> bool:
-        """True if deletion was asked for."""
+        """True if deletion was requested."""
         return self.object.metadata.deletion_timestamp is not None
 
     def owns(self, found: Object) -> bool:
-        """True if this very Etcd controls the object: one of the same name, made anew, does not."""
+        """True if this very Etcd controls the object; False for a recreated Etcd of the same name."""
         return any(
             owner.controller and owner.uid == self.object.metadata.uid for owner in found.metadata.owner_references
         )
 
     def belongs(self, _resource: Resource, found: Object) -> str:
-        """Whose an object is, for people; empty when it is this Etcd's."""
+        """The owner of an object, for people; empty if it is this Etcd."""
         if self.owns(found):
             return ""
         controller = next((owner for owner in found.metadata.owner_references if owner.controller), None)
@@ -87,7 +87,7 @@ class Observer:
         self.claims = caches.of(PERSISTENT_VOLUME_CLAIM, labels=LABELS)
 
     def observe(self, found: Object) -> Scope:
-        """All that is read. Raises `msgspec.ValidationError` for an Etcd that is none."""
+        """Read all of it. Raises `msgspec.ValidationError` for an invalid Etcd."""
         etcd = found.decode(Etcd)
         live = {
             (resource, name): there

@@ -1,4 +1,4 @@
-"""The plan: which objects of an Etcd have to be written, and which go. Pure."""
+"""The plan: which objects of an Etcd have to be written, and which are deleted. Pure."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from espalier.shoots.etcd.observe import Scope
 from espalier.shoots.etcd.rendering import Rendered
 
 DIGEST = metadata_keys.DOMAIN + "rendered"
-"""On each object: a digest of what is rendered, so that fields which are not rendered any more are noticed."""
+"""On each object: a digest of the rendered object, which changes when a field is no longer rendered."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What has to be done."""
+    """The actions of a reconcile."""
 
     replace: tuple[Object, ...] = ()
-    """Objects that can't become what is wanted: deleted, and made anew."""
+    """Objects that can't be updated: deleted and recreated."""
     apply: tuple[Rendered, ...] = ()
-    """Objects that are not there, or lack something of ours."""
+    """Objects that are missing or differ from the rendered ones."""
     remove: tuple[tuple[Resource, Object], ...] = ()
-    """Objects of this Etcd that it does not have any more."""
+    """Objects of this Etcd that it no longer has."""
 
 
 def plan(scope: Scope, timing: Timing | None = None) -> Plan:
-    """What to do so that an Etcd has its objects. Raises `Unusable`."""
+    """Plan how an Etcd gets its objects. Raises `Unusable`."""
     wanted = [_stamped(one) for one in rendering.rendered(scope.etcd, owner_reference(scope.object), timing)]
     names = {(one.resource, one.name) for one in wanted}
     live = scope.live
@@ -46,7 +46,7 @@ def plan(scope: Scope, timing: Timing | None = None) -> Plan:
 
 
 def _is_another(wanted: Rendered, live: Object) -> bool:
-    """True for a StatefulSet of the other version of its Etcd: claims and Service of one can't change."""
+    """True for a StatefulSet of the other version of its Etcd: claims and Service of a StatefulSet can't change."""
     if wanted.resource != STATEFUL_SET:
         return False
     fixed = ("serviceName", "volumeClaimTemplates", "podManagementPolicy")
@@ -65,7 +65,7 @@ def _stamped(one: Rendered) -> Rendered:
 
 
 def _holds(live: Any, wanted: Any) -> bool:
-    """True if `live` has all that is wanted; defaults that API servers add do not matter."""
+    """True if `live` has all wanted fields; defaults that API servers add do not matter."""
     if isinstance(wanted, dict):
         return isinstance(live, dict) and all(name in live and _holds(live[name], wanted[name]) for name in wanted)
     if isinstance(wanted, list):

@@ -25,7 +25,7 @@ from espalier.shoots.etcd.settings import (
 )
 
 VERSION = "v1"
-"""Of our own images."""
+"""The pull policy of our own images."""
 DEFAULT_QUOTA = 8 * 1024**3
 DEFAULT_CAPACITY = "16Gi"
 GRACE = 60
@@ -34,11 +34,11 @@ ELECTION = {"heartbeat-interval": 50, "election-timeout": 250}
 long so that members with a slow network keep their leader: here there are no others.
 """
 PROBE_PERIOD = 1
-"""Seconds, the least that Kubernetes takes: while a shoot is moved, its API is away for as long as nobody has asked."""
+"""Seconds, the minimum of Kubernetes: while a shoot moves, its API is away for as long as it is not probed."""
 
 
 class Rendered(NamedTuple):
-    """An object as it shall be."""
+    """A rendered object."""
 
     resource: Resource
     body: Tree
@@ -50,9 +50,9 @@ class Rendered(NamedTuple):
 
 
 def rendered(etcd: Etcd, owner: OwnerReference, timing: Timing | None = None) -> list[Rendered]:
-    """All objects of an Etcd, in the order in which they are made. Raises `Unusable`.
+    """All objects of an Etcd, in the order of their creation. Raises `Unusable`.
 
-    `timing` are the times of elections in its garden; None leaves them to the agent's image.
+    `timing` is that of elections in its garden; None leaves it to the agent's image.
     """
     files = {} if is_copy(etcd) else {names.CONFIG_FILE: _configuration(etcd)}
     if timing is not None:
@@ -69,7 +69,7 @@ def rendered(etcd: Etcd, owner: OwnerReference, timing: Timing | None = None) ->
 
 
 def selector(etcd: Etcd) -> dict[str, str]:
-    """The labels by which its pods are found."""
+    """The labels that select its pods."""
     return {names.INSTANCE: etcd.metadata.name, names.NAME: "etcd"}
 
 
@@ -86,7 +86,7 @@ def _client_service(etcd: Etcd) -> Rendered:
 
 
 def _agent_service(etcd: Etcd) -> Rendered:
-    """The agent answers while its etcd is closed, so the pod needs not be ready."""
+    """The agent answers while its etcd is closed, so the pod need not be ready."""
     port = {"name": "backup-restore", "port": names.AGENT_PORT, "targetPort": agent_port(etcd), "protocol": "TCP"}
     spec = {"selector": selector(etcd), "publishNotReadyAddresses": True, "ports": [port]}
     return _object(etcd, SERVICE, names.agent_service(etcd.metadata.name), spec=spec)
@@ -148,7 +148,8 @@ def _stateful_set(etcd: Etcd, command: list[str], files: dict[str, str]) -> Rend
 
 
 def _etcd(etcd: Etcd) -> Tree:
-    """etcd behind its guard. Its agent says whether it is ready: an owner that is not sure of it is not."""
+    """etcd behind its guard. Its agent decides whether it is ready: it is not unless the agent is sure of being the
+    owner."""
     port = client_port(etcd)
     return {
         "name": names.ETCD_CONTAINER,
@@ -200,7 +201,7 @@ def _volumes(etcd: Etcd, *, configured: bool) -> list[Tree]:
 
 
 class _Credentials(NamedTuple):
-    """Credentials of a store: their Secret, where it is mounted, and the variable that says so."""
+    """Credentials of a store: their Secret, its mount, and the environment variable with the path."""
 
     volume: str
     path: str

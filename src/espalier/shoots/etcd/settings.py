@@ -1,4 +1,4 @@
-"""Flags of the agent beside an etcd, from its Etcd and from the words on it."""
+"""Flags of the agent beside an etcd, from its Etcd and the Etcd's annotations."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _POLICIES = {"Exponential": "exponential", "LimitBased": "limit-based"}
 _SCHEME = re.compile(r"[a-z][a-z0-9]{0,62}", re.ASCII)
 
 MOST_REPLICAS = 1
-"""An etcd of several members needs an agent that knows them."""
+"""An etcd with several members needs an agent that supports them."""
 
 
 class Unusable(ValueError):
-    """An Etcd that can't be run as it is. The message names the field, what was found and what is allowed."""
+    """An Etcd that can't be run. The message names the field, the value found and what is allowed."""
 
 
 def is_copy(etcd: Etcd) -> bool:
@@ -50,7 +50,7 @@ def check(etcd: Etcd) -> None:
 
 
 def agent_command(etcd: Etcd, *, timed: bool = False) -> list[str]:
-    """The command of the agent: `espalier etcd-agent`, with a file of times if it has one. Raises `Unusable`."""
+    """The command of the agent: `espalier etcd-agent`, with a file of timing if it has one. Raises `Unusable`."""
     check(etcd)
     backup = etcd.spec.backup
     assert backup.store is not None  # noqa: S101 - checked
@@ -72,7 +72,7 @@ def agent_command(etcd: Etcd, *, timed: bool = False) -> list[str]:
 
 
 def guard_command(etcd: Etcd) -> list[str]:
-    """The command of etcd's container: its guard, which starts it when the agent says so."""
+    """The command of etcd's container: its guard, which starts etcd on the agent's order."""
     flags = {"etcd-socket": names.CLIENT_SOCKET, "control": names.GUARD_SOCKET}
     flags["listen"] = f"0.0.0.0:{client_port(etcd)}"
     words = [f"--{name}={value}" for name, value in flags.items()]

@@ -28,17 +28,17 @@ class Context:
     writer: Writer
     object: Object
     timing: Timing | None = None
-    """Of elections in this garden."""
+    """The timing of elections in this garden."""
 
 
 async def hold(ctx: Context) -> Outcome:
-    """Have the finalizer, before anything is made that has to be ended in order."""
+    """Add the finalizer, before anything is created that has to be deleted in order."""
     ctx.object = await ctx.writer.add_finalizer(Etcd.resource, ctx.object, names.FINALIZER)
     return Continue()
 
 
 async def write_objects(ctx: Context) -> Outcome:
-    """Make what is not there, and change what differs."""
+    """Create missing objects, and update those that differ."""
     try:
         due = plan(ctx.scope, ctx.timing)
     except Unusable as error:
@@ -57,7 +57,7 @@ async def write_objects(ctx: Context) -> Outcome:
 
 
 async def _apply(ctx: Context, one: Rendered) -> None:
-    """Apply an object. Where one has none of our labels no cache shows it: its labels are put back if it is ours.
+    """Apply an object. An object without our labels is not in any cache: if it is ours, its labels are restored.
 
     Raises `NameTaken` for another's.
     """
@@ -74,7 +74,7 @@ async def _apply(ctx: Context, one: Rendered) -> None:
 
 
 async def wait_for_pods(ctx: Context) -> Outcome:
-    """Until all pods are of the newest template, and ready; or none are left."""
+    """Wait until all pods are of the newest template and ready, or until none are left."""
     wanted, found = ctx.scope.etcd.spec.replicas, ctx.scope.stateful_set
     if found is None or not _is_observed(ctx.scope, found):
         return Wait("PodsPending", "the StatefulSet's controller has not seen its newest version")
@@ -92,7 +92,7 @@ async def wait_for_pods(ctx: Context) -> Outcome:
 
 
 async def stop_pods(ctx: Context) -> Outcome:
-    """Have no pods: what they run has ended before anything else is taken away."""
+    """Remove the pods: their programs must end before anything else is deleted."""
     live, found = ctx.scope.stateful_set_object, ctx.scope.stateful_set
     if live is None or found is None:
         hidden = await ctx.writer.read(STATEFUL_SET, ctx.object.key)
@@ -109,7 +109,7 @@ async def stop_pods(ctx: Context) -> Outcome:
 
 
 async def delete_objects(ctx: Context) -> Outcome:
-    """Delete its objects. A later Etcd of the same name makes its own."""
+    """Delete its objects. A later Etcd of the same name creates its own."""
     owned = [(resource, found) for (resource, _), found in ctx.scope.live.items() if ctx.scope.owns(found)]
     for resource, found in owned:
         await ctx.writer.delete(resource, found, ctx.scope.belongs)
@@ -121,7 +121,7 @@ async def delete_objects(ctx: Context) -> Outcome:
 
 
 async def delete_claims(ctx: Context) -> Outcome:
-    """Delete the data. Those of a copy version are not its own: it has none."""
+    """Delete the data. A copy version has none of its own."""
     if is_copy(ctx.scope.etcd):
         return Continue()
     for claim in ctx.scope.claims:
@@ -133,7 +133,7 @@ async def delete_claims(ctx: Context) -> Outcome:
 
 
 async def release(ctx: Context) -> Outcome:
-    """Let the Etcd go."""
+    """Remove the finalizer."""
     await ctx.writer.remove_finalizer(Etcd.resource, ctx.object, names.FINALIZER)
     return Done()
 
@@ -143,7 +143,7 @@ DELETION: tuple[Step[Context], ...] = (stop_pods, delete_objects, delete_claims,
 
 
 def steps_of(ctx: Context) -> tuple[Step[Context], ...]:
-    """The steps to run. An Etcd without our finalizer has nothing of ours."""
+    """The steps to run. An Etcd without our finalizer has no objects of ours."""
     if not ctx.scope.is_deleted:
         return LIFE
     return DELETION if names.FINALIZER in ctx.object.metadata.finalizers else ()

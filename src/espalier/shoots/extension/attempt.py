@@ -1,4 +1,4 @@
-"""One attempt at what an extension resource asks for: what was observed of it, and how it is told."""
+"""One attempt at the operation of an extension resource: the observed object, and reports on progress and result."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ from espalier.shoots.extension.views import ClusterObject, ExtensionObject
 S = TypeVar("S")
 
 CONFLICTS = 5
-"""How often a status is written anew that somebody else's write came before."""
+"""The number of retries of a status update after conflicts."""
 
 
 def by_namespace(object_: Object) -> str:
-    """The Cluster of a shoot is named like the shoot's namespace."""
+    """The Cluster of a shoot has the name of the shoot's namespace."""
     return object_.namespace
 
 
 @dataclass(frozen=True)
 class Extension(Generic[S]):
-    """What is special of one extension: its kind, its type, what it does and what it saves."""
+    """The properties of one extension: its kind, its type, its actuator and its state."""
 
     resource: Resource
     type: str
-    """Objects of another `spec.type` are another extension's."""
+    """Objects of another `spec.type` belong to another extension."""
     actuator: Actuator[S]
     state: SavedState[S] | None = None
-    """What it saves. An extension that declares one never restores without it."""
+    """The type of its state. An extension that declares one never restores without it."""
     cluster_of: Callable[[Object], str] = by_namespace
-    """Name of the Cluster whose lease counts; empty for what belongs to no shoot."""
+    """Name of the Cluster whose lease counts; empty for resources that belong to no shoot."""
     unleased: Container[OperationType] = ()
-    """Operations that need no lease, for they make nothing that another seed could have."""
+    """Operations that need no lease, because they create nothing that another seed could have."""
     watches: Sequence[tuple[Cache, ToKeys]] = ()
-    """What else brings a resource back whose operation waits."""
+    """Further watches that trigger a resource whose operation waits."""
     workers: int = 5
-    """How many resources are worked on at a time."""
+    """The number of resources that are reconciled at a time."""
 
     @property
     def name(self) -> str:
@@ -68,7 +68,7 @@ class Extension(Generic[S]):
 
 @dataclass(frozen=True)
 class Tools(Generic[S]):
-    """What every attempt of one extension shares."""
+    """Shared by all attempts of one extension."""
 
     extension: Extension[S]
     cache: Cache
@@ -76,7 +76,7 @@ class Tools(Generic[S]):
     leases: Leases
     clock: Clock
     longest: float
-    """Seconds after which an attempt is ended."""
+    """Seconds after which an attempt is cancelled."""
 
 
 class _Status(Observed, frozen=True):
@@ -84,7 +84,7 @@ class _Status(Observed, frozen=True):
 
 
 class Attempt(Generic[S]):
-    """One attempt. `object` is as it was observed, or as a step of this attempt wrote it."""
+    """One attempt. `object` is as observed, or as a step of this attempt wrote it."""
 
     def __init__(self, tools: Tools[S], found: Object) -> None:
         self.tools = tools
@@ -93,9 +93,9 @@ class Attempt(Generic[S]):
         self.operation = operation_of(found.metadata, self.seen.status.last_operation)
         self.cluster = tools.extension.cluster_of(found)
         self.codes: Sequence[ErrorCode] = ()
-        """Of the error that ended it."""
+        """The codes of the error that ended it."""
         self.status: Tree = {}
-        """What the operation told of itself, for the status."""
+        """The last progress that the operation reported, for the status."""
 
     @property
     def resource(self) -> Resource:
@@ -104,11 +104,11 @@ class Attempt(Generic[S]):
 
     @cached_property
     def guard(self) -> Guard:
-        """Ends the operation when it may not go on."""
+        """Ends the operation when it may not continue."""
         return Guard(self.verdict, self.tools.clock, self.tools.longest)
 
     def verdict(self) -> Verdict:
-        """Whether the operation may go on, as far as is known now. Migrating needs no lease: it reaches no provider."""
+        """The verdict on the operation now. Migrating needs no lease: it calls no provider."""
         if self.operation is OperationType.MIGRATE:
             return Verdict(math.inf)
         live = self.tools.cache.get(self.object.key)
@@ -126,7 +126,7 @@ class Attempt(Generic[S]):
         return found is not None and found.decode(ClusterObject).is_failed
 
     def request(self) -> Request[S]:
-        """What the actuator is given. Raises `StateInvalid`."""
+        """The argument of the actuator. Raises `StateInvalid`."""
         codec = self.tools.extension.state
         return Request(
             object=self.object,
@@ -145,11 +145,11 @@ class Attempt(Generic[S]):
         await self.write({"state": self.tools.extension.state.encode(state)})
 
     async def tell(self, progress: int, description: str) -> None:
-        """Tell how far the operation is."""
+        """Report the progress of the operation."""
         await self.write({"lastOperation": self.said(OperationState.PROCESSING, progress, description)})
 
     def said(self, state: OperationState, progress: int, description: str) -> Tree:
-        """A `lastOperation` of now."""
+        """A `lastOperation` with the present time."""
         return {
             "type": str(self.operation),
             "state": str(state),
@@ -159,12 +159,12 @@ class Attempt(Generic[S]):
         }
 
     def changed(self, change: Tree) -> Tree:
-        """The status with these fields in it, None for one that shall not be there."""
+        """The status with these fields; None removes a field."""
         merged = {**(self.object.decode(_Status).status or {}), **change}
         return {name: value for name, value in merged.items() if value is not None}
 
     def with_lease(self, *, valid: bool, reason: str = "", message: str = "") -> Tree:
-        """The status's conditions, that about the lease among them once it was invalid."""
+        """The status's conditions, including that of the lease once it was invalid."""
         present = self.object.decode(ExtensionObject).status.conditions
         before = next((one for one in present if one.type == names.LEASE_VALID), None)
         if valid and before is None:
@@ -178,7 +178,7 @@ class Attempt(Generic[S]):
         return {"conditions": msgspec.to_builtins([*others, said])}
 
     async def write(self, change: Tree, *, is_first: bool = False) -> None:
-        """Write fields of the status. `is_first`: only if the object is still as it was observed; else `Conflict`."""
+        """Write fields of the status. `is_first`: only if the object is still as observed; else `Conflict`."""
         if is_first:
             await self._write_first(change)
             return
@@ -191,7 +191,7 @@ class Attempt(Generic[S]):
         raise Conflict.of(f"{self.resource.kind} {self.object.key} changes too often")
 
     async def read_again(self) -> None:
-        """Take the object as it is now. Raises `Conflict` when it is another one, or gone."""
+        """Read the object again. Raises `Conflict` if it is another one, or gone."""
         key = self.object.key
         live = await self.tools.writer.read(self.resource, key)
         if live is None or live.metadata.uid != self.object.metadata.uid:

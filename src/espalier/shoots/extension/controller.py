@@ -1,4 +1,4 @@
-"""The controller of one extension: the frame around its actuator."""
+"""The controller of one extension, around its actuator."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from espalier.shoots.extension.views import ExtensionObject
 S = TypeVar("S")
 
 LONGEST_DESCRIPTION = 2000
-"""Characters of an error in a status."""
+"""The largest number of characters of an error in a status."""
 
 _UNTOLD = frozenset({"PlanOutdated", "ShootFailed", "Superseded"})
-"""Reasons that say nothing of the operation."""
+"""Reasons that say nothing about the operation."""
 
 
 def leases_of(host: Host, timing: Timing) -> Leases:
-    """The leases of the seed's clusters. One is made for all extensions of a program."""
+    """The leases of the seed's clusters. All extensions of a program share one."""
     return Leases(host.caches.of(Cluster.resource), host.manager.clock, timing)
 
 
@@ -89,7 +89,7 @@ def controller_of(extension: Extension[S], host: Host, leases: Leases, timing: T
 
 
 def _waiting(extension: Extension[Any], tools: Tools[Any]) -> ToKeys:
-    """The resources of a Cluster for which something is due: its lease may be valid again."""
+    """The resources of a Cluster that have something to do: its lease may be valid again."""
 
     def to_keys(cluster: Object) -> Iterable[Key]:
         namespace = cluster.name if extension.resource.namespaced else None
@@ -107,7 +107,7 @@ def _is_due(found: Object) -> bool:
 
 
 def _report(attempt: Attempt[Any], outcome: Outcome) -> Report | None:
-    """What came of the attempt. A lease that is over is no error: the operation is as it was."""
+    """The result of the attempt. An expired lease is no error: the operation is unchanged."""
     match outcome:
         case Wait(reason, message) if reason in LEASE:
             return Report(attempt.changed(attempt.with_lease(valid=False, reason=reason, message=message)))
@@ -140,7 +140,7 @@ def _unreadable(found: Object, error: Exception) -> tuple[Outcome, Report]:
 
 
 def _outdated(error: KubeError | NameTaken) -> Outcome:
-    """A step that was refused, for the resource is another one by now, is planned anew."""
+    """A step was refused because the resource has changed: plan again."""
     if isinstance(error, Conflict | NotFound | Fenced):
         return Wait("PlanOutdated", f"objects changed meanwhile: {error}", after=1.0)
     return fault_of(error)

@@ -1,4 +1,4 @@
-"""What ends an operation early."""
+"""Errors that end an operation early."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from espalier.api.gardener.operations import ErrorCode
 
 
 class OperationFailed(Exception):
-    """An operation can't be done, or not now: told in `status.lastError`, and tried again.
+    """An operation can't be done, or not now: reported in `status.lastError`, and retried.
 
     The message says what was found, what is needed and what to do.
     """
@@ -20,14 +20,14 @@ class OperationFailed(Exception):
 
 
 class StateInvalid(OperationFailed):
-    """The saved state lacks, or is none that this extension wrote. Nothing is made in its place."""
+    """The saved state is missing, or was not written by this extension. Nothing is created instead."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, ErrorCode.RETRYABLE_CONFIGURATION, reason="StateInvalid")
 
 
 class StateTooLarge(OperationFailed):
-    """The state does not fit into the object; the one that was saved before stays."""
+    """The state does not fit into the object; the saved one is kept."""
 
     def __init__(self, size: int, largest: int) -> None:
         super().__init__(
@@ -39,7 +39,7 @@ class StateTooLarge(OperationFailed):
 
 
 class Stopped(Exception):
-    """The operation may not go on: `reason` is CamelCase. It is no failure; who catches it has nothing to save."""
+    """The operation may not continue: `reason` is CamelCase. It is no failure; there is nothing to save."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""What stands between an operation and its provider: calls are checked, and what would outlive its lease is ended."""
+"""The guard between an operation and its provider: it checks calls, and cancels work that would outlive its lease."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 LOOK = 5.0
-"""Seconds between two looks at the clocks: a timer is not moved by a clock that is set, or a machine that slept."""
+"""Seconds between two checks of the clocks: timers do not notice a clock that was set, or a suspended machine."""
 
 CANCELLED = 10.0
-"""Seconds that a cancelled operation has to clear up. One that goes on reaches its provider no longer."""
+"""Seconds that a cancelled operation has to clean up. If it continues, it can no longer call its provider."""
 
 _log = structlog.get_logger("espalier.extension")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether an operation may go on: for so many `seconds` at least, or the reason why not."""
+    """The seconds for which an operation may at least continue, or the reason why it may not."""
 
     seconds: float
     reason: str = ""
@@ -36,7 +36,7 @@ class Verdict:
 
 
 class Guard:
-    """Guards one attempt at an operation. `judge` is asked before each call, and again whenever its time is over."""
+    """Guards one attempt at an operation. `judge` is called before each call, and again whenever its time is over."""
 
     def __init__(self, judge: Callable[[], Verdict], clock: Clock, longest: float) -> None:
         self._judge = judge
@@ -47,22 +47,22 @@ class Guard:
         self._stopped: Stopped | None = None
 
     def look(self) -> None:
-        """Something changed: judge anew at once."""
+        """Something changed: call `judge` again at once."""
         self._woken.set()
 
     def check(self) -> None:
-        """Raise `Stopped` if the operation may not go on. Once it was stopped, it stays so."""
+        """Raise `Stopped` if the operation may not continue. A stopped operation remains stopped."""
         self._verdict()
 
     async def call(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call the provider. Raises `Stopped` instead if the operation may not go on."""
+        """Call the provider. Raises `Stopped` instead if the operation may not continue."""
         self.check()
         return await function(*args, **kwargs)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, which is cancelled when it may not go on. Raises `Stopped` then.
+        """The result of `work`, which is cancelled when it may not continue. Raises `Stopped` then.
 
-        Also raised when `work` was refused a call and ended as if nothing was.
+        Also raised if a call of `work` was refused and `work` returned as if nothing had happened.
         """
         task = asyncio.ensure_future(work)
         try:
@@ -97,7 +97,7 @@ class Guard:
 
 
 class GuardFence(Fence):
-    """Lets writes to the seed out while the operation may go on."""
+    """Lets writes to the seed pass while the operation may continue."""
 
     def __init__(self, guard: Guard) -> None:
         super().__init__(lambda: 0.0)
@@ -105,7 +105,7 @@ class GuardFence(Fence):
 
     @property
     def open(self) -> bool:
-        """True if writes may leave now."""
+        """True if writes may be sent now."""
         try:
             self._guard.check()
         except Stopped:
@@ -113,7 +113,7 @@ class GuardFence(Fence):
         return True
 
     def check(self, request: wire.Request) -> None:
-        """Raise `Fenced` when the request is a write and the operation may not go on."""
+        """Raise `Fenced` if the request is a write and the operation may not continue."""
         if request.method not in READS and not self.open:
             raise Fenced(f"{request.method} {request.path} was not sent: the operation was stopped")
 

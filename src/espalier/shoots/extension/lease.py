@@ -3,8 +3,8 @@
 A gardenlet renews `Cluster.spec.leaseExpiration` as long as it reads in the garden that the shoot is its seed's. Leases
 are only ever extended, so one that a cache shows late ends early, and no live read is needed.
 
-Two clocks have to agree. The time of day says when the lease ends, and may be set; the time since boot, which also goes
-on while a machine is suspended, says how long ago the lease was seen to change, and can't be set.
+Two clocks have to agree. The time of day says when the lease ends, and may be set; the time since boot, which also
+advances while a machine is suspended, says how long ago the lease was seen to change, and can't be set.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from espalier.shoots.extension.views import ClusterObject
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What is known of a lease at a moment: valid for so many `seconds` more, or the reason why it is not."""
+    """The state of a lease at a moment: valid for so many `seconds` more, or the reason why it is not."""
 
     seconds: float
     reason: str = ""
@@ -46,7 +46,7 @@ class _Seen:
 
 
 class Leases:
-    """The leases of all clusters of a seed, out of one cache of Clusters."""
+    """The leases of all clusters of a seed, from one cache of Clusters."""
 
     def __init__(self, clusters: Cache, clock: Clock, timing: Timing) -> None:
         self.clusters = clusters
@@ -100,7 +100,7 @@ class Leases:
 
 
 def expiration_of(cluster: Object) -> datetime | None:
-    """The moment at which the lease of a Cluster ends; None where there is none that can be read."""
+    """The moment at which the lease of a Cluster ends; None if there is none, or if it can't be parsed."""
     return parse_micro_time(_text(cluster))
 
 

@@ -9,19 +9,19 @@ from espalier.api.gardener.operations import LastOperation, OperationType
 from espalier.api.meta import ObjectMeta
 
 _RESUMED = (OperationType.CREATE, OperationType.MIGRATE, OperationType.RESTORE)
-"""What was begun as one of these ends as it, whatever became of the annotation."""
+"""An operation that began as one of these ends as it, whatever became of the annotation."""
 
 
 def asked(annotations: Mapping[str, str]) -> str:
-    """The operation that the annotation asks for; empty without one."""
+    """The operation that the annotation orders; empty without one."""
     return annotations.get(keys.OPERATION) or annotations.get(keys.OLDER_OPERATION) or ""
 
 
 def operation_of(metadata: ObjectMeta, last: LastOperation | None) -> OperationType | None:
-    """The operation that is due; None where nothing is.
+    """The operation that is due; None if there is none.
 
-    A resource that was migrated is another seed's. It is left alone, also when it changes or is deleted, until somebody
-    asks for `migrate` or `restore`.
+    A resource that was migrated is another seed's. It is left alone, even if it changes or is deleted, until `migrate`
+    or `restore` is ordered.
     """
     wanted = asked(metadata.annotations)
     if wanted == keys.MIGRATE:

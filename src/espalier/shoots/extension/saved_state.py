@@ -13,11 +13,12 @@ from espalier.shoots.extension.errors import StateInvalid, StateTooLarge
 S = TypeVar("S")
 
 LARGEST_STATE = 1_400 * 1024
-"""Bytes of a state. An object has to fit into the 1.5 MiB that etcd takes; the rest is for what is beside the state."""
+"""The largest state, in bytes. An object must fit into the 1.5 MiB that etcd accepts; the rest is for its other
+fields."""
 
 
 class SavedState(Generic[S]):
-    """How a state of this type is saved: as JSON, or `as_text`, a string that holds JSON (Terraform's way).
+    """How a state of this type is saved: as JSON, or `as_text`, a string with JSON (as Terraform's).
 
     A resource whose extension declares one is never restored without it.
     """
@@ -36,7 +37,7 @@ class SavedState(Generic[S]):
         return value
 
     def decode(self, value: Any) -> S | None:
-        """The state; None where there is none. Raises `StateInvalid` for what this extension can't have saved."""
+        """The state; None if there is none. Raises `StateInvalid` if this extension can't have saved it."""
         if value is None:
             return None
         try:

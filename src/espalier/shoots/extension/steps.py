@@ -1,4 +1,4 @@
-"""The steps of an operation, in order, and which of them each operation has."""
+"""The steps of an operation, in order, and the steps of each operation."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ async def check_shoot(attempt: Attempt[Any]) -> Outcome:
 
 
 async def check_lease(attempt: Attempt[Any]) -> Outcome:
-    """The seed holds the shoot: else the resource is left alone."""
+    """Check that the seed holds the shoot; otherwise the resource is left alone."""
     verdict = attempt.verdict()
     return Wait(verdict.reason, verdict.message) if verdict.reason else Continue()
 
 
 async def hold(attempt: Attempt[Any]) -> Outcome:
-    """Keep the resource until all that is made for it is deleted, or another seed's."""
+    """Add the finalizer: the resource stays until everything made for it is deleted, or another seed's."""
     attempt.object = await attempt.tools.writer.add_finalizer(
         attempt.resource, attempt.object, keys.finalizer(attempt.resource.kind)
     )
@@ -47,10 +47,10 @@ async def hold(attempt: Attempt[Any]) -> Outcome:
 
 
 async def begin(attempt: Attempt[Any]) -> Outcome:
-    """Say that the operation is under way.
+    """Report that the operation is running.
 
-    Written to the resource as it was observed, and no other: if it is to be migrated meanwhile, of which a cache that
-    was cut off knows nothing yet, the write is refused, and the provider is not called.
+    Written to the resource as observed, and no other: if a migration was ordered meanwhile, which a disconnected cache
+    has not seen yet, the write is refused, and the provider is not called.
     """
     before = attempt.seen.status.last_operation
     if before is not None and (before.type, before.state) == (attempt.operation, OperationState.PROCESSING):
@@ -63,19 +63,19 @@ async def begin(attempt: Attempt[Any]) -> Outcome:
 
 
 async def take_request(attempt: Attempt[Any]) -> Outcome:
-    """The request to reconcile is taken: it does not stay, and a later one is another request."""
+    """The order to reconcile is accepted: it is removed, and a later one is another order."""
     if asked(attempt.object.metadata.annotations) == keys.RECONCILE:
         attempt.object = await attempt.tools.writer.merge(attempt.resource, attempt.object, _without_request())
     return Continue()
 
 
 async def reconcile(attempt: Attempt[Any]) -> Outcome:
-    """What the extension does to reconcile."""
+    """Have the extension reconcile."""
     return await _act(attempt, lambda: attempt.tools.extension.actuator.reconcile(attempt.request()))
 
 
 async def restore(attempt: Attempt[Any]) -> Outcome:
-    """What the extension does to restore. One that needs a state is not asked without it."""
+    """Have the extension restore. One that needs a state is not called without it."""
     if attempt.tools.extension.state is not None and attempt.seen.status.state is None:
         missing = StateInvalid(
             "status.state: found nothing, but a restore needs it; no new resources are created: write the state "
@@ -86,18 +86,18 @@ async def restore(attempt: Attempt[Any]) -> Outcome:
 
 
 async def migrate(attempt: Attempt[Any]) -> Outcome:
-    """What the extension clears up in the seed."""
+    """Have the extension clean up in the seed."""
     tools = attempt.tools
     return await _act(attempt, lambda: tools.extension.actuator.migrate(attempt.object, tools.writer))
 
 
 async def delete(attempt: Attempt[Any]) -> Outcome:
-    """What the extension deletes."""
+    """Have the extension delete."""
     return await _act(attempt, lambda: attempt.tools.extension.actuator.delete(attempt.request()))
 
 
 async def succeed(attempt: Attempt[Any]) -> Outcome:
-    """Say that it is done, and how it ended."""
+    """Report that it is done, and its result."""
     said = attempt.said(OperationState.SUCCEEDED, 100, f"{attempt.operation} succeeded")
     generation = attempt.seen.metadata.generation
     await attempt.write(
@@ -107,7 +107,8 @@ async def succeed(attempt: Attempt[Any]) -> Outcome:
 
 
 async def end_request(attempt: Attempt[Any]) -> Outcome:
-    """The request was done: it goes, unless it is another one by now. A migrated resource is let go with it."""
+    """The order was carried out: remove it, unless it is another one by now, and the finalizer of a migrated resource
+    with it."""
     for _ in range(CONFLICTS):
         live = attempt.object
         metadata: dict[str, Any] = {}
@@ -125,7 +126,7 @@ async def end_request(attempt: Attempt[Any]) -> Outcome:
 
 
 async def let_go(attempt: Attempt[Any]) -> Outcome:
-    """Everything was deleted: nothing holds the resource."""
+    """Everything was deleted: remove the finalizer."""
     finalizer = keys.finalizer(attempt.resource.kind)
     await attempt.tools.writer.remove_finalizer(attempt.resource, attempt.object, finalizer)
     return Done()
@@ -143,7 +144,7 @@ OPERATIONS: dict[OperationType, tuple[Step[Attempt[Any]], ...]] = {
 
 
 def steps_of(attempt: Attempt[Any]) -> Sequence[Step[Attempt[Any]]]:
-    """The steps of what is due. A resource without the finalizer has nothing to be deleted."""
+    """The steps of the operation that is due. A resource without the finalizer has nothing to delete."""
     if attempt.operation is None:
         return ()
     is_held = keys.finalizer(attempt.resource.kind) in attempt.object.metadata.finalizers
@@ -151,7 +152,7 @@ def steps_of(attempt: Attempt[Any]) -> Sequence[Step[Attempt[Any]]]:
 
 
 async def _act(attempt: Attempt[Any], act: Any) -> Outcome:
-    """Do it within its lease, and tell how it ended."""
+    """Run the operation within its lease, and report its result."""
     try:
         ended = await attempt.guard.run(_begun(act))
         if isinstance(ended, Wait):
@@ -179,7 +180,7 @@ async def _act(attempt: Attempt[Any], act: Any) -> Outcome:
 
 
 async def _begun(act: Any) -> Any:
-    """An actuator may fail before it awaits anything."""
+    """Call an actuator, which may fail before it awaits anything."""
     work: Awaitable[Any] = act()
     return await work
 

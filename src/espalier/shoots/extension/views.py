@@ -1,4 +1,4 @@
-"""Extension resources and Clusters, as far as every extension reads them, whatever else is in them."""
+"""Extension resources and Clusters, with the fields that every extension reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from espalier.api.meta import ObjectMeta, Observed
 
 
 class Status(Observed, frozen=True):
-    """The part of a status that all kinds have. `state` is what the extension saved, undecoded."""
+    """The common part of a status. `state` is what the extension saved, undecoded."""
 
     last_operation: LastOperation | None = None
     state: Any = None
@@ -19,7 +19,7 @@ class Status(Observed, frozen=True):
 
 
 class Spec(Observed, frozen=True):
-    """The part of a spec that all kinds have."""
+    """The common part of a spec."""
 
     type: str = ""
 
@@ -46,12 +46,12 @@ class _ClusterSpec(Observed, frozen=True):
 
 
 class ClusterObject(Observed, frozen=True):
-    """A `Cluster`: until when its seed may act on the shoot, and how the shoot is."""
+    """A `Cluster`: until when its seed may act on the shoot, and the state of the shoot."""
 
     spec: _ClusterSpec = _ClusterSpec()
 
     @property
     def is_failed(self) -> bool:
-        """True if the Shoot is not retried: nor is anything of it."""
+        """True if the Shoot is not retried, and so nothing of it."""
         operation = self.spec.shoot.status.last_operation if self.spec.shoot else None
         return operation is not None and operation.state == OperationState.FAILED

@@ -1,4 +1,4 @@
-"""A flow as text: each task below those it comes after, with a mark for where it stands."""
+"""A flow as text: each task below those on which it depends, with a mark for its state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MARKS = {
 
 
 def draw(flow: Flow[Any], standing: Standing) -> str:
-    """Lines of a head, and one for each task, indented by how many tasks come before it at least."""
+    """The lines of a heading, and one for each task, indented by its depth in the graph."""
     lines = [f"{flow.name}: {standing.progress} % of {len(flow.tasks)} tasks"]
     for name, task in flow.tasks.items():
         stand = standing.tasks[name]

@@ -1,4 +1,4 @@
-"""The graph of a flow: which task comes after which, checked when it is made."""
+"""The graph of a flow: the dependencies of tasks, validated when it is made."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ S = TypeVar("S")
 
 
 class FlowError(ValueError):
-    """Tasks that make no graph; the message names them."""
+    """The tasks are no graph; the message names them."""
 
 
 class Flow(Generic[S]):
-    """Tasks in an order in which each comes after those it depends on. Raises `FlowError` for what has none."""
+    """Tasks in an order in which each comes after its dependencies. Raises `FlowError` if there is none."""
 
     def __init__(self, name: str, tasks: Iterable[Task[S]]) -> None:
         self.name = name
@@ -36,7 +36,7 @@ class Flow(Generic[S]):
         return frozenset(self.tasks)
 
     def behind(self, names: Iterable[str]) -> frozenset[str]:
-        """All tasks that come after any of these, at whatever distance."""
+        """All tasks that depend on any of these, directly or not."""
         found: set[str] = set()
         start = set(names)
         for name, task in self.tasks.items():
@@ -46,7 +46,7 @@ class Flow(Generic[S]):
 
 
 def _ordered(flow: str, tasks: Mapping[str, Task[S]]) -> list[str]:
-    """Names so that each comes after its dependencies; of those that may come next, the one that was given first."""
+    """Names so that each comes after its dependencies; of several candidates, the one that was given first."""
     ordered: dict[str, None] = {}
     left = dict(tasks)
     while left:

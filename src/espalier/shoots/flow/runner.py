@@ -1,4 +1,4 @@
-"""Runs a flow: looks, acts where tasks are due, and looks again until nothing more can be done now."""
+"""Runs a flow: observes, acts where tasks are due, and observes again until nothing more can be done now."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from espalier.shoots.flow.task import Act, Failure, Task, Verdict
 
 S = TypeVar("S")
 Guard = Callable[[], Awaitable[Wait | Failure | None]]
-"""Asked before each action; what it says instead of None stands for the task."""
+"""Called before each action; a result other than None is used as the task's verdict."""
 
 ACTED = Wait("Acted", "done; waiting for the caches", after=1.0)
 
@@ -27,17 +27,17 @@ _log = structlog.get_logger("espalier.flow")
 
 
 def look(flow: Flow[S], scope: S, now: datetime) -> Standing:
-    """Where the flow stands in this world. Nothing is done: previews and drawings are this."""
+    """The state of the flow in this world. Nothing is done: for previews and drawings."""
     return _standing(flow, _looks(flow, scope, {}), now, scope)
 
 
 async def run(
     flow: Flow[S], observe: Callable[[], S], now: Callable[[], datetime], guard: Guard | None = None
 ) -> Standing:
-    """Do whatever can be done now. Tasks whose dependencies are over act at the same time.
+    """Do whatever can be done now. Tasks whose dependencies are done act at the same time.
 
-    `observe` is called again after actions. Each task acts once: what it still wants to do then waits for the caches.
-    A task that fails stops those that come after it, and no others.
+    `observe` is called again after actions. Each task acts once: what it still wants to do then waits for the caches. A
+    task that fails stops those that depend on it, and no others.
     """
     acted: dict[str, Verdict] = {}
     while True:
@@ -51,7 +51,7 @@ async def run(
 
 
 Looks = dict[str, Verdict | str]
-"""By task: its verdict, or the reason why it is skipped. Blocked tasks are not there."""
+"""By task: its verdict, or the reason why it is skipped. Blocked tasks are missing."""
 
 
 def _looks(flow: Flow[S], scope: S, acted: dict[str, Verdict]) -> Looks:
@@ -67,7 +67,7 @@ def _looks(flow: Flow[S], scope: S, acted: dict[str, Verdict]) -> Looks:
 
 
 def _verdict(task: Task[S], scope: S, result: Verdict | None) -> Verdict:
-    """What the task says now, given what its action gave in this reconcile."""
+    """The verdict of the task now, given the result of its action in this reconcile."""
     if result is not None and not isinstance(result, Wait):
         return result
     try:

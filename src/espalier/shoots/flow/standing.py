@@ -1,4 +1,4 @@
-"""Where a flow stands: the state of each task, progress, and what goes into `status.lastOperation` and `lastErrors`."""
+"""The state of a flow: the state of each task, progress, and the content of `status.lastOperation` and `lastErrors`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from espalier.shoots.flow.graph import Flow
 from espalier.shoots.flow.task import Failure
 
 RETRY_WAITING = 10.0
-"""Seconds after which a task that waits is looked at again where no event is sure to come."""
+"""Seconds after which a waiting task is observed again if no event is sure to come."""
 
 
 class State(StrEnum):
@@ -27,12 +27,12 @@ class State(StrEnum):
     WAITING = "waiting"
     FAILED = "failed"
     BLOCKED = "blocked"
-    """A task that it comes after is not done."""
+    """A task on which it depends is not done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """The state of one task, and the reason and sentence that belong to it."""
+    """The state of one task, with its reason and message."""
 
     state: State
     reason: str = ""
@@ -42,7 +42,7 @@ class Stand:
 
     @property
     def is_over(self) -> bool:
-        """True if tasks after it may begin."""
+        """True if the tasks that depend on it may start."""
         return self.state in (State.DONE, State.SKIPPED)
 
 
@@ -57,24 +57,24 @@ class TaskError:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a flow stands. `tasks` is in an order in which each task comes after those it depends on."""
+    """The state of a flow. `tasks` is in an order in which each task comes after its dependencies."""
 
     flow: str
     tasks: Mapping[str, Stand]
 
     @property
     def progress(self) -> int:
-        """Percentage of tasks that are over; 100 only when all are."""
+        """Percentage of finished tasks; 100 only if all are finished."""
         return 100 * sum(stand.is_over for stand in self.tasks.values()) // max(1, len(self.tasks))
 
     @property
     def is_done(self) -> bool:
-        """True if all tasks are over."""
+        """True if all tasks are finished."""
         return all(stand.is_over for stand in self.tasks.values())
 
     @property
     def errors(self) -> tuple[TaskError, ...]:
-        """The tasks that fail."""
+        """The failing tasks."""
         return tuple(
             TaskError(stand.message, name, stand.codes)
             for name, stand in self.tasks.items()
@@ -83,18 +83,18 @@ class Standing:
 
     @property
     def is_failed(self) -> bool:
-        """True if some task fails and repeating does not help."""
+        """True if some task fails and retrying does not help."""
         return any(not Failure("", error.codes).retryable for error in self.errors)
 
     @property
     def description(self) -> str:
-        """A sentence for each task at which the flow stands; `frontier` reads it."""
+        """A sentence for each task that the flow waits for; `frontier` parses it."""
         fronts = [f"{name} ({stand.reason}): {stand.message}" for name, stand in self.tasks.items() if _stands(stand)]
         return "; ".join(fronts) if fronts else f"{self.flow} is done"
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome of the reconcile: `Done`, a `Fault` that is retried unless it is of no use, or a `Wait`."""
+        """The outcome of the reconcile: `Done`, a `Fault` that is retried unless that is pointless, or a `Wait`."""
         if self.is_done:
             return Done()
         failed = self.errors
@@ -115,9 +115,9 @@ _FRONT = re.compile(r"(?:^|; )([^;()]+) \(([A-Za-z]+)\): ")
 
 
 def read(flow: Flow[Any], description: str, failed: Mapping[str, str]) -> Standing:
-    """Where a flow stands, as far as `lastOperation.description` tells and `lastErrors` (by task) do.
+    """The state of a flow as far as `lastOperation.description` and `lastErrors` (by task) report it.
 
-    What is neither there nor behind it is done: tasks behind the front are blocked, all others are over.
+    Tasks that depend on a reported one are blocked; all others are finished.
     """
     fronts: dict[str, Stand] = {}
     matches = [match for match in _FRONT.finditer(description) if match[1] in flow.names]

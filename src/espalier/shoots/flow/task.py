@@ -1,4 +1,4 @@
-"""One task of a flow: it looks at the world, and says that it is done, what it would do, or what it waits for."""
+"""One task of a flow: it observes the world, and reports that it is done, what it would do, or what it waits for."""
 
 from __future__ import annotations
 
@@ -21,33 +21,32 @@ NOT_RETRYABLE = frozenset(
         "ERR_PROBLEMATIC_WEBHOOK",
     }
 )
-"""Error codes against which repeating does not help: somebody has to change something first."""
+"""Error codes for which retrying does not help: somebody has to change something first."""
 
 ACTION_TIMEOUT = 30.0
-"""Seconds that one action may take: a few requests."""
+"""The largest number of seconds of one action: a few requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The task can't go on. It is retried, unless one of `codes`, Gardener's error codes, says that it is of no use."""
+    """The task failed. It is retried, unless one of `codes`, Gardener's error codes, says that this is pointless."""
 
     message: str
     codes: tuple[str, ...] = ()
 
     @property
     def retryable(self) -> bool:
-        """True if repeating may help."""
+        """True if retrying may help."""
         return NOT_RETRYABLE.isdisjoint(self.codes)
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Something is to be done. `run` does it: `Continue` when the task is done by it, `Wait` when the world has to
-    follow, `Failure` when it can't be done.
-    """
+    """Something has to be done. `run` does it: `Continue` if that completes the task, `Wait` if the world has to
+    follow, `Failure` if it can't be done."""
 
     what: str
-    """For people, and for previews that act nowhere: what would be done."""
+    """A description for people, and for previews that do not act."""
     run: Callable[[], Awaitable[Continue | Wait | Failure]] = field(compare=False)
 
 
@@ -64,18 +63,18 @@ def _unknown(_scope: object) -> datetime | None:
 
 @dataclass(frozen=True)
 class Task(Generic[S]):
-    """A named task. Nothing about it is remembered between two reconciles: `look` finds out from the world."""
+    """A named task. Nothing about it is remembered between two reconciles: `look` derives its state from the world."""
 
     name: str
-    """Also the `taskID` in errors, so it is stable."""
+    """Also the `taskID` in errors, so it never changes."""
     look: Callable[[S], Verdict]
     """Pure: reads the scope and nothing else."""
     after: tuple[str, ...] = ()
-    """Names of the tasks that have to be done before."""
+    """Names of the tasks on which it depends."""
     skip: Callable[[S], str] = _never
-    """The reason why there is nothing to do in this case; empty when there is."""
+    """The reason why there is nothing to do in this case; empty if there is something."""
     since: Callable[[S], datetime | None] = _unknown
-    """When the world began to follow, where it tells; from then on `timeout` counts."""
+    """The time since which the world follows, where that is known; `timeout` counts from then on."""
     timeout: float | None = None
-    """Seconds after which waiting is an error. It goes on then, but people are told."""
+    """Seconds after which waiting is reported as an error. The task still continues."""
     action_timeout: float = ACTION_TIMEOUT

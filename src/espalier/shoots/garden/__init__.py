@@ -1,1 +1,1 @@
-"""The garden: it gives shoots a seed, counts who owns them, and decides when a seed is given up."""
+"""The garden: it assigns shoots to seeds, counts their ownership epochs, and decides when a seed is given up."""

@@ -10,9 +10,9 @@ class GardenConfig:
     """When seeds count as silent, and when they are given up."""
 
     heartbeat_grace: float = 40.0
-    """After so long without a renewed Lease, a seed's gardenlet is not ready: nothing is moved there."""
+    """Seconds without a renewed Lease after which a seed's gardenlet is not ready: nothing is moved there."""
     give_up_after: float = 900.0
-    """After so long without a sign of life, a seed from which a shoot is to be moved is given up: the destination
-    begins without it. Seen by the garden itself, without a break: an outage of the garden is no silence of seeds."""
+    """Seconds of silence after which a seed from which a shoot is being moved is given up: the destination starts
+    without it. Measured by the garden itself, without interruption: an outage of the garden is no silence of seeds."""
     look: float = 10.0
-    """Between two looks at the Leases of seeds."""
+    """Seconds between two checks of the Leases of seeds."""

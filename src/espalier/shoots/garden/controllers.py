@@ -1,6 +1,6 @@
 """The garden's controllers: seeds' health, seeds of new shoots, and migrations.
 
-None of them changes the seed of a shoot that has one: that is for people.
+None of them changes the seed of a shoot that has one: only people do.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from espalier.shoots.garden.signs_of_life import SignsOfLife
 
 
 class Garden:
-    """The controllers of one garden, over its caches."""
+    """The controllers of one garden, with its caches."""
 
     def __init__(self, caches: Caches, writer: Writer, clock: Clock, config: GardenConfig, signs: SignsOfLife) -> None:
         self._shoots = caches.of(Shoot.resource)
@@ -46,7 +46,7 @@ class Garden:
         self._clock, self._config, self._signs = clock, config, signs
 
     def controllers(self) -> list[Controller]:
-        """Of seeds and of shoots."""
+        """Caches of seeds and of shoots."""
         seeds = Controller("seed-lifecycle", replanned(self._seed), workers=2)
         seeds.watch(self._seeds)
         scheduler = Controller("shoot-scheduler", replanned(self._schedule), workers=2)
@@ -96,7 +96,7 @@ class Garden:
         return Wait("Watched", "its Lease will be read again", after=self._config.look)
 
     async def _nobody_tells(self, seed: str) -> None:
-        """How the shoots of a silent seed are is unknown; its gardenlet says it anew when it is back."""
+        """The state of a silent seed's shoots is unknown; its gardenlet reports it again when it is back."""
         message = f"the gardenlet of seed {seed} has stopped renewing its Lease"
         for found in self._shoots.list():
             status = found.decode(Shoot).status
@@ -167,7 +167,7 @@ class Garden:
         return "" if last is not None and last.finished else f"the BackupBucket of seed {seed.name} is not ready"
 
     async def _give_up(self, live: Object) -> Outcome:
-        """The bad case: the destination begins without the source, if that is given up (G43)."""
+        """The bad case: the destination starts without the source, if that is given up (G43)."""
         typed = live.decode(Shoot)
         source = typed.status.seed_name or ""
         silence, grace = self._signs.silence(source), self._config.give_up_after
@@ -204,7 +204,7 @@ class Garden:
         return live
 
     async def _count(self, live: Object, wanted: str) -> Outcome:
-        """Count the seed that is responsible as the owner, by compare-and-swap."""
+        """Record the responsible seed as the owner, by compare-and-swap."""
         seed = self._seeds.get(Key("", wanted))
         if _owned(live, wanted):
             return Done()
@@ -232,7 +232,7 @@ def _owned(shoot: Object, seed: str) -> bool:
 
 
 def _unknown(status: ShootStatus, reason: str, message: str, now: datetime) -> list[Condition]:
-    """The conditions, with nothing known of what a gardenlet told."""
+    """The conditions, with those of the gardenlet Unknown."""
     conditions = status.conditions
     for one in conditions:
         if one.type in TOLD_BY_GARDENLET:
@@ -241,7 +241,7 @@ def _unknown(status: ShootStatus, reason: str, message: str, now: datetime) -> l
 
 
 def _with(conditions: list[Condition], condition: Condition, now: datetime) -> list[Condition]:
-    """The conditions with this one in its place; its time moves only when it changes."""
+    """The conditions with this one in its place; its time changes only if it changes."""
     at = timestamp(now)
     before = next((one for one in conditions if one.type == condition.type), None)
     if before is not None:

@@ -1,6 +1,6 @@
-"""Evacuation of a seed: which shoots are moved next, with a limit on migrations at once. Pure.
+"""Evacuation of a seed: selects the shoots to move next, with a limit on concurrent migrations. Pure.
 
-Who evacuates acts as a user: each move is a patch of `spec.seedName` like any other.
+The evacuating user needs no special rights: each move is a patch of `spec.seedName` like any other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from espalier.shoots.garden.readiness import choose, placed
 
 
 class Move(NamedTuple):
-    """One shoot and where it is to go."""
+    """One shoot and its destination."""
 
     namespace: str
     shoot: str
@@ -27,7 +27,7 @@ class Move(NamedTuple):
 
 
 class Evacuation(NamedTuple):
-    """The next moves, how many are under way and left, and what keeps others."""
+    """The next moves, the numbers of running and remaining ones, and what blocks others."""
 
     moves: tuple[Move, ...]
     under_way: int
@@ -45,9 +45,9 @@ def next_moves(
     profiles: Mapping[str, CloudProfile] = MappingProxyType({}),
     refused: Mapping[str, str] = MappingProxyType({}),
 ) -> Evacuation:
-    """The moves that may begin now. Without a `destination` each shoot goes where the scheduler would put it.
+    """The moves that may start now. Without a `destination` each shoot goes where the scheduler would put it.
 
-    `refused`: shoots whose move was refused, and why. They stay, and take nobody's place.
+    `refused`: shoots whose move was rejected, and why. They stay, and do not count as running.
     """
     everything, there = list(shoots), list(seeds)
     source_is_lost = is_lost(next((one for one in there if one.metadata.name == seed), None))
@@ -81,12 +81,12 @@ def next_moves(
 
 
 def _is_stuck(shoot: Shoot, seed: str) -> bool:
-    """True if the shoot is to leave the seed, and nobody tries that any longer."""
+    """True if the shoot is to leave the seed, and its move is no longer retried."""
     return shoot.status.seed_name == seed and migrating(shoot) and _failed(shoot)
 
 
 def _failed(shoot: Shoot) -> bool:
-    """True if its move has failed; what failed before it tells nothing of the move."""
+    """True if its move has failed; earlier failures do not count."""
     last = shoot.status.last_operation
     is_of_move = last is not None and last.type in (OperationType.MIGRATE, OperationType.RESTORE)
     return is_of_move and last is not None and last.state == OperationState.FAILED

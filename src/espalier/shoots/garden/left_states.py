@@ -1,6 +1,6 @@
 """Secrets with state of Shoots that are gone: a gardenlet that crashed at the end of one could not delete them all.
 
-Its right to is by name, and ends with the Shoot.
+Its right to delete them is by name, and ends with the Shoot.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from espalier.runtime.writer import Precondition, Writer, found_by_owner
 from espalier.shoots.state import pieces
 
 GRACE = 3600.0
-"""Seconds after which a Secret without a Shoot is deleted: who restores a garden may restore Secrets first."""
+"""Seconds after which a Secret without a Shoot is deleted: a restore of the garden may restore Secrets first."""
 
 
 class LeftStates:
@@ -66,7 +66,7 @@ class LeftStates:
 
 
 def _shoot_of(secret: Object) -> str:
-    """The UID of the Shoot of which a Secret has state, by its name and its label; empty where they do not agree."""
+    """The UID of the Shoot to which a Secret with state belongs, by its name and its label; empty if they differ."""
     origin = pieces.origin_of(secret.name)
     labelled = secret.metadata.labels.get(metadata_keys.SHOOT_UID)
     return origin.shoot_uid if origin is not None and origin.shoot_uid == labelled else ""

@@ -1,4 +1,4 @@
-"""Namespaces of the garden that belong to no project: they are made when its controllers start."""
+"""Namespaces of the garden that belong to no project: they are created when its controllers start."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from espalier.shoots.garden.signs_of_life import LEASES
 
 NAMESPACES = (LEASES, names.STATE_NAMESPACE, names.GARDEN_NAMESPACE)
 AGAIN = 5.0
-"""Seconds until it is tried again."""
+"""Seconds until a retry."""
 
 _log = structlog.get_logger("espalier.garden")
 
 
 class Namespaces:
-    """Makes those that are missing, once."""
+    """Creates those that are missing, once."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def run(self) -> None:
-        """Return when all are there."""
+        """Return when all exist."""
         missing = list(NAMESPACES)
         while missing:
             try:

@@ -1,4 +1,4 @@
-"""Which seeds can take shoots: pure functions of what the garden has."""
+"""Selects the seeds that can take shoots: pure functions of the garden's objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from espalier.shoots.admission import seeds
 
 
 def unready(seed: Seed | None, *, is_deleted: bool = False) -> tuple[str, str]:
-    """The reason and sentence why nothing can be moved to a seed now; empty when it is ready."""
+    """The reason and sentence why nothing can be moved to a seed now; empty if it is ready."""
     if seed is None:
         return "DestinationSeedMissing", "there is no seed of this name"
     if is_deleted:
@@ -27,15 +27,15 @@ def unready(seed: Seed | None, *, is_deleted: bool = False) -> tuple[str, str]:
 
 
 def placed(shoots: Iterable[Shoot]) -> Counter[str]:
-    """How many shoots each seed has, or is to have."""
+    """The number of shoots that each seed has, or that are assigned to it."""
     return Counter(
         name for shoot in shoots for name in {shoot.spec.seed_name, shoot.status.seed_name} if name is not None
     )
 
 
 def unfit(shoot: Shoot, seed: Seed, profile: CloudProfile | None, count: int) -> str:
-    """The reason why the scheduler gives a shoot no seed that is ready; empty when it may. What admission would refuse
-    is among the reasons: else the same seed would be tried for ever, and no other one."""
+    """The reason why the scheduler does not choose a ready seed; empty if it may. The rules of admission are included:
+    otherwise the same seed would be tried forever, and no other one."""
     settings = seed.spec.settings
     if settings is not None and settings.scheduling is not None and not settings.scheduling.visible:
         return f"{seed.metadata.name}: it is hidden from the scheduler"
@@ -47,7 +47,7 @@ def unfit(shoot: Shoot, seed: Seed, profile: CloudProfile | None, count: int) ->
 def choose(
     shoot: Shoot, candidates: Iterable[Seed], counts: Mapping[str, int], profile: CloudProfile | None = None
 ) -> tuple[str | None, str]:
-    """The seed for a new shoot: of the shoot's region if there is one, then the emptiest; or None and a sentence."""
+    """The seed for a new shoot: one of the shoot's region if possible, then the emptiest; or None and a sentence."""
     reasons = []
     fit = []
     for seed in candidates:

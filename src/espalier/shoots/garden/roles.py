@@ -1,7 +1,7 @@
-"""Rights of each seed's gardenlet in the garden: Roles with resourceNames, kept as shoots come and go.
+"""Rights of each seed's gardenlet in the garden: Roles with resourceNames, updated as shoots come and go.
 
-What may be read of all shoots holds no secrets. A ShootState, which holds keys, is named in the Role of the seed that
-owns the shoot now; a source loses it with the next epoch.
+Objects of all shoots that every gardenlet may read have no secrets. A ShootState, which has keys, is named in the Role
+of the seed that owns the shoot now; a source loses it with the next epoch.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ USER = "gardener.cloud:system:seed:{seed}"
 BACKUP = ":backup"
 """Suffix of the names of Roles for the credentials of buckets; no name of a seed has a colon."""
 FORMER_BACKUP = "-backup"
-"""The suffix before: what was granted so is withdrawn."""
+"""The former suffix: Roles with it are deleted."""
 
 
 def everywhere(seed: Seed) -> list[Right]:
-    """Rights on what has no namespace, and to read what all gardenlets read."""
+    """Rights on cluster-scoped kinds, and on objects that all gardenlets may read."""
     own, bucket = (seed.metadata.name,), (seed.metadata.uid,)
     readable = (Shoot.resource, Seed.resource, Project.resource, BackupBucket.resource, BackupEntry.resource)
     return [
@@ -54,7 +54,7 @@ def everywhere(seed: Seed) -> list[Right]:
 
 
 def in_project(seed: str, shoots: Iterable[Object]) -> list[Right]:
-    """Rights in the namespace of a project, given its Shoots; none where the seed has none of them."""
+    """Rights in the namespace of a project, given its Shoots; none if the seed has none of them."""
     written, owned, bound = [], [], set()
     for found in shoots:
         typed = found.decode(Shoot)
@@ -78,8 +78,8 @@ def in_project(seed: str, shoots: Iterable[Object]) -> list[Right]:
 
 
 def on_entries(seed: str, shoots: Iterable[Object], entries: Iterable[Object]) -> list[Right]:
-    """Rights on BackupEntries: those that the seed has, and those of shoots whose newest epoch is the seed's, which it
-    moves into its bucket."""
+    """Rights on BackupEntries: those of the seed, and those of shoots whose newest epoch is the seed's, which it moves
+    to its bucket."""
     owned = {one.metadata.uid for one in shoots if owner_of(one) == seed}
     mine = {
         one.name
@@ -97,7 +97,7 @@ def on_entries(seed: str, shoots: Iterable[Object], entries: Iterable[Object]) -
 
 
 def owner_of(shoot: Object) -> str:
-    """The seed of the newest epoch; empty where there is none that can be read."""
+    """The seed of the newest epoch; empty if there is none, or if it can't be parsed."""
     try:
         current = ownership.parse(shoot.metadata.annotations.get(OWNERSHIP)).current
     except OwnershipError:
@@ -106,7 +106,7 @@ def owner_of(shoot: Object) -> str:
 
 
 def _seeds_of(shoot: Object) -> set[str]:
-    """The seeds that have to do with a shoot."""
+    """The seeds that are involved with a shoot."""
     typed = shoot.decode(Shoot)
     return {typed.spec.seed_name or "", typed.status.seed_name or "", owner_of(shoot)} - {""}
 
@@ -116,7 +116,7 @@ def _keys_of(shoot: Object) -> list[Key]:
 
 
 class Roles:
-    """Keeps the Roles of all seeds."""
+    """Keeps the Roles of all seeds up to date."""
 
     def __init__(self, caches: Caches, writer: Writer) -> None:
         self._seeds = caches.of(Seed.resource)
@@ -183,7 +183,7 @@ class Roles:
         return granted
 
     def _suffix(self, role: Object, seed: str) -> str | None:
-        """The suffix in the name of a Role that a seed has; None for those of others."""
+        """The suffix in the name of a Role of a seed; None for other Roles."""
         own = ROLE_OF_GARDENLET.format(seed=seed)
         binding = core.ROLE_BINDING if role.namespace else core.CLUSTER_ROLE_BINDING
         bound = self._roles[binding].get(role.key)
@@ -196,7 +196,7 @@ class Roles:
         return role.name.removeprefix(own)
 
     def _credentials(self, seed: str) -> dict[str, list[str]]:
-        """Secrets of the buckets that the seed's entries are in."""
+        """Secrets of the buckets of the seed's entries."""
         used = {
             one.decode(BackupEntry).spec.bucket_name
             for one in self._entries.list()
@@ -236,7 +236,7 @@ WRITTEN: tuple[Resource, ...] = (core.ROLE, core.ROLE_BINDING, core.CLUSTER_ROLE
 
 
 def _seeds_named(role: Object) -> list[Key]:
-    """The seed whose Role, or binding of it, this is."""
+    """The seed of this Role or RoleBinding."""
     before, _, after = ROLE_OF_GARDENLET.partition("{seed}")
     if not role.name.startswith(before):
         return []
@@ -250,7 +250,7 @@ def _subjects(seed: str) -> list[Tree]:
 
 
 def _is_edited(old: Object | None, new: Object | None) -> bool:
-    """True if somebody deleted or changed one: what was granted is granted again, and no more."""
+    """True if somebody deleted or changed one: exactly the rights are restored."""
     if old is None or new is None:
         return old is not None
     return any(old.tree.get(field) != new.tree.get(field) for field in ("rules", "subjects"))

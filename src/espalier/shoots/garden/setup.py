@@ -1,4 +1,4 @@
-"""The garden's controllers as a component: kinds, rights, and how they are built."""
+"""The garden's controllers as a component: kinds, rights, and construction."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ RIGHTS = Rights(
         Right(tuple(one for one in WRITTEN if not one.namespaced), (*FOLLOW, *APPLY, "escalate", "bind")),
     ),
 )
-"""It grants gardenlets what it does not have itself, such as on ShootStates: hence `escalate` and `bind`."""
+"""It grants gardenlets rights that it does not have itself, such as on ShootStates: hence `escalate` and `bind`."""
 
 IN_STATE_NAMESPACE = (Right((core.SECRET,), ("get", *FOLLOW, "delete")),)
-"""Its rights in `names.STATE_NAMESPACE`: whose Secrets there are, and to delete those of Shoots that are gone."""
+"""Its rights in `names.STATE_NAMESPACE`: to list Secrets, and to delete those of Shoots that are gone."""

@@ -1,4 +1,4 @@
-"""How long each seed has been silent, as this process has seen it without a break."""
+"""How long each seed has been silent, as observed by this process without interruption."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _log = structlog.get_logger("espalier.garden")
 
 
 class SignsOfLife:
-    """Looks at the Leases of seeds, live and regularly.
+    """Reads the Leases of seeds, live and regularly.
 
-    Silence counts from the last change of a Lease that was seen, and never from before this process began to look. A
-    look that failed or came late begins anew: who saw nothing can't tell silence.
+    Silence counts from the last observed change of a Lease, and never from before this process started to observe. A
+    read that failed or came late restarts the count: without observation there is no proof of silence.
     """
 
     def __init__(self, client: Client, clock: Clock, config: GardenConfig) -> None:
@@ -31,7 +31,7 @@ class SignsOfLife:
         self._looked: float | None = None
 
     def silence(self, seed: str) -> float:
-        """Seconds for which the seed has surely given no sign of life."""
+        """Seconds for which the seed was certainly silent."""
         if self._looking_since is None or self._looked is None:
             return 0.0
         _, changed = self._seen.get(seed, ("", self._looking_since))
@@ -39,7 +39,7 @@ class SignsOfLife:
 
     @property
     def has_looked(self) -> bool:
-        """True if the Leases were read lately."""
+        """True if the Leases were read recently."""
         return self._looking_since is not None
 
     def has_seen(self, seed: str) -> bool:
@@ -47,7 +47,7 @@ class SignsOfLife:
         return seed in self._seen
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Run until cancelled."""
         while True:
             try:
                 async with asyncio.timeout(self._config.look):
@@ -58,7 +58,7 @@ class SignsOfLife:
             await asyncio.sleep(self._config.look)
 
     async def look(self) -> None:
-        """One look."""
+        """Read the Leases once."""
         found = await self._client.list(LEASE, LEASES)
         now = self._clock.monotonic()
         is_late = self._looked is not None and now - self._looked > 3 * self._config.look

@@ -1,1 +1,1 @@
-"""The gardenlet: one per seed, it creates, moves and deletes the control planes of the shoots that its seed has."""
+"""The gardenlet, one for each seed: it creates, moves and deletes the control planes of the seed's shoots."""

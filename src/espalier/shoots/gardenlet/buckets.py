@@ -30,7 +30,8 @@ from espalier.shoots.gardenlet.observe import Observer
 
 SOON = 5.0
 RIGHTS_SOON = 0.25
-"""Seconds until an entry is tried again that the garden has yet to grant: of it no watch tells, and a move waits."""
+"""Seconds until a retry for an entry to which the garden has yet to grant rights: no watch reports that, and a move
+waits for it."""
 
 
 class Backups:
@@ -42,7 +43,7 @@ class Backups:
         self._seed = tools.config.seed
 
     def controllers(self) -> list[Controller]:
-        """Of buckets, whose wish is the Seed, and of entries."""
+        """The controllers of buckets, which follow from Seeds, and of entries."""
         observer = self._observer
         buckets = Controller("backupbucket", self._bucket, workers=2, rng=self._tools.rng)
         buckets.watch(observer.garden[Seed.resource], lambda seed: [Key("", names.bucket(seed.metadata.uid))])
@@ -57,8 +58,8 @@ class Backups:
         return [buckets, entries]
 
     def _entry_of(self, found: Object) -> list[Key]:
-        """Of the extension resource itself as well: its entry may be gone. Who it is is looked up by the reconcile, as
-        caches fill in any order."""
+        """The keys of an extension resource: also its own name, because its entry may be gone. The reconcile looks up
+        which entry it is, because caches fill in any order."""
         return [Key("", found.name), *(one.key for one in self._entries_named(found.name))]
 
     def _entries_of_bucket(self, bucket: Object) -> list[Key]:
@@ -162,7 +163,7 @@ class Backups:
         )
 
     async def _waits(self, live: Object, reason: str, message: str) -> Outcome:
-        """Say in the entry's status what it waits for."""
+        """Report in the entry's status what it waits for."""
         status = live.decode(BackupEntry).status
         last = LastOperation(OperationType.RECONCILE, OperationState.PENDING, message)
         wanted = msgspec.structs.replace(status, last_operation=last, last_error=LastError(message))
@@ -170,7 +171,7 @@ class Backups:
         return Wait(reason, message, after=SOON)
 
     def _lacks_secret(self, entry: str) -> bool:
-        """True if the shoot's namespace was made anew since, without the Secret that the extension writes there."""
+        """True if the shoot's namespace was recreated since, without the Secret that the extension writes there."""
         namespace = self._observer.seed[NAMESPACE].get(Key("", _technical_id(entry)))
         if namespace is None or namespace.metadata.deletion_timestamp is not None:
             return False
@@ -178,7 +179,7 @@ class Backups:
         return self._observer.seed[SECRET].get(Key(namespace.name, name)) is None
 
     async def _away(self, key: Key, *, keep_data: bool) -> Outcome:
-        """No extension resource for this entry: migrated first where the data in the bucket is to stay."""
+        """Delete the extension resource of this entry, migrated first if the data in the bucket must stay."""
         kind = extension_backups.BackupEntry
         live = self._observer.seed[kind.resource].get(key)
         if live is None:
@@ -206,7 +207,7 @@ class Backups:
         return self._tools.clock.now().isoformat()
 
     async def _credentials(self, bucket: BackupBucket, name: str) -> Tree:
-        """Copy the credentials of a bucket from the garden into the seed; a reference to the copy."""
+        """Copy the credentials of a bucket from the garden into the seed; return a reference to the copy."""
         copied = {"name": name, "namespace": GARDEN_NAMESPACE}
         reference = bucket.spec.credentials_ref or bucket.spec.secret_ref
         if reference is None:
@@ -230,7 +231,7 @@ class Backups:
         *,
         again: bool = False,
     ) -> Outcome:
-        """The extension resource is as it shall be, and the garden's object says how it goes. `again`: what it made is
+        """Apply the extension resource, and report its state in the garden's object. `again`: what it created is
         gone."""
         live = self._observer.seed[kind.resource].get(key)
         body = stamped({**_object(kind.resource, key), "spec": spec})

@@ -1,8 +1,8 @@
-"""The controller that says how a shoot is: from caches at once; now and then from its etcd's agent, its bucket and its
-API server.
+"""The controller that reports the health of a shoot: from caches at once; periodically from its etcd's agent, its
+bucket and its API server.
 
-What is asked for is asked rarely and at times that chance spreads: a gardenlet of many shoots asks evenly. Nothing is
-said of a shoot that is being moved away: its operation tells.
+Requests are rare and randomly spread, so that a gardenlet with many shoots has an even load. Nothing is reported for a
+shoot that is being moved away: its operation reports its progress.
 """
 
 from __future__ import annotations
@@ -36,33 +36,34 @@ from espalier.shoots.gardenlet.scope import Scope
 
 LARGEST_ANSWER = 64 * 1024
 UNHEARD = 10.0
-"""Seconds until a gardenlet that gives no sign of life looks if it does."""
+"""Seconds until a gardenlet without a renewed Lease checks again."""
 AGAIN = 60.0
 """Seconds until a bucket that could not be read is tried again."""
 
 
 @dataclass
 class _Asked:
-    """What is known of one shoot's backups in an epoch, and when it is asked for again."""
+    """The last results on one shoot's backups in an epoch, and the times of the next requests."""
 
     epoch: int
     agent_due: float
     bucket_due: float
     answer: tuple[BackupStatus | None, datetime] | None = None
-    """The agent's, and when it was given."""
+    """The agent's answer, and its time."""
     bucket: tuple[str, bool] | None = None
-    """Why another seed could not read it, and whether that was tried."""
+    """The reason why another seed could not read it, and whether that was tried."""
     shoot_due: float = math.inf
     was_settled: bool = False
-    """True if no operation was under way when it was observed last."""
+    """True if no operation was running when it was last observed."""
     shoot: ShootHealth | None = None
-    """What its API server said."""
+    """The answer of its API server."""
 
 
 def controller(
     observer: Observer, tools: Tools, rng: random.Random, is_heard: Callable[[], bool] = lambda: True
 ) -> Controller:
-    """The controller of the seed's shoots. While the garden hears no sign of life, the garden tells how they are."""
+    """The controller of the seed's shoots. While the garden receives no Lease renewal, the garden reports their
+    state."""
     care = Care(observer, tools, rng, is_heard)
     made = Controller("shoot-care", care.reconcile, workers=5, rng=rng)
     made.watch(observer.garden[Shoot.resource])
@@ -84,7 +85,7 @@ class Care:
         self._asked: dict[Key, _Asked] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Say how the shoot is, where that has changed."""
+        """Report the health of the shoot, if it has changed."""
         found = self._observer.shoot(key)
         if found is None or not self._is_ours(found):
             self._asked.pop(key, None)
@@ -122,7 +123,7 @@ class Care:
         return is_whole and not migrating(typed) and not self._observer.claims_another(found)
 
     async def _ask(self, key: Key, scope: Scope) -> Backups | None:
-        """What is known of backups, asked anew where that is due; None while not all of it is."""
+        """The state of backups, requested again if due; None until all of it is known."""
         now, config = self._tools.clock.monotonic(), self._tools.config
         asked = self._asked.get(key)
         if asked is None or asked.epoch != scope.epoch:
@@ -145,7 +146,7 @@ class Care:
         return Backups(status, at, *asked.bucket)
 
     async def _shoot(self, key: Key, scope: Scope) -> ShootHealth | None:
-        """What its API server says, asked anew where that is due, and at once when an operation has ended."""
+        """The answer of its API server, requested again if due, and at once after an operation."""
         asked, shoots, last = self._asked[key], self._tools.shoots, scope.shoot.status.last_operation
         if shoots is None or scope.is_hibernated:
             asked.shoot, asked.shoot_due = None, math.inf
@@ -163,7 +164,7 @@ class Care:
         return asked.shoot
 
     def _first(self, scope: Scope, now: float) -> float:
-        """A bucket is read at once, unless it was before this process: then all of them are not read at a time."""
+        """A bucket is read at once, unless this process has just started: then not all of them are read at a time."""
         is_known = any(one.type == READY_FOR_DISASTER for one in scope.shoot.status.conditions)
         return now + self._rng.random() * self._tools.config.bucket_check / 4 if is_known else now
 
@@ -179,8 +180,8 @@ class Care:
         return found if found.epoch == scope.epoch else None
 
     async def _bucket(self, scope: Scope) -> tuple[str, bool] | None:
-        """Why another seed could not read the shoot's bucket, and whether that was tried: one small object is read,
-        with the credentials that the garden has for others. None where the garden can't be asked for them."""
+        """The reason why another seed could not read the shoot's bucket, and whether that was tried: one small object
+        is read with the credentials that the garden has for others. None if the garden can't be asked for them."""
         read, etcd, bucket = self._tools.read_backup, scope.typed_etcd, scope.bucket
         store = etcd.spec.backup.store if etcd is not None else None
         if bucket is None or store is None:

@@ -1,7 +1,7 @@
-"""The Cluster of a shoot in the seed: what extensions know of it, and until when they may act.
+"""The Cluster of a shoot in the seed: the information for extensions, and until when they may act.
 
 The lease counts from before a live read of the Shoot in the garden, and only a read that shows the shoot as this seed's
-own, with no migration asked for, renews it (G75 to G77).
+own, with no migration ordered, renews it (G75 to G77).
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.scope import Scope
 
 SHOWN = ("technicalID", "uid", "seedName", "hibernated", "gardener")
-"""Of the Shoot's status, what Clusters have: the rest changes all the time and is of no use to extensions."""
+"""The fields of the Shoot's status that Clusters have: the others change often and are of no use to extensions."""
 
 
 JUST_NOW = 1 / 24
-"""Part of its validity in which a lease is not renewed again: 5 seconds of 2 minutes."""
+"""The part of its validity within which a lease is not renewed again: 5 seconds of 2 minutes."""
 
 
 def may_renew(shoot: Shoot, seed: str) -> bool:
-    """True if what was read lets this seed's extensions act on."""
+    """True if the Shoot that was read allows this seed's extensions to act."""
     return seed_of(shoot) == seed and not migrating(shoot)
 
 
 async def sync(seed: Writer, scope: Scope, read_began: datetime | None, validity: float) -> Object:
-    """Have the Cluster say what the Shoot says, and renew its lease; not without `read_began`.
+    """Update the Cluster from the Shoot, and renew its lease; not without `read_began`.
 
-    Asks the seed's API server even if nothing is to be written: who can't reach it begins nothing (G80).
+    Sends a request to the seed's API server even if nothing is to be written: a gardenlet that can't reach it starts
+    nothing (G80).
     """
     key = Key("", scope.technical_id)
     present = await seed.read(Cluster.resource, key)
@@ -53,7 +54,7 @@ async def sync(seed: Writer, scope: Scope, read_began: datetime | None, validity
 
 
 def _is_new(present: Object, lease: str, validity: float) -> bool:
-    """True if the lease was renewed just now: reconciles that follow each other at once do not write it each time."""
+    """True if the lease was just renewed: reconciles in quick succession do not write it each time."""
     has, would_have = leases.expiration(present.decode(Cluster)), leases.parse_micro_time(lease)
     if has is None or would_have is None:
         return False
@@ -61,7 +62,7 @@ def _is_new(present: Object, lease: str, validity: float) -> bool:
 
 
 async def renew(seed: Writer, cluster: Object, read_began: datetime, validity: float) -> None:
-    """Renew the lease alone. Never to an earlier time than it has."""
+    """Renew the lease alone. Never to an earlier time than the present one."""
     lease = leases.renewed(read_began, timedelta(seconds=validity))
     if cluster.decode(Cluster).spec.lease_expiration < lease:
         await seed.merge(Cluster.resource, cluster, {"spec": {"leaseExpiration": lease}}, Precondition.UID)
@@ -85,8 +86,7 @@ def _wanted(scope: Scope, lease: str | None) -> Tree:
 
 
 def _told(last: Tree) -> Tree:
-    """Of the last operation what extensions go by. An error that is tried again is no news: told, it would have every
-    extension try at once, whatever its back-off, and the next error be told as well.
-    """
+    """The part of the last operation that extensions use. An error that is retried is left out: it would make every
+    extension retry at once, whatever its back-off, and so would the next error."""
     told: Tree = {field: last[field] for field in ("type", "state") if field in last}
     return {**told, "state": OperationState.PROCESSING} if told.get("state") == OperationState.ERROR else told

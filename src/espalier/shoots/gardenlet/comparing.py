@@ -1,4 +1,4 @@
-"""Rendered objects and those that are there: does one have all of the other?"""
+"""Compares rendered objects with live ones: does a live object have all rendered fields?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from espalier.shoots.gardenlet.names import RENDERED
 
 
 def holds(live: Any, wanted: Any) -> bool:
-    """True if `live` has everything in `wanted`: what API servers add does not matter, in items of lists neither."""
+    """True if `live` has everything in `wanted`: additions by API servers do not matter, not even in items of lists."""
     if isinstance(wanted, dict):
         return isinstance(live, dict) and all(key in live and holds(live[key], inner) for key, inner in wanted.items())
     if isinstance(wanted, list):
@@ -20,7 +20,7 @@ def holds(live: Any, wanted: Any) -> bool:
 
 
 def stamped(rendered: Tree) -> Tree:
-    """The rendered object with its digest: a field that is no longer rendered changes it."""
+    """The rendered object with its digest, which changes when a field is no longer rendered."""
     digest = hashlib.sha256(encode_json(rendered)).hexdigest()[:16]
     metadata = rendered["metadata"]
     annotations = {**metadata.get("annotations", {}), RENDERED: digest}
@@ -28,5 +28,5 @@ def stamped(rendered: Tree) -> Tree:
 
 
 def is_as_rendered(live: Object | None, stamp: Tree) -> bool:
-    """True if the object is there and has all that is rendered."""
+    """True if the object exists and has all rendered fields."""
     return live is not None and live.metadata.deletion_timestamp is None and holds(live.tree, stamp)

@@ -9,27 +9,27 @@ from espalier.api.etcd.timing import Timing
 
 @dataclass(frozen=True)
 class GardenletConfig:
-    """Which seed it serves, and times in seconds."""
+    """The seed that it serves, and times in seconds."""
 
     seed: str
     timing: Timing = field(default_factory=Timing)
     domain: str = "internal.example.com"
-    """Below it are the names of API servers: `api.<technical ID>.<domain>`."""
+    """The domain of the names of API servers: `api.<technical ID>.<domain>`."""
     dns_type: str = ""
     """Type of the DNSRecords that name API servers; empty for none."""
     dns_ttl: int = 120
-    """Seconds for which resolvers keep an address: it adds to the gap for those who use names."""
+    """Seconds for which resolvers cache an address: they add to the gap for clients that use names."""
     heartbeat: float = 10.0
     """Between two renewals of the seed's Lease in the garden."""
     extension_timeout: float = 600.0
-    """After which waiting for an extension is told as an error."""
+    """After which waiting for an extension is reported as an error."""
     agent_poll: float = 2.0
-    """Between two questions to an etcd agent that hands over. One that is done sooner answers sooner."""
+    """Between two requests to an etcd agent that hands over. It answers earlier once it is done."""
     nodes_timeout: float = 120.0
     """After a move, the longest wait for nodes to find the new API server, before controllers start that would replace
-    silent ones."""
+    silent nodes."""
     care: float = 60.0
-    """Between two questions to the agent of a shoot's etcd about its backups."""
+    """Between two requests to the agent of a shoot's etcd about its backups."""
     bucket_check: float = 600.0
     """Between two reads of a shoot's bucket with the credentials that another seed would get."""
     retry_for: float = 12 * 3600.0

@@ -1,4 +1,4 @@
-"""The argument of every task: what was observed, and what acting needs."""
+"""The argument of every task: the observed scope, and the means to act."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ from espalier.shoots.state.store import ShootStates
 from espalier.shoots.state.stored import StoredState
 
 Call = Callable[[str, str, bytes], Awaitable[bytes]]
-"""Calls the etcd agent of a namespace: namespace, path (`copyop/initiate`), body. Raises what a failed call raises."""
+"""Calls the etcd agent of a namespace: namespace, path (`copyop/initiate`), body. Raises the errors of a failed
+call."""
 
 ReadBackup = Callable[[Store, Mapping[str, bytes], str], Awaitable[str]]
 """Reads a small object of an etcd's store with these credentials: the store, files by name, the key below its prefix.
-Gives why it can't be read; empty if it can."""
+Returns the reason why it can't be read; empty if it can."""
 
 
 @dataclass(frozen=True)
 class ShootHealth:
-    """What a shoot's API server said of nodes and system components."""
+    """The answer of a shoot's API server about nodes and system components."""
 
     unreachable: str = ""
-    """Why it could not be asked; then nothing else is known."""
+    """The reason why it could not be asked; then nothing else is known."""
     nodes: int = 0
     unready_nodes: tuple[str, ...] = ()
     unready_components: tuple[str, ...] = ()
@@ -45,7 +46,7 @@ class ShootHealth:
 
 
 class ShootAPIs(Protocol):
-    """Asks the API servers of shoots, by their namespaces."""
+    """Queries the API servers of shoots, by their namespaces."""
 
     async def silent_nodes(self, namespace: str, since: datetime) -> list[str]:
         """The nodes that have not renewed their Leases since a moment."""
@@ -81,32 +82,32 @@ class Tools:
     garden: Writer
     clock: Clock
     rng: random.Random | None
-    """Of keys; None in earnest."""
+    """The generator of keys; None in production."""
     renderer: Renderer
     call: Call
     states: ShootStates
     lease_waits: Expiry
-    """Which sources' leases this process has waited for: what a crash makes it forget is waited for anew."""
+    """The sources whose leases this process has waited for: after a crash they are waited for again."""
     read_backup: ReadBackup | None = None
-    """None where nobody can: then buckets are not tried."""
+    """None if buckets can't be read: then they are not tried."""
     shoots: ShootAPIs | None = None
-    """None where nobody can ask them."""
+    """None if shoots can't be queried."""
 
 
 @dataclass
 class Live:
-    """What was read live for this reconcile, or written since."""
+    """Objects that were read live for this reconcile, or written since."""
 
     shoot: Object
     state: Object | None
     """The ShootState."""
     stored: StoredState | None = None
-    """What it has for a shoot that is restored."""
+    """The stored state of a shoot that is restored."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """One look at one shoot."""
+    """One observation of one shoot."""
 
     scope: Scope
     tools: Tools
@@ -120,6 +121,6 @@ class Context:
 
     @cached_property
     def rendered(self) -> tuple[Rendered, ...]:
-        """All extension resources that the shoot shall have: several tasks read some of them each."""
+        """All extension resources that the shoot needs: several tasks read some of them each."""
         config = self.tools.config
         return tuple(rendering.extensions(self.scope, config.dns_type, config.domain, config.dns_ttl))

@@ -1,7 +1,7 @@
-"""The controller of Shoots in a gardenlet: which flow is due, when it may run, and what is told of it.
+"""The controller of Shoots in a gardenlet: selects the due flow, decides when it may run, and reports on it.
 
 Before anything else the Shoot is read live in the garden. A gardenlet that can't read it does nothing, and its seed's
-extensions stop as their lease runs out.
+extensions stop when their lease expires.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from espalier.shoots.state.store import EpochOver
 from espalier.shoots.state.stored import StaleState
 
 RETRY = "retry"
-"""Order on a Shoot that has failed: try again."""
+"""Order on a failed Shoot: retry."""
 
 ORDERS = (RECONCILE, RETRY)
-"""Orders on a Shoot that are followed here, and removed. `reconcile` is for its extensions as well."""
+"""Orders on a Shoot that are carried out here, and removed. `reconcile` is for its extensions as well."""
 
 
 def controller(observer: Observer, tools: Tools, *, workers: int = 20, resync: float | None = RESYNC) -> Controller:
-    """The controller, with its watches: the garden's Shoots, and everything of them in the seed."""
+    """The controller, with its watches: the garden's Shoots, and all their objects in the seed."""
     made = Controller(
         "shoot", ShootReconciler(observer, tools).reconcile, workers=workers, resync=resync, rng=tools.rng
     )
@@ -77,7 +77,7 @@ def controller(observer: Observer, tools: Tools, *, workers: int = 20, resync: f
 
 
 class ShootReconciler:
-    """Brings one shoot a step further at a time."""
+    """Advances one shoot at a time by one step."""
 
     def __init__(self, observer: Observer, tools: Tools) -> None:
         self._observer = observer
@@ -85,7 +85,7 @@ class ShootReconciler:
         self._seed = tools.config.seed
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Whatever can be done now for the shoot is done."""
+        """Do whatever can be done now for the shoot."""
         cached = self._observer.shoot(key)
         if cached is None:
             self._tools.lease_waits.forget(key)
@@ -108,7 +108,7 @@ class ShootReconciler:
             return await self._broken(found, OperationType.RECONCILE, message)
 
     async def _claims(self, found: Object, message: str) -> Outcome:
-        """Not ours to touch: what is here is another shoot's."""
+        """The objects here must not be touched, because they are another shoot's."""
         typed = found.decode(Shoot)
         if seed_of(typed) != self._seed:
             return Done()
@@ -154,7 +154,7 @@ class ShootReconciler:
         return await self._run(live, operation)
 
     def _is_lost(self, scope: Scope) -> bool:
-        """True if what is here of the shoot is of no use to anybody: the garden has counted past it."""
+        """True if this seed's objects of the shoot are useless: the garden has counted past their epoch."""
         return not scope.is_owner and scope.ownership.current is not None
 
     def _operation(self, scope: Scope) -> OperationType | Fault:
@@ -183,7 +183,7 @@ class ShootReconciler:
         return await garden.status(Shoot.resource, shoot, wanted, Precondition.UID, before=typed.status)
 
     async def _shoot_state(self, shoot: Object) -> Object | None:
-        """Read live: no cache holds what is in all ShootStates."""
+        """Read live: no cache has the content of all ShootStates."""
         try:
             return await self._tools.states.read(shoot)
         except (StaleState, Forbidden):
@@ -209,8 +209,8 @@ class ShootReconciler:
         return standing.outcome
 
     async def _order(self, live: Live, operation: OperationType) -> None:
-        """Have extensions follow the order as well: those that failed, and of a shoot that settled all. The flow waits
-        for them as for any change."""
+        """Pass the order on to the extensions: to those that failed, and to all of a settled shoot. The flow waits for
+        them as for any change."""
         now = self._tools.clock.now()
         live.shoot = await self._tools.garden.status(
             Shoot.resource,
@@ -229,13 +229,13 @@ class ShootReconciler:
                 await self._tools.seed.merge(found.kind.resource, found.object, patch, Precondition.UID)
 
     async def _followed(self, live: Live) -> None:
-        """An order was followed: what became of it stands in the status."""
+        """An order was carried out: its result is in the status."""
         if order(live.shoot.metadata) in ORDERS:
             forget = {"metadata": {"annotations": dict.fromkeys((OPERATION, OLDER_OPERATION))}}
             live.shoot = await self._tools.garden.merge(Shoot.resource, live.shoot, forget, Precondition.UID)
 
     async def _leave(self, live: Live, scope: Scope) -> Outcome:
-        """Remove what is left of a shoot that a later epoch has. Its status is the new seed's: nothing is told."""
+        """Remove the remains of a shoot that a later epoch has. Its status is the new seed's: nothing is reported."""
         standing = await self._ran(LEAVE, live, OperationType.MIGRATE, None)
         return standing.outcome
 
@@ -248,7 +248,7 @@ class ShootReconciler:
         return await run(flow, observe, clock.now, guard)
 
     def _guard(self, live: Live) -> Guard:
-        """Each task of a migration begins with a live read: the Shoot has to be this seed's, and on its way."""
+        """Each task of a migration begins with a live read: the Shoot must be this seed's, and migrating."""
 
         async def ask() -> Wait | Failure | None:
             shoot = live.shoot
@@ -285,7 +285,7 @@ class ShootReconciler:
 
 
 def _is_news(old: Object | None, new: Object | None) -> bool:
-    """True if a Cluster comes, goes or loses its marks. Renewed leases are no news."""
+    """True if a Cluster is created, deleted or loses its marks. Renewed leases do not count."""
     return old is None or new is None or old.metadata.annotations != new.metadata.annotations
 
 

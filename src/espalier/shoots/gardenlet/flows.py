@@ -1,7 +1,7 @@
 """The flows of a gardenlet, as data.
 
-Reconcile and restore are one graph (G4): tasks that only a moved shoot needs are skipped for others. Whether a task is
-done says the world alone, so each flow goes on wherever it was left, by whatever process.
+Reconcile and restore are one graph (G4): tasks that only a moved shoot needs are skipped for others. Only the world
+decides whether a task is done, so any process can continue a flow wherever it was left.
 """
 
 from __future__ import annotations
@@ -136,7 +136,8 @@ MIGRATE: Flow[Context] = Flow(
         Task("Release", backups.released, after=("Hand over etcd",)),
     ],
 )
-"""At the source. When it is done, `status.seedName` passes on; `LEAVE` removes what is left once the next seed runs."""
+"""At the source. When it is done, `status.seedName` changes to the next seed; `LEAVE` removes what is left once that
+seed runs the shoot."""
 
 LEAVE: Flow[Context] = Flow(
     "Leave",
@@ -155,7 +156,7 @@ LEAVE: Flow[Context] = Flow(
         Task("Remove cluster", control_plane.cluster_gone, after=("Remove namespace",)),
     ],
 )
-"""At a seed that has lost the shoot: after a migration, and when it comes back after it was given up."""
+"""At a seed that has lost the shoot: after a migration, and when it returns after it was given up."""
 
 DELETE: Flow[Context] = Flow(
     "Delete",

@@ -1,4 +1,4 @@
-"""What the gardenlet says of a shoot's health, as conditions: pure functions of what was observed.
+"""The gardenlet's report on a shoot's health, as conditions: pure functions of what was observed.
 
 Nothing in them changes while nothing happens: a settled shoot costs no write.
 """
@@ -27,27 +27,27 @@ from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLERS
 from espalier.shoots.gardenlet.scope import Scope
 
 MOST_NAMED = 10
-"""Nodes or components that a message names."""
+"""The largest number of nodes or components that a message names."""
 STORING = 20.0
-"""Seconds that a snapshot takes to be stored, before it is late."""
+"""Seconds for storing a snapshot, after which it is late."""
 
 
 @dataclass(frozen=True)
 class Backups:
-    """What was asked of a shoot's backups, apart from caches."""
+    """Results of requests about a shoot's backups, which caches do not have."""
 
     status: BackupStatus | None = None
-    """The answer of its agent; None where there was none."""
+    """The answer of its agent; None if there was none."""
     at: datetime | None = None
-    """When it was given: what had to be stored by then counts, not by now."""
+    """The time of the answer: what had to be stored by then counts, not by now."""
     unreadable: str = ""
-    """Why who has the garden's credentials can't read them; empty if he can."""
+    """The reason why the garden's credentials can't read them; empty if they can."""
     is_checked: bool = True
-    """False where nobody could try."""
+    """False if nobody could try."""
 
 
 def conditions(scope: Scope, backups: Backups | None, shoot: ShootHealth | None = None) -> list[Condition]:
-    """The conditions of a shoot. Those of which nothing was asked yet, of backups or the shoot, stay as they are."""
+    """The conditions of a shoot. Those for which no request was made yet, on backups or the shoot, stay as they are."""
     found = [_api_server(scope), _control_plane(scope)]
     if scope.is_hibernated:
         asleep = ("True", "Hibernated", "the shoot is hibernated and has no nodes")
@@ -60,7 +60,7 @@ def conditions(scope: Scope, backups: Backups | None, shoot: ShootHealth | None 
 
 
 def merged(before: Sequence[Condition], said: Sequence[Condition], now: datetime) -> list[Condition]:
-    """The conditions with those that are said now in their places. What says the same keeps its times."""
+    """The conditions with the present ones in their places. Unchanged ones keep their times."""
     at = timestamp(now)
     after = {one.type: one for one in before}
     for one in said:
@@ -117,7 +117,7 @@ def _components(scope: Scope, shoot: ShootHealth) -> Condition:
 
 
 def _unasked(scope: Scope, type: str, shoot: ShootHealth) -> Condition:
-    """One sentence for all errors: which one it is changes from request to request."""
+    """One sentence for all errors: the particular one changes from request to request."""
     message = "the shoot's API server is unreachable"
     found = _unhealthy(scope, type, "APIServerUnreachable", message)
     return found if found.status == "Progressing" else msgspec.structs.replace(found, status="Unknown")
@@ -129,7 +129,7 @@ def _named(found: Sequence[str]) -> str:
 
 
 def _unhealthy(scope: Scope, type: str, reason: str, message: str) -> Condition:
-    """While an operation is under way nothing else is to be expected, and one sentence is enough."""
+    """During an operation unhealthy parts are to be expected, and one sentence is enough."""
     last = scope.shoot.status.last_operation
     if last is not None and not last.finished:
         return Condition(type, "Progressing", "OperationUnderWay", f"{last.type} is in progress")
@@ -143,7 +143,7 @@ def _is_available(scope: Scope, name: str) -> bool:
 
 
 def ready_for_disaster(scope: Scope, backups: Backups) -> Condition:
-    """True if the shoot could be restored in another seed now, with no more lost than a delta period."""
+    """True if the shoot could be restored in another seed now, losing no more than a delta period."""
 
     def no(reason: str, message: str) -> Condition:
         return Condition(READY_FOR_DISASTER, "False", reason, message)

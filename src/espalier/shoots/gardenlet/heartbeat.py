@@ -1,7 +1,7 @@
-"""Signs of life of a seed: a Lease in the garden, renewed only while the seed's own API server answers.
+"""Heartbeat of a seed: a Lease in the garden, renewed only while the seed's own API server answers.
 
-A gardenlet that can't reach its seed is no sign of a living seed, so it lets the Lease run out. The Lease also says
-with which times the gardenlet runs, for plans of moves.
+A gardenlet that can't reach its seed is no sign of a living seed, so it lets the Lease expire. The Lease also has the
+gardenlet's times, for plans of moves.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Heartbeat:
 
     @property
     def is_heard(self) -> bool:
-        """True if the garden has got a sign of life lately, or could not yet."""
+        """True if the Lease was renewed recently, or could not be renewed yet since the start."""
         return self._clock.monotonic() - self._heard < 2.5 * self._period
 
     async def run(self) -> None:
-        """Renew, again and again."""
+        """Renew periodically."""
         while True:
             try:
                 async with asyncio.timeout(self._period):

@@ -1,8 +1,8 @@
 """ShootStates as this gardenlet left them, for the controller that keeps them up to date.
 
-Not a watch: what lists and watches ShootStates sees the keys of all shoots, and a seed may see those of its own alone.
-Nobody else writes the ShootState of a shoot while this seed has it, so what was read or written last is what is there;
-who is wrong about that gets a `Conflict` and reads again.
+Not a watch: lists and watches of ShootStates show the keys of all shoots, and a seed may see those of its own alone.
+Nobody else writes the ShootState of a shoot while this seed has it, so what was last read or written is the present
+one; a wrong assumption ends with a `Conflict` and another read.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from espalier.shoots.state.store import ShootStates
 
 
 class KnownStates(Source):
-    """Of states the digests. Sends the key of each ShootState that was written."""
+    """Has digests instead of states. Sends the key of each ShootState that was written."""
 
     def __init__(self) -> None:
         super().__init__()
         self._known: dict[Key, Object] = {}
 
     def get(self, key: Key) -> Object | None:
-        """The ShootState as it was read or written last; None if it never was."""
+        """The ShootState as last read or written; None if it never was."""
         return self._known.get(key)
 
     def wrote(self, object_: Object) -> None:
-        """It was written, or read."""
+        """Record what was written or read."""
         self._known[object_.key] = digested(Object(object_.raw))
         self.send(object_.key)
 
     def forget(self, key: Key) -> None:
-        """Read it anew when it is needed."""
+        """Read it again when it is needed."""
         self._known.pop(key, None)
 
 
@@ -58,7 +58,7 @@ def controller(
     seed: str,
     recorder: Recorder | None,
 ) -> Controller:
-    """The controller that keeps ShootStates up to date, over what is known of them."""
+    """The controller that keeps ShootStates up to date, based on these."""
     shoots.add_indexes({BY_TECHNICAL_ID: technical_id})
     observed = Observed(shoots, cast(Cache, known), seed_caches)
     sync = Sync(observed, states, seed, recorder)

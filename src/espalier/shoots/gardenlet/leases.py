@@ -17,7 +17,7 @@ from espalier.shoots.gardenlet.observe import Observer
 
 
 def controller(observer: Observer, tools: Tools) -> Controller:
-    """The controller: each of the seed's shoots, again and again."""
+    """The controller: reconciles each of the seed's shoots periodically."""
     timing, seed = tools.config.timing, tools.config.seed
 
     async def reconcile(key: Key) -> Outcome:

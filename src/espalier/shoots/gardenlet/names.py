@@ -1,4 +1,4 @@
-"""Names and keys that the gardenlet gives, beside those that all parts of a migration share (`api/gardener`)."""
+"""Names and keys of the gardenlet, besides those that all parts of a migration share (`api/gardener`)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from espalier.api.gardener.worker import Worker
 FINALIZER = "gardener"
 FIELD_MANAGER = "gardenlet"
 SHOOT_UID = "shoot.gardener.cloud/uid"
-"""On namespaces and Clusters: whose they are."""
+"""On namespaces and Clusters: their shoot."""
 
 INITIATED_AT = metadata_keys.DOMAIN + "copy-initiated-at"
-"""On an Etcd: when its gardenlet first asked the agent to hand it over."""
+"""On an Etcd: the time at which its gardenlet first asked the agent to hand it over."""
 
 WOKEN_AT = metadata_keys.DOMAIN + "woken-at"
-"""On an Etcd: when a hibernated shoot's was scaled up, to be handed over."""
+"""On an Etcd: the time at which a hibernated shoot's etcd was scaled up, to be handed over."""
 
 COPIED_EPOCH = metadata_keys.DOMAIN + "copied-epoch"
 """On a BackupEntry: the epoch for which the predecessor's backups were copied into its container."""
@@ -30,10 +30,10 @@ CREDENTIALS_OF = metadata_keys.DOMAIN + "credentials-of"
 generation of the Shoot."""
 
 RENDERED = metadata_keys.DOMAIN + "rendered"
-"""On what the gardenlet renders: a digest of it, so that fields which are no longer rendered are noticed."""
+"""On rendered objects: a digest of the object, which changes when a field is no longer rendered."""
 
 GARDEN_NAMESPACE = "garden"
-"""Namespace of a seed with what belongs to no shoot: credentials of buckets."""
+"""Namespace of a seed for objects that belong to no shoot: credentials of buckets."""
 
 DESTINATION_READY = "Wait for destination"
 """Task of a migration before which nothing is stopped."""
@@ -45,7 +45,7 @@ MACHINE_CONTROLLER_MANAGER = "machine-controller-manager"
 CONTROL_PLANE = "app=kubernetes"
 """The label of pods of control planes."""
 ROLE = "role"
-"""On them: which program it is, without `kube-`."""
+"""On them: the program's name, without `kube-`."""
 
 CONTROLLERS = (MACHINE_CONTROLLER_MANAGER, CONTROLLER_MANAGER, SCHEDULER)
 """Deployments that change the shoot or its machines by themselves."""

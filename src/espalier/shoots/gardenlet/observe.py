@@ -1,4 +1,4 @@
-"""What a gardenlet watches in its seed and in the garden, and the scope of one shoot out of it."""
+"""The caches of a gardenlet in its seed and in the garden, and the scope of one shoot from them."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Observer:
         self.garden: dict[Resource, Cache] = {resource: garden.of(resource) for resource in GARDEN_KINDS}
         self.seed: dict[Resource, Cache] = {resource: seed.of(resource) for resource in SEED_KINDS}
         self.pods = seed.of(core.POD, labels=CONTROL_PLANE)
-        """Of control planes: a Deployment does not count those that are being ended, and they go on for a while."""
+        """Pods of control planes: a Deployment does not count those that are terminating, and they run for a while."""
         self.garden[Shoot.resource].add_indexes({"technicalID": _technical_ids})
         self.seed_name = seed_name
 
     def shoot(self, key: Key) -> Object | None:
-        """The Shoot as the cache has it."""
+        """The Shoot as cached."""
         return self.garden[Shoot.resource].get(key)
 
     def shoots(self) -> list[Object]:
@@ -71,14 +71,14 @@ class Observer:
         return project_of(namespace, (one.decode(Project) for one in self.garden[Project.resource].list()))
 
     def technical_id(self, shoot: Object) -> str:
-        """The shoot's namespace: as its status says, or as it will."""
+        """The shoot's namespace: as in its status, or as it will be."""
         return shoot.decode(Shoot).status.technical_id or self._technical_id_by_name(shoot)
 
     def claims_another(self, shoot: Object) -> str:
-        """What is wrong where the shoot has, or would have, the technical ID of another one; empty if nothing is.
+        """The problem if the shoot has, or would have, the technical ID of another one; empty if there is none.
 
-        Each seed writes the status of its shoots. One that lies must not get at what is here of others. And two shoots
-        may have been stored whose names give one technical ID: the first has it.
+        Each seed writes the status of its shoots. A false status must not give access to objects of other shoots here.
+        And two shoots may have been stored whose names give one technical ID: the first one keeps it.
         """
         found, allowed = self.technical_id(shoot), self._technical_id_by_name(shoot)
         if found != allowed:
@@ -116,7 +116,7 @@ class Observer:
         return self.seed[core.NAMESPACE].get(key) is not None or self.seed[Cluster.resource].get(key) is not None
 
     def scope(self, live: Live, now: datetime) -> Scope:
-        """All about one shoot. Raises `OwnershipError` where its epochs can't be read."""
+        """The scope of one shoot. Raises `OwnershipError` if its epochs can't be parsed."""
         shoot = live.shoot
         technical_id = self.technical_id(shoot)
         typed = shoot.decode(Shoot)

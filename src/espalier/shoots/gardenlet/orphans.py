@@ -1,4 +1,4 @@
-"""What a seed still has of Shoots that are gone from the garden: it was given up, and they were deleted elsewhere."""
+"""Remains of Shoots that are gone from the garden: the seed was given up, and they were deleted elsewhere."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from espalier.shoots.gardenlet.observe import Observer
 
 
 def controller(observer: Observer, tools: Tools) -> Controller:
-    """The controller, by Cluster. A Shoot keeps its finalizer until its control plane is deleted, so what is left of
-    one that is gone stands for nothing any longer: extensions let it go, and delete nothing.
-    """
+    """The controller, by Cluster. A Shoot keeps its finalizer until its control plane is deleted, so the remains of one
+    that is gone are useless: extensions release them, and delete nothing."""
     clusters = observer.seed[Cluster.resource]
 
     async def reconcile(key: Key) -> Outcome:

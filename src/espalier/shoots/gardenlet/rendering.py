@@ -54,7 +54,7 @@ _KUBELET: Tree = {
 
 
 class Rendered(NamedTuple):
-    """An extension resource as it shall be."""
+    """A rendered extension resource."""
 
     kind: type[Extended]
     name: str
@@ -63,7 +63,7 @@ class Rendered(NamedTuple):
 
 
 def namespace(scope: Scope) -> Tree:
-    """The shoot's namespace; it says for which epoch it was made."""
+    """The shoot's namespace, with the epoch for which it was made."""
     labels = {"gardener.cloud/role": "shoot", "shoot.gardener.cloud/name": scope.object.name}
     return _object(core.NAMESPACE, scope.technical_id, labels=labels, annotations=_identity(scope))
 
@@ -178,7 +178,7 @@ def _operating_system_configs(scope: Scope, domain: str) -> Iterator[Rendered]:
 
 
 def _kubelet_files(scope: Scope, domain: str) -> list[Tree]:
-    """How a new node finds the API server, wherever its name leads, and how its kubelet is configured; no secret."""
+    """How a new node finds the API server, wherever its name leads, and the configuration of its kubelet; no secret."""
     config = Kubeconfig.of_cluster(
         scope.technical_id,
         server=f"https://{_api_name(scope, domain)}:443",

@@ -1,4 +1,4 @@
-"""All that one reconcile of a shoot knows: frozen, read from caches, and from the two live reads before the flow."""
+"""The frozen input of one reconcile of a shoot: from caches, and from the two live reads before the flow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from espalier.shoots.secrets.carried import Data
 
 @dataclass(frozen=True)
 class Found:
-    """An extension resource that is there, decoded as its own kind."""
+    """An existing extension resource, decoded as its own kind."""
 
     kind: type[Extended]
     object: Object
@@ -38,10 +38,10 @@ class Found:
 
 @dataclass(frozen=True)
 class Scope:
-    """One shoot, as its gardenlet sees it."""
+    """One shoot, as its gardenlet observes it."""
 
     object: Object
-    """The Shoot, as it was read live or written since."""
+    """The Shoot, as read live or written since."""
     now: datetime
     seed_name: str
     """Of this gardenlet."""
@@ -50,7 +50,7 @@ class Scope:
     seed: Seed | None
     ownership: Ownership
     state: Object | None
-    """The ShootState; None where there is none, or this seed may not read it."""
+    """The ShootState; None if there is none, or if this seed may not read it."""
     bucket: BackupBucket | None
     """The seed's own."""
     backup_entry: Object | None
@@ -62,9 +62,9 @@ class Scope:
     deployments: Mapping[str, Object]
     services: Mapping[str, Object]
     pod_roles: frozenset[str]
-    """Of which programs of the control plane there are pods, also such as are being ended."""
+    """The programs of the control plane that have pods, including terminating ones."""
     extensions: tuple[Found, ...]
-    """All extension resources in the namespace, also those that nobody asks for any longer."""
+    """All extension resources in the namespace, including those that are no longer rendered."""
     extension_backup_entries: Mapping[str, Object]
 
     @property
@@ -79,7 +79,7 @@ class Scope:
 
     @property
     def epoch(self) -> int:
-        """The current epoch; 0 where the garden has not counted one."""
+        """The current epoch; 0 if the garden has not counted one."""
         current = self.ownership.current
         return current.epoch if current is not None else 0
 
@@ -97,13 +97,13 @@ class Scope:
 
     @property
     def is_hibernated(self) -> bool:
-        """True if the control plane shall sleep."""
+        """True if the control plane must be hibernated."""
         hibernation = self.shoot.spec.hibernation
         return hibernation is not None and bool(hibernation.enabled)
 
     @property
     def needs_copy(self) -> bool:
-        """True if data has to come from another epoch, and has not come yet."""
+        """True if data must be copied from another epoch, and were not yet."""
         return self.ownership.predecessor is not None and not self.is_started
 
     @property
@@ -136,7 +136,7 @@ class Scope:
         return self.etcd.decode(Etcd) if self.etcd is not None else None
 
     def has_pods(self, program: str) -> bool:
-        """True if there is a pod of this program of the control plane, ending or not."""
+        """True if this program of the control plane has a pod, terminating or not."""
         return program.removeprefix("kube-") in self.pod_roles
 
     @property
@@ -146,7 +146,7 @@ class Scope:
 
     @property
     def source_entry_name(self) -> str:
-        """The name of the BackupEntry of the seed which the shoot comes from."""
+        """The name of the BackupEntry of the seed from which the shoot comes."""
         return names.source_backup_entry(self.technical_id, self.uid)
 
     @property
@@ -156,8 +156,8 @@ class Scope:
 
     @property
     def leftover_epoch(self) -> int | None:
-        """The epoch of what is there; None where nothing is, or nothing tells it any longer: the namespace, or what
-        has the same epoch where somebody has removed its mark."""
+        """The epoch of the objects here; None if there are none, or if none of them has it: the namespace, or what has
+        the same epoch if somebody has removed its mark."""
         for found in (self.namespace, self.cluster, self.etcd):
             text = found.metadata.annotations.get(metadata_keys.EPOCH, "") if found is not None else ""
             if text.isdecimal() and len(text) < 16:

@@ -1,4 +1,4 @@
-"""The gardenlet as a component: its rights in the seed, and how it is built."""
+"""The gardenlet as a component: its rights in the seed, and its construction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reconcile leaves in a Shoot's status: the last operation, its progress, and the tasks that fail."""
+"""The result of a reconcile in a Shoot's status: the last operation, its progress, and the failing tasks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from espalier.shoots.gardenlet.names import DESTINATION_READY
 from espalier.shoots.gardenlet.scope import Scope
 
 LONGEST = 2048
-"""Characters of a description."""
+"""The largest number of characters of a description."""
 
 
 def reported(scope: Scope, operation: OperationType, standing: Standing, retry_for: float) -> ShootStatus:
-    """The status after a reconcile; equal to the present one where nothing changed but the time."""
+    """The status after a reconcile; equal to the present one if only the time differs."""
     before = scope.shoot.status
     began = before.retry_cycle_start_time
     is_over = began is not None and (scope.now - datetime.fromisoformat(began)).total_seconds() > retry_for
@@ -55,7 +55,7 @@ def reported(scope: Scope, operation: OperationType, standing: Standing, retry_f
 
 
 def broken(scope_shoot: Object, operation: OperationType, message: str, now: datetime) -> ShootStatus:
-    """The status when no task could begin."""
+    """The status if no task could start."""
     before = scope_shoot.decode(Shoot).status
     last = before.last_operation
     progress = last.progress if last is not None else 0
@@ -68,7 +68,7 @@ def broken(scope_shoot: Object, operation: OperationType, message: str, now: dat
 
 
 def tried_again(shoot: Object, now: datetime) -> ShootStatus:
-    """The status of a shoot that had failed, once somebody asks for another try: extensions leave failed ones alone."""
+    """The status of a failed shoot once a retry is ordered: extensions leave failed ones alone."""
     before = shoot.decode(Shoot).status
     last = before.last_operation
     if last is None or last.state != OperationState.FAILED:
@@ -91,7 +91,7 @@ def passed_on(scope: Scope, now: datetime) -> ShootStatus:
 
 
 def begun(shoot: Object, seed: str, technical_id: str, now: datetime) -> ShootStatus:
-    """The status of a shoot of which nothing is in a seed yet: who it is and where it will be."""
+    """The status of a shoot that has nothing in a seed yet: its identity and its seed."""
     before = shoot.decode(Shoot).status
     return msgspec.structs.replace(
         before,
@@ -116,7 +116,7 @@ def _state(standing: Standing, *, is_over: bool) -> OperationState:
 
 
 def _timed(before: ShootStatus, after: ShootStatus, now: datetime) -> ShootStatus:
-    """With the time of the operation and its errors, unless they are as they were."""
+    """The status with the time of the operation and its errors, unless they are unchanged."""
     last, errors = before.last_operation, before.last_errors
     operation = after.last_operation
     if operation is None:

@@ -1,1 +1,1 @@
-"""Extensions of type `local`: shoots on the simulated cloud, as other providers' extensions have them on theirs."""
+"""Extensions of type `local`: shoots on the simulated cloud, like other providers' extensions on theirs."""

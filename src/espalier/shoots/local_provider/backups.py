@@ -29,35 +29,35 @@ class Stores(Protocol):
     """The object stores, by URL. Raises `OperationFailed`."""
 
     async def ensure_bucket(self, url: str, credentials: Mapping[str, bytes]) -> None:
-        """Have the bucket of this URL."""
+        """Create the bucket of this URL, unless it exists."""
 
     async def delete_bucket(self, url: str, credentials: Mapping[str, bytes]) -> None:
-        """Delete it with all that is in it; nothing to do when it is gone."""
+        """Delete it with everything in it. A missing bucket is no error."""
 
     async def delete_folder(self, url: str, folder: str, credentials: Mapping[str, bytes]) -> None:
         """Delete everything below a folder of it."""
 
 
 class BucketConfig(Observed, frozen=True):
-    """`spec.providerConfig` of a BackupBucket: where buckets are, as `s3://{bucket}` or `file:///backups/{bucket}`."""
+    """`spec.providerConfig` of a BackupBucket: the URL of buckets, as `s3://{bucket}` or `file:///backups/{bucket}`."""
 
     url: str = ""
 
 
 class BucketStatus(Observed, frozen=True):
-    """`status.providerStatus` of a BackupBucket: what gardenlets hand on to BackupEntries."""
+    """`status.providerStatus` of a BackupBucket, which gardenlets pass on to BackupEntries."""
 
     url: str = ""
 
 
 class BackupBucketActuator(StatelessActuator[None]):
-    """Has the bucket of a seed. It belongs to no shoot, and no lease is about it."""
+    """Manages the bucket of a seed. It belongs to no shoot, and needs no lease."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
 
     async def reconcile(self, request: Request[None]) -> Result[None] | Wait:
-        """Have the bucket, and say where it is."""
+        """Create the bucket, and report its URL."""
         url, credentials = await self._begin(request)
         await request.call(self._stores.ensure_bucket, url, credentials)
         return Result(status={"providerStatus": {"url": url}})
@@ -85,7 +85,7 @@ class BackupEntryActuator(StatelessActuator[None]):
         self._stores = stores
 
     async def reconcile(self, request: Request[None]) -> Result[None] | Wait:
-        """Have the Secret, with the credentials as they are now."""
+        """Apply the Secret, with the present credentials."""
         spec = request.object.decode(BackupEntry).spec
         namespace = technical_id_of(request.object)
         found = await request.read(NAMESPACE, Key("", namespace))
@@ -105,11 +105,11 @@ class BackupEntryActuator(StatelessActuator[None]):
         return Result()
 
     async def migrate(self, object: Object, writer: Writer) -> Wait | None:
-        """The agent of this seed runs until its etcd is given up: its Secret goes with the shoot's namespace."""
+        """The agent of this seed runs until its etcd is given up: its Secret is deleted with the shoot's namespace."""
         return None
 
     async def delete(self, request: Request[None]) -> Wait | None:
-        """Delete the Secret; and the shoot's backups, unless they are those of the seed which a shoot comes from."""
+        """Delete the Secret; and the shoot's backups, unless they are those of the seed from which a shoot comes."""
         spec = request.object.decode(BackupEntry).spec
         if not names.is_source_backup_entry(request.object.name):
             credentials = await _credentials(request, spec.secret_ref)
@@ -126,7 +126,7 @@ def technical_id_of(entry: Object) -> str:
 
 
 def secret_name(entry: Object) -> str:
-    """The Secret that a BackupEntry is for."""
+    """The Secret of a BackupEntry."""
     return names.SOURCE_BACKUP_SECRET if names.is_source_backup_entry(entry.name) else names.BACKUP_SECRET
 
 
@@ -139,7 +139,7 @@ def _url(spec: BackupEntrySpec) -> str:
 
 
 async def _credentials(request: Request[None], reference: SecretReference | None) -> Mapping[str, bytes]:
-    """What the Secret of a bucket has; nothing where none is named: a folder needs none."""
+    """The content of a bucket's Secret; empty if none is named: a folder needs none."""
     if reference is None or not reference.name:
         return {}
     key = Key(reference.namespace or names.GARDEN_NAMESPACE, reference.name)

@@ -1,4 +1,4 @@
-"""The cloud as one operation reaches it: by the account of its shoot, with its tags, and as long as it may go on."""
+"""The cloud as an operation may use it: with its shoot's account and tags, and while the operation may continue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ I = TypeVar("I", Network, VirtualMachine)  # noqa: E741
 TYPE = "local"
 
 SHOOT_TAG = "espalier.gardener.cloud/shoot"
-"""Technical ID of the shoot whose something is. What lacks it is never adopted nor deleted."""
+"""The tag with a shoot's technical ID. Resources without it are never adopted nor deleted."""
 
 _CODES: Mapping[Refusal, ErrorCode] = {
     Refusal.UNAUTHENTICATED: ErrorCode.UNAUTHENTICATED,
@@ -50,7 +50,7 @@ _CODES: Mapping[Refusal, ErrorCode] = {
 
 
 class Guarded(Protocol):
-    """What lets calls through, or not: a `Request`, or a `Guard`."""
+    """Passes calls or stops them: a `Request`, or a `Guard`."""
 
     async def call(
         self, function: Callable[[CloudRequest], Awaitable[list[AnyItem]]], request: CloudRequest, /
@@ -79,25 +79,25 @@ class Cloud:
         return await self._list(VirtualMachine)
 
     async def create(self, item: Made) -> Made:
-        """Make something; it has to have the shoot's tags."""
+        """Create a resource, which must have the shoot's tags."""
         return next(one for one in await self._ask(Create(item)) if isinstance(one, type(item)))
 
     async def delete(self, item: Network | VirtualMachine) -> None:
-        """Delete something of the shoot; nothing to do when it is gone."""
+        """Delete a resource of the shoot. A missing one is no error."""
         kinds: dict[type, ItemKind] = {Network: "Network", VirtualMachine: "VirtualMachine"}
         await self._delete(Delete(kinds[type(item)], item.id))
 
     async def records(self) -> list[Record]:
-        """The DNS records of the account: names may be taken by others."""
+        """The DNS records of the account: others may have taken a name."""
         found = await self._ask(ListItems("Record"))
         return [item for item in found if isinstance(item, Record)]
 
     async def set_record(self, record: Record) -> None:
-        """Make this the record of its name."""
+        """Create or replace the record of its name."""
         await self._ask(SetRecord(record))
 
     async def delete_record(self, record: Record) -> None:
-        """Delete a record; nothing to do when it is gone."""
+        """Delete a record. A missing one is no error."""
         await self._delete(Delete("Record", record.id))
 
     async def _list(self, kind: type[I]) -> list[I]:
@@ -122,7 +122,7 @@ class Cloud:
 
 
 def credentials_of(secret: Object | None, name: str) -> Credentials:
-    """The credentials in a Secret. Raises `OperationFailed`; no message has any of it."""
+    """The credentials in a Secret. Raises `OperationFailed`; no message has any part of them."""
     data = secret.decode(Secret).data if secret is not None else {}
     account, token = (data.get(field, b"").decode(errors="replace") for field in ("account", "token"))
     if not account or not token:
@@ -135,7 +135,7 @@ def credentials_of(secret: Object | None, name: str) -> Credentials:
 async def cloud_of(
     request: Request[Any], call: CallCloud, reference: SecretReference | None, resource: Resource
 ) -> Cloud:
-    """The cloud for an operation, by the Secret that its resource names: one of its own namespace."""
+    """The cloud for an operation, with the Secret that its resource names in its own namespace."""
     namespace = request.object.namespace
     if reference is None or not reference.name or (reference.namespace or namespace) != namespace:
         message = "spec.secretRef: found none, or one of another namespace; allowed: a Secret of the shoot's namespace"

@@ -1,4 +1,5 @@
-"""DNSRecord: the names of a shoot, under the lease as everything else: a source that lost a shoot sets nothing back."""
+"""DNSRecord: the names of a shoot, under the lease like everything else, so that a source that lost a shoot resets
+none."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ _TYPES = ("A", "AAAA", "CNAME", "TXT")
 
 
 class DNSRecordActuator(StatelessActuator[None]):
-    """Sets a record where it differs. One of the name that is not the shoot's is another's."""
+    """Updates a record if it differs. A record of the same name without the shoot's tag is another's."""
 
     def __init__(self, call: CallCloud) -> None:
         self._call = call
 
     async def reconcile(self, request: Request[None]) -> Result[None] | Wait:
-        """Have the cloud's DNS give these values."""
+        """Have the cloud's DNS resolve the name to these values."""
         cloud, spec = await self._begin(request)
         if spec.record_type not in _TYPES or not spec.name or not spec.values:
             message = f"spec: found name {spec.name!r}, recordType {spec.record_type!r} and {len(spec.values)} values; "
@@ -45,7 +46,7 @@ class DNSRecordActuator(StatelessActuator[None]):
         return Result(status={"zone": spec.zone} if spec.zone else {})
 
     async def delete(self, request: Request[None]) -> Wait | None:
-        """Delete the record, if it still has the values of this resource: another seed may have changed it."""
+        """Delete the record if it still has the values of this resource: another seed may have changed it."""
         cloud, spec = await self._begin(request)
         present = _find(await cloud.records(), spec)
         if present is not None and present.values == spec.values and has_tags(present, cloud.tags):

@@ -1,4 +1,4 @@
-"""Infrastructure: one network for each shoot, and a state as Terraform writes it."""
+"""Infrastructure: one network for each shoot, and a state like Terraform's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NETWORK = "network"
 
 
 class StateResource(Struct, frozen=True):
-    """Something that was made."""
+    """A created resource."""
 
     type: str
     name: str
@@ -30,7 +30,7 @@ class StateResource(Struct, frozen=True):
 
 
 class TerraformState(Struct, frozen=True):
-    """Everything that was made for a shoot. The serial rises with each change."""
+    """All resources of a shoot. The serial increases with each change."""
 
     lineage: str
     serial: Annotated[int, Meta(ge=0)] = 0
@@ -39,11 +39,11 @@ class TerraformState(Struct, frozen=True):
 
     @property
     def network(self) -> str:
-        """Id of the network; empty if none was made yet."""
+        """ID of the network; empty if none was created yet."""
         return next((one.id for one in self.resources if one.type == NETWORK), "")
 
     def with_network(self, network: Network) -> TerraformState:
-        """The same with this network; itself, if it has it."""
+        """The state with this network; itself if it has it."""
         if self.network == network.id:
             return self
         made = StateResource(NETWORK, "workers", network.id)
@@ -61,13 +61,13 @@ class InfrastructureConfig(Observed, frozen=True):
 
 
 class InfrastructureActuator:
-    """Makes the network of a shoot, finds it again by its tag, and takes it over by the state."""
+    """Creates the network of a shoot, finds it again by its tag, and adopts it by the state."""
 
     def __init__(self, call: CallCloud) -> None:
         self._call = call
 
     async def reconcile(self, request: Request[TerraformState]) -> Result[TerraformState] | Wait:
-        """A network with the shoot's tag is the shoot's: one that a lost attempt made is not made twice."""
+        """A network with the shoot's tag is the shoot's: one that a lost attempt created is not created twice."""
         cloud, config = await self._begin(request)
         state = request.state or TerraformState(lineage=request.object.metadata.uid)
         networks = await cloud.networks()
@@ -79,7 +79,7 @@ class InfrastructureActuator:
         return _result(state.with_network(network), network)
 
     async def restore(self, request: Request[TerraformState]) -> Result[TerraformState] | Wait:
-        """What the state names has to be there, and the shoot's."""
+        """The resources in the state must exist, and be the shoot's."""
         cloud, _ = await self._begin(request)
         state = request.state
         if state is None or not state.network:
@@ -93,7 +93,7 @@ class InfrastructureActuator:
         return _result(state, network)
 
     async def migrate(self, object: Object, writer: Writer) -> Wait | None:
-        """The state is saved after each change; nothing of it lies in the seed."""
+        """The state is saved after each change; there is nothing in the seed to remove."""
         return None
 
     async def delete(self, request: Request[TerraformState]) -> Wait | None:

@@ -1,4 +1,4 @@
-"""Objects of the machine controller manager: made for pools, saved into a state, and made again from it. Pure."""
+"""Objects of the machine controller manager: created for pools, saved into a state, and recreated from it. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAME_LABEL = "name"
 DEPLOYMENT_TAG = "espalier.gardener.cloud/machine-deployment"
 SET_TAG = "espalier.gardener.cloud/machine-set"
 MACHINE_TAG = "espalier.gardener.cloud/machine"
-"""Tags of a virtual machine: what it was made for. By these it is adopted where its Machine was lost."""
+"""Tags of a virtual machine: its purpose. By these it is adopted if its Machine was lost."""
 
 USER_DATA = "userData"
 _KEPT = ("labels", "annotations")
@@ -41,11 +41,11 @@ KINDS: tuple[Resource, ...] = (
     MachineSet.resource,
     Machine.resource,
 )
-"""In the order in which they are made."""
+"""In the order of their creation."""
 
 
 class Saved(Observed, frozen=True):
-    """One object of a state, without what the API server gives. `owner` is the name of the one above it."""
+    """One object of a state, without the API server's fields. `owner` is the name of its owner."""
 
     name: Annotated[str, Meta(min_length=1, max_length=253)]
     owner: str = ""
@@ -58,7 +58,7 @@ Several = Annotated[list[Saved], Meta(max_length=_MOST)]
 
 
 class WorkerState(msgspec.Struct, frozen=True):
-    """`status.state` of a Worker: everything of the machine controller manager."""
+    """`status.state` of a Worker: all objects of the machine controller manager."""
 
     machineclasses: Several
     machinedeployments: Several
@@ -72,17 +72,17 @@ class WorkerState(msgspec.Struct, frozen=True):
 
     @property
     def provider_ids(self) -> list[str]:
-        """Ids of the virtual machines that it knows."""
+        """IDs of the virtual machines in the state."""
         return [id_ for one in self.machines if (id_ := provider_id_of(one.content))]
 
 
 def state_of(objects: dict[Resource, list[Object]]) -> WorkerState:
-    """The state that these objects are."""
+    """The state with these objects."""
     return WorkerState(**{resource.plural: _saved(objects.get(resource, [])) for resource in KINDS})
 
 
 def tree_of(resource: Resource, saved: Saved, namespace: str, owner: Object | None) -> Tree:
-    """The object that was saved, to be made anew."""
+    """The saved object, for recreation."""
     metadata: Tree = {"name": saved.name, "namespace": namespace}
     metadata |= {name: getattr(saved, name) for name in _KEPT if getattr(saved, name)}
     if owner is not None:
@@ -103,7 +103,7 @@ def controlled_by(owner: Object) -> Tree:
 
 
 def adopted(machine: VirtualMachine, template: Tree) -> Saved:
-    """The Machine of a virtual machine that was made after the state was saved, for the set that its tags name."""
+    """The Machine of a virtual machine that was created after the state was saved, for the set in its tags."""
     return Saved(
         name=machine.tags.get(MACHINE_TAG, machine.name),
         owner=machine.tags.get(SET_TAG, ""),
@@ -118,7 +118,7 @@ def provider_id(machine: VirtualMachine) -> str:
 
 
 def provider_id_of(content: Tree) -> str:
-    """The provider id in a Machine; empty before its virtual machine was made."""
+    """The provider ID in a Machine; empty before its virtual machine was created."""
     found = (content.get("spec") or {}).get("providerID", "")
     return found if isinstance(found, str) else ""
 
@@ -129,9 +129,9 @@ def deployment_name(namespace: str, pool: WorkerPool) -> str:
 
 
 def class_name(namespace: str, pool: WorkerPool, network: str) -> str:
-    """The name of a pool's MachineClass: another one for machines that would be others.
+    """The name of a pool's MachineClass: it changes when machines would differ.
 
-    User data do not count: they hold tokens, which are made anew by a seed that a shoot moves to.
+    User data do not count: they have tokens, which the destination of a shoot creates anew.
     """
     image = pool.machine_image
     facts = [pool.machine_type, image.name if image else "", image.version if image else "", network]

@@ -1,4 +1,4 @@
-"""Extensions that make objects in the seed alone: OperatingSystemConfig, ControlPlane and Network."""
+"""Extensions that create objects in the seed only: OperatingSystemConfig, ControlPlane and Network."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class OperatingSystemConfigActuator(StatelessActuator[None]):
     """Renders units and files of machines into user data, in a Secret beside the resource that owns it."""
 
     async def reconcile(self, request: Request[None]) -> Result[None] | Wait:
-        """The user data of purpose `provision`; of the other one, nothing is needed on simulated machines."""
+        """The user data of purpose `provision`; the other purpose needs none on simulated machines."""
         spec = request.object.decode(OperatingSystemConfig).spec
         if spec.purpose != PROVISION:
             return Result()
@@ -41,12 +41,12 @@ class OperatingSystemConfigActuator(StatelessActuator[None]):
         return Result(status={"cloudConfig": {"secretRef": {"name": name, "namespace": request.object.namespace}}})
 
     async def delete(self, request: Request[None]) -> Wait | None:
-        """The Secret goes with its owner."""
+        """The Secret is deleted with its owner."""
         return None
 
 
 def user_data(spec: OperatingSystemConfigSpec) -> bytes:
-    """Units and files as simulated machines read them."""
+    """Units and files in the format of simulated machines."""
     files = [
         {"path": one.path, "content": one.content.inline.data} for one in spec.files if one.content.inline is not None
     ]
@@ -54,7 +54,7 @@ def user_data(spec: OperatingSystemConfigSpec) -> bytes:
 
 
 class ControlPlaneActuator(StatelessActuator[None]):
-    """What a cloud controller manager would be configured by. Purposes are resources of their own, with own objects."""
+    """The configuration of a cloud controller manager. Each purpose is a resource of its own, with its own objects."""
 
     async def reconcile(self, request: Request[None]) -> Result[None] | Wait:
         """A ConfigMap for each purpose."""
@@ -66,27 +66,27 @@ class ControlPlaneActuator(StatelessActuator[None]):
         return Result()
 
     async def delete(self, request: Request[None]) -> Wait | None:
-        """The ConfigMap goes with its owner."""
+        """The ConfigMap is deleted with its owner."""
         return None
 
 
 class NetworkActuator(StatelessActuator[None]):
-    """The network of pods is made by simulated machines themselves: nothing but the status is told."""
+    """Simulated machines make the pod network themselves: only the status is reported."""
 
     async def reconcile(self, request: Request[None]) -> Result[None] | Wait:
-        """Tell which families of addresses there are."""
+        """Report the IP families."""
         families = request.object.decode(Network).spec.ip_families
         return Result(status={"ipFamilies": families} if families else {})
 
     async def delete(self, request: Request[None]) -> Wait | None:
-        """There is nothing."""
+        """Nothing to delete."""
         return None
 
 
 async def write_owned(request: Request[Any], resource: Resource, name: str, content: Tree) -> None:
-    """Make an object beside a resource that owns it, or bring it to this content. One of another owner is an error.
+    """Create or update an object beside the resource that owns it. An object of another owner is an error.
 
-    It is named by the extension alone, so a live read tells whether it is there.
+    Its name is chosen by the extension alone, so a live read shows whether it exists.
     """
     owner, writer = request.object, request.writer
     metadata = {

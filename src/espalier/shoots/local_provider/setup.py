@@ -77,8 +77,8 @@ def extensions(
 def component(call: CallCloud, stores: Stores, timing: Timing, new_token: Callable[[], str]) -> Component:
     """The extension controllers of one seed. The seed's client, caches and clock are the host's.
 
-    `call` reaches the cloud (`simulator.cloud.Cloud.called_by("seed-a")`), `stores` the buckets; `new_token` gives the
-    toy extension its secrets.
+    `call` reaches the cloud (`simulator.cloud.Cloud.called_by("seed-a")`), `stores` the buckets; `new_token` generates
+    the toy extension's secrets.
     """
 
     def build(host: Host) -> None:

@@ -1,4 +1,4 @@
-"""A toy Extension, installed later: it has a secret of its own as state, and keeps whatever else stands in it."""
+"""A toy Extension, installed later: its state has a secret, and keeps unknown fields."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ TOKEN = "token"  # noqa: S105  the name of a field
 
 
 class ToyActuator:
-    """Makes a token once in a shoot's life. A shoot that moves keeps it."""
+    """Generates a token once in a shoot's life. A shoot that moves keeps it."""
 
     def __init__(self, new_token: Callable[[], str]) -> None:
         self._new_token = new_token
 
     async def reconcile(self, request: Request[dict[str, Any]]) -> Result[dict[str, Any]] | Wait:
-        """Make the token, if there is none."""
+        """Generate the token, unless there is one."""
         return Result(request.state or {TOKEN: self._new_token()})
 
     async def restore(self, request: Request[dict[str, Any]]) -> Result[dict[str, Any]] | Wait:
-        """Keep the token that is in the state."""
+        """Keep the token in the state."""
         if not request.state or not isinstance(request.state.get(TOKEN), str):
             raise StateInvalid("status.state: found no token; allowed: the state that the source seed saved")
         return Result(request.state)
 
     async def migrate(self, object: Object, writer: Writer) -> Wait | None:
-        """Nothing lies in the seed."""
+        """There is nothing in the seed to remove."""
         return None
 
     async def delete(self, request: Request[dict[str, Any]]) -> Wait | None:
-        """The token goes with the state."""
+        """The token is deleted with the state."""
         return None
 
 

@@ -1,7 +1,7 @@
 """Worker: pools become MachineDeployments, and move between seeds with all their machines.
 
-The machine controller manager acts on these objects. It holds still while a Worker is being restored or migrated, so
-here machines may be made in any order.
+The machine controller manager acts on these objects. It is paused while a Worker is being restored or migrated, so
+machines may be created in any order here.
 """
 
 from __future__ import annotations
@@ -56,23 +56,23 @@ class MachineViews:
         self.caches: dict[Resource, Cache] = {resource: caches.of(resource) for resource in KINDS}
 
     def of(self, namespace: str) -> dict[Resource, list[Object]]:
-        """Those of a shoot."""
+        """The objects of a shoot."""
         return {resource: cache.list(namespace) for resource, cache in self.caches.items()}
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """One of them."""
+        """One of the objects."""
         return self.caches[resource].get(Key(namespace, name))
 
 
 class WorkerActuator:
-    """Renders pools, and makes machines known again where a shoot has moved to."""
+    """Renders pools, and recreates the objects of existing machines after a move."""
 
     def __init__(self, call: CallCloud, views: MachineViews) -> None:
         self._call = call
         self._views = views
 
     async def reconcile(self, request: Request[WorkerState]) -> Result[WorkerState] | Wait:
-        """A class and a deployment for each pool; done once all machines are there."""
+        """A class and a deployment for each pool; done once all machines exist."""
         spec, network = _begin(request)
         await self._deploy(request, spec, network)
         if unready := [name for name, found in self._deployments(request) if not _is_rolled_out(found)]:
@@ -81,7 +81,8 @@ class WorkerActuator:
         return self._result(request, spec)
 
     async def restore(self, request: Request[WorkerState]) -> Result[WorkerState] | Wait:
-        """Make everything of the state again, with the same names, and machines that were made after it was saved."""
+        """Recreate all objects of the state with the same names, and those of machines that were created after it was
+        saved."""
         spec, network = _begin(request)
         if request.state is None:
             raise StateInvalid("status.state: found nothing")
@@ -95,7 +96,7 @@ class WorkerActuator:
         return self._result(request, spec)
 
     async def migrate(self, object: Object, writer: Writer) -> Wait | None:
-        """Let go of machines: they are deleted with the shoot's namespace, and their virtual machines stay."""
+        """Release machines: their objects are deleted with the shoot's namespace, and their virtual machines stay."""
         writer = writer.with_caches(self._views.caches)
         for resource in (Machine.resource, MachineClass.resource):
             for found in self._views.caches[resource].list(object.namespace):
@@ -213,10 +214,11 @@ def _begin(request: Request[WorkerState]) -> tuple[WorkerSpec, str]:
 
 
 def _completed(state: WorkerState, there: list[VirtualMachine], *, are_wanted: bool) -> WorkerState:
-    """The state, and a Machine for each virtual machine of the shoot that it does not know: it was made later.
+    """The state, and a Machine for each virtual machine of the shoot that is missing in it: it was created later.
 
-    Raises `StateInvalid` if all that it knows are gone: it is of another shoot, or of another account. A shoot that
-    sleeps, or falls asleep, wants none: its source may have deleted them after it saved a state for the last time.
+    Raises `StateInvalid` if all virtual machines in it are gone: it is of another shoot, or of another account. A
+    hibernated shoot, or one that is being hibernated, needs none: its source may have deleted them after it last saved
+    a state.
     """
     ids = {objects.provider_id(machine) for machine in there}
     known = set(state.provider_ids)
@@ -257,7 +259,7 @@ def _completed(state: WorkerState, there: list[VirtualMachine], *, are_wanted: b
 
 
 def _with_room(saved: Saved, machines: list[Saved], sets: set[str] | None = None) -> Saved:
-    """The same with replicas for all its machines: what is too much would be deleted."""
+    """The same with replicas for all its machines: surplus ones would be deleted."""
     owners = {saved.name} if sets is None else sets
     spec = saved.content.get("spec") or {}
     count = sum(1 for one in machines if one.owner in owners)

@@ -1,7 +1,7 @@
-"""The state of a Worker follows its machines, between two reconciles as well: a seed may be lost at any time.
+"""The state of a Worker follows its machines, even between two reconciles: a seed may be lost at any time.
 
-It is written while the Worker is settled and this seed's. While it is restored the objects are not all there yet, and
-once it is to be migrated they may be going: the state that was saved before is the one that counts.
+It is written while the Worker is settled and this seed's. While it is being restored, not all objects exist yet, and
+once it must be migrated they may be going: the previously saved state is the valid one.
 """
 
 from __future__ import annotations

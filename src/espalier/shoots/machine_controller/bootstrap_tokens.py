@@ -15,7 +15,7 @@ from espalier.kube.errors import AlreadyExists
 from espalier.runtime.clock import Clock
 
 VALIDITY = timedelta(minutes=20)
-"""As long as a machine may take to join; then the shoot's controllers delete the token."""
+"""The longest time in which a machine joins; then the shoot's controllers delete the token."""
 
 _APPROVED = "system:certificates.k8s.io:certificatesigningrequests"
 BOUND = {
@@ -23,19 +23,19 @@ BOUND = {
     f"{_APPROVED}:nodeclient": "system:bootstrappers",
     f"{_APPROVED}:selfnodeclient": "system:nodes",
 }
-"""Roles that every cluster has, and who gets them: who has a token may ask for a node's certificate, nodes for the next
-one, and both are approved."""
+"""Default roles, and the groups that get them: holders of a token may request a node's certificate, nodes the next one,
+and both requests are approved."""
 
 
 class BootstrapTokens:
-    """Makes tokens in one shoot."""
+    """Creates tokens in one shoot."""
 
     def __init__(self, shoot: Client, clock: Clock) -> None:
         self._shoot = shoot
         self._clock = clock
 
     async def put_into(self, user_data: bytes, machine: str) -> bytes:
-        """The user data of a machine with a new token where one belongs. Raises `KubeError`."""
+        """The user data of a machine with a new token in its place. Raises `KubeError`."""
         place = BOOTSTRAP_TOKEN.encode()
         if place not in user_data:
             return user_data

@@ -1,4 +1,4 @@
-"""The machine controller manager of one shoot or of all shoots of a seed: acts on the plan, within the lease."""
+"""The machine controller manager of one shoot or of all shoots of a seed: carries out the plan, within the lease."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ from espalier.shoots.machine_controller.plan import (
 
 NAME = "machine-controller-manager"
 BOOT_LOOK = 5.0
-"""Seconds between two looks at virtual machines that boot."""
+"""Seconds between two checks of virtual machines that boot."""
 ORPHAN_PERIOD = 1800.0
 ORPHAN_GRACE = 300.0
-"""Seconds for which no Machine may have stood for a virtual machine before it is deleted."""
+"""Seconds for which a virtual machine must have no Machine before it is deleted."""
 AT_ONCE = 10
-"""Calls to the cloud at a time."""
+"""The number of concurrent calls to the cloud."""
 
 _log = structlog.get_logger("espalier.machines")
 
@@ -89,11 +89,11 @@ class MachineController:
         for cache in (self._workers, *views.caches.values()):
             self.controller.watch(cache, _namespace)
         self._resting: set[str] = set()
-        """Shoots whose lease was over when they were looked at: renewals of others' are no news."""
+        """Shoots whose lease was expired when last checked: other renewals do not count."""
         self.controller.watch(leases.clusters, self._rested)
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Bring the machines of one shoot a step further."""
+        """Advance the machines of one shoot by a step."""
         namespace = key.name
         if (held := self._held(namespace)) is not None:
             self._orphans.pop(namespace, None)
@@ -120,7 +120,7 @@ class MachineController:
         return (Key("", cluster.name),) if cluster.name in self._resting else ()
 
     def _held(self, namespace: str) -> Wait | None:
-        """Machines are left alone while their objects are being made anew, or once they are another seed's."""
+        """Machines are left alone while their objects are being recreated, or once they are another seed's."""
         workers = self._workers.list(namespace)
         if not workers:
             return Wait("WorkerMissing", f"there is no Worker in {namespace}: its machines are left unchanged")
@@ -227,7 +227,7 @@ class MachineController:
     async def _collect(
         self, namespace: str, found: Sequence[VirtualMachine], cloud: Cloud, writer: Writer
     ) -> dict[str, float]:
-        """Delete virtual machines that no Machine has stood for, for a while; asked live before each."""
+        """Delete virtual machines that have had no Machine for a while; checked live before each."""
         now = self._clock.monotonic()
         before = self._orphans.get(namespace, {})
         seen = self._orphans[namespace] = {one.id: before.get(one.id, now) for one in found}

@@ -1,4 +1,4 @@
-"""What the machine controller manager does next, from what there is. Pure, but for names by chance."""
+"""Plans the next actions of the machine controller manager from the present objects. Pure, except for random names."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class MachineView:
 
     @property
     def owner(self) -> str:
-        """Uid of its set."""
+        """UID of its set."""
         return next((one.uid for one in self.object.metadata.owner_references if one.controller), "")
 
     @property
     def is_deleted(self) -> bool:
-        """True once it goes."""
+        """True once it is being deleted."""
         return self.object.metadata.deletion_timestamp is not None
 
     @property
     def phase(self) -> str:
-        """Where it is in its life."""
+        """Its phase."""
         if self.is_deleted:
             return TERMINATING
         if self.virtual is None:
@@ -48,7 +48,7 @@ class MachineView:
 
 @dataclass(frozen=True)
 class SetView:
-    """A MachineSet, and its machines that do not go."""
+    """A MachineSet, and its machines that are not being deleted."""
 
     object: Object
     set: MachineSet
@@ -56,14 +56,14 @@ class SetView:
 
     @property
     def available(self) -> int:
-        """How many of them run, and will stay: those that are too many are about to go."""
+        """The number of machines that run and will stay: surplus ones are about to be deleted."""
         running = sum(1 for one in self.machines if one.phase == RUNNING)
         return min(running, self.set.spec.replicas)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything of a shoot's machines at a moment."""
+    """All objects of a shoot's machines at a moment."""
 
     deployments: Sequence[Object]
     sets: Sequence[Object]
@@ -83,7 +83,7 @@ class Snapshot:
         object.__setattr__(self, "views", tuple(views))
 
     def set_views(self) -> list[SetView]:
-        """The sets that do not go."""
+        """The sets that are not being deleted."""
         return [
             SetView(found, found.decode(MachineSet), self._of(found))
             for found in self.sets
@@ -95,7 +95,7 @@ class Snapshot:
 
     @property
     def orphans(self) -> list[VirtualMachine]:
-        """Virtual machines of the shoot that no Machine stands for."""
+        """Virtual machines of the shoot without a Machine."""
         names = {one.name for one in self.machines}
         ids = {one.machine.spec.provider_id for one in self.views}
         return [
@@ -107,7 +107,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class CreateObject:
-    """Make a set or a Machine."""
+    """Create a set or a Machine."""
 
     resource: Any
     body: Tree
@@ -140,14 +140,14 @@ class Report:
 
 @dataclass(frozen=True)
 class Provide:
-    """Have the virtual machine of a Machine: adopt it by its tag, or make it."""
+    """Provide the virtual machine of a Machine: adopt it by its tag, or create it."""
 
     machine: MachineView
 
 
 @dataclass(frozen=True)
 class Terminate:
-    """Delete the virtual machine of a Machine, then let the Machine go."""
+    """Delete the virtual machine of a Machine, then remove the Machine's finalizer."""
 
     machine: MachineView
 
@@ -193,7 +193,7 @@ def _deployment(found: Object, deployment: MachineDeployment, sets: Sequence[Set
 
 
 def _roll(deployment: MachineDeployment, new: SetView, old: Sequence[SetView]) -> Iterator[Action]:
-    """The new set grows within the surge, old ones shrink as machines become available."""
+    """The new set grows within the surge; old ones shrink as machines become available."""
     replicas = deployment.spec.replicas
     rolling = deployment.spec.strategy.rolling_update if deployment.spec.strategy else None
     surge = share(rolling.max_surge if rolling else None, replicas, default="1", round_up=True)

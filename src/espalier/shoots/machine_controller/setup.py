@@ -17,9 +17,9 @@ from espalier.shoots.machine_controller.controller import NAME, MachineControlle
 
 
 def component(call: CallCloud, timing: Timing, tokens: BootstrapTokens | None = None) -> Component:
-    """The machine controller manager: of one shoot, where its manager watches one namespace; else of all of a seed.
+    """The machine controller manager: of one shoot, if its manager watches one namespace; else of all of a seed.
 
-    `tokens` makes those with which machines of this shoot join; None where machines need none.
+    `tokens` creates those with which machines of this shoot join; None if machines need none.
     """
 
     def build(host: Host) -> None:

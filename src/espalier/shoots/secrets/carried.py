@@ -23,11 +23,11 @@ Data: TypeAlias = dict[str, bytes]
 
 _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 SERVER_DAYS = 3650
-"""Validity of the certificates that are carried: as long as their authorities are valid."""
+"""Validity of the carried certificates: as long as that of their authorities."""
 
 
 class Broken(ValueError):
-    """A carried secret is not what it has to be; the message names it."""
+    """A carried secret is invalid; the message names it."""
 
 
 def generate(
@@ -38,10 +38,10 @@ def generate(
     now: datetime,
     rng: random.Random | None = None,
 ) -> dict[str, Data]:
-    """Those of the carried secrets that are not present, made anew. What is present is never made again.
+    """Generate the carried secrets that are missing. Existing ones are never generated again.
 
-    `extra_names` are DNS names of the API server beside those of the seed's Service. With `rng`, all comes from it: for
-    simulation only.
+    `extra_names` are DNS names of the API server besides those of the seed's Service. With `rng`, everything is
+    generated from it: for simulation only.
     """
     made: dict[str, Data] = {}
     for name in names.CARRIED:  # authorities come before what they sign
@@ -59,7 +59,7 @@ def authority_of(data: Data, rng: random.Random | None = None) -> Authority:
 
 
 class _Made:
-    """What a secret is made of."""
+    """The recipe of a secret."""
 
     def __init__(
         self,

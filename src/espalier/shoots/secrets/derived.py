@@ -1,7 +1,7 @@
-"""Secrets that each seed derives anew from the carried ones (`DeploySecrets` of the proposal).
+"""Secrets that each seed derives from the carried ones (`DeploySecrets` of the proposal).
 
-They are never in the ShootState. One is made again when it is missing, near its end, or signed by another authority
-than the one that is carried.
+They are never in the ShootState. One is derived again if it is missing, close to its expiry, or signed by another
+authority than the carried one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from espalier.shoots.secrets import names
 from espalier.shoots.secrets.carried import Data, authority_of, pair_data
 
 DAYS = 90.0
-"""Validity of what is derived; it is renewed when a third of it is left."""
+"""Validity of derived certificates; they are renewed when a third of it is left."""
 
 
 @dataclass(frozen=True)
 class _Certificate:
-    """A certificate of the seed: what it is for, and by which authority it is signed."""
+    """A certificate of the seed: its purpose, and the authority that signs it."""
 
     ca: str
     issue: Callable[[Authority, str, datetime], KeyPair]
@@ -63,13 +63,13 @@ CERTIFICATES: Mapping[str, _Certificate] = {
     "gardenlet": _Certificate(names.CA, _client("gardener.cloud:gardenlet", "system:masters"), kubeconfig=True),
     names.ADMIN_KUBECONFIG: _Certificate(names.CA, _client("admin", "system:masters"), kubeconfig=True),
 }
-"""By the name of the secret. The authority of etcd is the seed's own: nothing outside the namespace knows it."""
+"""By the name of the secret. The authority of etcd is the seed's own: nothing outside the namespace uses it."""
 
 NAMES = (names.CA_ETCD, *CERTIFICATES)
 
 
 def outdated(carried: Mapping[str, Data], present: Mapping[str, Data], now: datetime) -> tuple[str, ...]:
-    """The names of derived secrets that have to be made. Raises `Broken` where a carried one is not an authority."""
+    """The names of derived secrets that are outdated. Raises `Broken` if a carried one is no authority."""
     if not _is_fresh(present.get(names.CA_ETCD), "ca.crt", None, now):
         return NAMES
     secrets = {**carried, names.CA_ETCD: present[names.CA_ETCD]}
@@ -89,7 +89,7 @@ def derive(
     now: datetime,
     rng: random.Random | None = None,
 ) -> dict[str, Data]:
-    """The derived secrets that are outdated, made anew."""
+    """Derive the outdated secrets again."""
     due = outdated(carried, present, now)
     made: dict[str, Data] = {}
     if names.CA_ETCD in due:
@@ -115,7 +115,7 @@ def _kubeconfig(namespace: str, name: str, ca: Authority, pair: KeyPair) -> byte
 
 
 def _is_fresh(data: Data | None, key: str, authority: bytes | None, now: datetime) -> bool:
-    """True if the certificate is there, has a third of its time left, and is signed by the authority."""
+    """True if the certificate exists, has a third of its validity left, and is signed by the authority."""
     if data is None or key not in data:
         return False
     valid = _validity(data[key], authority)
@@ -124,9 +124,9 @@ def _is_fresh(data: Data | None, key: str, authority: bytes | None, now: datetim
 
 @lru_cache(maxsize=4096)
 def _validity(certificate: bytes, authority: bytes | None) -> tuple[datetime, datetime] | None:
-    """From when until when a certificate is valid; None for one that is not of the authority.
+    """The validity period of a certificate; None for one that the authority did not sign.
 
-    Remembered, as each reconcile of a shoot asks it of all its certificates.
+    Cached, because each reconcile of a shoot asks for it for all its certificates.
     """
     try:
         read = KeyPair(certificate, b"").x509

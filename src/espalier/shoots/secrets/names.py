@@ -27,7 +27,7 @@ CARRIED = (
     SERVICE_ACCOUNT_KEY,
     SSH_KEYPAIR,
 )
-"""The secrets that go with a shoot from seed to seed, unchanged: the proposal's list, in its order."""
+"""The secrets that are carried with a shoot from seed to seed, unchanged: the proposal's list, in its order."""
 
 CA_ETCD = "ca-etcd"
 ETCD_SERVER = "etcd-server"
@@ -36,11 +36,12 @@ KUBELET_CLIENT = "kube-apiserver-kubelet"
 METRICS_SERVER = "metrics-server"
 ADMIN_KUBECONFIG = "kubeconfig"
 CLOUD_PROVIDER = "cloudprovider"
-"""The user's credentials at the provider: neither carried nor derived, copied from the garden."""
+"""The user's credentials at the provider: neither carried nor derived, but copied from the garden."""
 
 
 def server_names(namespace: str) -> tuple[str, ...]:
-    """The DNS names in the API server's certificate. No address: the certificate is carried, an address is a seed's."""
+    """The DNS names in the API server's certificate. No address: the certificate is carried, and addresses differ by
+    seed."""
     service = KUBE_APISERVER
     inside = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
     return (*inside, service, f"{service}.{namespace}", f"{service}.{namespace}.svc", "localhost")

@@ -1,4 +1,4 @@
-"""ShootStates: what of a shoot's control plane is in the garden, so that another seed can go on with it.
+"""ShootStates: the state of a shoot's control plane in the garden, with which another seed can continue it.
 
-Gardenlets write them all the time, not only when a shoot migrates: a seed that is lost can't be asked any more.
+Gardenlets write them all the time, not only when a shoot migrates: a lost seed can't be asked any more.
 """

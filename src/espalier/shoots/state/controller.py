@@ -1,6 +1,6 @@
-"""The synchronization controller of a gardenlet: states of extension resources in its seed, to ShootStates.
+"""The synchronization controller of a gardenlet: copies states of extension resources in its seed to ShootStates.
 
-It follows watches: one write when states changed, none while a shoot is settled, also after a restart.
+It uses watches: one write when states changed, none while a shoot is settled, even after a restart.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FILLED_SOON = 0.5
 
 
 def shoot_states(garden: Caches, seed: str) -> Cache:
-    """The cache of the ShootStates that a seed keeps up to date, of states the digests."""
+    """The cache of the ShootStates that a seed keeps up to date, with digests instead of states."""
     return garden.of(ShootState.resource, labels=f"{metadata_keys.SEED}={seed}", transform=digested)
 
 
@@ -50,9 +50,9 @@ def technical_id(shoot: Object) -> Iterable[str]:
 
 
 class Observer:
-    """What is read: the garden's Shoots and ShootStates, and the extension resources of every kind that the seed has.
+    """The caches: the garden's Shoots and ShootStates, and the extension resources of every kind that the seed has.
 
-    Kinds may come while it runs.
+    Kinds may be added at run time.
     """
 
     def __init__(self, shoots: Cache, states: Cache, seed: Caches) -> None:
@@ -64,7 +64,7 @@ class Observer:
         self._by_plural: set[str] = set()
 
     def watch(self, follow: Callable[[Cache], None]) -> None:
-        """Follow the resources of each kind, from when its definition is there."""
+        """Watch the resources of each kind, from when its definition exists."""
 
         def defined(_old: Object | None, new: Object | None, _first: bool) -> None:
             for kind in kinds_of(new) if new is not None else ():
@@ -77,7 +77,7 @@ class Observer:
 
     @property
     def is_filled(self) -> bool:
-        """True if all is read that there is: what is not there then is absent."""
+        """True if everything is read: what is missing then is absent."""
         return self.definitions.synced and all(cache.synced for cache in self._resources.values())
 
     def keys_of_resource(self, resource: Object) -> Iterable[Key]:

@@ -1,4 +1,4 @@
-"""Digests by which states are compared: equal for the same JSON value, however an API server writes it."""
+"""Digests by which states are compared: equal for the same JSON value, however an API server formats it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ _known: dict[str, str] = {}
 
 
 def of_value(text: bytes) -> str:
-    """The digest of what a JSON text says. Go's API servers sort fields, and write 1.0 as 1.
+    """The digest of a JSON value. Go's API servers sort fields, and write 1.0 as 1.
 
-    Those of texts that were asked for before are known: a reconcile asks for all states, and few have changed. Raises
-    `msgspec.MsgspecError`.
+    Results are cached: a reconcile asks for all states, and few have changed. Raises `msgspec.MsgspecError`.
     """
     key = of_text(text)
     known = _known.get(key)
@@ -33,7 +32,7 @@ def of_value(text: bytes) -> str:
 
 
 def of_text(text: bytes) -> str:
-    """The digest of a text as it is, in hexadecimal."""
+    """The digest of the exact text, in hexadecimal."""
     return hashlib.sha256(text).hexdigest()
 
 

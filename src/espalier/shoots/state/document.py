@@ -1,6 +1,6 @@
-"""A ShootState as JSON whose parts stay as they are: only what is changed is decoded and encoded.
+"""A ShootState as JSON whose parts are kept: only changed parts are decoded and encoded.
 
-So nothing gets lost that others wrote, and states are the bytes that extensions wrote.
+So fields of other writers are kept, and states are the exact bytes of the extensions.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ _secret: Callable[[bytes], PersistedSecret] = json_trees.decoder(PersistedSecret
 
 
 class UnreadableShootState(ValueError):
-    """Parts of a ShootState are not what they must be."""
+    """Parts of a ShootState are invalid."""
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """An entry of `extensions`, decoded and as it was."""
+    """An entry of `extensions`, decoded and in its original bytes."""
 
     state: ExtensionState
     raw: bytes
 
     @classmethod
     def of(cls, state: ExtensionState) -> Entry:
-        """An entry that is new."""
+        """A new entry."""
         return cls(state, encode_json(state))
 
     @property
     def key(self) -> StateKey:
-        """What it is for."""
+        """The resource of the entry."""
         return StateKey(self.state.kind, self.state.name, self.state.purpose)
 
 
 class Document:
-    """The parts of one ShootState. Changes are made here; `body` is what is then to be written."""
+    """The parts of one ShootState. Changes are made here; `body` is the JSON to write."""
 
     def __init__(self, raw: bytes) -> None:
         try:
@@ -63,7 +63,7 @@ class Document:
             raise UnreadableShootState(f"the ShootState can't be read: {error}") from None
 
     def add_secrets(self, secrets: Iterable[PersistedSecret]) -> None:
-        """Have these secrets too; those that are there stay as they are."""
+        """Add these secrets; existing ones are kept."""
         new = {secret.name: secret for secret in secrets if secret.name not in self.secrets}
         if not new:
             return
@@ -73,7 +73,7 @@ class Document:
         self._parts["gardenlet"] = Raw(encode_json(self._gardenlet))
 
     def set_entries(self, entries: Iterable[Entry]) -> None:
-        """Have these entries."""
+        """Replace the entries."""
         entries = tuple(entries)
         if [entry.raw for entry in entries] == [entry.raw for entry in self.entries]:
             return
@@ -81,7 +81,7 @@ class Document:
         self._parts["extensions"] = Raw(b"[" + b",".join(entry.raw for entry in self.entries) + b"]")
 
     def mark(self, annotations: Mapping[str, str], labels: Mapping[str, str]) -> None:
-        """Have these annotations and labels."""
+        """Add these annotations and labels."""
         metadata = _parts(bytes(self._parts["metadata"]))
         for name, wanted in (("annotations", annotations), ("labels", labels)):
             present = _texts(_given(metadata, name, b"{}"))
@@ -102,13 +102,14 @@ class Document:
 
     @property
     def size_without_entries(self) -> int:
-        """Bytes of all but the entries."""
+        """Bytes of everything but the entries."""
         others = {name: part for name, part in self._parts.items() if name != "extensions"}
         return len(encode_json(others))
 
 
 def digested(object_: Object) -> Object:
-    """A cached ShootState: of secrets the names, of states the digests. A transform: the object is its own."""
+    """A cached ShootState: with the names of secrets and the digests of states only. A transform: it owns the
+    object."""
     try:
         document = Document(object_.raw)
         entries = [digested_state(entry.state) for entry in document.entries]
@@ -134,7 +135,7 @@ def digest_of(cached: ExtensionState) -> str:
 
 
 def epoch_of(object_: Object) -> int:
-    """The epoch of the seed that wrote a ShootState last; 0 where none says so."""
+    """The epoch of the seed that last wrote a ShootState; 0 if it has none."""
     found = object_.metadata.annotations.get(metadata_keys.EPOCH, "")
     return int(found) if found.isdecimal() and len(found) < 17 else 0
 

@@ -1,4 +1,4 @@
-"""The state of an extension resource, as it is found in a seed."""
+"""The state of an extension resource, as found in a seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NULL = b"null"
 
 
 class StateKey(NamedTuple):
-    """What an entry of a ShootState is for: two resources of a kind differ in name, and some in purpose."""
+    """The key of a ShootState's entry: two resources of a kind differ in name, and some in purpose."""
 
     kind: str
     name: str = ""
@@ -31,15 +31,15 @@ class StateKey(NamedTuple):
 
 
 class FoundState(msgspec.Struct, frozen=True, dict=True):
-    """The state of one resource. Its text is never looked into, but to compare it."""
+    """The state of one resource. Its text is opaque, except for comparing it."""
 
     key: StateKey
     text: bytes = b""
-    """JSON; empty where the extension keeps no state."""
+    """JSON; empty if the extension has no state."""
     problem: str = ""
-    """Why the state can't be carried."""
+    """The reason why the state can't be carried."""
     waits: bool = False
-    """True while an order says that the resource is still to get its state: what is there now means nothing."""
+    """True while the resource is still waiting for its state: its present state means nothing."""
 
     @property
     def is_large(self) -> bool:

@@ -1,4 +1,4 @@
-"""Kinds of extension resources in a seed: those that are known, and those that were installed since."""
+"""Kinds of extension resources in a seed: the known ones, and those installed later."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ def kinds_of(definition: Object) -> Iterator[type[Extended]]:
 
 
 def declared(resource: Resource) -> type[Extended]:
-    """A kind of which nothing is known but that it is an extension's."""
+    """A kind of which only the group is known."""
     made = cast(type[Extended], msgspec.defstruct(resource.kind, [], bases=(Extended,), kw_only=True))
     return kind(resource, status=True, partly=True)(made)

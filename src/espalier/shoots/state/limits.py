@@ -1,14 +1,14 @@
-"""Sizes of state. Each is in bytes of JSON as it is stored.
+"""Sizes of state, in bytes of JSON as it is stored.
 
-etcd takes 1.5 MiB in a request, by default; kube-apiserver takes 3 MiB from a client, and sends 2 MiB at most to etcd.
-So a ShootState stays below 1 MiB, and what does not fit is in Secrets, which Kubernetes limits to 1 MiB each.
+By default, etcd accepts requests of 1.5 MiB; kube-apiserver accepts 3 MiB from a client, and sends at most 2 MiB to
+etcd. So a ShootState stays below 1 MiB, and larger states are in Secrets, which Kubernetes limits to 1 MiB each.
 """
 
 KIB = 1024
 MIB = 1024 * KIB
 
 LARGEST_INLINE = 256 * KIB
-"""A larger state is in Secrets: each change of another one would send it again."""
+"""A larger state is in Secrets: otherwise each change of another state would send it again."""
 
 LARGEST_SHOOT_STATE = MIB
 """While a ShootState is larger, its largest state moves to Secrets."""

@@ -1,4 +1,4 @@
-"""The entries that a ShootState shall have, out of those that it has and the states in the seed: pure."""
+"""Merges the entries of a ShootState with the states in the seed. Pure."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from espalier.shoots.state.found import FoundState, StateKey
 from espalier.shoots.state.limits import LARGEST_INLINE, LARGEST_SHOOT_STATE
 
 _OVERHEAD = 64 * 1024
-"""Bytes for what the API server adds: managed fields, above all."""
+"""Bytes for the API server's additions, mainly managed fields."""
 
 
 class Mode(Enum):
-    """What the absence of a state in the seed means."""
+    """The meaning of a missing state in the seed."""
 
     EXACT = "exact"
-    """That there is none: the shoot is settled in this seed."""
+    """There is no state: the shoot is settled in this seed."""
     MERGE = "merge"
-    """Nothing: resources are made, restored, migrated or deleted just now."""
+    """Nothing: resources are being created, restored, migrated or deleted."""
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What a seed has to do for the ShootState of a shoot."""
+    """The task of a seed for the ShootState of a shoot."""
 
     mode: Mode
     epoch: int
@@ -48,7 +48,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def task_of(shoot: Shoot, seed: str) -> Task | None:
-    """The task of a seed; None where another one has the shoot, or it can't be told."""
+    """The task of a seed; None if another one has the shoot, or if that can't be determined."""
     if seed_of(shoot) != seed:
         return None
     try:
@@ -74,7 +74,7 @@ def merged(
 ) -> tuple[list[Entry], list[Tree]]:
     """All entries, and the Secrets of those that are too large. `others`: bytes of the other parts of the ShootState.
 
-    What did not change stays as it is, and where it is.
+    Unchanged entries are kept, in their places.
     """
     by_key = {entry.key: entry for entry in entries}
     for key in _forgotten(by_key, found, task.mode):
@@ -98,15 +98,15 @@ def merged(
 
 
 def unsynced(entries: Sequence[Entry], found: Found) -> list[StateKey]:
-    """Resources whose state is not stored as it is: while there are any, none of them may be deleted to migrate."""
+    """Resources whose present state is not stored: while there are any, none of them may be deleted to migrate."""
     by_key = {entry.key: entry for entry in entries}
     return [one.key for one in found.states if not _is_stored(_digested(by_key.get(one.key)), one, Mode.MERGE)]
 
 
 def _forgotten(entries: Iterable[StateKey], found: Found, mode: Mode) -> list[StateKey]:
-    """Entries of resources that are gone, or keep no state any more.
+    """Entries of resources that are gone, or no longer have a state.
 
-    A namespace that somebody emptied is no reason to forget: only while others of its resources are there.
+    An emptied namespace is no reason to delete entries: other resources must still be there.
     """
     if mode is Mode.MERGE or not found.states:
         return []
@@ -115,7 +115,7 @@ def _forgotten(entries: Iterable[StateKey], found: Found, mode: Mode) -> list[St
 
 
 def _next(present: Entry | None, one: FoundState, task: Task) -> Entry | None:
-    """The entry of a resource, None for none."""
+    """The entry of a resource; None if there is none."""
     if _is_stored(_digested(present), one, task.mode):
         return present
     if one.problem:
@@ -129,7 +129,7 @@ def _next(present: Entry | None, one: FoundState, task: Task) -> Entry | None:
 
 
 def _digested(entry: Entry | None) -> ExtensionState | None:
-    """An entry as caches have it; one that can't be read is as good as none."""
+    """An entry as cached; None if it can't be parsed."""
     try:
         return digested_state(entry.state) if entry is not None else None
     except msgspec.MsgspecError:

@@ -1,7 +1,7 @@
-"""State that is in Secrets: compressed, in pieces, under names that tell its content.
+"""State in Secrets: compressed, in pieces, under names that follow from its content.
 
-A changed state gets new names, so whoever follows a reference finds all of one state or none of it; and no epoch uses
-the Secrets of another, which its gardenlet may delete. What is read is checked by size and digest.
+A changed state gets new names, so a reader of a reference finds all of one state or none of it; and no epoch uses the
+Secrets of another, which its gardenlet may delete. Readers verify size and digest.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _NAME = re.compile(rf"([0-9a-z-]{{1,63}})--(0|[1-9][0-9]{{0,15}})-[0-9a-f]{{{_DI
 
 
 class TruncatedState(ValueError):
-    """The pieces of a state are not all there, or not its own: it restores nothing."""
+    """The pieces of a state are incomplete, or belong to another state: nothing is restored from them."""
 
 
 class Origin(NamedTuple):
-    """Whose gardenlet made a Secret: as its name tells."""
+    """The gardenlet that made a Secret, according to its name."""
 
     shoot_uid: str
     epoch: int
@@ -57,7 +57,7 @@ def split(text: bytes, shoot_uid: str, epoch: int = 0) -> tuple[StateReference, 
 
 
 def join(reference: StateReference, pieces: Sequence[Tree | None]) -> bytes:
-    """The state of a reference, out of its Secrets in order (None: not there). Raises `TruncatedState`."""
+    """The state of a reference, from its Secrets in order (None: missing). Raises `TruncatedState`."""
     if reference.size > LARGEST_STATE:
         raise TruncatedState(f"its recorded size is {reference.size} bytes, more than {LARGEST_STATE}")
     missing = [name for name, piece in zip(reference.secrets, pieces, strict=True) if piece is None]
@@ -75,12 +75,12 @@ def join(reference: StateReference, pieces: Sequence[Tree | None]) -> bytes:
 
 
 def shoot_uids(shoot: Object) -> Iterable[str]:
-    """Index of Shoots (`BY_SHOOT_UID`): the UID by which Secrets name theirs."""
+    """Index of Shoots (`BY_SHOOT_UID`): the UID in the names of their Secrets."""
     return (shoot.metadata.uid,)
 
 
 def origin_of(name: str) -> Origin | None:
-    """The origin of the Secret of a name; None where the name is none of ours."""
+    """The origin of the Secret of a name; None if the name is not one of ours."""
     found = _NAME.fullmatch(name)
     return Origin(found[1], int(found[2])) if found is not None else None
 

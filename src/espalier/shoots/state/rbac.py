@@ -1,4 +1,4 @@
-"""Who may read and write ShootStates: gardenlets and the garden. Members of projects never may."""
+"""Rights on ShootStates: gardenlets and the garden have them, members of projects never."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROLE_OF_GARDENLET = "gardener.cloud:gardenlet:{seed}"
 def in_state_namespace(seed: str, secrets: Iterable[str]) -> list[Right]:
     """Rights of a gardenlet in `names.STATE_NAMESPACE`: on these Secrets, with state of its shoots.
 
-    Of those that it makes admission holds the names. Their list is its Role: by it are those found that a crash left.
+    Admission checks the names of those that it creates. Its Role lists them, and so finds those that a crash left.
     """
     own = tuple(sorted(secrets))
     rights = [Right((SECRET,), ("create",)), Right((ROLE,), ("get",), names=(ROLE_OF_GARDENLET.format(seed=seed),))]
@@ -42,14 +42,14 @@ def named_secrets(role: Object) -> list[str]:
 
 
 PROJECT_VIEWER = (Right((Shoot.resource, BackupEntry.resource), _READ), Right((CONFIG_MAP,), _READ))
-"""Rules of the Role of those who see a project, in its namespace."""
+"""Rules of the Role of a project's viewers, in its namespace."""
 
 PROJECT_ADMIN = (
     Right((Shoot.resource,), (*_READ, *_WRITE)),
     Right((BackupEntry.resource,), _READ),
     Right((CONFIG_MAP, SECRET), (*_READ, *_WRITE)),
 )
-"""Rules of the Role of a project's admins, in its namespace. Secrets there are their own; state is in another one."""
+"""Rules of the Role of a project's admins, in its namespace. Secrets there are their own; state is elsewhere."""
 
 
 def revealing(rights: Iterable[Right]) -> list[Right]:

@@ -1,7 +1,7 @@
-"""ShootStates in the garden: made, filled and claimed by the gardenlet that has the shoot, and let go at its end.
+"""ShootStates in the garden: created, filled and claimed by the gardenlet that has the shoot, and deleted with it.
 
-Every write names the version that was read, so none overwrites what another gardenlet wrote meanwhile: it gets a
-`Conflict`. A gardenlet whose epoch is over gets `EpochOver`: the shoot has moved on.
+Every write names the version that was read, so it can't overwrite another gardenlet's write: it gets a `Conflict`. A
+gardenlet whose epoch is over gets `EpochOver`: the shoot has moved on.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _ATTEMPTS = 5
 
 
 class EpochOver(Exception):
-    """A newer epoch has the ShootState: this seed writes nothing into it any more."""
+    """A newer epoch has the ShootState: this seed no longer writes to it."""
 
 
 class ShootStates:
-    """ShootStates of a garden, for the gardenlet of one seed. `cache` is told what was written."""
+    """ShootStates of a garden, for the gardenlet of one seed. `cache` receives what was written."""
 
     def __init__(self, client: Client, seed: str, cache: Cache | None = None) -> None:
         self._client = client
@@ -58,7 +58,7 @@ class ShootStates:
         return found
 
     async def ensure(self, shoot: Object, epoch: int = 0) -> Object:
-        """The ShootState of a Shoot, made if there is none: before the first secret appears in the seed."""
+        """The ShootState of a Shoot, created if missing: before the first secret appears in the seed."""
         found = await self.read(shoot)
         if found is None:
             created = await self._writer.create(ShootState.resource, _new(shoot, self._marks(epoch)))
@@ -70,19 +70,19 @@ class ShootStates:
     async def persist(
         self, shoot: Object, secrets: Sequence[PersistedSecret], epoch: int = 0
     ) -> dict[str, PersistedSecret]:
-        """Store secrets that were generated, and return all that are stored: what was there before stays.
+        """Store generated secrets, and return all that are stored: existing ones are kept.
 
-        Deploy what this returns, not what was generated: a gardenlet that crashed may have stored others before, and
-        without secrets it tells which are still to be generated.
+        Deploy the result, not the generated secrets: a gardenlet that crashed may have stored others before. Without
+        secrets it returns those that exist.
         """
         found = await self.change(shoot, epoch, lambda document: document.add_secrets(secrets))
         return Document(found.raw).secrets
 
     async def claim(self, shoot: Object, epoch: int, read: Object | None = None) -> StoredState:
-        """What is stored, for the gardenlet of a new epoch: from now on, those of earlier epochs write nothing.
+        """The stored state, claimed for the gardenlet of a new epoch: from now on, earlier epochs can't write.
 
-        `read` is the ShootState as the caller has just read it: it may be large. Raises `EpochOver`, and `StaleState`
-        when there is no ShootState.
+        `read` is the ShootState as the caller has just read it, because it may be large. Raises `EpochOver`, and
+        `StaleState` if there is no ShootState.
         """
         read = read or await self.read(shoot)
         if read is None:
@@ -93,7 +93,7 @@ class ShootStates:
         return await StoredState.read(self._client, found)
 
     async def unsynced(self, shoot: Object, resources: Iterable[tuple[type[Extended], Object]]) -> list[StateKey]:
-        """Of these resources those whose present state is not stored, by a live read: for the flow that migrates.
+        """Those of the resources whose present state is not stored, by a live read: for the flow that migrates.
 
         While there are any, it deletes none of them.
         """
@@ -102,7 +102,7 @@ class ShootStates:
         return unsynced(Document(found.raw).entries if found is not None else (), Found(states, frozenset()))
 
     async def release(self, shoot: Object) -> None:
-        """Have the ShootState, and all Secrets that it refers to, deleted: the control plane of the Shoot is gone."""
+        """Delete the ShootState, and all Secrets that it references: the control plane of the Shoot is gone."""
         found = await self.read(shoot)
         pieces_left: Collection[str] = ()
         if found is not None:
@@ -121,7 +121,7 @@ class ShootStates:
         secrets: Callable[[], Iterable[Tree]] = tuple,
         read: Object | None = None,
     ) -> Object:
-        """Make a change of a ShootState, once more if another write came first. `secrets` are written before it.
+        """Change a ShootState; retried once if another write came first. `secrets` are written before it.
 
         `read` is the ShootState as the caller has just read it; without it, it is read.
         """
@@ -157,7 +157,8 @@ class ShootStates:
     async def sweep(self, shoot: Object, used: Collection[str], epoch: int, unused: Iterable[str] = ()) -> None:
         """Delete Secrets with state of a shoot that no reference names: `unused`, and those that a crash left.
 
-        Not those of a newer epoch. Only for whoever writes references: others may have made Secrets for the next one.
+        Not those of a newer epoch. Only for the seed that writes references: others may have made Secrets for the next
+        one.
         """
         found = {name: pieces.origin_of(name) for name in (*unused, *await self._granted())}
         swept = [

@@ -1,4 +1,4 @@
-"""The reading side: a shoot's state as a destination gets it, each part checked before it is given out."""
+"""The reader of a shoot's state for a destination: each part is verified before it is used."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from espalier.shoots.state.pieces import TruncatedState
 
 
 class StaleState(ValueError):
-    """A state that is not, or may not be, the last one of its resource: it restores nothing."""
+    """A state that is not, or may not be, the last one of its resource: nothing is restored from it."""
 
 
 class StoredState:
-    """All that is stored of a shoot's control plane, at the moment when it was read."""
+    """The stored state of a shoot's control plane, at the moment when it was read."""
 
     def __init__(self, shoot_state: Object, pieces_by_name: Mapping[str, Tree]) -> None:
         """Raises `UnreadableShootState`."""
         document = Document(shoot_state.raw)
         self.secrets: Mapping[str, PersistedSecret] = document.secrets
-        """Secrets that are never generated again, by name."""
+        """The carried secrets, by name."""
         self.epoch = epoch_of(shoot_state)
         self._entries = {entry.key: entry.state for entry in document.entries}
         self._pieces = pieces_by_name
 
     @classmethod
     async def read(cls, client: Client, shoot_state: Object) -> StoredState:
-        """With the Secrets that the ShootState refers to."""
+        """With the Secrets that the ShootState references."""
         found: dict[str, Tree] = {}
         for entry in Document(shoot_state.raw).entries:
             for name in entry.state.state_ref.secrets if entry.state.state_ref else ():
@@ -51,9 +51,9 @@ class StoredState:
         return tuple(self._entries)
 
     def state_for(self, kind: str, name: str, purpose: str = "") -> bytes | None:
-        """The JSON of a resource's state; None where it keeps none: it is then reconciled as if it were new.
+        """The JSON of a resource's state; None if it has none: it is then reconciled as if it were new.
 
-        Raises `StaleState`, `TruncatedState`: then nothing must be made, for what is there would be made twice.
+        Raises `StaleState`, `TruncatedState`: then nothing must be created, because it would be created twice.
         """
         key = StateKey(kind, name, purpose)
         entry = self._entries.get(key) or self._unnamed(key)
@@ -69,7 +69,7 @@ class StoredState:
         return None if state == b"null" else state
 
     def problems(self) -> list[str]:
-        """Why the state can't be restored as it is; empty if it can. Says all at once, before anything is begun."""
+        """The reasons why the state can't be restored; empty if it can. Reports all at once, before anything starts."""
         found = []
         for key in self._entries:
             try:

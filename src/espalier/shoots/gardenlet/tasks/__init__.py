@@ -1,1 +1,1 @@
-"""Tasks of the gardenlet's flows: each looks at the scope, and says what is to be done."""
+"""Tasks of the gardenlet's flows: each observes the scope, and says what has to be done."""

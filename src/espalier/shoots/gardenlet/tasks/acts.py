@@ -1,4 +1,4 @@
-"""Ways of acting that several tasks share."""
+"""Actions that several tasks share."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.names import SHOOT_UID
 
 SOON = 5.0
-"""Seconds after which something is looked at again that tells by events as well."""
+"""Seconds after which something is observed again that normally reports by events."""
 
 
 def act(what: str, *writes: Callable[[], Awaitable[object]]) -> Act:
-    """Do these one after another. Whether that was enough, the world says at the next look."""
+    """Do these one after another. The next observation shows whether that was enough."""
 
     async def run() -> Continue | Wait | Failure:
         for write in writes:
@@ -30,7 +30,7 @@ def act(what: str, *writes: Callable[[], Awaitable[object]]) -> Act:
 
 
 def of_shoot(ctx: Context) -> Belongs:
-    """Whose a namespace or a Cluster is, which has the shoot's UID on it."""
+    """Reports the owner of a namespace or a Cluster whose mark has another UID than the shoot's."""
     scope = ctx.scope
 
     def belongs(_resource: Resource, found: Object) -> str:
@@ -47,7 +47,7 @@ def of_shoot(ctx: Context) -> Belongs:
 def applied(
     ctx: Context, resource: Resource, live: Object | None, body: Tree, belongs: Belongs = found_by_owner
 ) -> Verdict:
-    """`Done` when the object is as rendered, else what applies it."""
+    """`Done` if the object is as rendered, else the action that applies it."""
     stamp = stamped(body)
     if is_as_rendered(live, stamp):
         return Done()
@@ -58,7 +58,7 @@ def applied(
 
 
 def gone(ctx: Context, resource: Resource, live: Object | None, belongs: Belongs = found_by_owner) -> Verdict:
-    """`Done` when the object is not there, else what deletes it."""
+    """`Done` if the object does not exist, else the action that deletes it."""
     if live is None:
         return Done()
     if live.metadata.deletion_timestamp is not None:
@@ -69,7 +69,7 @@ def gone(ctx: Context, resource: Resource, live: Object | None, belongs: Belongs
 
 
 def together(verdicts: Iterable[Verdict]) -> Verdict:
-    """One verdict of several: all that act do so at once; a failure is told after what acts, then what waits."""
+    """One verdict of several: all actions are done at once; then a failure is reported, then a wait."""
     found = list(verdicts)
     acts = [verdict for verdict in found if isinstance(verdict, Act)]
     if acts:

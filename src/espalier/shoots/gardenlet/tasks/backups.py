@@ -30,10 +30,10 @@ from espalier.shoots.gardenlet.tasks import control_plane
 from espalier.shoots.gardenlet.tasks.acts import SOON, act, applied, gone, together
 
 LONGEST_HOLD = 5.0
-"""Seconds for which an agent is asked to hold its answer back, at most."""
+"""The longest time in seconds for which an agent may delay its answer."""
 AT_ONCE = 0.1
 LARGEST_ANSWER = 64 * 1024
-"""Bytes of an agent's answer that are read."""
+"""The largest answer of an agent that is read, in bytes."""
 
 OWNER_LABEL = metadata_keys.DOMAIN + "shoot"
 """On BackupEntries: the name of their Shoot."""
@@ -60,7 +60,7 @@ def entry(ctx: Context) -> Verdict:
 
 
 def source_entry(ctx: Context) -> Verdict:
-    """The BackupEntry of the predecessor's bucket is there, and its Secret in the namespace."""
+    """The BackupEntry of the predecessor's bucket exists, and its Secret is in the namespace."""
     before = ctx.scope.ownership.predecessor
     bucket = before.bucket if before is not None else ""
     return _entry(ctx, ctx.scope.source_entry_name, ctx.scope.source_backup_entry, bucket, names.SOURCE_BACKUP_SECRET)
@@ -110,7 +110,7 @@ def skip_copy(ctx: Context) -> str:
 
 
 def copied(ctx: Context) -> Verdict:
-    """All backups of the predecessor are copied, which stands on the BackupEntry."""
+    """All backups of the predecessor are copied, as recorded on the BackupEntry."""
     scope = ctx.scope
     if scope.is_copied:
         return Done()
@@ -139,7 +139,7 @@ def copy_removed(ctx: Context) -> Verdict:
 
 
 def source_entry_removed(ctx: Context) -> Verdict:
-    """The predecessor's BackupEntry is gone, and with it this seed's credentials for its bucket. Its data stays."""
+    """The predecessor's BackupEntry is gone, and with it this seed's credentials for its bucket. The data stay."""
     live = ctx.scope.source_backup_entry
     if live is not None:
         return _entry_removed(ctx, live)
@@ -148,9 +148,9 @@ def source_entry_removed(ctx: Context) -> Verdict:
 
 
 def lease_over(ctx: Context) -> Verdict:
-    """No extension of the predecessor's seed acts any longer: its lease has expired for sure (G62).
+    """No extension of the predecessor's seed acts any longer: its lease has certainly expired (G62).
 
-    Counted from the first look of this process at a finished copy, so a crash begins it anew.
+    Counted from this process's first observation of a finished copy, so a crash restarts the count.
     """
     scope, tools = ctx.scope, ctx.tools
     before = scope.ownership.predecessor
@@ -201,7 +201,7 @@ def started(ctx: Context) -> Verdict:
 
 
 def etcd_deployed(ctx: Context) -> Verdict:
-    """The shoot's etcd of this epoch runs, or sleeps with the shoot."""
+    """The shoot's etcd of this epoch runs, or is hibernated with the shoot."""
     scope = ctx.scope
     if not scope.is_started:
         return Wait("NotStarted", "the start of this epoch is not recorded in the garden yet", SOON)
@@ -227,16 +227,15 @@ def hands_over(scope: Scope) -> bool:
 
 
 def skip_waking(ctx: Context) -> str:
-    """The reason why etcd needs not be ready before it is handed over (G72, G73)."""
+    """The reason why etcd need not be ready before it is handed over (G72, G73)."""
     if ctx.scope.etcd is None:
         return "etcd-main is gone: it was handed over"
     return "a copy operation was initiated" if hands_over(ctx.scope) else ""
 
 
 def woken(ctx: Context) -> Verdict:
-    """A hibernated shoot's etcd runs: only an agent can hand it over (G74). Another shoot's needs not be ready: its
-    agent answers in any case.
-    """
+    """A hibernated shoot's etcd runs: only an agent can hand it over (G74). Other shoots' etcds need not be ready,
+    because their agents answer in any case."""
     scope, tools = ctx.scope, ctx.tools
     live, typed = scope.etcd, scope.typed_etcd
     if live is None or typed is None:
@@ -292,7 +291,7 @@ def handed_over(ctx: Context) -> Verdict:
 
 
 def _noted(live: Object, key: str) -> datetime | None:
-    """The moment that an annotation of ours tells."""
+    """The time in an annotation of ours."""
     try:
         return datetime.fromisoformat(live.metadata.annotations.get(key, ""))
     except ValueError:
@@ -300,7 +299,7 @@ def _noted(live: Object, key: str) -> datetime | None:
 
 
 def released(ctx: Context) -> Verdict:
-    """It stands in the garden that no extension of this seed acts for the shoot: who comes next needs not wait."""
+    """The garden has a record that no extension of this seed acts for the shoot: the next seed need not wait."""
     live, scope = ctx.live.shoot, ctx.scope
     if not scope.is_owner:
         return Done()  # it was named and never counted: of the epoch before it knows nothing
@@ -360,9 +359,9 @@ def _before(scope: Scope) -> int:
 
 
 def successor_started(ctx: Context) -> Verdict:
-    """What is left of this seed's etcd is needed no longer: who has the shoot now has started its own.
+    """What is left of this seed's etcd is no longer needed: the seed that has the shoot now has started its own.
 
-    Where that is this seed again, in a later epoch, the etcd of the earlier one is handed over as in a migration.
+    If that is this seed again, in a later epoch, the etcd of the earlier one is handed over as in a migration.
     """
     scope = ctx.scope
     current, last = scope.ownership.current, scope.ownership.last_started

@@ -24,7 +24,7 @@ from espalier.shoots.gardenlet.tasks.acts import SOON, act, applied, gone, of_sh
 
 
 def destination_ready(ctx: Context) -> Verdict:
-    """The garden has seen that the destination is ready; before, nothing is stopped (G35)."""
+    """The garden has seen that the destination is ready; nothing is stopped before (G35)."""
     shoot = ctx.scope.shoot
     for one in shoot.status.constraints:
         if one.type == READY_FOR_MIGRATION:
@@ -35,7 +35,7 @@ def destination_ready(ctx: Context) -> Verdict:
 
 
 def begun(ctx: Context) -> str:
-    """The reason why the destination needs not be ready: what was stopped can't be started again by waiting."""
+    """The reason why the destination need not be ready: waiting can't start again what was stopped."""
     stopped = ctx.scope.deployments.get(API_SERVER)
     is_stopped = stopped is None or stopped.tree["spec"].get("replicas") == 0
     return "the migration has begun" if is_stopped and not ctx.scope.is_hibernated else ""
@@ -53,7 +53,7 @@ def services(ctx: Context) -> Verdict:
 
 
 def deployed(name: str) -> Callable[[Context], Verdict]:
-    """The Deployment is there and available; asleep with the shoot."""
+    """The Deployment exists and is available, or is hibernated with the shoot."""
 
     def look(ctx: Context) -> Verdict:
         return _deployed(ctx, name, 0 if ctx.scope.is_hibernated else 1)
@@ -62,7 +62,7 @@ def deployed(name: str) -> Callable[[Context], Verdict]:
 
 
 def skip_nodes(ctx: Context) -> str:
-    """The reason why nobody waits for nodes."""
+    """The reason why there is no wait for nodes."""
     if ctx.scope.is_hibernated:
         return "the shoot has no nodes while it hibernates"
     return skip_leases(ctx)
@@ -76,7 +76,8 @@ def skip_leases(ctx: Context) -> str:
 
 
 def nodes_renewed(ctx: Context) -> Verdict:
-    """The nodes have found the new API server, or had their time: what they missed is no reason to replace them."""
+    """The nodes have found the new API server, or their time is over: they must not be replaced for missing the
+    move."""
     if CONTROLLER_MANAGER in ctx.scope.deployments:
         return Done()
     live, tools, shoots = ctx.scope.deployments.get(API_SERVER), ctx.tools, ctx.tools.shoots
@@ -98,8 +99,8 @@ def nodes_renewed(ctx: Context) -> Verdict:
 
 
 def leases_released(ctx: Context) -> Verdict:
-    """Nobody holds the Leases of controllers that do not run here yet: those who did cannot reach this API server, and
-    may have ended without letting go. Else the new ones would wait until the Leases run out."""
+    """Nobody holds the Leases of controllers that do not run here yet: former holders can't reach this API server, and
+    may have ended without releasing them. Otherwise the new controllers would wait until the Leases expire."""
     shoots = ctx.tools.shoots
     missing = [name for name in (CONTROLLER_MANAGER, SCHEDULER) if name not in ctx.scope.deployments]
     if not missing or shoots is None:
@@ -114,8 +115,8 @@ def leases_released(ctx: Context) -> Verdict:
 
 
 def machines_deployed(ctx: Context) -> Verdict:
-    """The machine controller manager is there; down while machines are made from a state that was carried over, as it
-    would replace those that it does not see yet; up for as long as machines of a shoot that falls asleep are there."""
+    """The machine controller manager exists; scaled down while machines are made from a carried state, because it would
+    replace those that it does not see yet; up as long as a shoot that is being hibernated has machines."""
     live = ctx.scope.deployments.get(MACHINE_CONTROLLER_MANAGER)
     if ctx.operation is OperationType.RESTORE:
         return _deployed(ctx, MACHINE_CONTROLLER_MANAGER, 0) if live is None else Done()
@@ -125,7 +126,7 @@ def machines_deployed(ctx: Context) -> Verdict:
 
 
 def machines_started(ctx: Context) -> Verdict:
-    """The machine controller manager runs, and sees the machines that there are."""
+    """The machine controller manager runs, and sees all existing machines."""
     live = ctx.scope.extension(Worker, ctx.scope.object.name)
     may_run = ctx.operation is not OperationType.RESTORE or (live is not None and _is_restored(live))
     return _deployed(ctx, MACHINE_CONTROLLER_MANAGER, 1 if may_run and not ctx.scope.is_hibernated else 0)
@@ -152,7 +153,7 @@ def _deployed(ctx: Context, name: str, replicas: int) -> Verdict:
 
 
 def stopped(*names: str) -> Callable[[Context], Verdict]:
-    """These Deployments are at zero, and their pods are gone (G39)."""
+    """These Deployments are scaled to zero, and their pods are gone (G39)."""
     return lambda ctx: together(_stopped(ctx, name) for name in names)
 
 
@@ -174,7 +175,7 @@ def _without_pods(ctx: Context, name: str) -> Verdict:
 
 
 def api_servers_ended(ctx: Context) -> bool:
-    """True if no pod is left that could answer for the shoot, and none will be made."""
+    """True if no pod is left that could answer for the shoot, and none will be created."""
     return isinstance(_stopped(ctx, API_SERVER), Done)
 
 
@@ -183,10 +184,10 @@ def _is_observed(live: Object, status: dict[str, Any]) -> bool:
 
 
 def namespace_gone(ctx: Context) -> Verdict:
-    """The shoot's namespace is gone, with all in it."""
+    """The shoot's namespace is gone, with everything in it."""
     return gone(ctx, NAMESPACE, ctx.scope.namespace, of_shoot(ctx))
 
 
 def cluster_gone(ctx: Context) -> Verdict:
-    """The Cluster is gone: extensions know the shoot no longer."""
+    """The Cluster is gone: extensions no longer know the shoot."""
     return gone(ctx, Cluster.resource, ctx.scope.cluster, of_shoot(ctx))

@@ -1,8 +1,8 @@
-"""Tasks for extension resources: deploy them (restored where the shoot was moved), migrate them away, delete them.
+"""Tasks for extension resources: deploy them (restored if the shoot was moved), migrate them away, delete them.
 
-The contract (`api/gardener/annotations.py`): an order is an annotation, which the extension removes. Without a state
-nothing is made anew that was there before: a restored resource is made with `wait-for-state`, gets its state, and only
-then the order to restore.
+The contract (`api/gardener/annotations.py`): an order is an annotation, which the extension removes. Nothing that
+existed before is created anew without a state: a restored resource is created with `wait-for-state`, gets its state,
+and only then the order to restore.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CONFIRMED = {"confirmation.gardener.cloud/deletion": "true"}
 
 
 def deploy(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
-    """All resources of these kinds are there as rendered, and their extensions have succeeded."""
+    """All resources of these kinds are as rendered, and their extensions have succeeded."""
 
     def look(ctx: Context) -> Verdict:
         return together(_deployed(ctx, one) for one in ctx.rendered if one.kind in kinds)
@@ -55,18 +55,18 @@ def stale(ctx: Context) -> Verdict:
 
 
 def migrated(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
-    """All resources of these kinds were migrated: no extension acts for them any longer."""
+    """All resources of these kinds were migrated: no extension acts on them any longer."""
     return lambda ctx: together(_migrated(ctx, one) for one in _of(ctx, kinds))
 
 
 def carriable(ctx: Context) -> Verdict:
-    """Nothing keeps the states from being carried: asked before anything is stopped."""
+    """Nothing prevents the states from being carried: checked before anything is stopped."""
     problems = [f"{one.key}: {one.problem}" for one in _states(ctx) if one.problem]
     return Failure(f"the shoot can't be restored in another seed: {'; '.join(problems)}") if problems else Done()
 
 
 def persisted(ctx: Context) -> Verdict:
-    """The state that each resource has is in the ShootState, so the resource may go."""
+    """The state of each resource is in the ShootState, so the resource may be deleted."""
     live = ctx.scope.state
     stored = digested(Object(live.raw)).decode(ShootState).extensions if live is not None else []
     missing = [str(one.key) for one in _states(ctx) if not is_current(stored, Stored((one,), frozenset()), Mode.MERGE)]
@@ -80,13 +80,13 @@ def _states(ctx: Context) -> list[FoundState]:
 
 
 def removed(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
-    """All resources of these kinds that were migrated are gone. One that was not is not deleted: its extension would
-    delete what it stands for."""
+    """All migrated resources of these kinds are gone. One that was not migrated is not deleted: its extension would
+    delete the infrastructure behind it."""
     return lambda ctx: together(_removed(ctx, one) for one in _of(ctx, kinds))
 
 
 def deleted(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
-    """All resources of these kinds are gone, and with them what their extensions made."""
+    """All resources of these kinds are gone, and with them what their extensions created."""
     return lambda ctx: together(_deleted(ctx, one) for one in _of(ctx, kinds))
 
 
@@ -135,7 +135,7 @@ def _succeeded(live: Object, status: Any, order: str) -> Verdict:
 
 
 def _is_ordered_since(live: Object, error: LastError | None) -> bool:
-    """True if the order came after the error: what the extension tells is of the try before."""
+    """True if the order came after the error: the extension still reports the attempt before."""
     try:
         ordered = datetime.fromisoformat(live.metadata.annotations.get(metadata_keys.TIMESTAMP, ""))
         failed = datetime.fromisoformat(error.last_update_time if error is not None else "")
@@ -159,7 +159,7 @@ def _apply(ctx: Context, wanted: Rendered, body: Tree, order: str) -> Act:
 
 
 def _give_state(ctx: Context, wanted: Rendered, live: Object, state: bytes | None) -> Verdict:
-    """The state first, then the order: an extension that restores always finds it."""
+    """The state first, then the order: an extension that restores always finds the state."""
     if state is None:
         return Failure(
             f"{live.kind} {live.name} waits for its state, but the ShootState has none for it: restore the ShootState; "

@@ -1,4 +1,4 @@
-"""Tasks for secrets: the carried ones are in the ShootState before any is in the seed; all others are derived here."""
+"""Tasks for secrets: carried ones are in the ShootState before any is in the seed; all others are derived here."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def deployed(ctx: Context) -> Verdict:
 
 
 def derived_ones(ctx: Context) -> Verdict:
-    """All other secrets are there, fresh, and signed by the carried authorities (G7)."""
+    """All other secrets exist, are fresh, and are signed by the carried authorities (G7)."""
     scope = ctx.scope
     present = _in_seed(scope.secrets)
     try:
@@ -89,7 +89,7 @@ def skip_credentials(ctx: Context) -> str:
 
 
 def credentials(ctx: Context) -> Verdict:
-    """The user's credentials at the provider are in the seed. They are read again when the Shoot is changed."""
+    """The user's credentials at the provider are in the seed. They are read again when the Shoot changes."""
     name, generation = _binding(ctx), ctx.live.shoot.metadata.generation
     source = f"{name}@{generation}"
     live = ctx.scope.secrets.get(names.CLOUD_PROVIDER)
