@@ -120,6 +120,7 @@ async def set_time_servers(env: RealClusterApi, key: Key, ntp: Tree | None) -> N
     await env.client.patch(resource, key.name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
 
 
+@pytest.mark.soak
 async def test_without_that_three_control_plane_machines_and_two_workers_are_upgraded_where_they_stand(
     real: RealClusterApi, hedge: Key, upgraders: Upgraders, seen: list[Object]
 ) -> None:

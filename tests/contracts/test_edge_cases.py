@@ -81,6 +81,7 @@ async def test_the_embedded_server_answers_strange_requests_as_kube_apiserver() 
     assert not OTHER_WORDS & words, "what is alike by now needs no exception"
 
 
+@pytest.mark.soak
 @pytest.mark.envtest
 async def test_kube_apiserver_answers_strange_requests_as_recorded(control_plane: ControlPlane) -> None:
     client = control_plane.authority.issue_client("admin", groups=["system:masters"], now=datetime.now(UTC))

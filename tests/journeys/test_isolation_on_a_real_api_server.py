@@ -67,6 +67,7 @@ async def uprooted(control_plane: ControlPlane, stores: MemoryStores) -> AsyncIt
     await client.close()
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("uprooted")
 @pytest.mark.parametrize("name", sampled(linked_stories.STORIES, 0))
 async def test_what_happened_to_linked_objects_without_a_manager_is_seen_by_the_later_one(

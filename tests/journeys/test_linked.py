@@ -51,7 +51,6 @@ gated = partial(managed_environment, providers=ORCHARD, kinds=KINDS, isolation=I
 garden = Garden(gated, plant, back_up)
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("name", sampled(STORIES, 3))
 def test_what_happened_to_linked_objects_without_a_manager_is_seen_by_the_later_one(name: str) -> None:
     garden.tell(STORIES[name]())

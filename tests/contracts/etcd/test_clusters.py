@@ -143,6 +143,7 @@ async def test_a_read_is_answered_by_another_member_than_one_that_froze(members:
                 member.thaw()
 
 
+@pytest.mark.soak
 async def test_an_api_server_goes_on_while_a_member_is_frozen(members: list[RealEtcd], prefix: bytes) -> None:
     """Whichever it is: the one that the watch comes from, too."""
     for number, member in enumerate(members):
