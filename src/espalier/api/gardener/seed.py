@@ -17,6 +17,9 @@ GARDENLET_READY = "GardenletReady"
 BACKUP_BUCKETS_READY = "BackupBucketsReady"
 """Condition: the seed's bucket can be used."""
 
+BUCKET_REACHABLE = "BucketReachable-"
+"""Beginning of conditions, before the name of another seed: this seed's network reaches the store of that one."""
+
 SHOOTS = "shoots"
 """The resource of `status.allocatable` by which seeds are filled."""
 

@@ -90,7 +90,8 @@ class Garden:
         )
         conditions = _with(status.conditions, ready, self._clock.now())
         wanted = msgspec.structs.replace(status, conditions=conditions)
-        await self._writer.status(Seed.resource, live, wanted, Precondition.UID, before=status)
+        # Of this version: the seed's gardenlet has conditions beside this one.
+        await self._writer.status(Seed.resource, live, wanted, Precondition.VERSION, before=status)
         if not is_alive and self._signs.has_seen(key.name):
             await self._nobody_tells(key.name)
         return Wait("Watched", "its Lease will be read again", after=self._config.look)

@@ -13,6 +13,7 @@ import pytest
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from espalier.api.crd import crd_of
 from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.seed import BUCKET_REACHABLE, Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.kube.client import Client, PatchType
@@ -82,6 +83,23 @@ async def test_that_a_destination_is_ready_is_not_said_of_a_shoot_that_is_to_go_
         with pytest.raises(Conflict):
             await garden._migrate(seen.key)
         assert not (await client.get(Shoot.resource, "apple", PROJECT)).decode(Shoot).status.constraints
+
+
+async def test_the_garden_keeps_what_a_gardenlet_has_said_in_its_seed_since_it_was_read() -> None:
+    async with moving() as (client, _shoot):
+        await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(Seed))
+        seen = await client.create(Seed.resource, {"metadata": {"name": "a"}, "spec": SPEC})
+        said = {"type": f"{BUCKET_REACHABLE}{'b' * 63}", "status": "True"}
+        patch = {"status": {"conditions": [said]}}
+        await client.patch(Seed.resource, "a", patch=patch, type=PatchType.MERGE, subresource="status")
+        alive = SimpleNamespace(has_looked=True, has_seen=lambda _seed: True, silence=lambda _seed: 0.0)
+        nothing = Caches(client, rng=random.Random(1))
+        garden = Garden(nothing, Writer(client, {}), SystemClock(), GardenConfig(), cast(SignsOfLife, alive))
+        garden._seeds = cast(Cache, SimpleNamespace(get={seen.key: seen}.get))
+        with pytest.raises(Conflict):
+            await garden._seed(seen.key)
+        found = (await client.get(Seed.resource, "a")).decode(Seed).status.conditions
+        assert [one.type for one in found] == [said["type"]]
 
 
 class Migrated(ShootReconciler):
