@@ -121,15 +121,14 @@ class _Settings:
     @property
     def endpoint(self) -> str:
         """URL of the server, without a slash at its end; empty: the provider's."""
-        found = next((one for one in (self.endpoint_override, *self._endpoints()) if one), "").rstrip("/")
+        given = (self.endpoint_override, *self._endpoints(), self.get("endpoint"))
+        found = next((one for one in given if one), "").rstrip("/")
         if found and urlsplit(found).scheme not in ("http", "https"):
             raise Refused(str(self.location), f"found the endpoint {found!r}", "allowed is an http or https URL")
         return found
 
     def _endpoints(self) -> Iterator[str]:
         match self.location.kind:
-            case Kind.S3:
-                yield self.get("endpoint")
             case Kind.GCS:
                 yield self.get(ENDPOINT_BESIDE)
                 yield self.environ.get("GOOGLE_STORAGE_API_ENDPOINT", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -20,8 +21,9 @@ from espalier.runtime.writer import Writer, found_by_owner
 from espalier.shoots.extension import Extension, OperationFailed, Request, Result, StatelessActuator
 from espalier.shoots.local_provider.cloud import TYPE
 
-BUCKET_NAME, URL = "bucketName", "url"
-"""Keys of the Secrets `etcd-backup` and `source-etcd-backup`, beside the credentials."""
+BUCKET_NAME, URL, ENDPOINT = "bucketName", "url", "endpoint"
+"""Keys of the Secrets `etcd-backup` and `source-etcd-backup`, beside the credentials; those may have an endpoint."""
+LONGEST_ENDPOINT = 300
 BUCKET = "{bucket}"
 
 
@@ -42,12 +44,38 @@ class BucketConfig(Observed, frozen=True):
     """`spec.providerConfig` of a BackupBucket: the URL of buckets, as `s3://{bucket}` or `file:///backups/{bucket}`."""
 
     url: str = ""
+    endpoint: str = ""
+    """URL of their server, where it is not the provider's own."""
 
 
 class BucketStatus(Observed, frozen=True):
     """`status.providerStatus` of a BackupBucket, which gardenlets pass on to BackupEntries."""
 
     url: str = ""
+    endpoint: str = ""
+
+
+def endpoint_fault(endpoint: str) -> str:
+    """What is wrong with an endpoint; empty if nothing is, or there is none. It never repeats a password."""
+    if not endpoint:
+        return ""
+    allowed = "allowed: an http or https URL without credentials, query and fragment"
+    try:
+        split = urlsplit(endpoint)
+        is_url = split.scheme in ("http", "https") and bool(split.hostname) and split.port != 0
+    except ValueError:  # its port, or what is in brackets
+        return f"found no URL, {allowed}"
+    if "@" in endpoint:
+        return f"found credentials in it, {allowed}; put them into the Secret"
+    is_plain = endpoint.isascii() and endpoint.isprintable() and not set(endpoint) & set(" ?#\\")
+    if not (is_url and is_plain and len(endpoint) <= LONGEST_ENDPOINT):
+        return f"found {endpoint[:100]!r}, {allowed}, of at most {LONGEST_ENDPOINT} characters"
+    return ""
+
+
+def with_endpoint(credentials: Mapping[str, bytes], endpoint: str) -> Mapping[str, bytes]:
+    """The files of credentials as clients of the store get them: with this endpoint, unless they have one."""
+    return credentials if credentials.get(ENDPOINT) or not endpoint else {**credentials, ENDPOINT: endpoint.encode()}
 
 
 class BackupBucketActuator(StatelessActuator[None]):
@@ -58,24 +86,28 @@ class BackupBucketActuator(StatelessActuator[None]):
 
     async def reconcile(self, request: Request[None]) -> Result[None] | Wait:
         """Create the bucket, and report its URL."""
-        url, credentials = await self._begin(request)
-        await request.call(self._stores.ensure_bucket, url, credentials)
-        return Result(status={"providerStatus": {"url": url}})
+        config, credentials = await self._begin(request)
+        await request.call(self._stores.ensure_bucket, config.url, credentials)
+        return Result(
+            status={"providerStatus": {"url": config.url} | ({ENDPOINT: config.endpoint} if config.endpoint else {})}
+        )
 
     async def delete(self, request: Request[None]) -> Wait | None:
         """Delete the bucket with all backups."""
-        url, credentials = await self._begin(request)
-        await request.call(self._stores.delete_bucket, url, credentials)
+        config, credentials = await self._begin(request)
+        await request.call(self._stores.delete_bucket, config.url, credentials)
         return None
 
-    async def _begin(self, request: Request[None]) -> tuple[str, Mapping[str, bytes]]:
+    async def _begin(self, request: Request[None]) -> tuple[BucketConfig, Mapping[str, bytes]]:
         spec = request.object.decode(BackupBucket).spec
         config = json_trees.decode(spec.provider_config or b"{}", BucketConfig)
         if BUCKET not in config.url:
             found = f"spec.providerConfig.url: found {config.url[:100]!r}"
             raise OperationFailed(f"{found}, allowed: a URL with {BUCKET}, as s3://{BUCKET}", ErrorCode.CONFIGURATION)
-        credentials = await _credentials(request, spec.secret_ref)
-        return config.url.replace(BUCKET, request.object.name), credentials
+        if fault := endpoint_fault(config.endpoint):
+            raise OperationFailed(f"spec.providerConfig.endpoint: {fault}", ErrorCode.CONFIGURATION)
+        credentials = with_endpoint(await _credentials(request, spec.secret_ref), config.endpoint)
+        return BucketConfig(config.url.replace(BUCKET, request.object.name), config.endpoint), credentials
 
 
 class BackupEntryActuator(StatelessActuator[None]):
@@ -91,9 +123,9 @@ class BackupEntryActuator(StatelessActuator[None]):
         found = await request.read(NAMESPACE, Key("", namespace))
         if found is None or found.metadata.deletion_timestamp is not None:
             return Result()  # as the shoot goes, or before it comes: the entry is reconciled again then
-        url = _url(spec)
-        credentials = await _credentials(request, spec.secret_ref)
-        data = {**credentials, BUCKET_NAME: spec.bucket_name.encode(), URL: url.encode()}
+        bucket = _bucket(spec)
+        credentials = with_endpoint(await _credentials(request, spec.secret_ref), bucket.endpoint)
+        data = {**credentials, BUCKET_NAME: spec.bucket_name.encode(), URL: bucket.url.encode()}
         key = Key(namespace, secret_name(request.object))
         live = await request.read(SECRET, key)
         if live is None:
@@ -112,8 +144,9 @@ class BackupEntryActuator(StatelessActuator[None]):
         """Delete the Secret; and the shoot's backups, unless they are those of the seed from which a shoot comes."""
         spec = request.object.decode(BackupEntry).spec
         if not names.is_source_backup_entry(request.object.name):
-            credentials = await _credentials(request, spec.secret_ref)
-            await request.call(self._stores.delete_folder, _url(spec), request.object.name, credentials)
+            bucket = _bucket(spec)
+            credentials = with_endpoint(await _credentials(request, spec.secret_ref), bucket.endpoint)
+            await request.call(self._stores.delete_folder, bucket.url, request.object.name, credentials)
         live = await request.read(SECRET, Key(technical_id_of(request.object), secret_name(request.object)))
         if live is not None:
             await request.writer.delete(SECRET, live, found_by_owner)
@@ -130,12 +163,14 @@ def secret_name(entry: Object) -> str:
     return names.SOURCE_BACKUP_SECRET if names.is_source_backup_entry(entry.name) else names.BACKUP_SECRET
 
 
-def _url(spec: BackupEntrySpec) -> str:
+def _bucket(spec: BackupEntrySpec) -> BucketStatus:
     status = json_trees.decode(spec.backup_bucket_provider_status or b"{}", BucketStatus)
     if not status.url or not spec.bucket_name:
         message = "spec.backupBucketProviderStatus: found no url; allowed: status.providerStatus of the BackupBucket"
         raise OperationFailed(f"{message}; wait until it is ready", ErrorCode.RETRYABLE_CONFIGURATION)
-    return status.url
+    if fault := endpoint_fault(status.endpoint):
+        raise OperationFailed(f"spec.backupBucketProviderStatus.endpoint: {fault}", ErrorCode.CONFIGURATION)
+    return status
 
 
 async def _credentials(request: Request[None], reference: SecretReference | None) -> Mapping[str, bytes]:

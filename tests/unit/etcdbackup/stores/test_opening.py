@@ -79,6 +79,9 @@ async def test_what_credentials_lack_is_named(tmp_path: Path) -> None:
     assert "s3ForcePathStyle: found 'maybe'; allowed are true and false" in await refused("s3://bucket/a", environ)
     files(tmp_path / "aws", s3ForcePathStyle="true", endpoint="ftp://a")
     assert "found the endpoint 'ftp://a'; allowed is an http" in await refused("s3://bucket/a", environ)
+    beside = files(tmp_path / "gcs", **{"serviceaccount.json": "{}", "endpoint": "ftp://b"})
+    beside = {"GOOGLE_APPLICATION_CREDENTIALS": beside["AWS_APPLICATION_CREDENTIALS"]}
+    assert "found the endpoint 'ftp://b'" in await refused("gs://bucket/a", beside), "as of any store"
     files(tmp_path / "aws", endpoint="http://127.0.0.1:1", sseCustomerKey="short")
     assert "sseCustomerKey: it has another length; allowed are 32 bytes" in await refused("s3://bucket/a", environ)
     files(tmp_path / "aws", sseCustomerKey="", trustedCaCert="no certificate")
