@@ -155,7 +155,12 @@ class FastSeed(GardenSeed):
 
     def gardenlet(self, to_garden: Client) -> Sequence[Component]:
         made = gardenlet.component(
-            self.config, garden=to_garden, renderer=ControlPlane(), call=self._call_agent, random_keys=False
+            self.config,
+            garden=to_garden,
+            renderer=ControlPlane(),
+            call=self._call_agent,
+            connect=self._garden.control_planes.connect(self.links.bucket),
+            random_keys=False,
         )
         return [made]
 

@@ -16,7 +16,7 @@ from espalier.shoots.garden import setup as garden
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.gardenlet import setup as gardenlet
 from espalier.shoots.gardenlet.config import GardenletConfig
-from espalier.shoots.gardenlet.context import Call, ReadBackup, ShootAPIs
+from espalier.shoots.gardenlet.context import Call, Connect, ReadBackup, ShootAPIs
 
 VALIDATING_WEBHOOKS = "espalier-garden-validating-webhook-configuration"
 SERVICE = "espalier-garden-webhook-service"
@@ -54,6 +54,7 @@ def of_gardenlet(
     to_garden: Client,
     call: Call,
     read_backup: ReadBackup | None = None,
+    connect: Connect | None = None,
     shoots: ShootAPIs | None = None,
     random_keys: bool = True,
 ) -> tuple[Component, ...]:
@@ -64,6 +65,7 @@ def of_gardenlet(
         renderer=ControlPlane(),
         call=call,
         read_backup=read_backup,
+        connect=connect,
         shoots=shoots,
         random_keys=random_keys,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from espalier.api.core import SECRET, Secret
-from espalier.cli import backup_reads, flags, garden_components, processes
+from espalier.cli import backup_reads, flags, garden_components, processes, store_connections
 from espalier.cli.commands import Command
 from espalier.cli.election_times import read_times
 from espalier.cli.etcd_agent_calls import over_http
@@ -104,6 +104,7 @@ async def gardenlet(
             to_garden=to_garden,
             call=call,
             read_backup=backup_reads.over_network,
+            connect=store_connections.over_network,
             shoots=ConnectedShootAPIs(partial(to_shoot, running.client)),
         )
         assemble(running, made)

@@ -12,7 +12,7 @@ from espalier.cli.environment.seed_programs.agent import Agents, StoreWords
 from espalier.cli.environment.seed_programs.assembly import in_process
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.runtime.clock import Clock
-from espalier.shoots.gardenlet.context import ReadBackup
+from espalier.shoots.gardenlet.context import Connect, ReadBackup
 from espalier.shoots.local_provider.backups import Stores
 from espalier.simulator.connections import Link
 from espalier.simulator.pods.in_process import InProcessProgram
@@ -35,6 +35,10 @@ class ControlPlanes(Protocol):
 
     def read_backup(self, bucket: Link) -> ReadBackup:
         """Reads a small object of a bucket, with given credentials."""
+        ...
+
+    def connect(self, bucket: Link) -> Connect:
+        """Connects to the stores of any seed."""
         ...
 
 
@@ -60,3 +64,11 @@ class InProcessControlPlanes:
         """See `ControlPlanes`."""
         opened = self._buckets.through(bucket)
         return backup_reads.through(lambda url, credentials: opened(StoreWords(url, "", credentials)))
+
+    def connect(self, bucket: Link) -> Connect:
+        """See `ControlPlanes`."""
+
+        async def connect(_place: str) -> str:
+            return "no route to host" if bucket.is_cut else ""
+
+        return connect

@@ -99,7 +99,7 @@ class Links:
     extensions: Link
     """From the extensions and machine controller managers to the seed's own API server."""
     bucket: Link
-    """From the agents of etcds and the extensions to the buckets."""
+    """From the agents of etcds, the extensions and the gardenlet to the buckets."""
     cloud: Link
     """From the extensions and machine controller managers to the cloud."""
     shoot: Link
@@ -260,6 +260,7 @@ class SimulatedSeed(GardenSeed):
             to_garden=to_garden,
             call=agent_calls(self.cluster, link=self.links.seed),
             read_backup=self._garden.control_planes.read_backup(self.links.bucket),
+            connect=self._garden.control_planes.connect(self.links.bucket),
             shoots=ConnectedShootAPIs(self._shoot_of_gardenlet),
             random_keys=self._garden.settings.random_keys,
         )

@@ -79,10 +79,14 @@ def guard_command(etcd: Etcd) -> list[str]:
     return ["espalier", "etcd-guard", *words, "--", "etcd", f"--config-file={names.CONFIG_PATH}/{names.CONFIG_FILE}"]
 
 
+def scheme_of(provider: str) -> str:
+    """The scheme of URLs for stores of a provider; a provider that is not known is its own."""
+    return _SCHEMES.get(provider.lower(), provider.lower())
+
+
 def url(store: Store, field: str) -> str:
     """A store as agents name it. Raises `Unusable`."""
-    provider = (store.provider or "").lower()
-    scheme = _SCHEMES.get(provider, provider)
+    scheme = scheme_of(store.provider or "")
     if not _SCHEME.fullmatch(scheme):
         allowed = "S3, GCS, ABS, Local or another word of letters and digits"
         raise Unusable(f"spec.backup.{field}.provider: found {store.provider!r}, allowed is {allowed}")
@@ -94,8 +98,7 @@ def url(store: Store, field: str) -> str:
 
 def credentials_variable(store: Store) -> str:
     """The environment variable with the folder of a store's credentials, as etcd-backup-restore has it."""
-    provider = (store.provider or "").lower()
-    scheme = _SCHEMES.get(provider, provider)
+    scheme = scheme_of(store.provider or "")
     return f"{_VARIABLES.get(scheme, scheme.upper())}_APPLICATION_CREDENTIALS"
 
 

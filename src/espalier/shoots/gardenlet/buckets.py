@@ -22,11 +22,14 @@ from espalier.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.predicates import generation_changed
 from espalier.runtime.writer import Precondition, found_by_owner
+from espalier.shoots.gardenlet import reach
 from espalier.shoots.gardenlet.comparing import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Tools
 from espalier.shoots.gardenlet.names import FINALIZER, GARDEN_NAMESPACE
 from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.local_provider.cloud import TYPE
 
 SOON = 5.0
 RIGHTS_SOON = 0.25
@@ -52,6 +55,7 @@ class Backups:
         entries = Controller("backupentry", self._allowed, workers=10, rng=self._tools.rng)
         entries.watch(observer.garden[BackupEntry.resource])
         entries.watch(observer.garden[BackupBucket.resource], self._entries_of_bucket)
+        entries.watch(observer.garden[Seed.resource], self._entries_of_seed, predicate=generation_changed)
         entries.watch(observer.seed[extension_backups.BackupEntry.resource], self._entry_of)
         entries.watch(observer.seed[NAMESPACE], self._entries_in)
         entries.watch(observer.seed[SECRET], self._entries_of_secret, predicate=lambda _old, new: new is None)
@@ -65,6 +69,11 @@ class Backups:
     def _entries_of_bucket(self, bucket: Object) -> list[Key]:
         entries = self._observer.garden[BackupEntry.resource].list()
         return [one.key for one in entries if one.decode(BackupEntry).spec.bucket_name == bucket.name]
+
+    def _entries_of_seed(self, seed: Object) -> list[Key]:
+        name = names.bucket(seed.metadata.uid)
+        entries = self._observer.garden[BackupEntry.resource].list()
+        return [one.key for one in entries if one.decode(BackupEntry).spec.bucket_name == name]
 
     def _entries_named(self, name: str) -> list[Object]:
         return [one for one in self._observer.garden[BackupEntry.resource].list() if one.name == name]
@@ -156,7 +165,11 @@ class Backups:
             "secretRef": await self._credentials(there, f"entry-{live.name}"),
         }
         if there.status.provider_status:
-            wanted["backupBucketProviderStatus"] = json_trees.decode(bytes(there.status.provider_status))
+            status: Tree = json_trees.decode(bytes(there.status.provider_status))
+            if provider.type == TYPE and isinstance(status, dict):
+                seeds = (one.decode(Seed) for one in self._observer.garden[Seed.resource].list())
+                status = reach.trusted(status, bucket.name, seeds)
+            wanted["backupBucketProviderStatus"] = status
         lacks = self._lacks_secret(live.name)
         return await self._extended(
             extension_backups.BackupEntry, Key("", live.name), wanted, BackupEntry.resource, live, again=lacks

@@ -22,6 +22,7 @@ from espalier.api.etcd.ownership import first_start_key
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import migrating, seed_of
+from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import EVERY_NODE_READY, READY_FOR_DISASTER, Shoot
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict, KubeError, NotFound
@@ -29,10 +30,12 @@ from espalier.kube.objects import Object
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import Precondition
+from espalier.shoots.gardenlet import reach
 from espalier.shoots.gardenlet.context import Live, ShootHealth, Tools
 from espalier.shoots.gardenlet.health import Backups, conditions, merged
 from espalier.shoots.gardenlet.observe import Observer
 from espalier.shoots.gardenlet.scope import Scope
+from espalier.shoots.local_provider.backups import with_endpoint
 
 LARGEST_ANSWER = 64 * 1024
 UNHEARD = 10.0
@@ -49,9 +52,9 @@ class _Asked:
     agent_due: float
     bucket_due: float
     answer: tuple[BackupStatus | None, datetime] | None = None
-    """The agent's answer, and its time."""
-    bucket: tuple[str, bool] | None = None
-    """The reason why another seed could not read it, and whether that was tried."""
+    """The agent's, and when it was given."""
+    bucket: tuple[str, bool, bool] | None = None
+    """Why another seed could not read it, whether that was tried, and whether others can't know where it is."""
     shoot_due: float = math.inf
     was_settled: bool = False
     """True if no operation was running when it was last observed."""
@@ -72,6 +75,13 @@ def controller(
         key = observer.shoot_of(found.namespace)
         return [key] if key is not None else []
 
+    def of_another(found: Object) -> list[Key]:
+        """All shoots here: another seed may have said whether it reaches their bucket."""
+        if found.name == observer.seed_name:
+            return []
+        return [one.key for one in observer.shoots() if one.decode(Shoot).status.seed_name == observer.seed_name]
+
+    made.watch(observer.garden[Seed.resource], of_another)
     made.watch(observer.seed[DEPLOYMENT], of_namespace)
     made.watch(observer.seed[Etcd.resource], of_namespace)
     return made
@@ -143,7 +153,10 @@ class Care:
         if asked.bucket is None or (asked.answer is None and not scope.is_hibernated):
             return None
         status, at = asked.answer or (None, None)
-        return Backups(status, at, *asked.bucket)
+        unreadable, is_checked, is_elsewhere = asked.bucket
+        seeds = (one.decode(Seed) for one in self._observer.garden[Seed.resource].list())
+        others = reach.reports(scope.shoot, scope.seed_name, seeds)
+        return Backups(status, at, unreadable, is_checked, others, is_elsewhere)
 
     async def _shoot(self, key: Key, scope: Scope) -> ShootHealth | None:
         """The answer of its API server, requested again if due, and at once after an operation."""
@@ -179,25 +192,31 @@ class Care:
             return None
         return found if found.epoch == scope.epoch else None
 
-    async def _bucket(self, scope: Scope) -> tuple[str, bool] | None:
-        """The reason why another seed could not read the shoot's bucket, and whether that was tried: one small object
-        is read with the credentials that the garden has for others. None if the garden can't be asked for them."""
+    async def _bucket(self, scope: Scope) -> tuple[str, bool, bool] | None:
+        """What `_Asked.bucket` is: one small object is read, with the credentials that the garden has for others. None
+        where the garden can't be asked for them."""
         read, etcd, bucket = self._tools.read_backup, scope.typed_etcd, scope.bucket
         store = etcd.spec.backup.store if etcd is not None else None
         if bucket is None or store is None:
-            return "", False
+            return "", False, False
         name = bucket.metadata.name
         reference = bucket.spec.credentials_ref or bucket.spec.secret_ref
         if reference is None:
-            return f"BackupBucket {name} names no credentials (spec.credentialsRef): no other seed can read it", True
+            return (
+                f"BackupBucket {name} names no credentials (spec.credentialsRef): no other seed can read it",
+                True,
+                False,
+            )
         where = f"Secret {reference.namespace}/{reference.name} of the garden"
         try:
             secret = await self._tools.garden.client.get(SECRET, reference.name, reference.namespace)
         except NotFound:
-            return f"{where} does not exist: no other seed can read bucket {name}", True
+            return f"{where} does not exist: no other seed can read bucket {name}", True, False
         except KubeError:
             return None
+        credentials = with_endpoint(secret.decode(Secret).data, reach.endpoint_of(scope.seed))
+        is_elsewhere = reach.is_elsewhere(credentials, scope.seed)
         if read is None:
-            return "", False
-        problem = await read(store, secret.decode(Secret).data, first_start_key(scope.epoch))
-        return (f"with {where} bucket {name} can't be read: {problem}", True) if problem else ("", True)
+            return "", False, is_elsewhere
+        problem = await read(store, credentials, first_start_key(scope.epoch))
+        return f"with {where} bucket {name} can't be read: {problem}" if problem else "", True, is_elsewhere

@@ -31,6 +31,7 @@ class GardenletConfig:
     care: float = 60.0
     """Between two requests to the agent of a shoot's etcd about its backups."""
     bucket_check: float = 600.0
-    """Between two reads of a shoot's bucket with the credentials that another seed would get."""
+    """Between two reads of a shoot's bucket with the credentials that another seed would get, and between two
+    connections to the store of another seed."""
     retry_for: float = 12 * 3600.0
     """After so long in error an operation is Failed."""

@@ -32,6 +32,10 @@ ReadBackup = Callable[[Store, Mapping[str, bytes], str], Awaitable[str]]
 """Reads a small object of an etcd's store with these credentials: the store, files by name, the key below its prefix.
 Returns the reason why it can't be read; empty if it can."""
 
+Connect = Callable[[str], Awaitable[str]]
+"""Connects to a store without credentials: the URL of its server, or of the folder that has its buckets. Gives why it
+can't be reached, in words that are the same for the same cause; empty if it can."""
+
 
 @dataclass(frozen=True)
 class ShootHealth:
@@ -89,7 +93,9 @@ class Tools:
     lease_waits: Expiry
     """The sources whose leases this process has waited for: after a crash they are waited for again."""
     read_backup: ReadBackup | None = None
-    """None if buckets can't be read: then they are not tried."""
+    """None where nobody can: then buckets are not tried."""
+    connect: Connect | None = None
+    """The same for the stores of other seeds."""
     shoots: ShootAPIs | None = None
     """None if shoots can't be queried."""
 

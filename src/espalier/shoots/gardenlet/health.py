@@ -33,6 +33,15 @@ STORING = 20.0
 
 
 @dataclass(frozen=True)
+class Report:
+    """What another seed, that could take the shoot, says of the bucket's store."""
+
+    seed: str
+    problem: str = ""
+    """Why its network does not reach it; empty if it does."""
+
+
+@dataclass(frozen=True)
 class Backups:
     """Results of requests about a shoot's backups, which caches do not have."""
 
@@ -43,7 +52,11 @@ class Backups:
     unreadable: str = ""
     """The reason why the garden's credentials can't read them; empty if they can."""
     is_checked: bool = True
-    """False if nobody could try."""
+    """False where nobody could try."""
+    others: tuple[Report, ...] = ()
+    """Of seeds that have tried."""
+    is_elsewhere: bool = False
+    """True if the credentials name an endpoint that the Seed does not have: others can't know it, and try another."""
 
 
 def conditions(scope: Scope, backups: Backups | None, shoot: ShootHealth | None = None) -> list[Condition]:
@@ -123,9 +136,9 @@ def _unasked(scope: Scope, type: str, shoot: ShootHealth) -> Condition:
     return found if found.status == "Progressing" else msgspec.structs.replace(found, status="Unknown")
 
 
-def _named(found: Sequence[str]) -> str:
+def _named(found: Sequence[str], between: str = ", ") -> str:
     more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-    return ", ".join(found[:MOST_NAMED]) + more
+    return between.join(found[:MOST_NAMED]) + more
 
 
 def _unhealthy(scope: Scope, type: str, reason: str, message: str) -> Condition:
@@ -150,7 +163,14 @@ def ready_for_disaster(scope: Scope, backups: Backups) -> Condition:
 
     if backups.unreadable:
         return no("BucketUnreadable", backups.unreadable)
-    can = "another seed can read the bucket" if backups.is_checked else "access to the bucket was not tested"
+    others = () if backups.is_elsewhere else backups.others
+    if others and all(one.problem for one in others):
+        seen = _named([f"seed {one.seed}: {one.problem}" for one in others], "; ")
+        return no("BucketNotReachedByOthers", f"no other seed reaches its bucket: {seen}")
+    read = (
+        "the garden's credentials can read the bucket" if backups.is_checked else "access to the bucket was not tested"
+    )
+    can = f"{read}, and {_reached(backups.is_elsewhere, [one.seed for one in others if not one.problem])}"
     if scope.is_hibernated:
         return Condition(
             READY_FOR_DISASTER, "True", "Hibernated", f"the shoot is hibernated and fully backed up; {can}"
@@ -169,6 +189,14 @@ def ready_for_disaster(scope: Scope, backups: Backups) -> Condition:
         return no("BackupsLate", f"{message} and would be lost with the seed; see the agent's /healthz")
     message = f"writes are backed up within {status.delta_period:g} s; {can}"
     return Condition(READY_FOR_DISASTER, "True", "BackupsCurrent", message)
+
+
+def _reached(is_elsewhere: bool, by: Sequence[str]) -> str:
+    if is_elsewhere:
+        return "other seeds can't try it: spec.backup.providerConfig of its Seed lacks the endpoint of the credentials"
+    if not by:
+        return "no other seed has tried to reach it"
+    return f"seed {by[0]} reaches it" if len(by) == 1 else f"seeds {_named(by)} reach it"
 
 
 def _is_late(status: BackupStatus, at: datetime) -> bool:

@@ -14,10 +14,10 @@ from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.component import Component, Host
 from espalier.runtime.sources import Expiry
 from espalier.runtime.writer import Writer
-from espalier.shoots.gardenlet import care, controller, known_states, leases, orphans
+from espalier.shoots.gardenlet import care, controller, known_states, leases, orphans, reach
 from espalier.shoots.gardenlet.buckets import Backups
 from espalier.shoots.gardenlet.config import GardenletConfig
-from espalier.shoots.gardenlet.context import Call, ReadBackup, Renderer, ShootAPIs, Tools
+from espalier.shoots.gardenlet.context import Call, Connect, ReadBackup, Renderer, ShootAPIs, Tools
 from espalier.shoots.gardenlet.heartbeat import Heartbeat
 from espalier.shoots.gardenlet.known_states import KnownStates
 from espalier.shoots.gardenlet.names import FIELD_MANAGER
@@ -32,14 +32,15 @@ def component(
     renderer: Renderer,
     call: Call,
     read_backup: ReadBackup | None = None,
+    connect: Connect | None = None,
     shoots: ShootAPIs | None = None,
     random_keys: bool = True,
 ) -> Component:
     """The component of a process whose manager has the seed's API server.
 
     `garden` reaches the garden, with the rights of this seed. `call` reaches agents of etcd in the seed, `shoots` the
-    API servers of shoots, `read_backup` their buckets. Without `random_keys` keys come from the manager's generator:
-    for simulation only.
+    API servers of shoots, `read_backup` their buckets, `connect` the stores of other seeds. Without `random_keys` keys
+    come from the manager's generator: for simulation only.
     """
 
     def build(host: Host) -> None:
@@ -59,6 +60,7 @@ def component(
             states=states,
             lease_waits=Expiry(),
             read_backup=read_backup,
+            connect=connect,
             shoots=shoots,
         )
         manager.add(caches)
@@ -81,6 +83,8 @@ def component(
         heartbeat = Heartbeat(config.seed, host.client, garden, manager.clock, config.heartbeat, times)
         manager.add(heartbeat)
         manager.add(care.controller(observer, tools, manager.rng, lambda: heartbeat.is_heard))
+        if connect is not None:
+            manager.add(reach.controller(observer, tools, connect, manager.rng))
         manager.add(orphans.controller(observer, tools))
         for made in Backups(observer, tools).controllers():
             manager.add(made)

@@ -23,7 +23,7 @@ from espalier.api.gardener.shoot import (
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object, encode_json
 from espalier.shoots.gardenlet.context import ShootHealth
-from espalier.shoots.gardenlet.health import Backups, conditions, merged, ready_for_disaster
+from espalier.shoots.gardenlet.health import Backups, Report, conditions, merged, ready_for_disaster
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLERS
 from espalier.shoots.gardenlet.scope import Scope
 
@@ -131,6 +131,32 @@ def test_a_shoot_is_ready_for_disaster_or_it_is_said_why_not(
     found = ready_for_disaster(scope(), asked)
     assert (found.status, found.reason) == (status, reason)
     assert found.message
+
+
+@pytest.mark.parametrize(
+    ("others", "status", "end"),
+    [
+        ((), "True", "and no other seed has tried to reach it"),
+        ((Report("west"),), "True", "and seed west reaches it"),
+        ((Report("north"), Report("south", "refused"), Report("west")), "True", "and seeds north, west reach it"),
+        ((Report("west", "refused"),), "False", "no other seed reaches its bucket: seed west: refused"),
+        (tuple(Report(f"s{n}", "refused") for n in range(12)), "False", "seed s9: refused and 2 more"),
+    ],
+)
+def test_one_other_seed_has_to_reach_the_bucket_once_one_has_tried(
+    others: tuple[Report, ...], status: str, end: str
+) -> None:
+    for shoot in (scope(), scope(hibernation={"enabled": True})):
+        found = ready_for_disaster(shoot, Backups(CURRENT, NOW, others=others))
+        assert found.status == status
+        assert found.message.endswith(end)
+        assert (found.reason == "BucketNotReachedByOthers") is (status == "False")
+
+
+def test_what_others_say_of_a_place_that_is_not_the_buckets_does_not_count() -> None:
+    found = ready_for_disaster(scope(), Backups(CURRENT, NOW, others=(Report("west", "refused"),), is_elsewhere=True))
+    assert found.status == "True"
+    assert "other seeds can't try it: spec.backup.providerConfig of its Seed lacks the endpoint" in found.message
 
 
 def test_an_answer_is_not_late_because_it_was_given_a_while_ago() -> None:

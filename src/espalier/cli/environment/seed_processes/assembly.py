@@ -10,13 +10,13 @@ from pathlib import Path
 
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import images
-from espalier.cli import backup_reads
+from espalier.cli import backup_reads, store_connections
 from espalier.cli.environment.seed_processes.buckets import FolderBuckets, FolderLink
 from espalier.cli.environment.seed_processes.etcd import EtcdProcesses
 from espalier.cli.environment.seed_processes.kubernetes import KubernetesProcesses
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.etcdbackup.stores.local import LocalStore
-from espalier.shoots.gardenlet.context import ReadBackup
+from espalier.shoots.gardenlet.context import Connect, ReadBackup
 from espalier.shoots.local_provider.backups import Stores
 from espalier.simulator.connections import Link
 from espalier.simulator.pods.in_process import InProcessProgram
@@ -72,6 +72,15 @@ class RealControlPlanes:
         """See `ControlPlanes`."""
         folder = _folder_link(bucket).folder
         return backup_reads.through(lambda url, _credentials: LocalStore(folder / url.removeprefix("file:///")))
+
+    def connect(self, bucket: Link) -> Connect:
+        """See `ControlPlanes`."""
+        folder = _folder_link(bucket).folder
+
+        async def connect(place: str) -> str:
+            return await store_connections.to_folder(folder / place.removeprefix("file:///"))
+
+        return connect
 
 
 def _folder_link(bucket: Link) -> FolderLink:

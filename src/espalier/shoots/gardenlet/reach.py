@@ -1,0 +1,233 @@
+"""The controller that says in the seed's own Seed whether its network reaches the stores of all other seeds.
+
+Only a seed that reaches a shoot's store can restore the shoot. Where a store is, a Seed says, which operators write.
+BackupBuckets are written by gardenlets: one that lies would have others connect to whatever it names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlsplit
+
+import msgspec
+
+from espalier.api import json_trees
+from espalier.api.gardener import names
+from espalier.api.gardener.operations import Condition
+from espalier.api.gardener.seed import BUCKET_REACHABLE, Seed
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.meta import Tree
+from espalier.api.printable import quoted
+from espalier.api.resource import Key
+from espalier.kube.errors import Conflict, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.writer import Precondition
+from espalier.shoots.admission import seeds
+from espalier.shoots.etcd.settings import scheme_of
+from espalier.shoots.garden.readiness import unready
+from espalier.shoots.gardenlet.context import Connect, Tools
+from espalier.shoots.gardenlet.health import Report, merged
+from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.local_provider.backups import BUCKET, ENDPOINT, BucketConfig, endpoint_fault
+from espalier.shoots.local_provider.cloud import TYPE
+
+AT_ONCE = 3
+"""Connections at a time."""
+AGAIN = 60.0
+"""Seconds until a store that could not be reached is tried again."""
+LONGEST_PROBLEM = 100
+ENDPOINT_OF_GCS = "storageAPIEndpoint"
+"""In credentials, as etcd-backup-restore has it."""
+_AWS_REGION = re.compile(r"[a-z]{2,4}(-[a-z]{2,12}){1,3}-[0-9]{1,2}", re.ASCII)
+_GOOGLE = "https://storage.googleapis.com"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the store of a seed is, as far as its Seed tells."""
+
+    url: str = ""
+    """Of its server, or of the folder that has the buckets."""
+    unknown: str = ""
+    """Why the URL is not known."""
+
+
+def place_of(seed: Seed) -> Place | None:
+    """Where the store of a seed is; None if the seed has no backups."""
+    backup, field = seed.spec.backup, f"spec.backup.providerConfig of Seed {seed.metadata.name}"
+    if backup is None:
+        return None
+    try:
+        config = json_trees.decode(backup.provider_config or b"{}", BucketConfig)
+        scheme = urlsplit(config.url).scheme or scheme_of(backup.provider)
+    except (msgspec.MsgspecError, ValueError):
+        return Place(unknown=f"{field} can't be read; correct it")
+    if config.endpoint:
+        fault = endpoint_fault(config.endpoint)
+        return Place(unknown=f"{field}: endpoint: {fault}") if fault else Place(config.endpoint.rstrip("/"))
+    if scheme == "s3" and _AWS_REGION.fullmatch(backup.region):
+        return Place(f"https://s3.{backup.region}.amazonaws.com")
+    if scheme == "gs":
+        return Place(_GOOGLE)
+    if scheme == "file" and BUCKET in config.url:
+        folder = config.url.partition(BUCKET)[0].rpartition("/")[0]
+        return Place(folder if urlsplit(folder).path else f"{folder}/")
+    return Place(unknown=f"{field} has no endpoint, and without it only the Secret tells where its store is; set it")
+
+
+def told(
+    before: Sequence[Condition], others: Mapping[str, Place], problems: Mapping[str, str], now: datetime
+) -> list[Condition]:
+    """The conditions of a Seed, given where the stores of other seeds are, and which of them were tried: by URL, why
+    they are not reached. What was not tried yet stays as it is; conditions of seeds that are gone, go."""
+    types = {BUCKET_REACHABLE + name for name in others}
+    kept = [one for one in before if not one.type.startswith(BUCKET_REACHABLE) or one.type in types]
+    said = [
+        _condition(name, place, problems.get(place.url, ""))
+        for name, place in sorted(others.items())
+        if place.unknown or place.url in problems
+    ]
+    return merged(kept, said, now)
+
+
+def _condition(seed: str, place: Place, problem: str) -> Condition:
+    type = BUCKET_REACHABLE + seed
+    if place.unknown:
+        return Condition(type, "Unknown", "EndpointUnknown", place.unknown)
+    if problem:
+        advice = f"let this seed's network reach it, or shoots of seed {seed} can't be restored here"
+        return Condition(type, "False", "BucketNotReached", f"{place.url}: {problem}; {advice}")
+    return Condition(type, "True", "BucketReached", f"{place.url} answers")
+
+
+def reports(shoot: Shoot, source: str, found: Iterable[Seed]) -> tuple[Report, ...]:
+    """What other seeds, that are ready and could take the shoot, say of the store of its seed."""
+    made = []
+    for seed in found:
+        name = seed.metadata.name
+        said = next((one for one in seed.status.conditions if one.type == BUCKET_REACHABLE + source), None)
+        if name == source or said is None or said.status not in ("True", "False"):
+            continue
+        is_deleted = seed.metadata.deletion_timestamp is not None
+        if not unready(seed, is_deleted=is_deleted)[0] and not any(seeds.unfit(shoot, name, seed)):
+            problem = quoted(said.message.partition(";")[0], LONGEST_PROBLEM) or "it does not say why"
+            made.append(Report(name, "" if said.status == "True" else problem))
+    return tuple(sorted(made, key=lambda one: one.seed))
+
+
+def endpoint_of(seed: Seed | None) -> str:
+    """The endpoint that operators have given to the store of a seed of ours; empty where there is none to be used."""
+    backup = seed.spec.backup if seed is not None else None
+    if backup is None or backup.provider != TYPE:
+        return ""
+    try:
+        endpoint = json_trees.decode(backup.provider_config or b"{}", BucketConfig).endpoint
+    except msgspec.MsgspecError:
+        return ""
+    return "" if endpoint_fault(endpoint) else endpoint
+
+
+def is_elsewhere(credentials: Mapping[str, bytes], seed: Seed | None) -> bool:
+    """True if credentials name another server than the one of which other seeds know by the Seed."""
+    place = place_of(seed) if seed is not None else None
+    named = [credentials.get(key, b"").decode(errors="replace") for key in (ENDPOINT, ENDPOINT_OF_GCS)]
+    return place is not None and any(_server(one) != _server(place.url) for one in named if one)
+
+
+def _server(url: str) -> str:
+    return "/".join(url.strip().lower().split("/", 3)[:3])
+
+
+def trusted(status: Tree, bucket: str, found: Iterable[Seed]) -> Tree:
+    """What the status of a bucket of ours says, with the endpoint that operators have written. Agents will connect to
+    it, and another seed's gardenlet writes the status."""
+    endpoint = next((endpoint_of(one) for one in found if names.bucket(one.metadata.uid) == bucket), "")
+    rest = {name: value for name, value in status.items() if name != ENDPOINT}
+    return {**rest, ENDPOINT: endpoint} if endpoint else rest
+
+
+@dataclass
+class _Tried:
+    """What is known of a store, and when it is tried again."""
+
+    due: float
+    problem: str | None = None
+    """None before the first attempt."""
+
+
+def controller(observer: Observer, tools: Tools, connect: Connect, rng: random.Random) -> Controller:
+    """The controller, of the own Seed alone."""
+    own = Key("", tools.config.seed)
+    made = Controller("bucket-reach", Reach(observer, tools, connect, rng).reconcile, workers=1, rng=rng)
+    made.watch(observer.garden[Seed.resource], lambda _seed: [own])
+    return made
+
+
+class Reach:
+    """Keeps the conditions of the own Seed up to date."""
+
+    def __init__(self, observer: Observer, tools: Tools, connect: Connect, rng: random.Random) -> None:
+        self._observer, self._tools, self._connect, self._rng = observer, tools, connect, rng
+        self._tried: dict[str, _Tried] = {}
+        self._has_begun = False
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Try the stores that are due, and say what has changed."""
+        own = self._observer.own_seed
+        if own is None:
+            return Done()
+        others = self._others(own)
+        known = {one.type for one in own.decode(Seed).status.conditions}
+        await self._try({place.url: name for name, place in others.items() if place.url}, known)
+        live = self._observer.own_seed or own  # as trying takes a while
+        status = live.decode(Seed).status
+        problems = {url: one.problem for url, one in self._tried.items() if one.problem is not None}
+        wanted = told(status.conditions, others, problems, self._tools.clock.now())
+        try:
+            await self._tools.garden.status(
+                Seed.resource,
+                live,
+                msgspec.structs.replace(status, conditions=wanted),
+                Precondition.VERSION,
+                before=status,
+            )
+        except (Conflict, NotFound) as changed:
+            return Wait("SeedChanged", f"{changed}", after=1)
+        if not self._tried:
+            return Done()
+        due = min(one.due for one in self._tried.values()) - self._tools.clock.monotonic()
+        return Wait("Tried", "stores of other seeds will be tried again", after=max(1.0, due))
+
+    def _others(self, own: Object) -> dict[str, Place]:
+        found = (one.decode(Seed) for one in self._observer.garden[Seed.resource].list() if one.key != own.key)
+        return {one.metadata.name: place for one in found if (place := place_of(one)) is not None}
+
+    async def _try(self, places: Mapping[str, str], known: Collection[str]) -> None:
+        """Try each store that is due, given URLs with one of the seeds that have it. One of which was told before this
+        process is not tried at once: not all of them by all seeds at a time."""
+        now, config = self._tools.clock.monotonic(), self._tools.config
+        self._tried = {url: one for url, one in self._tried.items() if url in places}
+        for url, seed in places.items():
+            if url not in self._tried:
+                is_told = not self._has_begun and BUCKET_REACHABLE + seed in known
+                self._tried[url] = _Tried(now + self._rng.random() * config.bucket_check / 4 if is_told else now)
+        self._has_begun = True
+        free = asyncio.Semaphore(AT_ONCE)
+
+        async def attempt(url: str, tried: _Tried) -> None:
+            async with free:
+                tried.problem = await self._connect(url)
+            seconds = min(AGAIN, config.bucket_check) if tried.problem else config.bucket_check
+            tried.due = self._tools.clock.monotonic() + seconds * (0.75 + self._rng.random() / 2)
+
+        async with asyncio.TaskGroup() as group:
+            for url, tried in self._tried.items():
+                if now >= tried.due:
+                    group.create_task(attempt(url, tried))

@@ -1,0 +1,189 @@
+"""Does a destination's network reach the source's store? Each seed tries, says it, and shoots are judged by it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from espalier.api.core import SECRET
+from espalier.api.gardener import names
+from espalier.api.gardener.backups import BackupBucket
+from espalier.api.gardener.operations import Condition
+from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, Seed
+from espalier.api.gardener.shoot import READY_FOR_DISASTER, Shoot
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.cli.environment.gardens import Garden
+from espalier.cli.environment.migration_story import quick_settings
+from espalier.kube.client import PatchType
+from espalier.kube.errors import NotFound
+from espalier.kube.wire import User
+from espalier.runtime import virtual
+from espalier.shoots.admission.users import SEEDS
+from espalier.shoots.garden.roles import USER
+from tests.support.garden_users import PROJECT, GardenUser
+from tests.support.gardens import EPOCH, GARDENLET, World, client_of, garden
+
+BY_OTHERS = "BucketNotReachedByOthers"
+
+
+def told(story: Callable[[GardenUser], Awaitable[None]], *seeds: str) -> None:
+    """A garden with real agents, whose shoot `apple` is on the first seed."""
+    settings = quick_settings(random_keys=False)
+    settings = replace(settings, gardenlet=replace(settings.gardenlet, care=2, bucket_check=8))
+
+    async def main(simulation: virtual.Simulation) -> None:
+        async with Garden.run_with(simulation.clock, simulation.random, seeds, settings) as made:
+            user = GardenUser(made)
+            await user.create_shoot("apple", seeds[0])
+            await user.until(lambda shoot: ready(shoot).status == "True")
+            await story(user)
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+def ready(shoot: Shoot) -> Condition:
+    found = (one for one in shoot.status.conditions if one.type == READY_FOR_DISASTER)
+    return next(found, Condition(READY_FOR_DISASTER, ""))
+
+
+async def says(user: GardenUser, seed: str) -> dict[str, tuple[str, str]]:
+    """What a seed says of the stores of others, by their names."""
+    conditions = (await user.client.get(Seed.resource, seed)).decode(Seed).status.conditions
+    return {
+        one.type.removeprefix(BUCKET_REACHABLE): (one.status, one.reason)
+        for one in conditions
+        if one.type.startswith(BUCKET_REACHABLE)
+    }
+
+
+def test_a_shoot_is_not_ready_for_disaster_while_the_only_other_seed_is_cut_from_its_store() -> None:
+    async def story(user: GardenUser) -> None:
+        reached = "the garden's credentials can read the bucket, and seed b reaches it"
+        await user.until(lambda shoot: ready(shoot).message.endswith(reached), seconds=30)
+        assert await says(user, "b") == {"a": ("True", "BucketReached")}
+        user.garden.seeds["b"].links.bucket.cut()
+        lost = ready(await user.until(lambda shoot: ready(shoot).status == "False", seconds=30))
+        assert lost.reason == BY_OTHERS
+        assert lost.message == "no other seed reaches its bucket: seed b: file:///: no route to host"
+        assert await says(user, "b") == {"a": ("False", "BucketNotReached")}
+        user.garden.seeds["b"].links.bucket.restore()
+        await user.until(lambda shoot: ready(shoot).reason == "BackupsCurrent", seconds=30)
+        assert await says(user, "b") == {"a": ("True", "BucketReached")}
+
+    told(story, "a", "b")
+
+
+def test_one_of_two_other_seeds_is_enough_and_both_are_named_while_both_reach_it() -> None:
+    async def story(user: GardenUser) -> None:
+        await user.until(lambda shoot: ready(shoot).message.endswith("seeds b, c reach it"), seconds=30)
+        user.garden.seeds["b"].links.bucket.cut()
+        kept = await user.until(lambda shoot: ready(shoot).message.endswith("seed c reaches it"), seconds=30)
+        assert ready(kept).status == "True"
+        user.garden.seeds["c"].links.bucket.cut()
+        lost = await user.until(lambda shoot: ready(shoot).status == "False", seconds=30)
+        assert "seed b: file:///: no route to host; seed c: file:///: no route to host" in ready(lost).message
+        await user.patch_seed("c", {"spec": {"taints": [{"key": "closed"}]}})
+        await user.until(lambda shoot: "seed c" not in ready(shoot).message, seconds=30)
+        await user.patch_seed("b", {"spec": {"taints": [{"key": "closed"}]}})
+        alone = await user.until(lambda shoot: ready(shoot).status == "True", seconds=30)
+        assert ready(alone).message.endswith("no other seed has tried to reach it")
+
+    told(story, "a", "b", "c")
+
+
+def test_a_seed_that_lies_about_its_bucket_has_others_connect_to_nothing_that_operators_did_not_name() -> None:
+    """A gardenlet writes spec and status of its BackupBucket."""
+    theirs = "http://inside.of.b.example:8080"
+
+    async def story(user: GardenUser) -> None:
+        await user.healthy("a")
+        bucket = names.bucket((await user.client.get(Seed.resource, "a")).metadata.uid)
+        await user.garden.kill("gardenlet a")
+        liar = client_of(user.garden.server, "hostile", User(USER.format(seed="a"), (SEEDS, "system:authenticated")))
+        config = {"url": f"file:///{bucket}", "endpoint": theirs}
+
+        async def lie(part: str, body: Tree) -> None:
+            patch = {part: body}
+            sub = "status" if part == "status" else None
+            await liar.patch(BackupBucket.resource, bucket, patch=patch, type=PatchType.MERGE, subresource=sub)
+
+        await lie("spec", {"providerConfig": config})
+        await lie("status", {"providerStatus": config})
+        await user.move("b")
+        to_source = Key(names.technical_id(PROJECT, "apple"), names.SOURCE_BACKUP_SECRET)
+        seed, secret = user.garden.seeds["b"].client, None
+        while secret is None:
+            await asyncio.sleep(1)
+            with suppress(NotFound):
+                secret = await seed.get(SECRET, to_source.name, to_source.namespace)
+        assert set(secret.tree["data"]) == {"account", "bucketName", "url"}
+        assert await says(user, "b") == {"a": ("True", "BucketReached")}
+        assert "inside" not in str((await user.client.get(Seed.resource, "b")).tree)
+
+    told(story, "a", "b")
+
+
+def test_an_endpoint_that_operators_name_later_is_what_others_try_and_what_agents_get() -> None:
+    named = "https://store.a.example"
+
+    async def story(user: GardenUser) -> None:
+        await user.patch_seed("a", {"spec": {"backup": {"providerConfig": {"endpoint": named}}}})
+        await asyncio.sleep(20)
+        secrets = await user.secrets("a")
+        assert base64.b64decode(secrets[names.BACKUP_SECRET]["endpoint"]).decode() == named
+        assert f"{named} answers" in str((await user.client.get(Seed.resource, "b")).tree)
+
+    told(story, "a", "b")
+
+
+def written(world: World, agent: str = GARDENLET) -> int:
+    """Writes of a program to Seeds of the garden."""
+    requests = world.server.requests.items()
+    return sum(
+        count
+        for (verb, resource, _, who), count in requests
+        if verb == "patch" and resource == "seeds" and who == agent
+    )
+
+
+def test_seeds_are_written_to_once_for_each_change_and_not_while_nothing_changes() -> None:
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, "a", "b", "c") as world:
+            await asyncio.sleep(60)
+            before = written(world)
+            assert before <= 6, "one for each seed, and one more for each that was added after it"
+            await asyncio.sleep(1300)
+            await world.garden.restart("gardenlet a")
+            await asyncio.sleep(1300)
+            assert written(world) == before
+            world.seeds["a"].links.bucket.cut()
+            await asyncio.sleep(1300)
+            assert written(world) == before + 1, "two stores are in one place"
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+def test_conditions_of_a_seed_that_is_gone_go_and_those_of_others_stay() -> None:
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, "a", "b", "c") as world:
+            await asyncio.sleep(60)
+            foreign = {"type": "Foreign", "status": "True"}
+            status = (await world.client.get(Seed.resource, "a")).tree["status"]
+            await world.client.patch(
+                Seed.resource,
+                "a",
+                patch={"status": {"conditions": [*status["conditions"], foreign]}},
+                type=PatchType.MERGE,
+                subresource="status",
+            )
+            await world.garden.kill("gardenlet c")
+            await world.client.delete(Seed.resource, "c")
+            await asyncio.sleep(60)
+            kept = (await world.client.get(Seed.resource, "a")).decode(Seed).status.conditions
+            assert {one.type for one in kept} == {GARDENLET_READY, "Foreign", BUCKET_REACHABLE + "b"}
+
+    virtual.run(main, epoch=EPOCH, seed=1)

@@ -1,0 +1,76 @@
+"""Connections to stores without credentials: to real sockets of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from espalier.cli import store_connections
+from espalier.cli.store_connections import over_network
+from tests.support.agent_certificates import certificates
+
+
+@asynccontextmanager
+async def server(tls: ssl.SSLContext | None = None, *, answers: bytes = b"") -> AsyncIterator[int]:
+    """The port of a server that says something, or nothing."""
+
+    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answers)
+        await reader.read(1 << 16)
+        if answers:
+            writer.close()
+
+    made = await asyncio.start_server(served, "127.0.0.1", 0, ssl=tls)
+    async with made:
+        yield made.sockets[0].getsockname()[1]
+
+
+async def test_a_server_is_reached_whoever_has_signed_its_certificate(tmp_path: Path) -> None:
+    files, _authority = certificates(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(files.certificate, files.key)
+    async with server() as plain, server(tls) as secure:
+        assert await over_network(f"http://127.0.0.1:{plain}/path") == ""
+        assert await over_network(f"https://127.0.0.1:{secure}") == ""
+
+
+async def test_what_keeps_a_connection_from_standing_is_said_without_what_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with server() as port:
+        pass
+    assert await over_network(f"http://127.0.0.1:{port}") == "connection refused"
+    async with server(answers=b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
+        assert (await over_network(f"https://127.0.0.1:{port}")).startswith("the TLS handshake failed (")
+    monkeypatch.setattr(store_connections, "TIMEOUT", 0.05)
+    async with server() as port:
+        assert await over_network(f"https://127.0.0.1:{port}") == "no answer within 0.05 s"
+
+    async def unknown(*_: object, **__: object) -> object:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
+    for host in ("nowhere.invalid", f"{'a' * 70}.example"):
+        assert await over_network(f"https://{host}") == "its name can't be resolved"
+
+
+async def test_addresses_that_fail_in_different_ways_are_one_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(*_: object, **__: object) -> object:
+        raise OSError("Multiple exceptions: [Errno 111] ('10.0.0.1', 80), [Errno 113] ('10.0.0.2', 80)")
+
+    monkeypatch.setattr(asyncio, "open_connection", fails)
+    assert await over_network("http://store.example") == "no connection"
+
+
+async def test_a_folder_has_to_be_there(tmp_path: Path) -> None:
+    (tmp_path / "with space").mkdir()
+    assert await over_network(f"file://{tmp_path}/with%20space") == ""
+    assert await over_network(f"file://{tmp_path}/none") == "there is no such folder"
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert await over_network(f"file://{tmp_path}/loop") == "there is no such folder"

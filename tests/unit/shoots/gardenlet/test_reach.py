@@ -1,0 +1,156 @@
+"""Where stores of other seeds are, what is said of them, and who counts: pure parts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.gardener import names
+from espalier.api.gardener.operations import Condition
+from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, Seed, SeedTaint
+from espalier.api.gardener.shoot import Shoot
+from espalier.shoots.gardenlet.health import Report
+from espalier.shoots.gardenlet.reach import Place, is_elsewhere, place_of, reports, told, trusted
+from tests.unit.shoots.gardenlet.scopes import shoot
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ENDPOINT = "https://store.example:9000"
+
+
+def seed(name: str = "east", *, says: Condition | None = None, ready: str = "True", **backup: Any) -> Seed:
+    conditions = [Condition(GARDENLET_READY, ready), *([says] if says is not None else [])]
+    return msgspec.convert(
+        {
+            "metadata": {"name": name, "uid": f"uid-of-{name}"},
+            "spec": {"provider": {"type": "local"}, "backup": {"provider": "local", **backup}},
+            "status": {"conditions": msgspec.to_builtins(conditions)},
+        },
+        Seed,
+    )
+
+
+def config(provider: str = "local", region: str = "", **fields: Any) -> Seed:
+    return seed(provider=provider, region=region, providerConfig=msgspec.Raw(msgspec.json.encode(fields)))
+
+
+@pytest.mark.parametrize(
+    ("found", "url"),
+    [
+        (config(url="s3://{bucket}", endpoint=f"{ENDPOINT}/"), ENDPOINT),
+        (config(url="s3://{bucket}", region="eu-west-1"), "https://s3.eu-west-1.amazonaws.com"),
+        (config("aws", "us-gov-west-1"), "https://s3.us-gov-west-1.amazonaws.com"),
+        (config("gcp", "europe-west3"), "https://storage.googleapis.com"),
+        (config(url="file:///{bucket}"), "file:///"),
+        (config(url="file:///mnt/backups/of-{bucket}"), "file:///mnt/backups"),
+    ],
+)
+def test_the_store_is_where_the_seed_says_or_where_its_provider_has_it(found: Seed, url: str) -> None:
+    assert place_of(found) == Place(url)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        config("aws", "here"),
+        config("aws", "evil.example/eu-west-1"),
+        config("azure"),
+        config(),
+        config(url="file:///backups"),
+        config(url="s3://[", region="eu-west-1"),
+        config(url=5),
+        config(url="s3://{bucket}", endpoint="ftp://a"),
+        config(url="s3://{bucket}", endpoint="https://user:rosebud@a"),
+    ],
+)
+def test_where_the_seed_does_not_tell_it_is_said_which_field_would(found: Seed) -> None:
+    place = place_of(found)
+    assert place is not None
+    assert place.url == ""
+    assert place.unknown.startswith("spec.backup.providerConfig of Seed east")
+    assert "rosebud" not in place.unknown
+    [said] = told([], {"east": place}, {}, NOW)
+    assert (said.status, said.reason) == ("Unknown", "EndpointUnknown")
+
+
+def test_a_seed_without_backups_has_no_store() -> None:
+    assert place_of(msgspec.convert({"metadata": {"name": "a"}, "spec": {"provider": {"type": "local"}}}, Seed)) is None
+
+
+def test_what_is_said_changes_with_what_was_tried_and_with_nothing_else() -> None:
+    others = {"east": Place(ENDPOINT), "north": Place("http://b")}
+    own = Condition(GARDENLET_READY, "True")
+    first = told([own], others, {ENDPOINT: ""}, NOW)
+    assert [(one.type, one.status) for one in first] == [
+        (GARDENLET_READY, "True"),
+        (f"{BUCKET_REACHABLE}east", "True"),
+    ], "what was not tried is not told"
+    later = NOW.replace(hour=13)
+    assert told(first, others, {ENDPOINT: ""}, later) == first
+    assert told(first, others, {}, later) == first, "a new process has tried nothing"
+    lost = told(first, others, {ENDPOINT: "connection refused"}, later)[1]
+    assert (lost.status, lost.reason, lost.last_transition_time) == (
+        "False",
+        "BucketNotReached",
+        "2026-03-01T13:00:00Z",
+    )
+    advice = "let this seed's network reach it, or shoots of seed east can't be restored here"
+    assert lost.message == f"{ENDPOINT}: connection refused; {advice}"
+    assert told(first, {}, {}, later) == [own]
+
+
+def apple() -> Shoot:
+    return shoot("east", "east").decode(Shoot)
+
+
+def says(status: str, message: str = f"{ENDPOINT}: refused; do something") -> Condition:
+    return Condition(f"{BUCKET_REACHABLE}east", status, message=message)
+
+
+def test_seeds_count_that_are_ready_and_could_take_the_shoot_and_have_tried() -> None:
+    tainted = seed("tainted", says=says("False"))
+    tainted.spec.taints = [SeedTaint(key="closed")]
+    found = [
+        seed("west", says=says("False")),
+        seed("north", says=says("True", "")),
+        seed("silent", says=says("False"), ready="Unknown"),
+        seed("unknowing", says=says("Unknown")),
+        seed("new"),
+        tainted,
+        seed("east", says=says("False")),
+    ]
+    assert reports(apple(), "east", found) == (Report("north"), Report("west", f"{ENDPOINT}: refused"))
+
+
+def test_what_another_seed_says_is_one_short_line() -> None:
+    [said] = reports(apple(), "east", [seed("west", says=says("False", "\x1b[2J\n" + "x" * 100_000))])
+    assert len(said.problem) < 150
+    assert said.problem.isprintable()
+    [silent] = reports(apple(), "east", [seed("west", says=says("False", ""))])
+    assert silent.problem
+
+
+def test_the_endpoint_of_a_bucket_is_the_one_that_operators_wrote() -> None:
+    bucket, honest, lie = names.bucket("uid-of-east"), {"url": "s3://b"}, {"url": "s3://b", "endpoint": "http://lie"}
+    named = config(url="s3://{bucket}", endpoint=ENDPOINT)
+    for status in (honest, lie):
+        assert trusted(status, bucket, [seed("west"), named]) == {"url": "s3://b", "endpoint": ENDPOINT}
+        assert trusted(status, bucket, [seed("west"), seed()]) == honest
+        assert trusted(status, names.bucket("another"), [named]) == honest
+
+
+@pytest.mark.parametrize(
+    ("credentials", "is_so"),
+    [
+        ({}, False),
+        ({"endpoint": b"https://STORE.example:9000/path\n"}, False),
+        ({"endpoint": b"http://store.example:9000"}, True),
+        ({"storageAPIEndpoint": b"https://another.example"}, True),
+        ({"endpoint": b"\xff"}, True),
+    ],
+)
+def test_credentials_that_name_another_server_are_noticed(credentials: dict[str, bytes], is_so: bool) -> None:
+    assert is_elsewhere(credentials, config(url="s3://{bucket}", endpoint=ENDPOINT)) is is_so
+    assert not is_elsewhere(credentials, None)
