@@ -16,7 +16,7 @@ from espalier.api.gardener.metadata_keys import OWNERSHIP
 from espalier.api.gardener.move_times import MoveTimes
 from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.ownership import OwnershipError
-from espalier.api.gardener.seed import GARDENLET_READY, Seed
+from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, Seed
 from espalier.api.gardener.shoot import READY_FOR_DISASTER, Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
@@ -207,6 +207,7 @@ def _findings(seen: Seen, shoot: Shoot, source: str) -> Iterator[Finding]:
     yield Finding(f"destination {seen.destination} is ready", not reason, message or "its gardenlet reports it ready")
     for role, name in (("source", source), ("destination", seen.destination)):
         yield _bucket(seen, role, name)
+    yield _network(seen, source)
     yield _ownership(shoot, source)
     last = shoot.status.last_operation
     state = f"{last.type} {last.state}" if last is not None else "nothing yet"
@@ -245,6 +246,18 @@ def _bucket(seen: Seen, role: str, name: str) -> Finding:
     if role == "source" and is_ready and reference is not None:
         said = f"its seed reports it ready; the destination gets Secret {reference.namespace}/{reference.name}"
     return Finding(f"{what} is ready", is_ready, said)
+
+
+def _network(seen: Seen, source: str) -> Finding:
+    """What the destination's gardenlet says of its network."""
+    what = f"the network of destination {seen.destination} reaches the store of source {source}"
+    seed = seen.seeds.get(seen.destination)
+    conditions = seed.status.conditions if seed is not None else []
+    found = next((one for one in conditions if one.type == BUCKET_REACHABLE + source), None)
+    if found is None:
+        return Finding(what, None, "its gardenlet has not reported it yet")
+    ready = {"True": True, "False": False}.get(found.status)
+    return Finding(what, ready, f"{found.message} (as of {found.last_update_time})")
 
 
 def _ownership(shoot: Shoot, source: str) -> Finding:

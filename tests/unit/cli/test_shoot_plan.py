@@ -11,7 +11,8 @@ import pytest
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import move_times
 from espalier.api.gardener.move_times import MoveTimes
-from espalier.api.gardener.seed import GARDENLET_READY, Seed
+from espalier.api.gardener.operations import Condition
+from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.cli.election_times import read_times
@@ -77,6 +78,20 @@ def test_backups_are_as_the_gardenlet_of_the_source_has_said_last(status: str, r
     assert (said[BACKUPS].ready, said[BACKUPS].message) == (ready, "so it is (as of noon)")
     lost = Plan.of(seen("west", seed("east", "Unknown"), seed("west"), of=told))
     assert lost.at_risk.endswith("(so it is, as of noon)")
+
+
+@pytest.mark.parametrize(("status", "ready"), [("True", True), ("False", False), ("Unknown", None), ("", None)])
+def test_the_destination_has_said_whether_its_network_reaches_the_store_of_the_source(
+    status: str, ready: bool | None
+) -> None:
+    west = seed("west")
+    told = Condition(f"{BUCKET_REACHABLE}east", status, message="so it is", last_update_time="noon")
+    if status:
+        west.status.conditions.append(told)
+    said = {one.what: one for one in Plan.of(seen("west", seed("east"), west)).findings}
+    found = said["the network of destination west reaches the store of source east"]
+    assert found.ready is ready
+    assert found.message == ("so it is (as of noon)" if status else "its gardenlet has not reported it yet")
 
 
 def test_times_are_those_with_which_the_destination_runs() -> None:
