@@ -52,9 +52,10 @@ class _Asked:
     agent_due: float
     bucket_due: float
     answer: tuple[BackupStatus | None, datetime] | None = None
-    """The agent's, and when it was given."""
+    """The agent's answer, and its time."""
     bucket: tuple[str, bool, bool] | None = None
-    """Why another seed could not read it, whether that was tried, and whether others can't know where it is."""
+    """The reason why another seed could not read it, whether that was tried, and whether others can't know where it
+    is."""
     shoot_due: float = math.inf
     was_settled: bool = False
     """True if no operation was running when it was last observed."""

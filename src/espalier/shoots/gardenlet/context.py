@@ -93,9 +93,9 @@ class Tools:
     lease_waits: Expiry
     """The sources whose leases this process has waited for: after a crash they are waited for again."""
     read_backup: ReadBackup | None = None
-    """None where nobody can: then buckets are not tried."""
+    """None if buckets can't be read: then they are not tried."""
     connect: Connect | None = None
-    """The same for the stores of other seeds."""
+    """None if nobody can connect to the stores of other seeds."""
     shoots: ShootAPIs | None = None
     """None if shoots can't be queried."""
 
