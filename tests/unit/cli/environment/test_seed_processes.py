@@ -13,7 +13,7 @@ import pytest
 
 from espalier.api.resource import Key
 from espalier.cli import demo_migration
-from espalier.cli.environment.seed_processes.assembly import version_of
+from espalier.cli.environment.seed_processes.assembly import RealControlPlanes, version_of
 from espalier.cli.environment.seed_processes.buckets import FolderBuckets, FolderLink
 from espalier.cli.environment.seed_processes.mounts import Folder, Mounts
 from espalier.cli.environment.seed_processes.process import run_process
@@ -71,6 +71,18 @@ async def test_a_bucket_that_is_cut_off_can_not_be_read_and_is_not_empty(tmp_pat
     assert (await store.read("key", most=10)).data == b"value"
     await managed.delete_folder("file:///b", "apple", {})
     assert list((everywhere / "b").iterdir()) == []
+
+
+async def test_stores_of_other_seeds_are_reached_through_the_network_of_the_own_one(tmp_path: Path) -> None:
+    planes = RealControlPlanes(tmp_path, tmp_path, "1.36.3")
+    link, other = planes.link_to_buckets("the network"), planes.link_to_buckets("another")
+    connect = planes.connect(link)
+    assert await connect("file:///") == ""
+    link.cut()
+    assert await connect("file:///") == "there is no such folder"
+    assert await planes.connect(other)("file:///") == ""
+    link.restore()
+    assert await connect("file:///") == ""
 
 
 @pytest.mark.parametrize("times", [2, 3, 6])
