@@ -136,6 +136,11 @@ def test_an_endpoint_that_operators_name_later_is_what_others_try_and_what_agent
         secrets = await user.secrets("a")
         assert base64.b64decode(secrets[names.BACKUP_SECRET]["endpoint"]).decode() == named
         assert f"{named} answers" in str((await user.client.get(Seed.resource, "b")).tree)
+        assert ready(await user.shoot()).message.endswith("seed b reaches it")
+        elsewhere = {"stringData": {"endpoint": "https://another.example"}}
+        await user.client.patch(SECRET, "backup-a", "garden", patch=elsewhere, type=PatchType.MERGE)
+        kept = await user.until(lambda shoot: "other seeds can't try it" in ready(shoot).message, seconds=30)
+        assert ready(kept).status == "True", "what others say is of another server"
 
     told(story, "a", "b")
 
