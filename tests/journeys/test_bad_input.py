@@ -180,7 +180,7 @@ def test_steps_of_versions_and_a_datacenter_that_comes_later(env: LocalEnvironme
         yaml.safe_dump(next(d for d in yaml.safe_load_all(EXAMPLE) if (d["kind"] == "Cluster") is wanted))
         for wanted in (True, False)
     )
-    waits = env.apply(cluster, "create", "--timeout", "2s")
+    waits = env.apply(cluster, "create", "--timeout", "10s")
     assert waits.code == 1, waits
     assert_says(waits, "MissingDependentObjects", "DockerDatacenterConfig")
     assert env.apply(cluster + "---\n" + datacenter, "upgrade", "--timeout", "30s").code == 0

@@ -64,6 +64,7 @@ def test_a_field_that_never_changes_is_refused_by_plan_as_by_the_api_server(env:
     assert by_server.code == 0, "what is there is not judged anew"
 
 
+@pytest.mark.soak
 def test_the_address_of_another_cluster_is_seen_whatever_else_is_missing(env: LocalEnvironment) -> None:
     result = env.espalier("plan", "-f", "-", "-o", "json", stdin=OTHER)
     (cluster,) = json.loads(result.out)["clusters"]

@@ -364,7 +364,7 @@ def test_what_happens_is_what_was_planned(stories: int) -> None:
 
     tell()
     # What was told must have been worth telling.
-    assert seen["accepted"] >= 30, seen
+    assert seen["accepted"] >= 25, seen
     assert seen["with machines"] >= 12, seen
     assert seen["replaced"] >= 20, seen
     assert seen["shipped exactly"] >= 1, seen
