@@ -9,7 +9,7 @@ import pytest
 
 from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.release import EKSARelease
+from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.meta import Tree
 from espalier.api.schema import violations
 
@@ -71,3 +71,22 @@ def test_the_other_fields_of_a_cluster_have_the_names_of_the_proposal() -> None:
         "podIamConfig",
         "packages",
     }
+
+
+def test_bundles_of_eks_anywhere_have_empty_archives_and_an_installer_for_each_architecture() -> None:
+    none: Tree = {"bottlerocket": {}}
+    hook = {"iso": {one: {"name": one, "uri": f"https://example.com/{one}.iso"} for one in ("amd", "arm")}}
+    versions = {
+        "kubeVersion": "1.35",
+        "eksD": {"name": "kubernetes-1-35-eks-1", "ami": none, "ova": none, "raw": none},
+        "tinkerbell": {"version": "v0.6.6", "tinkerbellStack": {"hook": hook}},
+    }
+    bundles = {
+        "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
+        "kind": "Bundles",
+        "metadata": {"name": "bundles-1"},
+        "spec": {"number": 1, "cliMinVersion": "v0.26.0", "cliMaxVersion": "v0.26.0", "versionsBundles": [versions]},
+    }
+    assert violations(Bundles, bundles) == []
+    found = msgspec.convert(bundles, Bundles).spec.versions_bundles[0]
+    assert msgspec.to_builtins(found.tinkerbell)["tinkerbellStack"]["hook"] == hook

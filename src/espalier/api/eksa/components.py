@@ -25,9 +25,9 @@ class Image(Part):
 
 
 class Archive(Part):
-    """A file to download."""
+    """A file to download. EKS Anywhere's Bundles have empty ones, for operating systems that a version lacks."""
 
-    uri: Annotated[str, Meta(description="Where the file is downloaded from.")]
+    uri: Annotated[str, Meta(description="Where the file is downloaded from.")] = ""
     name: Annotated[str, Meta(description="Name of the file.")] = ""
     description: Annotated[str, Meta(description="What the file is for.")] = ""
     os: Annotated[str, Meta(description="Operating system that the file is for.")] = ""

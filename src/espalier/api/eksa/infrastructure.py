@@ -78,7 +78,7 @@ class SnowBundle(Part):
 
 
 class HookArch(Part):
-    """Kernel and initial RAM disk of one architecture."""
+    """A file of the installer, for each architecture."""
 
     amd: Archive | None = None
     arm: Archive | None = None
@@ -92,7 +92,7 @@ class HookBundle(Part):
     kernel: Image | None = None
     initramfs: HookArch | None = None
     vmlinuz: HookArch | None = None
-    iso: Archive | None = None
+    iso: HookArch | None = None
 
 
 class ActionsBundle(Part):
