@@ -29,9 +29,15 @@ def center() -> Iterator[VCenter]:
         yield made
 
 
-def ask(center: VCenter, *questions: Question, addresses: frozenset[str] = frozenset(), **server: object) -> Answers:
+OF_QUESTIONS = ("addresses", "tags", "policies")
+
+
+def ask(center: VCenter, *questions: Question, **more: object) -> Answers:
+    """Questions, of which some have names, at a server that may be otherwise."""
+    server = {name: value for name, value in more.items() if name not in OF_QUESTIONS}
     named = Server(**({"host": center.server.host, "thumbprint": center.thumbprint} | server))  # type: ignore[arg-type]
-    return asyncio.run(VCenters(center.resolve)(Asked(named, frozenset(questions), addresses), ACCOUNT))
+    asked: dict[str, object] = {name: more[name] for name in OF_QUESTIONS if name in more}
+    return asyncio.run(VCenters(center.resolve)(Asked(named, frozenset(questions), **asked), ACCOUNT))  # type: ignore[arg-type]
 
 
 def test_objects_are_found_by_path_by_name_and_by_pattern(center: VCenter) -> None:
@@ -85,6 +91,20 @@ def test_privileges_that_the_account_lacks_are_named(center: VCenter) -> None:
         with center.administrator() as content:
             entity = content.searchIndex.FindByInventoryPath("/DC0/datastore/LocalDS_0")
             content.authorizationManager.RemoveEntityPermission(entity, ACCOUNT.username, False)
+
+
+def test_tags_and_storage_policies_that_are_not_there_are_told(center: VCenter) -> None:
+    there = tag(center, "/DC0/vm/DC0_H0_VM1", "team:garden")
+    gone = "urn:vmomi:InventoryServiceTag:00000000-0000-0000-0000-000000000000:GLOBAL"
+    found = ask(
+        center,
+        TEMPLATE,
+        tags=frozenset({*there, gone, "team:garden"}),
+        policies=frozenset({"vSAN Default Storage Policy", "gold"}),
+    )
+    assert found.unknown_tags == {gone, "team:garden"}
+    assert found.unknown_policies == {"gold"}
+    assert found.paths[TEMPLATE] == ("/DC0/vm/DC0_H0_VM0",)
 
 
 def test_an_address_that_a_machine_has_is_told(center: VCenter) -> None:

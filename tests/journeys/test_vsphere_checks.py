@@ -16,7 +16,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters import credentials as permissions
 from espalier.clusters.checks import conclusions, controller
-from espalier.clusters.checks.questions import Credentials, LookUpError
+from espalier.clusters.checks.questions import LOGIN_REFUSED, Credentials, LookUpError
 from espalier.kube.client import PatchType
 from espalier.providers.registry import providers
 from espalier.providers.vsphere.checks.questions import REACHABLE, Answers, Asked, Sort
@@ -28,12 +28,13 @@ from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_
 from tests.journeys.test_vsphere import EPOCH
 from tests.journeys.vineyards import VINEYARD, Vineyard, put_credentials
 from tests.support.sampling import sampled
-from tests.support.vsphere import CREDENTIALS, MAKER, SERVER
+from tests.support.vsphere import CREDENTIALS, MAKER, SERVER, of
 
 pytestmark = pytest.mark.embedded
 
 DATACENTER = VSphereDatacenterConfig.resource
 MACHINES = VSphereMachineConfig.resource
+TAG, POLICY = "urn:vmomi:InventoryServiceTag:a:GLOBAL", "gold"
 PERIOD = controller.SOON * 1.1 + CALM
 """Seconds after which what was not valid has been checked again."""
 
@@ -46,6 +47,8 @@ class VCenter:
         self.more: dict[Sort, tuple[str, ...]] = {}
         self.lacking: dict[str, tuple[str, ...]] = {}
         self.holders: dict[str, str] = {}
+        self.unknown_tags: frozenset[str] = frozenset()
+        self.unknown_policies: frozenset[str] = frozenset()
         self.error: LookUpError | None = None
         self.asked: list[tuple[Asked, Credentials]] = []
 
@@ -62,6 +65,8 @@ class VCenter:
             },
             lacking=self.lacking,
             holders={one: name for one, name in self.holders.items() if one in asked.addresses},
+            unknown_tags=self.unknown_tags & asked.tags,
+            unknown_policies=self.unknown_policies & asked.policies,
         )
 
 
@@ -116,6 +121,16 @@ FAULTS: dict[str, tuple[Callable[[VCenter], object], str, str]] = {
         "MachineConfigInvalid",
         "lacks privileges on /Datacenter/datastore/Datastore: Datastore.AllocateSpace",
     ),
+    "tag": (
+        lambda center: setattr(center, "unknown_tags", frozenset({TAG})),
+        "MachineConfigInvalid",
+        f"VSphereMachineConfig vineyard: spec.tags[0]: found {TAG}, but no tag",
+    ),
+    "storage policy": (
+        lambda center: setattr(center, "unknown_policies", frozenset({POLICY})),
+        "MachineConfigInvalid",
+        f"VSphereMachineConfig vineyard: spec.storagePolicyName: found {POLICY}, but",
+    ),
     "address": (
         lambda center: center.holders.update({"192.0.2.10": "printer"}),
         "ControlPlaneAddressTaken",
@@ -125,6 +140,11 @@ FAULTS: dict[str, tuple[Callable[[VCenter], object], str, str]] = {
         lambda center: setattr(center, "error", LookUpError("VCenterUnreachable", "vcenter can't be reached")),
         "DatacenterConfigInvalid",
         "vcenter can't be reached",
+    ),
+    "credentials": (
+        lambda center: setattr(center, "error", LookUpError(LOGIN_REFUSED, "maker can't log in", refused=True)),
+        "DatacenterConfigInvalid",
+        "maker can't log in",
     ),
     "thumbprint": (
         lambda center: setattr(center, "error", LookUpError("CertificateNotVerified", "another thumbprint")),
@@ -140,6 +160,7 @@ def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: st
 
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         break_(center)
+        of(vineyard.trees, "VSphereMachineConfig").update(storagePolicyName=POLICY, tags=[TAG])
         await apply(vineyard)
         found = await told(env)
         assert found[0] == reason
@@ -147,6 +168,8 @@ def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: st
         assert not await is_made(env)
 
         center.__init__()  # type: ignore[misc]  # as it should be
+        if fault == "credentials":
+            await put_credentials(env, {**CREDENTIALS, "password": "the-right-one"})
         await asyncio.sleep(PERIOD)
         await env.until_ready(VINEYARD)
         assert await status(env) == (True, "", "")

@@ -96,13 +96,17 @@ def vcenter(*arguments: str) -> Iterator[VCenter]:
             process.communicate("")
 
 
-def tag(center: VCenter, path: str, *names: str, category: str = "") -> None:
-    """Attach new tags to an inventory object, each of a new category: of its own name, unless another one is given."""
+def tag(center: VCenter, path: str, *names: str, category: str = "") -> list[str]:
+    """Attach new tags to an inventory object, each of a new category: of its own name, unless another one is given.
+
+    Returns their IDs.
+    """
     with center.administrator() as content:
         found = content.searchIndex.FindByInventoryPath(path)
         of = {"object_id": {"id": found._moId, "type": type(found).__name__.rpartition(".")[2]}}
     connection = session._Session(center.server, center.resolve)._connection()
     rest = session._Tags(connection, ACCOUNT)
+    ids = []
     for name in names:
         spec = {"name": category or name, "description": "", "cardinality": "MULTIPLE", "associable_types": []}
         made = rest._call("POST", "tagging/category", {"create_spec": spec})
@@ -110,7 +114,9 @@ def tag(center: VCenter, path: str, *names: str, category: str = "") -> None:
             "POST", "tagging/tag", {"create_spec": {"name": name, "description": "", "category_id": made}}
         )
         rest._call("POST", f"tagging/tag-association/id:{made}?~action=attach", of)
+        ids.append(made)
     connection.close()
+    return ids
 
 
 def certificate(folder: Path, *, expired: bool = False) -> tuple[Path, Path]:

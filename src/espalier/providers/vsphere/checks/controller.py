@@ -86,7 +86,12 @@ def _of_machines(host: Host) -> OfMachines[VSphereMachineConfig, VSphereDatacent
             status = msgspec.structs.replace(config.status, resolved=resolved, kubernetes_versions=versions)
             return Judgement(status, wrong)
 
-        asked = Asked(server_of(datacenter), frozenset(question for _, question in named))
+        asked = Asked(
+            server_of(datacenter),
+            frozenset(question for _, question in named),
+            tags=frozenset(config.spec.tags),
+            policies=frozenset(filter(None, (config.spec.storage_policy_name,))),
+        )
         return Inquiry.of_one(asked, CREDENTIALS, judge)
 
     return inquiry

@@ -117,6 +117,7 @@ def conclude(
         *missing,
         *judge(named, answers, kept),
         *judge_template(spec, paths.template, answers, versions),
+        *judge_policy_and_tags(spec, answers),
     ]
     return paths, wrong
 
@@ -239,6 +240,21 @@ def judge_template(
         release = _release(minor)
         if not any(tag.startswith(release) for tag in template.tags):
             yield f"{found} lacks a tag that begins with {release}, for Kubernetes {minor}; tag it, or name another"
+
+
+def judge_policy_and_tags(spec: VSphereMachineConfigSpec, answers: Answers) -> Iterator[str]:
+    """What machines get that is in no folder of the inventory."""
+    if (policy := spec.storage_policy_name) in answers.unknown_policies:
+        yield (
+            f"spec.storagePolicyName: found {policy}, but the vCenter has no such storage policy, or the account may "
+            "not read it (privilege StorageProfile.View); correct the field, create it, or grant that"
+        )
+    for index, one in enumerate(spec.tags):
+        if one in answers.unknown_tags:
+            yield (
+                f"spec.tags[{index}]: found {one}, but no tag of the vCenter has this ID (not a name); correct the "
+                "field, or create the tag"
+            )
 
 
 def _to_have_it(sort: Sort) -> str:

@@ -73,6 +73,10 @@ class Asked(msgspec.Struct, frozen=True):
     questions: frozenset[Question] = frozenset()
     addresses: frozenset[str] = frozenset()
     """IP addresses that must be unused."""
+    tags: frozenset[str] = frozenset()
+    """IDs of tags."""
+    policies: frozenset[str] = frozenset()
+    """Names of storage policies."""
 
 
 class Template(msgspec.Struct, frozen=True):
@@ -96,6 +100,10 @@ class Answers(msgspec.Struct, frozen=True):
     """By path."""
     holders: Mapping[str, str] = {}
     """By address: the virtual machine that has it."""
+    unknown_tags: frozenset[str] = frozenset()
+    """IDs that no tag has."""
+    unknown_policies: frozenset[str] = frozenset()
+    """Names that no storage policy has which the account may read."""
 
 
 LookUp: TypeAlias = questions.LookUp[Asked, Answers]

@@ -1,4 +1,4 @@
-"""Answers from a vCenter over the network: SOAP through pyvmomi, tags through REST.
+"""Answers from a vCenter over the network: SOAP through pyvmomi, for storage policies too; tags through REST.
 
 All calls block, so they run in threads. The vCenter is not trusted: its answers are limited in size and time, and
 nothing is sent before its certificate is verified.
@@ -53,6 +53,9 @@ MOST_OBJECTS = 20_000
 """The maximum inventory objects of a kind to search for a name without a path."""
 
 UNREACHABLE = "VCenterUnreachable"
+
+_POLICIES = "pbm.version.version1"
+"""Of the API of storage policies; every vCenter still speaks its first version."""
 
 
 class VCenters:
@@ -120,12 +123,18 @@ class _Session:
             if question.sort is Sort.TEMPLATE
             for path, machine in objects.items()
         }
-        tags = _Tags(self._connection(), credentials).of(machines) if machines else {}
+        tags, unknown_tags = (
+            _Tags(self._connection(), credentials).answers(machines, asked.tags)
+            if machines or asked.tags
+            else ({}, frozenset())
+        )
         return Answers(
             paths={question: tuple(sorted(objects)) for question, objects in found.items()},
             lacking=lacking,
             templates={path: soap.template(machine, tags.get(path, frozenset())) for path, machine in machines.items()},
             holders=soap.holders(asked.addresses),
+            unknown_tags=unknown_tags,
+            unknown_policies=soap.unknown_policies(asked.policies),
         )
 
     def _connection(self, *_: object, **__: object) -> http.client.HTTPSConnection:
@@ -177,8 +186,8 @@ class _Soap:
         library = _pyvmomi()
         vim = self._vim = library.vim
         self._query = library.vmodl.query.PropertyCollector
-        stub = library.SoapStubAdapter(host="vcenter", version=_version(connection()))
-        stub.scheme = connection
+        stub = self._stub = library.SoapStubAdapter(host="vcenter", version=_version(connection()))
+        stub.scheme = self._scheme = connection
         self._content = vim.ServiceInstance("ServiceInstance", stub).RetrieveContent()
         try:
             self._session = self._content.sessionManager.Login(credentials.username, credentials.password)
@@ -232,6 +241,30 @@ class _Soap:
         index = self._content.searchIndex
         found = {one: index.FindAllByIp(None, one, True) for one in sorted(addresses)}
         return {address: str(machines[0].name) for address, machines in found.items() if machines}
+
+    def unknown_policies(self, policies: Iterable[str]) -> frozenset[str]:
+        """The names that no storage policy has which the account may read."""
+        wanted = frozenset(policies)
+        if not wanted:
+            return wanted
+        library = _pyvmomi()
+        pbm = library.pbm
+        stub = library.SoapStubAdapter(host="vcenter", path="/pbm", version=_POLICIES)
+        stub.scheme = self._scheme
+        # The service knows a session by this field of the header; pyvmomi has one context for each thread.
+        context = library.VmomiSupport.GetRequestContext()
+        context["vcSessionCookie"] = self._stub.cookie.partition("=")[2].partition(";")[0].strip('"')
+        try:
+            manager = pbm.ServiceInstance("ServiceInstance", stub).PbmRetrieveServiceContent().profileManager
+            storage = pbm.profile.ResourceType(resourceType=pbm.profile.ResourceTypeEnum.STORAGE)
+            ids = manager.PbmQueryProfile(resourceType=storage)
+            found = manager.PbmRetrieveContent(profileIds=ids) if ids else ()
+            return wanted - {one.name for one in found}
+        except self._vim.fault.NoPermission:
+            return wanted
+        finally:
+            del context["vcSessionCookie"]
+            stub.DropConnections()
 
     def _type(self, sort: Sort) -> Any:
         vim = self._vim
@@ -353,22 +386,32 @@ class _Tags:
         login = {"authorization": f"Basic {base64.b64encode(account).decode()}"}
         self._headers["vmware-api-session-id"] = self._call("POST", "session", headers=login)
 
-    def of(self, machines: Mapping[str, Any]) -> dict[str, frozenset[str]]:
-        """By path, the names of the tags of virtual machines."""
+    def answers(
+        self, machines: Mapping[str, Any], asked: Iterable[str]
+    ) -> tuple[dict[str, frozenset[str]], frozenset[str]]:
+        """By path, the names of the tags of virtual machines; and those of these IDs that no tag has."""
         found = {}
         names: dict[str, str] = {}
         try:
+            unknown = frozenset(one for one in asked if self._tag(one) is None)
             for path, machine in machines.items():
                 of = {"object_id": {"id": machine._moId, "type": "VirtualMachine"}}
                 ids = self._call("POST", "tagging/tag-association?~action=list-attached-tags", of) or ()
                 for one in ids:
                     if one not in names:
-                        names[one] = self._call("GET", f"tagging/tag/id:{quote(one, safe=':')}")["name"]
+                        names[one] = (self._tag(one) or {}).get("name", "")
                 found[path] = frozenset(names[one] for one in ids)
         finally:
             self._call("DELETE", "session")
             self._connection.close()
-        return found
+        return found, unknown
+
+    def _tag(self, id_: str) -> Any:
+        """A tag; None if there is none."""
+        try:
+            return self._call("GET", f"tagging/tag/id:{quote(id_, safe=':')}")
+        except FileNotFoundError:
+            return None
 
     def _call(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
         content = msgspec.json.encode(body) if body is not None else None
@@ -376,7 +419,8 @@ class _Tags:
         answer = self._connection.getresponse()
         read = answer.read()
         if answer.status >= http.client.BAD_REQUEST:
-            raise OSError(f"{method} {path.partition('?')[0]} returned status {answer.status}")
+            kind = FileNotFoundError if answer.status == http.client.NOT_FOUND else OSError
+            raise kind(f"{method} {path.partition('?')[0]} returned status {answer.status}")
         return json_trees.decode(read, dict[str, Any])["value"] if read.strip() else None
 
 
