@@ -11,6 +11,7 @@ import msgspec
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
+from espalier.api.violations import ManifestError
 from espalier.cli import documents, flags, output
 from espalier.cli.commands import Group
 from espalier.cli.failures import Usage
@@ -97,15 +98,19 @@ def objects(
 ) -> None:
     """Print all Cluster API objects that the manager would create for the clusters of a manifest.
 
-    Needs no management cluster: it assumes one of the newest release. Refuses what admission would refuse.
+    Needs no management cluster: it assumes one of the newest release. Refuses what an API server would refuse.
 
     \b
     Example:
       espalier generate objects -f examples/docker.yaml > objects.yaml
     """
-    from espalier.cli.offline import OfflineManager  # noqa: PLC0415  other commands need not load what judges and renders
+    # Other commands need not load what judges and renders.
+    from espalier.cli import crd_rules  # noqa: PLC0415
+    from espalier.cli.offline import OfflineManager  # noqa: PLC0415
 
     found = documents.read(filename, several=True)
+    if crd_rules.ASKED and (refused := crd_rules.problems(found, [])):
+        raise ManifestError(refused)
     offline_manager = OfflineManager(found, releases, namespace)
     made = [
         tree

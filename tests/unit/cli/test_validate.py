@@ -12,7 +12,9 @@ import yaml
 
 from espalier.cli.main import run
 from espalier.providers.kinds import MANIFESTS
+from tests.support import cloudstack, nutanix, snow, tinkerbell
 from tests.support.sampling import sampled
+from tests.unit.providers.sweep import put
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 CLUSTERS = sorted(one for one in EXAMPLES.glob("*.yaml") if "kind: Cluster\n" in one.read_text())
@@ -119,10 +121,9 @@ def test_a_field_that_is_null_is_absent_as_it_is_for_an_api_server(
 ) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text((EXAMPLES / "nutanix.yaml").read_text().replace('name: "subnet-1"', "name:"))
-    assert run(["generate", "objects", "-f", str(file)]) == 0
-    capsys.readouterr()
-    assert run(["validate", "-f", str(file)]) == 1
-    assert "spec.subnet.name: type name requires a name" in capsys.readouterr().err
+    for command in (["generate", "objects"], ["validate"]):
+        assert run([*command, "-f", str(file)]) == 1
+        assert "spec.subnet.name: type name requires a name" in capsys.readouterr().err
 
 
 def test_a_number_where_text_is_wanted_is_told_once_with_the_types(
@@ -225,3 +226,29 @@ def filled_in(value: Any, text: str) -> Any:
     if isinstance(value, list):
         return [filled_in(part, text) for part in value]
     return value.replace("{0}", text) if isinstance(value, str) else value
+
+
+UNRENDERABLE = {
+    "a disk without a device": (cloudstack, "CloudStackMachineConfig", "diskOffering.device", ""),
+    "a workflow without tasks": (tinkerbell, "TinkerbellTemplateConfig", "template.tasks", []),
+    "an amount that is none": (nutanix, "NutanixMachineConfig", "memorySize", "x"),
+    "machines without a device": (snow, "SnowMachineConfig", "devices", []),
+}
+
+
+@pytest.mark.parametrize("what", UNRENDERABLE)
+def test_what_no_api_server_would_take_is_told_and_not_rendered(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    provider, kind, path, value = UNRENDERABLE[what]
+    trees = provider.everything()
+    for tree in (one for one in trees if one["kind"] == kind):
+        put(tree["spec"], path, value)
+    file = tmp_path / "bad.yaml"
+    file.write_text(yaml.safe_dump_all(trees))
+    assert run(["validate", "-f", str(file)]) == 1
+    assert f": spec.{path}: " in capsys.readouterr().err
+    assert run(["generate", "objects", "-f", str(file)]) == 1
+    told = capsys.readouterr()
+    assert f": spec.{path}: " in told.err
+    assert told.out == ""
