@@ -14,6 +14,25 @@ from espalier.kube.errors import ApiError
 from tests.support.embedded_server import client_of, new_server
 from tests.unit.clusters.test_every_field import leaves
 
+LOCAL = (
+    *("0:0:0:0:0:0:0:1", "0000:0000:0000:0000:0000:0000:0000:0001", "::0001", "0:0:0:0:0:0:0:0"),
+    *("::ffff:7f00:1", "0:0:0:0:0:ffff:7f00:1", "::ffff:a9fe:a9fe"),
+)
+"""Loopback and link-local addresses in unusual spellings."""
+NO_NAMES = (
+    "2130706433",
+    "0x7f000001",
+    "0177.0.0.1",
+    "0x7f.1",
+    "127.1",
+    "169.16689662",
+    "0",
+    "0x0",
+    "a..b",
+    "1.2.3.256",
+)
+"""What resolvers take for addresses, or nobody for a host."""
+
 
 class Values(NamedTuple):
     """What is written into a field."""

@@ -16,7 +16,11 @@ from espalier.providers.cloudstack import references
 from espalier.providers.cloudstack.kinds import CloudStackMachineConfig
 
 _KIND = CloudStackMachineConfig.resource.kind
-_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?([.][A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*")
+_NUMBER = "0[xX][0-9A-Fa-f]*|[0-9]+"  # as the last label: resolvers take the name for an address
+_NAME = re.compile(
+    rf"(?=.{{1,253}}$)(?!(.*[.])?({_NUMBER})$)"
+    "[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?([.][A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*"
+)
 _ALLOWED = "HOST or HOST:PORT, where HOST is an unused IP address or a DNS name"
 
 

@@ -11,6 +11,7 @@ from espalier.api.eksa.checked import VALID, Checked
 from espalier.api.eksa.fields import LABEL_NAME, LABEL_NAMES, LABEL_VALUE, LABEL_VALUES, keys_rule, unchanged
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU, HostOSConfiguration, Users
+from espalier.api.eksa.hosts import LOCAL_HOSTS
 from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, MANY, Column, KubeObject, Rule, kind, listing
 from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
@@ -54,6 +55,13 @@ class TinkerbellDatacenterConfigSpec(Part, kw_only=True):
             ".tinkerbellIP",
             found="self.tinkerbellIP == '' ? 'nothing' : self.tinkerbellIP",
             allowed="an IP address",
+        ),
+        Rule(
+            f"!self.tinkerbellIP.lowerAscii().matches('^({LOCAL_HOSTS})$')",
+            "bare metal can't reach a loopback or link-local address",
+            ".tinkerbellIP",
+            found="self.tinkerbellIP",
+            allowed="an IP address of Tinkerbell in the network of bare metal",
         ),
         *(_url(name) for name in ("osImageURL", "hookImagesURLPath", "hookIsoURL")),
         Rule(

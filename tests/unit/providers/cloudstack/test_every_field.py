@@ -21,7 +21,7 @@ from espalier.providers.cloudstack.details import RESERVED
 from espalier.providers.cloudstack.kinds import KINDS, CloudStackDatacenterConfig, CloudStackMachineConfig
 from tests.support.cloudstack import API, KEY_OF_ANN, disk, everything, of, zone
 from tests.unit.providers.cloudstack.test_rendering import made, seen
-from tests.unit.providers.sweep import Values, all_leaves, put, server, verdict
+from tests.unit.providers.sweep import LOCAL, NO_NAMES, Values, all_leaves, put, server, verdict
 from tests.unit.providers.vsphere.test_rendering import objects
 
 DATACENTER, MACHINE = CloudStackDatacenterConfig, CloudStackMachineConfig
@@ -42,6 +42,8 @@ APIS = [
         "https://cloudstack.example.com/?a=b",
         "HTTP://LOCALHOST",
     ),
+    *(f"https://[{one}]:8443/client/api" for one in LOCAL),
+    *(f"https://{one}/client/api" for one in NO_NAMES),
     *("https://a.localhost:1/", "https://localhost./", "https://cloudstack.example.com:x/", "https:///client/api"),
 ]
 OLD: Tree = {"zones": [{"name": "zone-1", "network": NETWORK}], "domain": "ROOT", "managementApiEndpoint": API}

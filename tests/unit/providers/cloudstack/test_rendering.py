@@ -187,6 +187,7 @@ def at(host: str) -> dict[str, Any]:
 OF_CLUSTER: dict[str, tuple[dict[str, Any], str]] = {
     "no endpoint": ({PLANE: {"endpoint": None}}, "set the address of the API server"),
     "no name": (at("a_b"), "neither an IP address nor a DNS name"),
+    "a number": (at("2130706433"), "neither an IP address nor a DNS name"),
     "no port": (at("192.0.2.9:a"), "neither a host nor a host with a port"),
     "a port that is too high": (at("192.0.2.9:65536"), "not a valid port"),
     "here": (at("127.0.0.1:6443"), "machines can't be reached there"),

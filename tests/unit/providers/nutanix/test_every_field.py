@@ -19,7 +19,7 @@ from espalier.kube.errors import ApiError
 from espalier.providers.nutanix.kinds import KINDS, NutanixDatacenterConfig, NutanixMachineConfig
 from tests.support.nutanix import AUTHORITY, KEY_OF_ANN, UUID, domain, everything, named, of
 from tests.unit.providers.nutanix.test_rendering import made, seen
-from tests.unit.providers.sweep import Values, all_leaves, put, server, verdict
+from tests.unit.providers.sweep import LOCAL, NO_NAMES, Values, all_leaves, put, server, verdict
 from tests.unit.providers.vsphere.test_rendering import objects
 
 DATACENTER, MACHINE = NutanixDatacenterConfig, NutanixMachineConfig
@@ -61,6 +61,7 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
             [
                 *("", "https://prism.example.com", "localhost", "a.localhost", "127.0.0.1", "prism:9440"),
                 *("169.254.169.254", "::1", "[::1]", "fe80::1", "0.0.0.0", "a b", "LOCALHOST", "localhost."),
+                *(*LOCAL, *NO_NAMES),
             ],
         ),
         "port": Values([1, 65535], [0, 65536, "9440"]),

@@ -23,7 +23,7 @@ from espalier.providers.tinkerbell.kinds import (
 )
 from tests.support.tinkerbell import FORGE, MACHINES, everything, of
 from tests.support.vsphere import KEY_OF_ANN
-from tests.unit.providers.sweep import Values, all_leaves, put, server, verdict
+from tests.unit.providers.sweep import LOCAL, Values, all_leaves, put, server, verdict
 from tests.unit.providers.tinkerbell.test_rendering import made, objects, seen
 
 DATACENTER, MACHINE, TEMPLATE = TinkerbellDatacenterConfig, TinkerbellMachineConfig, TinkerbellTemplateConfig
@@ -82,7 +82,13 @@ def of_action(name: str, accepted: list[Any], refused_: list[Any]) -> tuple[str,
 
 FIELDS: dict[type[KubeObject], dict[str, Values]] = {
     DATACENTER: {
-        "tinkerbellIP": Values(["10.0.0.9", "fd00::9"], ["", "tinkerbell.example.com", "10.0.0.9:80", 1]),
+        "tinkerbellIP": Values(
+            ["10.0.0.9", "fd00::9"],
+            [
+                *("", "tinkerbell.example.com", "10.0.0.9:80", 1),
+                *("127.0.0.1", "169.254.169.254", "::1", "fe80::1", "0.0.0.0", *LOCAL),
+            ],
+        ),
         "osImageURL": Values([URL, "http://a/1.36,1.35"], NOT_URLS),
         "hookImagesURLPath": Values(["https://images.example.com/hook"], NOT_URLS),
         "hookIsoURL": Values(["https://images.example.com/other.iso"], ["https://a/hook.img", *NOT_URLS]),

@@ -19,7 +19,7 @@ from espalier.kube.errors import ApiError
 from espalier.providers.vsphere.kinds import KINDS, VSphereDatacenterConfig, VSphereMachineConfig
 from tests.support.vsphere import DOMAIN, KEY_OF_ANN, everything, everything_with_bottlerocket, of
 from tests.unit.providers import bottlerocket_fields
-from tests.unit.providers.sweep import Values, all_leaves, put, server, verdict
+from tests.unit.providers.sweep import LOCAL, NO_NAMES, Values, all_leaves, put, server, verdict
 from tests.unit.providers.vsphere.test_rendering import made, objects, seen
 
 DATACENTER, MACHINE = VSphereDatacenterConfig, VSphereMachineConfig
@@ -35,10 +35,19 @@ FAILURE_DOMAIN: dict[str, Values] = {
 FIELDS: dict[type[KubeObject], dict[str, Values]] = {
     DATACENTER: {
         "server": Values(
-            ["10.0.0.9", "vc.example.com:8443", "[fd00::1]:443"],
+            [
+                "10.0.0.9",
+                "vc.example.com:8443",
+                "[fd00::1]:443",
+                "vcenter",
+                "10.0.0.9.4com:1",
+                "1x.e",
+                "vc_1.example.com.",
+            ],
             [
                 *("", "https://vc.example.com", "localhost", "a.localhost", "127.0.0.1", "127.0.0.1:443"),
                 *("169.254.169.254", "::1", "[::1]:443", "fe80::1", "0.0.0.0", "a b", "LOCALHOST", "localhost."),
+                *(*LOCAL, *NO_NAMES, *(f"[{one}]:443" for one in LOCAL), *(f"{one}:443" for one in NO_NAMES)),
             ],
         ),
         "datacenter": Values(["/Datacenter"], ["", 1]),
