@@ -113,6 +113,20 @@ class MapUser(Part):
 BACKEND_MODES = ("CRD", "EKSConfigMap", "MountedFile")
 
 
+_PARTITION = "(has({0}.partition) && {0}.partition != '' ? {0}.partition : 'aws')"
+
+
+def _complete(field: str, arn: str) -> Rule:
+    """Mappings without an ARN or a user would map nobody."""
+    return Rule(
+        f"!has(self.{field}) || self.{field}.all(one, one.{arn} != '' && one.username != '')",
+        sentences.EMPTY_MAPPING,
+        f".{field}",
+        found="'nothing'",
+        allowed=f"{arn} and username of each",
+    )
+
+
 class AWSIamConfigSpec(Part):
     """How AWS IAM users and roles log in. Only `mapRoles` and `mapUsers` can be changed."""
 
@@ -133,7 +147,11 @@ class AWSIamConfigSpec(Part):
             found="self.backendMode.join(', ')",
             allowed="EKSConfigMap among others",
         ),
-        *unchanged(sentences.IDENTITY_CHANGED, "awsRegion", "backendMode", "partition"),
+        *(_complete(field, arn) for field, arn in (("mapRoles", "roleARN"), ("mapUsers", "userARN"))),
+        *unchanged(sentences.IDENTITY_CHANGED, "awsRegion", "backendMode"),
+        Rule(
+            f"{_PARTITION.format('self')} == {_PARTITION.format('oldSelf')}", sentences.IDENTITY_CHANGED, ".partition"
+        ),
     )
 
     aws_region: Annotated[str, Meta(description="AWS region, like us-west-2.", extra_json_schema=_SHORT)]

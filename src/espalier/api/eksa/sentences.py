@@ -98,6 +98,7 @@ ONE_CLAIM = "EKS Anywhere enforces only the first claim; keep one"
 
 NO_REGION = "set the AWS region"
 BACKEND_MODE = "not a backend mode of aws-iam-authenticator"
+EMPTY_MAPPING = "a mapping lacks its ARN or its username, so it would map nobody; set both"
 NO_MAPPING = "mapRoles and mapUsers are stored in a ConfigMap of the cluster; add EKSConfigMap to backendMode"
 
 # Proxies, mirrors, autoscaling.

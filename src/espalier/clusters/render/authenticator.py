@@ -183,7 +183,7 @@ def _daemon_set(design: Design, spec: AWSIamConfigSpec, labels: dict[str, str]) 
         "args": [
             "server",
             f"--backend-mode={','.join(spec.backend_mode)}",
-            f"--partition={spec.partition}",
+            f"--partition={spec.partition or 'aws'}",
             "--config=/etc/aws-iam-authenticator/config.yaml",
             f"--state-dir={_STATE}",
             f"--generate-kubeconfig={_CONFIG}/kubeconfig.yaml",

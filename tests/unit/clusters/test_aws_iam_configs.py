@@ -1,0 +1,56 @@
+"""What the API server says of an AWSIamConfig: as EKS Anywhere, and what can be changed later."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from espalier.api.eksa.identity_providers import AWSIamConfig
+from espalier.api.meta import Tree
+from espalier.kube.errors import ApiError
+from tests.unit.providers.sweep import server
+
+IAM: Tree = {"awsRegion": "us-west-2", "backendMode": ["EKSConfigMap"]}
+ROLE, USER = ({f"{one}ARN": f"arn:aws:iam::1:{one}/a", "username": "ann"} for one in ("role", "user"))
+
+
+def refusal(*specs: Tree) -> str:
+    """Why the last one of these is refused, which are applied one after the other; empty if it is not."""
+
+    async def main() -> str:
+        client, resource = await server([AWSIamConfig]), AWSIamConfig.resource
+        metadata = {"name": "company", "namespace": "team-a"}
+        try:
+            for spec in specs:
+                tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
+                await client.apply(resource, tree, field_manager="kubectl")
+        except ApiError as error:
+            assert spec is specs[-1]
+            return str(error)
+        return ""
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("more", [{"mapRoles": [ROLE]}, {"mapUsers": [USER, USER]}, {"partition": ""}])
+def test_what_eks_anywhere_accepts_is_accepted(more: dict[str, Any]) -> None:
+    assert refusal(IAM | more) == ""
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        *({"mapRoles": [ROLE, ROLE | {field: ""}]} for field in ROLE),
+        *({"mapUsers": [USER | {field: ""}]} for field in USER),
+    ],
+)
+def test_a_mapping_that_maps_nobody_is_refused(more: dict[str, Any]) -> None:
+    (field,) = more
+    assert f"spec.{field}: Invalid value: a mapping lacks its ARN or its username" in refusal(IAM | more)
+
+
+def test_a_partition_that_is_left_out_is_the_one_that_is_the_default() -> None:
+    assert refusal(IAM, IAM | {"partition": "aws"}, IAM | {"partition": ""}, IAM) == ""
+    assert "spec.partition: Invalid value: it can't be changed" in refusal(IAM, IAM | {"partition": "aws-cn"})
