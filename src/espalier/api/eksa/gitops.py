@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa.group import GROUP, VERSION
-from espalier.api.kinds import AGE, KubeObject, kind
+from espalier.api.kinds import AGE, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
+
+ALGORITHMS = ("ecdsa", "rsa", "ed25519")
 
 _BRANCH = "Branch; main by default."
 _PATH = "Folder of the cluster in the repository."
@@ -19,8 +21,14 @@ _REPOSITORY = "Name of the repository."
 _PERSONAL = "Whether the owner is a user, not an organization."
 
 
+def _given(name: str) -> Rule:
+    return Rule(f"self.{name} != ''", "must be set", f".{name}", found="'nothing'")
+
+
 class GithubProviderConfig(Part):
     """A repository at GitHub."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (_given("owner"), _given("repository"))
 
     owner: Annotated[str, Meta(description=_OWNER)]
     repository: Annotated[str, Meta(description=_REPOSITORY)]
@@ -30,12 +38,39 @@ class GithubProviderConfig(Part):
 class GitProviderConfig(Part):
     """A repository at any Git server, through SSH."""
 
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.repositoryUrl.startsWith('ssh://')",
+            "Flux reads Git servers through SSH",
+            ".repositoryUrl",
+            found="self.repositoryUrl == '' ? 'nothing' : 'another URL'",
+            allowed="ssh://USER@HOST/PATH",
+        ),
+        Rule(
+            f"!has(self.sshKeyAlgorithm) || self.sshKeyAlgorithm in {['', *ALGORITHMS]}",
+            "not an algorithm of SSH keys",
+            ".sshKeyAlgorithm",
+            found="self.sshKeyAlgorithm",
+            allowed=", ".join(ALGORITHMS),
+        ),
+    )
+
     repository_url: Annotated[str, Meta(description="URL of the repository, ssh://…")]
     ssh_key_algorithm: Annotated[str, Meta(description="Algorithm of the key: ecdsa, rsa, ed25519.")] = ""
 
 
 class FluxConfigSpec(Part):
     """Repository that Flux reads: `github`, or `git`."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.git) != has(self.github)",
+            "Flux reads one repository",
+            ".github",
+            found="has(self.git) ? 'git and github' : 'neither git nor github'",
+            allowed="github, or git",
+        ),
+    )
 
     branch: Annotated[str, Meta(description=_BRANCH)] = ""
     cluster_config_path: Annotated[str, Meta(description=_PATH)] = ""
@@ -58,6 +93,8 @@ class FluxConfig(KubeObject):
 
 class Github(Part):
     """A repository at GitHub, and settings of Flux for it."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (_given("owner"), _given("repository"))
 
     owner: Annotated[str, Meta(description=_OWNER)]
     repository: Annotated[str, Meta(description=_REPOSITORY)]
