@@ -11,6 +11,7 @@ import msgspec
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
+from espalier.api.schema import TOO_MANY
 from espalier.api.violations import ManifestError
 from espalier.cli import documents, flags, output
 from espalier.cli.commands import Group
@@ -109,15 +110,16 @@ def objects(
     from espalier.cli.offline import OfflineManager  # noqa: PLC0415
 
     found = documents.read(filename, several=True)
-    if crd_rules.ASKED and (refused := crd_rules.problems(found, [])):
+    refused = crd_rules.problems(found, []) if crd_rules.ASKED else []
+    if any(one.violation.message == TOO_MANY for one in refused):  # it may take for ever to be rendered
         raise ManifestError(refused)
     offline_manager = OfflineManager(found, releases, namespace)
-    made = [
-        tree
-        for document in found
-        if document.kind == Cluster.resource.kind
-        for tree in offline_manager.objects(document, workload=workload)
-    ]
+    clusters = [one for one in found if one.kind == Cluster.resource.kind]
+    if refused:
+        more = [problem for one in clusters for problem in offline_manager.examined(one, is_refused=True).problems]
+        refused += [one for one in more if not documents.is_reported(one.violation.field, refused)]
+        raise ManifestError(refused)
+    made = [tree for one in clusters for tree in offline_manager.objects(one, workload=workload)]
     _write(made, output_format)
 
 

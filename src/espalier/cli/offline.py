@@ -79,8 +79,20 @@ class OfflineManager:
             raise Failure(f"Cluster {key}: {preview.stops}")
         return scope.design
 
-    def examined(self, document: Document) -> Examined:
-        """What admission would refuse of one Cluster, and what a manager would wait for that only a manifest brings."""
+    def examined(self, document: Document, *, is_refused: bool = False) -> Examined:
+        """What admission would refuse of one Cluster, and what a manager would wait for that only a manifest brings.
+
+        Rendering takes objects for granted that an API server accepts. What it makes of those that are refused already
+        (`is_refused`) says nothing if it fails.
+        """
+        try:
+            return self._examined(document)
+        except Exception:
+            if not is_refused:
+                raise
+            return Examined((), ())
+
+    def _examined(self, document: Document) -> Examined:
         key, preview = self._preview(document)
         scope = self._observer.scope(key) if not preview.refusals else None
         if scope is None:

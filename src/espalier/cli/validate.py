@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -18,9 +17,6 @@ from espalier.api.violations import Problem
 from espalier.cli import documents, flags, output
 from espalier.cli.commands import Command
 from espalier.cli.failures import Exit
-
-if TYPE_CHECKING:
-    from espalier.cli.offline import Examined, OfflineManager
 
 _LONGEST_WARNING = 2000
 
@@ -53,7 +49,7 @@ def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, 
     Example:
       espalier validate -f examples/docker.yaml
     """
-    from espalier.cli.offline import OfflineManager  # noqa: PLC0415  other commands need not load what judges
+    from espalier.cli.offline import Examined, OfflineManager  # noqa: PLC0415  other commands need not load what judges
 
     found, problems = documents.examined(filename, several=True)
     rules, later = _against_crds(found, problems)
@@ -63,7 +59,7 @@ def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, 
     if documents.are_readable(found) and not is_too_long:
         offline_manager = OfflineManager(found, releases, namespace)
         clusters = [one for one in found if one.kind == Cluster.resource.kind]
-        examined = [_examined(offline_manager, one, is_refused=bool(problems)) for one in clusters]
+        examined = [offline_manager.examined(one, is_refused=bool(problems)) for one in clusters]
         more = [problem for one in examined for problem in one.problems]
         problems += [one for one in more if not documents.is_reported(one.violation.field, problems)]
     warnings = [
@@ -85,20 +81,6 @@ def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, 
     names = ", ".join(f"{one.kind} {one.tree['metadata']['name']}" for one in found)
     output.say(f"✓ valid: {in_one_line(names)}")
     return Exit.OK
-
-
-def _examined(offline_manager: OfflineManager, document: Document, *, is_refused: bool) -> Examined:
-    """The same as `OfflineManager.examined`. Rendering takes objects for granted that an API server accepts: what it
-    makes of those that are refused says nothing.
-    """
-    from espalier.cli.offline import Examined  # noqa: PLC0415
-
-    try:
-        return offline_manager.examined(document)
-    except Exception:
-        if not is_refused:
-            raise
-        return Examined((), ())
 
 
 def _against_crds(found: Sequence[Document], known: Sequence[Problem]) -> tuple[list[Problem], list[str]]:
