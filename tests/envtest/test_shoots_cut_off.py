@@ -13,8 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from espalier.api.gardener import metadata_keys
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.meta import Tree
 from espalier.cli.environment.gardens import SimulatedSeed
-from espalier.cli.environment.migration_story import DELTA_PERIOD, NODES, Move
+from espalier.cli.environment.migration_story import DELTA_PERIOD, GARDEN_NAMESPACE, NAME, NODES, Move
+from espalier.kube.client import PatchType
 from espalier.shoots.secrets.names import CARRIED
 from tests.support.real_shoots import CUT, RealShoot, real_shoot, until
 
@@ -41,11 +45,30 @@ CUTS = [
 to the infrastructure, from its etcd to its bucket. Pairs of those that something else could make up for."""
 
 
-@pytest.mark.parametrize("cuts", CUTS, ids="+".join)
-async def test_a_shoot_leaves_a_source_that_is_cut_off(tmp_path: Path, cuts: tuple[str, ...]) -> None:
+ON_THE_WAY = [
+    ("Stop controllers", ("garden",)),
+    ("Stop controllers", ("bucket",)),
+    ("Stop kube-apiserver", ("seed",)),
+    ("Stop kube-apiserver", ("garden", "bucket")),
+    ("Stop kube-apiserver", (POWER,)),
+    ("Copy backups", ("bucket",)),
+    ("Copy backups", (POWER,)),
+    ("Deploy etcd", ("garden", "seed")),
+    ("Deploy kube-apiserver", (POWER,)),
+    ("Deploy kube-controller-manager", ("extensions", "bucket")),
+]
+"""The task at which the move is when something is cut. What takes no time is cut at every task on virtual time."""
+
+
+@pytest.mark.parametrize(
+    ("task", "cuts"),
+    [("", one) for one in CUTS] + ON_THE_WAY,
+    ids=lambda one: "+".join(one) if isinstance(one, tuple) else one or "before",
+)
+async def test_a_shoot_leaves_a_source_that_is_cut_off(tmp_path: Path, task: str, cuts: tuple[str, ...]) -> None:
     async with real_shoot(tmp_path, CUT) as shoot:
         await asyncio.sleep(DELTA_PERIOD)
-        move = await left_behind(shoot, cuts)
+        move = await left_behind(shoot, task, cuts)
 
         writer, window = shoot.story.writer, DELTA_PERIOD + CUT.validity
         if {"bucket", POWER} & {*cuts}:
@@ -59,13 +82,18 @@ async def test_a_shoot_leaves_a_source_that_is_cut_off(tmp_path: Path, cuts: tup
         assert await shoot.story.returned(SOURCE) == 0, "it cleans up, and calls no infrastructure"
 
 
-async def left_behind(shoot: RealShoot, cuts: tuple[str, ...]) -> Move:
-    """The shoot is moved from a source that is cut off just before, and that nobody waits for."""
+async def left_behind(shoot: RealShoot, task: str, cuts: tuple[str, ...]) -> Move:
+    """The shoot is moved from a source that is cut off just before, or at a task, and that nobody waits for then."""
     began, since = time.monotonic(), datetime.now(UTC)
     owned = asyncio.create_task(shoot.owned(DESTINATION))
-    move = await shoot.story.move(
-        DESTINATION, "", give_up_source=True, leave_source=True, trouble=lambda: cut(shoot.seed(SOURCE), cuts)
-    )
+    if task:
+        cutting = asyncio.create_task(cut_at(shoot, task, cuts))
+        move = await shoot.story.move(DESTINATION, "", leave_source=True)
+        await cutting
+    else:
+        move = await shoot.story.move(
+            DESTINATION, "", give_up_source=True, leave_source=True, trouble=lambda: cut(shoot.seed(SOURCE), cuts)
+        )
     waits, taken = CUT.progress_timeout + CUT.lease_wait, await owned - began
     assert taken <= waits + (COPY + STARTS) * shoot.pace, f"{taken:.1f} s on a machine of pace {shoot.pace:.1f}"
     print(f"{taken:.1f} s until it was owned, of which waits are up to {waits:g}; pace {shoot.pace:.1f}")
@@ -78,6 +106,14 @@ async def left_behind(shoot: RealShoot, cuts: tuple[str, ...]) -> Move:
 async def answers(shoot: RealShoot, since: float) -> bool:
     """True if the destination has answered all that witnesses ask."""
     return shoot.witnesses.count(DESTINATION, since) > 20
+
+
+async def cut_at(shoot: RealShoot, task: str, cuts: tuple[str, ...]) -> None:
+    """Cut them once the operation is at a task, and give up the source."""
+    await shoot.reaches(task)
+    await cut(shoot.seed(SOURCE), cuts)
+    given_up: Tree = {"metadata": {"annotations": {metadata_keys.FORCE_RESTORE: "true"}}}
+    await shoot.garden.client.patch(Shoot.resource, NAME, GARDEN_NAMESPACE, patch=given_up, type=PatchType.MERGE)
 
 
 async def cut(seed: SimulatedSeed, cuts: tuple[str, ...]) -> None:
