@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from espalier.api.eksa import aws
 from espalier.api.eksa.group import GROUP
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
@@ -14,7 +15,7 @@ class Catalog:
 
     def __init__(self, kinds: Iterable[type[KubeObject]]) -> None:
         self._kinds = {(cls.resource.api_version, cls.resource.kind): cls for cls in kinds}
-        ours = [cls.resource for cls in self._kinds.values() if cls.resource.group == GROUP]
+        ours = [cls.resource for cls in self._kinds.values() if cls.resource.group == GROUP and cls not in aws.KINDS]
         self.datacenters = {one.kind: one for one in ours if one.kind.endswith("DatacenterConfig")}
         """Kinds that `spec.datacenterRef` of a Cluster may name."""
         self.machine_configs = tuple(one.kind for one in ours if one.kind.endswith("MachineConfig"))

@@ -9,7 +9,7 @@ import yaml
 
 from espalier.api import json_trees, paths
 from espalier.api.catalog import Catalog
-from espalier.api.eksa import identity_providers
+from espalier.api.eksa import aws, identity_providers
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.cluster_rules import GIT_OPS_KINDS
 from espalier.api.eksa.group import GROUP, VERSION
@@ -142,7 +142,8 @@ def check(documents: Sequence[Document], catalog: Catalog, *, several: bool = Fa
 def kinds_of(catalog: Catalog) -> tuple[str, ...]:
     """Kinds that the manifest of a cluster may contain."""
     providers = (*catalog.datacenters, *catalog.machine_configs, *catalog.further)
-    return ("Cluster", *providers, *GIT_OPS_KINDS, *(kind.resource.kind for kind in identity_providers.KINDS))
+    others = (*identity_providers.KINDS, *aws.KINDS)
+    return ("Cluster", *providers, *GIT_OPS_KINDS, *(kind.resource.kind for kind in others))
 
 
 def _identity(document: Document, catalog: Catalog) -> list[Violation]:

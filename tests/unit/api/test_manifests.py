@@ -229,6 +229,18 @@ def test_a_cluster_may_refer_to_a_datacenter_that_is_there_already() -> None:
     check(read(CLUSTER), CATALOG)
 
 
+def test_a_datacenter_of_aws_is_taken_from_old_manifests_but_makes_no_cluster() -> None:
+    aws = CONFIG.replace("DockerDatacenterConfig", "AWSDatacenterConfig")
+    old = aws.replace("spec: {}", "spec: {region: us-west-2, amiID: ami-1}")
+    assert old != aws
+    check(read(f"{DOCKER}---\n{old}"), CATALOG)
+    assert "spec.amiID: required field is missing" in refused(f"{DOCKER}---\n{aws}")[0]
+    cluster = CLUSTER.replace("DockerDatacenterConfig", "AWSDatacenterConfig")
+    (problem,) = refused(f"{cluster}---\n{old}")
+    assert 'unsupported kind of datacenter; found "AWSDatacenterConfig"; allowed: DockerDatacenterConfig, ' in problem
+    assert "AWSDatacenterConfig" not in CATALOG.datacenters
+
+
 def test_a_namespace_that_is_not_given_is_that_of_the_command() -> None:
     elsewhere = CONFIG.replace("  name: garden", "  name: garden\n  namespace: team-a")
     check(read(f"{CLUSTER}---\n{elsewhere}"), CATALOG)

@@ -1,17 +1,18 @@
 """The kinds of `anywhere.eks.amazonaws.com` that belong to no provider, and EKS Distro's Release."""
 
-from espalier.api.eksa import cluster, distro, gitops, identity_providers, release, upgrades
+from espalier.api.eksa import aws, cluster, distro, gitops, identity_providers, release, upgrades
 from espalier.api.kinds import KubeObject
 
 CLUSTER_KINDS: tuple[type[KubeObject], ...] = (
     cluster.Cluster,
     *gitops.KINDS,
     *identity_providers.KINDS,
+    *aws.KINDS,
     release.Bundles,
     release.EKSARelease,
     distro.DistroRelease,
 )
-"""Clusters, and the objects that they reference."""
+"""Clusters, the objects that they reference, and what only old manifests have."""
 
 UPGRADE_KINDS: tuple[type[KubeObject], ...] = (
     upgrades.ControlPlaneUpgrade,
