@@ -34,7 +34,7 @@ def story(tell: Callable[[ManagedEnvironment], Awaitable[None]]) -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
-async def flux(env: ManagedEnvironment, name: str = "fleet", branch: str = "main") -> None:
+async def flux(env: ManagedEnvironment, name: str = "fleet", branch: str = "") -> None:
     spec = {"branch": branch, "git": {"repositoryUrl": "ssh://git@git.example.com/fleet"}}
     body: Tree = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
     await env.client.apply(FluxConfig.resource, body)
@@ -69,7 +69,7 @@ def test_a_cluster_is_put_under_gitops_later_and_nothing_of_it_changes() -> None
         await env.change(gitOpsRef=REFERENCE)
         found = await env.until_ready()
         assert found.status.children_observed_generation == await generations(env)
-        await flux(env, branch="next")
+        await flux(env, branch="main")  # the default
         expected = await generations(env)
         await env.until(lambda cluster: cluster.status.children_observed_generation == expected)
         await asyncio.sleep(CALM)

@@ -8,10 +8,11 @@ import pytest
 
 from espalier.api.eksa.gitops import FluxConfig, GitOpsConfig
 from espalier.api.meta import Tree
+from espalier.kube.errors import ApiError
 from tests.unit.providers.sweep import server, verdict
 
-HUB = {"owner": "garden", "repository": "fleet"}
-GIT = {"repositoryUrl": "ssh://git@git.example.com/fleet.git"}
+HUB: Tree = {"owner": "garden", "repository": "fleet"}
+GIT: Tree = {"repositoryUrl": "ssh://git@git.example.com/fleet.git"}
 
 SPECS: dict[str, tuple[type[FluxConfig | GitOpsConfig], Tree, str]] = {
     "github": (FluxConfig, {"github": HUB, "branch": "main"}, ""),
@@ -43,3 +44,63 @@ def test_one_repository_is_named(name: str) -> None:
     said = asyncio.run(main())
     assert sentence in said
     assert bool(said) == bool(sentence)
+
+
+Kind = type[FluxConfig | GitOpsConfig]
+FIXED: list[tuple[Kind, Tree, Tree, str]] = [
+    (FluxConfig, {"github": HUB}, {"github": HUB | {"owner": "orchard"}}, "spec.github.owner"),
+    (FluxConfig, {"github": HUB}, {"github": HUB | {"repository": "other"}}, "spec.github.repository"),
+    (FluxConfig, {"github": HUB}, {"github": HUB | {"personal": True}}, "spec.github.personal"),
+    (FluxConfig, {"github": HUB}, {"git": GIT}, "spec.git"),
+    (FluxConfig, {"git": GIT}, {"git": {"repositoryUrl": "ssh://git@git.example.com/b"}}, "spec.git.repositoryUrl"),
+    (FluxConfig, {"git": GIT}, {"git": GIT | {"sshKeyAlgorithm": "rsa"}}, "spec.git.sshKeyAlgorithm"),
+    (FluxConfig, {"git": GIT}, {"git": GIT, "branch": "next"}, "spec.branch"),
+    (FluxConfig, {"git": GIT, "clusterConfigPath": "a"}, {"git": GIT}, "spec.clusterConfigPath"),
+    (FluxConfig, {"git": GIT, "systemNamespace": "a"}, {"git": GIT}, "spec.systemNamespace"),
+    (GitOpsConfig, {"flux": {"github": HUB}}, {}, "spec.flux"),
+    (GitOpsConfig, {"flux": {"github": HUB}}, {"flux": {}}, "spec.flux.github"),
+    *(
+        (
+            GitOpsConfig,
+            {"flux": {"github": HUB}},
+            {"flux": {"github": HUB | {field: value}}},
+            f"spec.flux.github.{field}",
+        )
+        for field, value in (
+            *(("owner", "orchard"), ("repository", "other"), ("personal", True), ("branch", "next")),
+            *(("clusterConfigPath", "a"), ("fluxSystemNamespace", "a")),
+        )
+    ),
+]
+
+
+def refusal(kind: Kind, *specs: Tree) -> str:
+    """Why the last one of these is refused, which are written one after the other; empty if it is not."""
+
+    async def main() -> str:
+        client, resource = await server([kind]), kind.resource
+        metadata = {"name": "fleet", "namespace": "team-a"}
+        try:
+            for spec in specs:
+                tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
+                await client.apply(resource, tree, field_manager="kubectl")
+        except ApiError as error:
+            assert spec is specs[-1]
+            return str(error)
+        return ""
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(("kind", "old", "new", "field"), FIXED, ids=[one[3] for one in FIXED])
+def test_the_repository_of_an_object_stays_what_it_is(kind: Kind, old: Tree, new: Tree, field: str) -> None:
+    assert f"{field}: Invalid value: it can't be changed; delete the object" in refusal(kind, old, new)
+
+
+def test_a_default_is_the_same_whether_it_is_given_or_left_out() -> None:
+    given = {"branch": "main", "systemNamespace": "flux-system", "clusterConfigPath": ""}
+    hub = HUB | {"personal": False}
+    assert refusal(FluxConfig, {"github": HUB}, {"github": hub} | given, {"github": HUB, "branch": ""}) == ""
+    assert refusal(FluxConfig, {"git": GIT}, {"git": GIT | {"sshKeyAlgorithm": "ecdsa"}}, {"git": GIT} | given) == ""
+    flux = HUB | {"branch": "main", "fluxSystemNamespace": "flux-system", "personal": False}
+    assert refusal(GitOpsConfig, {"flux": {"github": HUB}}, {"flux": {"github": flux}}, {"flux": {"github": HUB}}) == ""

@@ -7,6 +7,8 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
+from espalier.api.eksa import sentences
+from espalier.api.eksa.fields import same
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.kinds import AGE, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
@@ -25,10 +27,28 @@ def _given(name: str) -> Rule:
     return Rule(f"self.{name} != ''", "must be set", f".{name}", found="'nothing'")
 
 
+def _fixed(**defaults: str) -> tuple[Rule, ...]:
+    """Immutable fields, as in EKS Anywhere; a field that is missing means its default."""
+    return tuple(same(sentences.GITOPS_CHANGED, field, default) for field, default in defaults.items())
+
+
+def _present(field: str) -> Rule:
+    """A part that is neither added nor removed; what is in it has rules of its own."""
+    return Rule(f"has(self.{field}) == has(oldSelf.{field})", sentences.GITOPS_CHANGED, f".{field}")
+
+
+_PERSONAL_FIXED = Rule(
+    "(has(self.personal) && self.personal) == (has(oldSelf.personal) && oldSelf.personal)",
+    sentences.GITOPS_CHANGED,
+    ".personal",
+)
+_OF_GITHUB = (_given("owner"), _given("repository"), *_fixed(owner="", repository=""), _PERSONAL_FIXED)
+
+
 class GithubProviderConfig(Part):
     """A repository at GitHub."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (_given("owner"), _given("repository"))
+    validations: ClassVar[tuple[Rule, ...]] = _OF_GITHUB
 
     owner: Annotated[str, Meta(description=_OWNER)]
     repository: Annotated[str, Meta(description=_REPOSITORY)]
@@ -53,6 +73,7 @@ class GitProviderConfig(Part):
             found="self.sshKeyAlgorithm",
             allowed=", ".join(ALGORITHMS),
         ),
+        *_fixed(repositoryUrl="", sshKeyAlgorithm="ecdsa"),
     )
 
     repository_url: Annotated[str, Meta(description="URL of the repository, ssh://…")]
@@ -60,7 +81,7 @@ class GitProviderConfig(Part):
 
 
 class FluxConfigSpec(Part):
-    """Repository that Flux reads: `github`, or `git`."""
+    """Repository that Flux reads: `github`, or `git`. Immutable."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -70,6 +91,12 @@ class FluxConfigSpec(Part):
             found="has(self.git) ? 'git and github' : 'neither git nor github'",
             allowed="github, or git",
         ),
+        Rule(
+            "has(oldSelf.git) == has(oldSelf.github) || has(self.git) == has(oldSelf.git)",
+            sentences.GITOPS_CHANGED,
+            ".git",
+        ),
+        *_fixed(branch="main", clusterConfigPath="", systemNamespace="flux-system"),
     )
 
     branch: Annotated[str, Meta(description=_BRANCH)] = ""
@@ -94,7 +121,10 @@ class FluxConfig(KubeObject):
 class Github(Part):
     """A repository at GitHub, and settings of Flux for it."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (_given("owner"), _given("repository"))
+    validations: ClassVar[tuple[Rule, ...]] = (
+        *_OF_GITHUB,
+        *_fixed(branch="main", clusterConfigPath="", fluxSystemNamespace="flux-system"),
+    )
 
     owner: Annotated[str, Meta(description=_OWNER)]
     repository: Annotated[str, Meta(description=_REPOSITORY)]
@@ -107,11 +137,15 @@ class Github(Part):
 class Flux(Part):
     """Settings of Flux."""
 
+    validations: ClassVar[tuple[Rule, ...]] = (_present("github"),)
+
     github: Github | None = None
 
 
 class GitOpsConfigSpec(Part):
-    """Repository that Flux reads."""
+    """Repository that Flux reads. Immutable."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (_present("flux"),)
 
     flux: Flux | None = None
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa import sentences
-from espalier.api.eksa.fields import HTTPS_URL, HTTPS_URLS, unchanged
+from espalier.api.eksa.fields import HTTPS_URL, HTTPS_URLS, same, unchanged
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
@@ -113,9 +113,6 @@ class MapUser(Part):
 BACKEND_MODES = ("CRD", "EKSConfigMap", "MountedFile")
 
 
-_PARTITION = "(has({0}.partition) && {0}.partition != '' ? {0}.partition : 'aws')"
-
-
 def _complete(field: str, arn: str) -> Rule:
     """Mappings without an ARN or a user would map nobody."""
     return Rule(
@@ -149,9 +146,7 @@ class AWSIamConfigSpec(Part):
         ),
         *(_complete(field, arn) for field, arn in (("mapRoles", "roleARN"), ("mapUsers", "userARN"))),
         *unchanged(sentences.IDENTITY_CHANGED, "awsRegion", "backendMode"),
-        Rule(
-            f"{_PARTITION.format('self')} == {_PARTITION.format('oldSelf')}", sentences.IDENTITY_CHANGED, ".partition"
-        ),
+        same(sentences.IDENTITY_CHANGED, "partition", "aws"),
     )
 
     aws_region: Annotated[str, Meta(description="AWS region, like us-west-2.", extra_json_schema=_SHORT)]

@@ -87,7 +87,11 @@ ONE_CNI = "a cluster has exactly one CNI, like kindnetd: {}"
 NATIVE_RANGE = "routingMode direct requires the range that is routed without masquerading"
 CILIUM_IS_YOURS = "with skipUpgrade, you manage Cilium's settings; remove one of the two"
 
-# Identity providers.
+# GitOps and identity providers.
+GITOPS_CHANGED = (
+    "it can't be changed; delete the object and create it again with the other value: clusters that name it go on "
+    "without it"
+)
 IDENTITY_CHANGED = (
     "it can't be changed, because clusters are created with it; create another object, and reference it in "
     "spec.identityProviderRefs of the cluster"
