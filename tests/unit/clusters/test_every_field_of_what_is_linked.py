@@ -1,0 +1,198 @@
+"""Every field of the other kinds that people write: a value shows in what is rendered, or is told to do nothing.
+
+Whatever else is refused by the schema or the rules of its CRD, which name the field. No field is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.eksa.aws import AWSDatacenterConfig
+from espalier.api.eksa.gitops import FluxConfig, GitOpsConfig
+from espalier.api.eksa.identity_providers import AWSIamConfig, OIDCConfig
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.clusters.render import authenticator
+from espalier.clusters.render.layered import rendered
+from espalier.kube.client import Client
+from espalier.kube.errors import ApiError
+from tests.unit.clusters.layers.designs import documents
+from tests.unit.clusters.seen import GARDEN, NAMESPACE, example, scope
+from tests.unit.clusters.test_flux_configs import GIT, HUB
+from tests.unit.clusters.test_story import COMPANY
+from tests.unit.providers.sweep import Values, all_leaves, put, server
+
+OIDC, IAM, FLUX, GITOPS, AWS = KINDS = (OIDCConfig, AWSIamConfig, FluxConfig, GitOpsConfig, AWSDatacenterConfig)
+"""Not Bundles and EKSARelease: a release brings them, and their tests are those of releases."""
+
+NO_EFFECT = {
+    FLUX: "GitOps is not installed yet (`docs/management-cluster.md`)",
+    GITOPS: "as that",
+    AWS: "nothing reads it",
+}
+"""Kinds that are stored, and whose fields do nothing."""
+
+ROLE = {"roleARN": "arn:aws:iam::1:role/a", "username": "ann", "groups": ["a"]}
+USER = {"userARN": "arn:aws:iam::1:user/a", "username": "ann", "groups": ["a"]}
+SPECS: dict[type[KubeObject], Tree] = {
+    OIDC: COMPANY["spec"],
+    IAM: {"awsRegion": "us-west-2", "backendMode": ["EKSConfigMap"], "mapRoles": [ROLE], "mapUsers": [USER]},
+    FLUX: {"git": GIT},
+    GITOPS: {"flux": {"github": HUB}},
+    AWS: {"region": "us-west-2", "amiID": "ami-1"},
+}
+"""What a value is written into."""
+
+
+def of_512(*accepted: str, refused: tuple[Any, ...] = ()) -> Values:
+    return Values([*accepted, "x" * 512], [*refused, "x" * 513, 1])
+
+
+def claims(**fields: Any) -> list[Tree]:
+    return [{"claim": "department", "value": "garden"} | fields]
+
+
+def text(*refused: Any) -> Values:
+    """Text that may be anything else."""
+    return Values(["another", "x" * 300], [*refused, 1, {}])
+
+
+def mappings(whole: Tree, arn: str) -> dict[str, Values]:
+    """Values of the fields of a mapping; each is the whole list."""
+    return {
+        arn: Values(
+            [[], [whole | {arn: "b"}], [whole] * 1000], [[whole | {arn: ""}], [whole] * 1001, [{"username": "a"}]]
+        ),
+        "username": Values([[whole | {"username": "{{SessionName}}"}]], [[whole | {"username": ""}], [{arn: "a"}]]),
+        "groups[]": Values(
+            [[whole | {"groups": []}], [whole | {"groups": ["b"] * 100}]], [[whole | {"groups": ["b"] * 101}]]
+        ),
+    }
+
+
+ALGORITHMS = (["ecdsa", "rsa", "ed25519", ""], ["dsa", "RSA", 1])
+FIELDS: dict[type[KubeObject], dict[str, Values]] = {
+    OIDC: {
+        "clientId": of_512("another", refused=("",)),
+        "issuerUrl": Values(["https://a", "https://a.example:8443/b"], ["", "http://a", "https://a@b", "a", 1]),
+        "usernameClaim": of_512("name", ""),
+        "usernamePrefix": of_512("-", ""),
+        "groupsClaim": of_512("roles", ""),
+        "groupsPrefix": of_512("b:", ""),
+        "requiredClaims[].claim": Values(
+            [[], claims(claim="team"), claims(claim="x" * 512)],
+            [claims() * 2, claims(claim="x" * 513), claims(claim=1)],
+        ),
+        "requiredClaims[].value": Values(
+            [claims(value="orchard"), claims(value="x" * 512)], [claims(value="x" * 513), claims(value=[])]
+        ),
+    },
+    IAM: {
+        "awsRegion": of_512("eu-west-1", refused=("",)),
+        "backendMode[]": Values(
+            [["EKSConfigMap", "CRD"], ["MountedFile", "EKSConfigMap"]],
+            [[], ["configmap"], ["CRD"], ["EKSConfigMap", ""], "EKSConfigMap"],
+        ),
+        **{f"mapRoles[].{field}": values for field, values in mappings(ROLE, "roleARN").items()},
+        **{f"mapUsers[].{field}": values for field, values in mappings(USER, "userARN").items()},
+        "partition": Values(["aws-cn", "x" * 50], ["x" * 51, 1]),
+    },
+    FLUX: {
+        "branch": text(),
+        "clusterConfigPath": text(),
+        "systemNamespace": text(),
+        "git.repositoryUrl": Values(["ssh://a"], ["", "https://git/a", "git@git:a", 1]),
+        "git.sshKeyAlgorithm": Values(*ALGORITHMS),
+        "github.owner": text(""),
+        "github.repository": text(""),
+        "github.personal": Values([True, False], ["yes", 1]),
+    },
+    GITOPS: {
+        "flux.github.owner": text(""),
+        "flux.github.repository": text(""),
+        "flux.github.branch": text(),
+        "flux.github.clusterConfigPath": text(),
+        "flux.github.fluxSystemNamespace": text(),
+        "flux.github.personal": Values([True, False], ["yes", 1]),
+    },
+    AWS: {"region": text(), "amiID": text()},
+}
+"""By path: of what is in a list, the whole list is written."""
+
+
+def written(kind: type[KubeObject], path: str, value: Any) -> Tree:
+    """The object with a field."""
+    spec = copy.deepcopy({"github": HUB} if path.startswith("github.") else SPECS[kind])
+    put(spec, path, value)
+    metadata = {"name": "company", "namespace": NAMESPACE}
+    return {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "metadata": metadata, "spec": spec}
+
+
+async def verdict(client: Client, kind: type[KubeObject], tree: Tree) -> str:
+    """Why it is refused; empty if it is stored as it is."""
+    try:
+        stored = await client.create(kind.resource, tree, dry_run=True)
+    except ApiError as error:
+        return str(error)
+    assert stored.tree["spec"] == tree["spec"]
+    return ""
+
+
+def swept() -> Iterator[tuple[type[KubeObject], str, Values]]:
+    for kind, fields in FIELDS.items():
+        for path, values in fields.items():
+            yield kind, path, values
+
+
+def shown(kind: type[KubeObject], spec: Tree) -> list[Any]:
+    """What a cluster that names the object becomes."""
+    metadata = COMPANY["metadata"]
+    tree = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "metadata": metadata, "spec": spec}
+    reference = {"kind": kind.resource.kind, "name": metadata["name"]}
+    design = scope(*example(identityProviderRefs=[reference]), tree, key=GARDEN).design
+    assert design is not None
+    workload = (msgspec.to_builtins(one.body) for one in authenticator.workload(design))
+    return [*documents(rendered(design)), *workload]
+
+
+def test_each_value_shows_or_is_refused() -> None:
+    async def main() -> list[str]:
+        client, wrong = await server(KINDS), []
+        before: dict[type[KubeObject], list[Any]] = {
+            kind: shown(kind, SPECS[kind]) for kind in KINDS if kind not in NO_EFFECT
+        }
+        for kind, path, values in swept():
+            for value in values.accepted:
+                tree = written(kind, path, value)
+                if said := await verdict(client, kind, tree):
+                    wrong.append(f"{path} {value!r} is refused: {said}")
+                elif kind not in NO_EFFECT and shown(kind, tree["spec"]) == before[kind]:
+                    wrong.append(f"{path} {value!r} shows nowhere")
+            for value in values.refused:
+                said = await verdict(client, kind, written(kind, path, value))
+                if f"spec.{path.partition('[]')[0]}" not in said:
+                    wrong.append(f"{path} {value!r} is {f'refused: {said}' if said else 'accepted'}")
+        return wrong
+
+    assert asyncio.run(main()) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
+    assert [path for path in all_leaves(kind) if path not in FIELDS[kind]] == []
+
+
+def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    fields = sum(len(all_leaves(kind)) for kind in KINDS)
+    accepted = sum(len(values.accepted) for _, _, values in swept())
+    refused = sum(len(values.refused) for _, _, values in swept())
+    with capsys.disabled():
+        print(f"\n{fields} fields of linked kinds: {len(list(swept()))} swept, {accepted} accepted, {refused} refused")
+    assert accepted > 50
+    assert refused > 60
