@@ -87,7 +87,14 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
         "groupsPrefix": of_512("b:", ""),
         "requiredClaims[].claim": Values(
             [[], claims(claim="team"), claims(claim="x" * 512)],
-            [claims() * 2, claims(claim="x" * 513), claims(claim=1)],
+            [
+                claims() * 2,
+                claims(claim="x" * 513),
+                claims(claim=1),
+                claims(claim=""),
+                claims(claim="a=b"),
+                [{"value": "b"}],
+            ],
         ),
         "requiredClaims[].value": Values(
             [claims(value="orchard"), claims(value="x" * 512)], [claims(value="x" * 513), claims(value=[])]

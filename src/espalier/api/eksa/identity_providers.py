@@ -26,6 +26,9 @@ class OIDCRequiredClaim(Part):
     value: Annotated[str, Meta(description="Its value.", extra_json_schema=_SHORT)] = ""
 
 
+_FIRST_CLAIM = "self.requiredClaims[0].claim"
+
+
 class OIDCConfigSpec(Part):
     """How kube-apiserver verifies tokens of an OpenID Connect provider. Immutable."""
 
@@ -44,6 +47,13 @@ class OIDCConfigSpec(Part):
             ".requiredClaims",
             found="'%d claims'.format([self.requiredClaims.size()])",
             allowed="one claim",
+        ),
+        Rule(
+            "!has(self.requiredClaims)"
+            " || self.requiredClaims.all(one, has(one.claim) && one.claim != '' && !one.claim.contains('='))",
+            sentences.CLAIM_NAME,
+            ".requiredClaims",
+            found=f"has({_FIRST_CLAIM}) && {_FIRST_CLAIM} != '' ? {_FIRST_CLAIM} : 'nothing'",
         ),
         *unchanged(
             sentences.IDENTITY_CHANGED,

@@ -99,6 +99,9 @@ IDENTITY_CHANGED = (
 NO_CLIENT = "set the client that tokens must be issued for"
 ISSUER = "kube-apiserver requires an https URL of the provider"
 ONE_CLAIM = "EKS Anywhere enforces only the first claim; keep one"
+CLAIM_NAME = (
+    "kube-apiserver gets the claim as CLAIM=VALUE, and does not start without a name; set claim to a name without ="
+)
 
 NO_REGION = "set the AWS region"
 BACKEND_MODE = "not a backend mode of aws-iam-authenticator"
