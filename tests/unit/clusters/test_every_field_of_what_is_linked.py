@@ -80,7 +80,10 @@ ALGORITHMS = (["ecdsa", "rsa", "ed25519", ""], ["dsa", "RSA", 1])
 FIELDS: dict[type[KubeObject], dict[str, Values]] = {
     OIDC: {
         "clientId": of_512("another", refused=("",)),
-        "issuerUrl": Values(["https://a", "https://a.example:8443/b"], ["", "http://a", "https://a@b", "a", 1]),
+        "issuerUrl": Values(
+            ["https://a", "https://a.example:8443/b", "https://[2001:db8::1]:443/b%20c"],
+            ["", "http://a", "https://a@b", "https://a:b/", "https://a[b", "https://a%zz", "https://a/%zz", "a", 1],
+        ),
         "usernameClaim": of_512("name", ""),
         "usernamePrefix": of_512("-", ""),
         "groupsClaim": of_512("roles", ""),

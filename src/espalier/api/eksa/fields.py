@@ -11,8 +11,10 @@ from espalier.api.meta import Part
 
 KUBERNETES_VERSION = r"^[0-9]+\.[0-9]+$"
 
-HTTPS_URL = "^https://[^/@?# ]+(/[^@?# ]*)?$"
-"""A token issuer as in OpenID Connect: no user, no query, no fragment."""
+HTTPS_URL = (
+    "^https://([A-Za-z0-9_.-]+|[[][0-9A-Fa-f:.]+[]])(:[0-9]{1,5})?(/([A-Za-z0-9._~!$&()*+,;=:/-]|%[0-9A-Fa-f]{2})*)?$"
+)
+"""A token issuer as in OpenID Connect: no user, no query, no fragment. kube-apiserver exits where it can't parse it."""
 
 HTTPS_URLS = "a URL that begins with https://, without user, query and fragment"
 

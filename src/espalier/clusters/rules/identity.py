@@ -11,7 +11,7 @@ from espalier.api.eksa.fields import HTTPS_URL, HTTPS_URLS
 from espalier.api.violations import Violation
 from espalier.clusters.references import IDENTITY_PROVIDERS
 
-_URL = re.compile(HTTPS_URL)
+_URL = re.compile(HTTPS_URL.replace("[[]", r"\["))  # in CEL a backslash would have to be doubled
 _KINDS = tuple(kind.kind for kind in IDENTITY_PROVIDERS)
 
 
