@@ -20,6 +20,7 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.meta import Condition, Tree
+from espalier.api.resource import Key
 from espalier.apiserver.store import MemoryStore
 from espalier.cli.installing import PATIENCE, InstallReleases
 from espalier.cli.planning import Asked
@@ -44,6 +45,7 @@ DISTRO = "kubernetes-1-35-eks-2"
 FILE = f"eks-distro/{DISTRO}.yaml"
 DEBUG = "v0.26.0+debug.1"
 RESYNC = 300.0
+OTHER = Key(GARDEN.namespace, "other")
 
 
 def folder(path: Path, *changes: tuple[str, str, str]) -> Path:
@@ -85,14 +87,20 @@ async def etcd(env: ManagedEnvironment) -> str | None:
     return tag
 
 
-async def bring(env: ManagedEnvironment, distro: str, *more: Tree) -> None:
-    """A release of one's own, whose Bundles name this EKS Distro Release for Kubernetes 1.35."""
-    newest = RELEASES.newest()
-    bundles = msgspec.to_builtins(newest.bundles)
+def debug_bundles(distro: str = DISTRO, **parts: Tree) -> Tree:
+    """Bundles of one's own, with this EKS Distro Release and these components for Kubernetes 1.35."""
+    bundles: Tree = msgspec.to_builtins(RELEASES.newest().bundles)
     bundles["metadata"] = {"name": "bundles-debug", "namespace": SYSTEM_NAMESPACE}
     for entry in bundles["spec"]["versionsBundles"]:
         if entry["kubeVersion"] == "1.35":
             entry["eksD"]["name"] = distro
+            entry.update(parts)
+    return bundles
+
+
+async def bring(env: ManagedEnvironment, bundles: Tree, *more: Tree) -> None:
+    """A release of one's own with these Bundles."""
+    newest = RELEASES.newest()
     release = msgspec.to_builtins(newest.eksa_release)
     release["metadata"] = {"name": release_name(DEBUG)}
     release["spec"] |= {"version": DEBUG, "bundlesRef": release["spec"]["bundlesRef"] | {"name": "bundles-debug"}}
@@ -212,7 +220,11 @@ def test_a_manager_waits_with_its_releases_until_its_webhooks_can_be_called() ->
 
 def test_a_release_of_ones_own_may_have_its_own_eks_distro() -> None:
     async def tell(env: ManagedEnvironment) -> None:
-        await bring(env, "kubernetes-1-35-eks-2-debug", distro("kubernetes-1-35-eks-2-debug", etcd="v3.6.6-debug"))
+        await bring(
+            env,
+            debug_bundles("kubernetes-1-35-eks-2-debug"),
+            distro("kubernetes-1-35-eks-2-debug", etcd="v3.6.6-debug"),
+        )
         await env.apply(eksaVersion=DEBUG)
         found = await env.until_ready()
         assert await etcd(env) == "v3.6.6-debug"
@@ -226,7 +238,7 @@ def test_bundles_that_name_what_is_not_there_are_said_and_nothing_is_made() -> N
     name = "kubernetes-1-35-eks-7"
 
     async def tell(env: ManagedEnvironment) -> None:
-        await bring(env, name)
+        await bring(env, debug_bundles(name))
         await env.apply(eksaVersion=DEBUG)
         failed = await env.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
         assert failed.status.failure_message == (
@@ -241,6 +253,55 @@ def test_bundles_that_name_what_is_not_there_are_said_and_nothing_is_made() -> N
         await env.client.create(DistroRelease.resource, distro(name, etcd="v3.6.6-eks-1-35-7"))
         await env.until_ready()
         assert await etcd(env) == "v3.6.6-eks-1-35-7"
+
+    story(tell)
+
+
+INVALID = {
+    "an image without a tag": ("haproxy.image", "public.ecr.aws/x/haproxy", "registry/name:tag"),
+    "a digest where only a tag can be named": (
+        "haproxy.image",
+        f"public.ecr.aws/x/haproxy@sha256:{'0' * 64}",
+        "registry/name:tag",
+    ),
+    "a digest beside a tag where only the tag can be named": (
+        "haproxy.image",
+        f"public.ecr.aws/x/haproxy:v1@sha256:{'0' * 64}",
+        "registry/name:tag",
+    ),
+    "no registry where one must be named": ("haproxy.image", "haproxy:v1", "registry/name:tag"),
+    "an empty image": ("kindnetd.image", "", "registry/name:tag or registry/name@sha256:..."),
+    "no image": ("kindnetd.image", None, "registry/name:tag or registry/name@sha256:..."),
+    "a text that is no image": ("haproxy.image", "https://a b/c:d", "registry/name:tag"),
+}
+
+
+@pytest.mark.parametrize("what", sampled(INVALID, 0))
+def test_bundles_with_an_invalid_image_are_named_by_their_clusters_alone_until_they_are_corrected(what: str) -> None:
+    field, uri, allowed = INVALID[what]
+    part, name = field.split(".")
+
+    async def tell(env: ManagedEnvironment) -> None:
+        await bring(env, debug_bundles(DISTRO, **{part: {name: {"uri": uri}} if uri is not None else {}}))
+        await env.apply(name=OTHER.name)
+        await env.apply(eksaVersion=DEBUG)
+        failed = await env.until(lambda cluster: cluster.status.failure_reason == names.BUNDLES_INVALID)
+        assert failed.status.failure_message == (
+            f"Bundles bundles-debug, Kubernetes 1.35: spec.versionsBundles[1].{field}.uri: not a valid image; "
+            f"found {uri or 'nothing'}; allowed: {allowed}; {sentences.BRING_BUNDLES}"
+        )
+        assert said(failed, names.READY).reason == names.BUNDLES_INVALID
+        await asyncio.sleep(CALM)
+        made = (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items
+        assert [one.name for one in made] == [OTHER.name]
+        planned = await Asked([], DEBUG, Isolation.LAYERS, None).of_release(env.client, GARDEN.namespace)
+        stop = f"{names.BUNDLES_INVALID}: {failed.status.failure_message}"
+        assert [one.now.stops for one in planned] == [stop, stop], "the other one would be stopped as well"
+        await env.until_ready(OTHER)
+        async with unasked(env.client):
+            await env.client.delete(Bundles.resource, "bundles-debug", SYSTEM_NAMESPACE)
+            await env.client.create(Bundles.resource, debug_bundles())
+        await env.until_ready()
 
     story(tell)
 
@@ -274,7 +335,7 @@ def test_a_steady_cluster_whose_release_was_deleted_reports_it_and_is_left_alone
 
 def test_nothing_is_made_of_an_entry_that_names_a_release_of_another_kubernetes_version() -> None:
     async def tell(env: ManagedEnvironment) -> None:
-        await bring(env, "kubernetes-1-34-eks-2")
+        await bring(env, debug_bundles("kubernetes-1-34-eks-2"))
         await env.apply(eksaVersion=DEBUG)
         failed = await env.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
         assert failed.status.failure_message == (

@@ -11,7 +11,6 @@ import msgspec
 from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.release import VersionsBundle
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
@@ -199,8 +198,10 @@ class Provider:
     """Those of these variables that belong together: if one is set, a command requires the others."""
     brought_files: tuple[str, ...] = ()
     """Variables that name files: `brought` gets their content."""
-    lacks: Callable[[VersionsBundle], Sequence[str]] = lambda _bundle: ()
-    """The components that its clusters need and an entry of Bundles lacks. Pure."""
+    images: tuple[str, ...] = ()
+    """The images of an entry of Bundles that all its clusters need, by field: `vSphere.kubeVip`."""
+    optional_images: tuple[str, ...] = ()
+    """Those that its clusters use where an entry has them."""
     etcd: EtcdRenderer | None = None
     """None: external etcd is not supported."""
     bottlerocket: Bottlerocket | None = None

@@ -18,7 +18,7 @@ from espalier.clusters import names
 from espalier.clusters.layers.layer import Layer
 from espalier.clusters.provider import Provider
 from espalier.kube.objects import Object
-from espalier.releases import Distro, resolve, usable
+from espalier.releases import Distro, check_images, resolve, usable
 
 
 class Components(msgspec.Struct, frozen=True):
@@ -114,7 +114,7 @@ def design(
     """The design of a cluster with these layers. `distros` returns an EKS Distro Release by name.
 
     A worker node group in several failure domains becomes one group for each of these. Raises `LookupError` when
-    Bundles lack one of its versions, or reference an unusable release for it.
+    Bundles lack one of its versions, have invalid images for it, or reference an unusable release for it.
     """
     for layer in reversed(layers):  # values set by newer layers count as given for older ones
         for default in reversed(layer.defaults):
@@ -125,10 +125,28 @@ def design(
     components = {}
     for version in kubernetes_versions(spec):
         bundle = resolve(bundles, version)
+        check_images(bundles, bundle, *_images(spec, provider, children))
         components[version] = Components(bundle, usable(bundles, bundle, distros(bundle.eks_d.name)))
     return Design(
         key, spec, components, provider, watch_filter, layers, front_end, children, data or {}, resolved or {}, domains
     )
+
+
+_BOTTLEROCKET = (
+    "bottlerocketHostContainers.kubeadmBootstrap",
+    "bottlerocketHostContainers.admin",
+    "bottlerocketHostContainers.control",
+    "bottlerocketBootstrapContainers.multiNetworkBootstrap",
+    "snow.bottlerocketBootstrapSnow",
+)
+
+
+def _images(spec: eksa.ClusterSpec, provider: Provider, children: Sequence[Object]) -> tuple[list[str], list[str]]:
+    """The fields of Bundles with images that a cluster is rendered with; and those that none of its rules asks for."""
+    made, cni = provider.bottlerocket, cni_of(spec)
+    of_os = _BOTTLEROCKET if made is not None and made.groups(spec, children) else ()
+    of_cni = {CiliumConfig: ["cilium.cilium", "cilium.operator"], KindnetdConfig: ["kindnetd.image"]}
+    return [*provider.images, *provider.optional_images, *of_os], of_cni[type(cni)] if cni is not None else []
 
 
 def spread(

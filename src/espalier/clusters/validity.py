@@ -23,7 +23,7 @@ from espalier.clusters.rules import (
     unsupported,
 )
 from espalier.clusters.scope import Scope, is_self_managed
-from espalier.releases import UnusableDistro, kubernetes_versions
+from espalier.releases import UnusableBundles, UnusableDistro, kubernetes_versions
 from espalier.runtime.outcome import Wait
 
 
@@ -276,6 +276,8 @@ def _missing(scope: Scope) -> Wait | None:
         return Wait(names.EKSA_VERSION_INVALID, message)
     if isinstance(scope.problem, UnusableDistro):
         return Wait(names.EKSD_RELEASE_INVALID, str(scope.problem))
+    if isinstance(scope.problem, UnusableBundles):
+        return Wait(names.BUNDLES_INVALID, str(scope.problem))
     if scope.problem is not None:
         versions = ", ".join(kubernetes_versions(scope.bundles))
         message = f"spec.kubernetesVersion: {scope.problem}; choose one of {versions}"

@@ -1,7 +1,15 @@
 """Releases: the versions and images of an eksaVersion. The data of this build are files of the package."""
 
 from espalier.releases.catalog import MalformedRelease, Release, Releases, UnknownRelease, release_name
-from espalier.releases.contents import UnknownKubernetesVersion, images, kubernetes_versions, resolve
+from espalier.releases.contents import (
+    UnknownKubernetesVersion,
+    UnusableBundles,
+    check_images,
+    image_at,
+    images,
+    kubernetes_versions,
+    resolve,
+)
 from espalier.releases.distro import Distro, Image, IncompleteDistro, UnusableDistro, distro_of, usable
 from espalier.releases.installing import Uninstalled, install
 
@@ -15,8 +23,11 @@ __all__ = [
     "Uninstalled",
     "UnknownKubernetesVersion",
     "UnknownRelease",
+    "UnusableBundles",
     "UnusableDistro",
+    "check_images",
     "distro_of",
+    "image_at",
     "images",
     "install",
     "kubernetes_versions",

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timedelta
 
 import msgspec
 
+from espalier.api.eksa import sentences
 from espalier.api.eksa.components import Image
 from espalier.api.eksa.release import Bundles, VersionsBundle
+from espalier.api.violations import Violation
+
+_LONGEST = 1024
+_REFERENCE = re.compile(
+    r"([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
+    r"(?P<tag>:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?P<digest>@sha256:[0-9a-f]{64})?"
+)
+_BY_DIGEST = "registry/name:tag or registry/name@sha256:..."
+_BY_TAG = "registry/name:tag"
+_ONLY_BY_TAG = ("haproxy.image",)
+"""Images that Cluster API's objects name by repository and tag, without a digest."""
 
 
 class UnknownKubernetesVersion(LookupError):
@@ -36,6 +49,52 @@ def resolve(bundles: Bundles, kubernetes_version: str) -> VersionsBundle:
         if bundle.kube_version == kubernetes_version:
             return bundle
     raise UnknownKubernetesVersion(kubernetes_version, bundles)
+
+
+class UnusableBundles(LookupError):
+    """Bundles have values that nothing can be rendered from. The message names each of them, and the remedy."""
+
+
+def image_at(bundle: VersionsBundle, path: str) -> Image | None:
+    """The image in a field of an entry, like `vSphere.kubeVip`; None when the entry lacks it."""
+    part: object = bundle
+    for name in path.split("."):
+        part = getattr(part, re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name), None)
+    return part if isinstance(part, Image) else None
+
+
+def check_images(bundles: Bundles, entry: VersionsBundle, asked: Iterable[str], required: Iterable[str] = ()) -> None:
+    """Raise `UnusableBundles` unless the images in these fields of an entry are valid: `asked`, as far as the entry
+    has them, and `required`.
+    """
+    needed = dict.fromkeys(asked, False) | dict.fromkeys(required, True)
+    violations: list[Violation] = []
+    for path, is_required in needed.items():
+        image = image_at(entry, path)
+        has_digest = path not in _ONLY_BY_TAG
+        if (image is None and is_required) or (image is not None and not _is_usable(image.uri, has_digest)):
+            field = f"spec.versionsBundles[{bundles.spec.versions_bundles.index(entry)}].{path}.uri"
+            found = image.uri if image is not None else ""
+            violations.append(
+                Violation(field, found or "nothing", _BY_DIGEST if has_digest else _BY_TAG, "not a valid image")
+            )
+    if violations:
+        which = f"Bundles {bundles.metadata.name}, Kubernetes {entry.kube_version}"
+        raise UnusableBundles(f"{which}: {'; '.join(map(str, violations))}; {sentences.BRING_BUNDLES}")
+
+
+def _is_usable(uri: str, has_digest: bool) -> bool:
+    found = reference(uri)
+    if found is None:
+        return False
+    if has_digest:
+        return bool(found["tag"] or found["digest"])
+    return bool(found["tag"]) and not found["digest"] and "/" in uri
+
+
+def reference(image: str) -> re.Match[str] | None:
+    """The `tag` and `digest` of a valid image reference; None for any other text."""
+    return _REFERENCE.fullmatch(image) if len(image) <= _LONGEST else None
 
 
 def images(bundle: VersionsBundle) -> dict[str, str]:

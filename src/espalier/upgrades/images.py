@@ -17,6 +17,7 @@ from espalier.api.eksa.release import Bundles, VersionsBundle
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
+from espalier.releases.contents import reference
 from espalier.releases.distro import IncompleteDistro, distro_of
 from espalier.runtime.cache import Cache
 from espalier.runtime.controller import RESYNC, Controller
@@ -27,12 +28,7 @@ from espalier.upgrades import names
 NAME = "upgraderimages"
 
 REFERENCES = "an image like registry.example/upgrader:v1.36.3, with a digest (@sha256:...) if it is known"
-_LONGEST = 1024
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_REFERENCE = re.compile(
-    r"([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
-    r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?"
-)
 
 
 def version_of(bundle: VersionsBundle, versions: Mapping[str, str] | None = None) -> str:
@@ -49,7 +45,7 @@ def version_of(bundle: VersionsBundle, versions: Mapping[str, str] | None = None
 
 def is_reference(image: str) -> bool:
     """True if a text is a valid image reference. The image runs privileged on nodes, so all else is rejected."""
-    return len(image) <= _LONGEST and _REFERENCE.fullmatch(image) is not None
+    return reference(image) is not None
 
 
 def images_of(bundles: Bundles, versions: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -80,6 +80,7 @@ REASONS: tuple[Reason, ...] = (
     _person(
         "BundleNotFoundForCluster", "the Bundles of the release do not exist; apply them, or choose another release"
     ),
+    _person("BundlesInvalid", "the Bundles have invalid images; the message names each of them"),
     _person("EksdReleaseInvalid", "the EKS Distro Release that the Bundles reference is missing or invalid"),
     _person(
         "ReleaseReplaced",

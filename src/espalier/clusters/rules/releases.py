@@ -16,6 +16,7 @@ from espalier.clusters import names
 from espalier.clusters.provider import Provider
 from espalier.clusters.render_input import kubernetes_versions
 from espalier.clusters.rules import messages
+from espalier.releases import image_at
 
 MAXIMUM_SKEW = 2
 """The number of minor versions that a workload cluster may be behind its management cluster."""
@@ -119,7 +120,13 @@ def components(spec: eksa.ClusterSpec, provider: Provider, bundles: Bundles | No
     """Bundles without components that clusters of a provider need: those from before the provider was supported."""
     entries = bundles.spec.versions_bundles if bundles is not None else []
     asked = kubernetes_versions(spec)
-    lacking = [name for entry in entries if entry.kube_version in asked for name in provider.lacks(entry)]
+    lacking = [
+        name
+        for entry in entries
+        if entry.kube_version in asked
+        for name in provider.images
+        if image_at(entry, name) is None
+    ]
     if bundles is not None and lacking:
         field = _VERSION if spec.bundles_ref is None else _BUNDLES
         kind, parts = provider.links.datacenter.kind, ", ".join(dict.fromkeys(lacking))

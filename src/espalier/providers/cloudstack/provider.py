@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from espalier.api.core import SECRET
-from espalier.api.eksa.release import VersionsBundle
 from espalier.clusters.checks.problems import problems_of
 from espalier.clusters.provider import EtcdRenderer, Links, Provider
 from espalier.kube.objects import Object
@@ -13,11 +12,6 @@ from espalier.providers.cloudstack.checks.controller import configs
 from espalier.providers.cloudstack.checks.questions import REACHABLE, LookUp
 from espalier.providers.cloudstack.cluster_api import INFRASTRUCTURE
 from espalier.providers.cloudstack.kinds import CloudStackDatacenterConfig, CloudStackMachineConfig
-
-
-def _lacks(bundle: VersionsBundle) -> tuple[str, ...]:
-    images = bundle.cloud_stack
-    return () if images is not None and images.kube_vip is not None else ("cloudStack.kubeVip",)
 
 
 def _is_of(machines: Object, datacenter: Object) -> bool:
@@ -48,7 +42,7 @@ def cloudstack(look_up: LookUp) -> Provider:
         render=render,
         rules=rules,
         brought=environment.secrets,
-        lacks=_lacks,
+        images=("cloudStack.kubeVip",),
         etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
         settings=render.settings,
         complete=render.complete,

@@ -11,6 +11,7 @@ DOCKER = Provider(
     render=render,
     rules=rules,
     etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
+    optional_images=("haproxy.image", "eksD.kindNode"),
     settings=render.settings,
     has_kindnetd=True,
 )

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from espalier.api.core import SECRET
-from espalier.api.eksa.release import VersionsBundle
 from espalier.clusters.checks.problems import problems_of
 from espalier.clusters.provider import EtcdRenderer, Extras, Links, Provider
 from espalier.kube.rbac import Right
@@ -14,13 +11,6 @@ from espalier.providers.nutanix.checks.controller import configs
 from espalier.providers.nutanix.checks.questions import REACHABLE, LookUp
 from espalier.providers.nutanix.cluster_api import INFRASTRUCTURE
 from espalier.providers.nutanix.kinds import NutanixDatacenterConfig, NutanixMachineConfig
-
-
-def _lacks(bundle: VersionsBundle) -> Iterator[str]:
-    images = bundle.nutanix
-    for name, field in (("cloudProvider", "cloud_provider"), ("kubeVip", "kube_vip")):
-        if images is None or getattr(images, field) is None:
-            yield f"nutanix.{name}"
 
 
 def nutanix(look_up: LookUp) -> Provider:
@@ -49,7 +39,7 @@ def nutanix(look_up: LookUp) -> Provider:
         ),
         brought=environment.secrets,
         brought_together=tuple(environment.VARIABLES.values()),
-        lacks=lambda bundle: tuple(_lacks(bundle)),
+        images=("nutanix.cloudProvider", "nutanix.kubeVip"),
         etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
         encryption_file="/etc/kubernetes/enc/encryption-config.yaml",
         settings=render.settings,

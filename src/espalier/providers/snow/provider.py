@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from espalier.api.core import SECRET
-from espalier.api.eksa.release import VersionsBundle
 from espalier.clusters.checks.problems import problems_of
 from espalier.clusters.provider import Bottlerocket, EtcdRenderer, Extras, Links, Provider
 from espalier.kube.rbac import Right
@@ -12,11 +11,6 @@ from espalier.providers.snow.checks.controller import configs
 from espalier.providers.snow.checks.questions import REACHABLE, LookUp
 from espalier.providers.snow.cluster_api import INFRASTRUCTURE, AWSSnowIPPool
 from espalier.providers.snow.kinds import SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
-
-
-def _lacks(bundle: VersionsBundle) -> tuple[str, ...]:
-    images = bundle.snow
-    return () if images is not None and images.kube_vip is not None else ("snow.kubeVip",)
 
 
 def snow(look_up: LookUp) -> Provider:
@@ -46,7 +40,7 @@ def snow(look_up: LookUp) -> Provider:
         brought_together=(tuple(environment.FILES.values()),),
         brought_files=tuple(environment.FILES.values()),
         clashes=rules.clashes,
-        lacks=_lacks,
+        images=("snow.kubeVip",),
         bottlerocket=Bottlerocket(references.with_bottlerocket, render.lacks_images_of_bottlerocket),
         etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
         no_proxy=render.no_proxy,

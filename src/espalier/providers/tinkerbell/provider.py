@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from espalier.api.eksa.release import VersionsBundle
 from espalier.clusters.provider import Links, Provider
 from espalier.kube.rbac import Right
 from espalier.providers.tinkerbell import references, render, rules
@@ -14,12 +13,6 @@ from espalier.providers.tinkerbell.kinds import (
     TinkerbellMachineConfig,
     TinkerbellTemplateConfig,
 )
-
-
-def _lacks(bundle: VersionsBundle) -> tuple[str, ...]:
-    images = bundle.tinkerbell
-    return () if images is not None and images.kube_vip is not None else ("tinkerbell.kubeVip",)
-
 
 TINKERBELL = Provider(
     links=Links(
@@ -33,7 +26,7 @@ TINKERBELL = Provider(
     infrastructure=INFRASTRUCTURE,
     render=render,
     rules=rules,
-    lacks=_lacks,
+    images=("tinkerbell.kubeVip",),
     needs_workers=False,
     node_startup_timeout=render.NODE_STARTUP_TIMEOUT,
     complete=render.complete,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from espalier.api.core import SECRET
-from espalier.api.eksa.release import VersionsBundle
 from espalier.clusters.checks.problems import problems_of
 from espalier.clusters.provider import Bottlerocket, EtcdRenderer, Extras, Links, Provider
 from espalier.kube.rbac import Right
@@ -14,13 +11,6 @@ from espalier.providers.vsphere.checks.controller import configs
 from espalier.providers.vsphere.checks.questions import REACHABLE, LookUp
 from espalier.providers.vsphere.cluster_api import INFRASTRUCTURE, VSphereDeploymentZone, VSphereFailureDomain
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
-
-
-def _lacks(bundle: VersionsBundle) -> Iterator[str]:
-    images = bundle.v_sphere
-    for name, field in (("manager", "manager"), ("kubeVip", "kube_vip")):
-        if images is None or getattr(images, field) is None:
-            yield f"vSphere.{name}"
 
 
 def vsphere(look_up: LookUp) -> Provider:
@@ -52,7 +42,7 @@ def vsphere(look_up: LookUp) -> Provider:
         ),
         brought=environment.secrets,
         brought_together=environment.ACCOUNTS,
-        lacks=lambda bundle: tuple(_lacks(bundle)),
+        images=("vSphere.manager", "vSphere.kubeVip"),
         bottlerocket=Bottlerocket(references.with_bottlerocket, render.lacks_images_of_bottlerocket),
         etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
         encryption_file="/var/lib/kubeadm/encryption-config.yaml",

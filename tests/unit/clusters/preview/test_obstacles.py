@@ -205,6 +205,7 @@ CASES: dict[str, tuple[str, Callable[[], Case]]] = {
 }
 
 NOT_BY_A_STEP = {
+    "BundlesInvalid": "as `EksdReleaseInvalid`",
     "EksdReleaseInvalid": "the releases of this build have theirs; `validity` says it, as it does the other problems",
     "CredentialsNotPermitted": "decided as a missing object is: `test_references`",
     "DatacenterConfigInvalid": "of a provider: `tests/unit/providers`",
