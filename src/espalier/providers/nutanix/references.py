@@ -34,6 +34,11 @@ OF_MACHINES, OF_CLOUD_CONTROLLER = "credentials", "credentialsCP"
 BASIC = "basic_auth"
 
 
+def other_version(image: str, version: str) -> str:
+    """What is wrong with an image whose name does not contain the Kubernetes version of its machines."""
+    return f"found {image}, whose name lacks Kubernetes {version}; use an image of that version, like ubuntu-{version}"
+
+
 class Account(msgspec.Struct, frozen=True):
     """An account of Prism Central. Its repr has no password."""
 

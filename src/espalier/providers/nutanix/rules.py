@@ -8,13 +8,13 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.quantities import amount
 from espalier.api.violations import Violation
 from espalier.clusters.linked_objects import of_kind
-from espalier.clusters.machine_groups import WORKERS, machine_groups, references_to
+from espalier.clusters.machine_groups import WORKERS, kubernetes_versions, machine_groups, names_version, references_to
 from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import connections, endpoint
 from espalier.kube.objects import Object
 from espalier.providers.nutanix import node_addresses
 from espalier.providers.nutanix.kinds import LEAST_DISK, LEAST_MEMORY, NutanixDatacenterConfig, NutanixMachineConfig
-from espalier.providers.nutanix.references import credentials_of
+from espalier.providers.nutanix.references import credentials_of, other_version
 from espalier.providers.nutanix.render import credentials_name
 
 _GROUPS = "spec.workerNodeGroupConfigurations"
@@ -47,6 +47,11 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
     configs = of_kind(NutanixMachineConfig, children)
     for config in configs.values():
         yield from _sizes(config)
+        image = config.spec.image
+        for version in kubernetes_versions(cluster.spec, config.metadata.name):
+            if image.type == "name" and not names_version(image.name, version):
+                field = f"{_KIND} {config.metadata.name}: spec.image"
+                yield Violation(field, "", "", other_version(image.name, version))
     for one in machine_groups(cluster.spec):
         named = configs.get(one.reference.name) if one.reference is not None else None
         if named is not None and named.spec.gpus and one.role != WORKERS:

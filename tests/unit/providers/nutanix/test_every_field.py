@@ -33,7 +33,7 @@ NO_IDENTIFIERS: list[Tree] = [
     {"type": "id", "name": "a"},
     {"name": "a"},
 ]
-IDENTIFIER = Values([named("another"), BY_UUID, BY_UUID | {"name": "a"}], NO_IDENTIFIERS)
+IDENTIFIER = Values([named("another-1.35"), BY_UUID, BY_UUID | {"name": "a"}], NO_IDENTIFIERS)
 GPU = {"type": "name", "name": "Ampere 40"}
 CATEGORY = {"key": "stone", "value": "marble"}
 EAST = domain("east", "md-0")
@@ -184,8 +184,8 @@ CHANGES: list[tuple[type[KubeObject], str, Any]] = [
     (DATACENTER, "endpoint", "b.example.com"),
     (DATACENTER, "credentialRef", None),
     (MACHINE, "osFamily", "redhat"),
-    (MACHINE, "cluster", named("another")),
-    (MACHINE, "subnet", named("another")),
+    (MACHINE, "cluster", named("another-1.35")),
+    (MACHINE, "subnet", named("another-1.35")),
     (MACHINE, "bootType", "legacy"),
     (MACHINE, "bootType", None),
 ]

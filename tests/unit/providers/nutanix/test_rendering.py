@@ -24,11 +24,13 @@ from tests.support.nutanix import (
     KEY,
     MAKER,
     READER,
+    UUID,
     account,
     credentials,
     domain,
     everything,
     manifest,
+    named,
     of,
     reference,
     stored,
@@ -213,6 +215,12 @@ OF_LINKED: dict[str, tuple[str, dict[str, Any], str]] = {
         "addresses",
     ),
     "little memory": (MACHINES, {"memorySize": "4095Mi"}, "spec.memorySize: too small to run Kubernetes"),
+    "an image of another version": (
+        MACHINES,
+        {"image": named("ubuntu-1-34")},
+        "spec.image: found ubuntu-1-34, whose name lacks Kubernetes 1.35; use an image of that version, like "
+        "ubuntu-1.35",
+    ),
     "a small disk": (MACHINES, {"systemDiskSize": 42949672959}, "spec.systemDiskSize: too small to run Kubernetes"),
 }
 
@@ -242,6 +250,13 @@ def test_what_only_shows_together_stops_the_cluster(name: str) -> None:
     assert stopped.reason == "ClusterInvalid"
     assert sentence in stopped.message
     assert refused(trees) == []
+
+
+@pytest.mark.parametrize("image", [named("k8s-v1.35.4"), named("ubuntu135"), {"type": "uuid", "uuid": UUID}])
+def test_an_image_may_have_any_name_with_the_version_in_it_or_a_uuid(image: Tree) -> None:
+    trees = manifest()
+    of(trees, MACHINES)["image"] = image
+    assert problem(seen(trees)) is None
 
 
 def test_gpus_are_for_workers() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from espalier.clusters.machine_groups import names_version
 from espalier.providers.nutanix.checks.questions import Answers, CategoryValue, Entity, GpuModel, Question, Sort
 from espalier.providers.nutanix.kinds import Gpu, Identifier, NutanixDatacenterConfigSpec, NutanixMachineConfigSpec
+from espalier.providers.nutanix.references import other_version
 
 MOST_SHOWN = 5
 
@@ -63,10 +64,7 @@ def judge_machines(
     for image in images[:1]:
         for version in versions:
             if image.name and not names_version(image.name, version):
-                yield (
-                    f"spec.image: found {image.name}, whose name lacks Kubernetes {version}; use an image of "
-                    f"that version, like ubuntu-{version}"
-                )
+                yield f"spec.image: {other_version(image.name, version)}"
     if spec.project is not None:
         projects = answers.entities.get(Question.of(Sort.PROJECT, spec.project), ())
         yield from _one("spec.project", Sort.PROJECT, spec.project, projects)
