@@ -149,7 +149,8 @@ async def test_patience_ends_where_no_member_opens_the_watch(tmp_path: Path) -> 
         client.watch(b"k", start_revision=11, patience=0.05) as watch,
     ):
         await anext(watch)
-        with pytest.raises(Unavailable, match="etcdserver: server stopped"):
+        # The last attempt has what is left of the time: on a busy machine too little for an answer.
+        with pytest.raises(Unavailable, match=r"etcdserver: server stopped|did not start to answer within"):
             await anext(watch)
 
 
