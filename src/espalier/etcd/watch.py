@@ -171,20 +171,23 @@ class Watch:
     async def _connected(self) -> Stream[rpc.WatchRequest, rpc.WatchResponse]:
         """The stream; a new one, if there is none."""
         loop = asyncio.get_running_loop()
-        since = loop.time()
+        end = None if self._patience is None else loop.time() + self._patience
+        before: Unavailable | None = None
         pause = _PAUSE
         while self._stream is None:
             if self._closed:
                 raise Closed("the watch was closed", sent=False)
-            left = self._timeout if self._patience is None else min(self._timeout, since + self._patience - loop.time())
+            left = self._timeout if end is None else min(self._timeout, end - loop.time())
             try:
                 await self._connect(max(0.001, left))
             except Unavailable as failure:
                 await self._disconnect()
                 if isinstance(failure, Closed):
                     raise
-                if self._patience is not None and loop.time() + pause >= since + self._patience:
-                    raise
+                if end is not None and loop.time() + pause >= end:
+                    # An attempt that ran out of what was left of the time says nothing about etcd.
+                    raise (before if before is not None and loop.time() >= end else failure) from None
+                before = failure
                 log.debug("reopening an etcd watch", error=str(failure))
                 await asyncio.sleep(pause * self._rng.uniform(0.5, 1.5))
                 pause = min(2 * pause, _LONGEST_PAUSE)
