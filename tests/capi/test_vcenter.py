@@ -29,15 +29,21 @@ def center() -> Iterator[VCenter]:
         yield made
 
 
-OF_QUESTIONS = ("addresses", "tags", "policies")
+NONE: frozenset[str] = frozenset()
 
 
-def ask(center: VCenter, *questions: Question, **more: object) -> Answers:
-    """Questions, of which some have names, at a server that may be otherwise."""
-    server = {name: value for name, value in more.items() if name not in OF_QUESTIONS}
+def ask(
+    center: VCenter,
+    *questions: Question,
+    addresses: frozenset[str] = NONE,
+    tags: frozenset[str] = NONE,
+    policies: frozenset[str] = NONE,
+    **server: object,
+) -> Answers:
+    """The answers of a vCenter; `server` differs from the one that is there."""
     named = Server(**({"host": center.server.host, "thumbprint": center.thumbprint} | server))  # type: ignore[arg-type]
-    asked: dict[str, object] = {name: more[name] for name in OF_QUESTIONS if name in more}
-    return asyncio.run(VCenters(center.resolve)(Asked(named, frozenset(questions), **asked), ACCOUNT))  # type: ignore[arg-type]
+    asked = Asked(named, frozenset(questions), addresses, tags=tags, policies=policies)
+    return asyncio.run(VCenters(center.resolve)(asked, ACCOUNT))
 
 
 def test_objects_are_found_by_path_by_name_and_by_pattern(center: VCenter) -> None:

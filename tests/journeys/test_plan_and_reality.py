@@ -45,7 +45,7 @@ pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 RELEASES = Releases.load()
-STORIES = int(os.environ.get("ESPALIER_PLAN_STORIES", "1"))
+STORIES = int(os.environ.get("ESPALIER_PLAN_STORIES", "2"))
 """Random ones in every run; `make soak` tells more."""
 
 Change = Callable[[Tree, int], None]
@@ -345,7 +345,7 @@ def _without_nulls(spec: Tree) -> None:
             del one["kubernetesVersion"]
 
 
-@pytest.mark.parametrize("stories", [STORIES, pytest.param(40 * STORIES, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("stories", [STORIES, pytest.param(20 * STORIES, marks=pytest.mark.soak)])
 def test_what_happens_is_what_was_planned(stories: int) -> None:
     seen: Counter[str] = Counter()
 
@@ -364,7 +364,7 @@ def test_what_happens_is_what_was_planned(stories: int) -> None:
 
     tell()
     # What was told must have been worth telling.
-    assert seen["accepted"] >= 25, seen
+    assert seen["accepted"] >= 30, seen
     assert seen["with machines"] >= 12, seen
     assert seen["replaced"] >= 20, seen
     assert seen["shipped exactly"] >= 1, seen

@@ -9,8 +9,7 @@ import pytest
 
 from espalier.api.eksa.identity_providers import AWSIamConfig
 from espalier.api.meta import Tree
-from espalier.kube.errors import ApiError
-from tests.unit.providers.sweep import server
+from tests.unit.providers.sweep import refusal_of_last
 
 IAM: Tree = {"awsRegion": "us-west-2", "backendMode": ["EKSConfigMap"]}
 ROLE, USER = ({f"{one}ARN": f"arn:aws:iam::1:{one}/a", "username": "ann"} for one in ("role", "user"))
@@ -18,20 +17,7 @@ ROLE, USER = ({f"{one}ARN": f"arn:aws:iam::1:{one}/a", "username": "ann"} for on
 
 def refusal(*specs: Tree) -> str:
     """Why the last one of these is refused, which are applied one after the other; empty if it is not."""
-
-    async def main() -> str:
-        client, resource = await server([AWSIamConfig]), AWSIamConfig.resource
-        metadata = {"name": "company", "namespace": "team-a"}
-        try:
-            for spec in specs:
-                tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
-                await client.apply(resource, tree, field_manager="kubectl")
-        except ApiError as error:
-            assert spec is specs[-1]
-            return str(error)
-        return ""
-
-    return asyncio.run(main())
+    return asyncio.run(refusal_of_last(AWSIamConfig, specs))
 
 
 @pytest.mark.parametrize("more", [{"mapRoles": [ROLE]}, {"mapUsers": [USER, USER]}, {"partition": ""}])

@@ -26,7 +26,7 @@ from tests.unit.clusters.layers.designs import documents
 from tests.unit.clusters.seen import GARDEN, NAMESPACE, example, scope
 from tests.unit.clusters.test_flux_configs import GIT, HUB
 from tests.unit.clusters.test_story import COMPANY
-from tests.unit.providers.sweep import Values, all_leaves, put, server
+from tests.unit.providers.sweep import Values, all_leaves, counted, put, server
 
 OIDC, IAM, FLUX, GITOPS, AWS = KINDS = (OIDCConfig, AWSIamConfig, FluxConfig, GitOpsConfig, AWSDatacenterConfig)
 """Not Bundles and EKSARelease: a release brings them, and their tests are those of releases."""
@@ -199,10 +199,6 @@ def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
 
 
 def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    fields = sum(len(all_leaves(kind)) for kind in KINDS)
-    accepted = sum(len(values.accepted) for _, _, values in swept())
-    refused = sum(len(values.refused) for _, _, values in swept())
-    with capsys.disabled():
-        print(f"\n{fields} fields of linked kinds: {len(list(swept()))} swept, {accepted} accepted, {refused} refused")
+    accepted, refused = counted(capsys, "linked kinds", KINDS, swept())
     assert accepted > 50
     assert refused > 60

@@ -8,8 +8,7 @@ import pytest
 
 from espalier.api.eksa.gitops import FluxConfig, GitOpsConfig
 from espalier.api.meta import Tree
-from espalier.kube.errors import ApiError
-from tests.unit.providers.sweep import server, verdict
+from tests.unit.providers.sweep import refusal_of_last, server, verdict
 
 HUB: Tree = {"owner": "garden", "repository": "fleet"}
 GIT: Tree = {"repositoryUrl": "ssh://git@git.example.com/fleet.git"}
@@ -76,20 +75,7 @@ FIXED: list[tuple[Kind, Tree, Tree, str]] = [
 
 def refusal(kind: Kind, *specs: Tree) -> str:
     """Why the last one of these is refused, which are written one after the other; empty if it is not."""
-
-    async def main() -> str:
-        client, resource = await server([kind]), kind.resource
-        metadata = {"name": "fleet", "namespace": "team-a"}
-        try:
-            for spec in specs:
-                tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
-                await client.apply(resource, tree, field_manager="kubectl")
-        except ApiError as error:
-            assert spec is specs[-1]
-            return str(error)
-        return ""
-
-    return asyncio.run(main())
+    return asyncio.run(refusal_of_last(kind, specs))
 
 
 @pytest.mark.parametrize(("kind", "old", "new", "field"), FIXED, ids=[one[3] for one in FIXED])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
+
+import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from espalier.api.crd import crd_of
@@ -67,6 +69,35 @@ async def verdict(client: Client, kind: type[KubeObject], trees: list[Tree]) -> 
     except ApiError as error:
         return str(error)
     return ""
+
+
+async def refusal_of_last(kind: type[KubeObject], specs: Sequence[Tree]) -> str:
+    """Why the last one of these is refused, which are applied one after the other; empty if it is not."""
+    client, resource = await server([kind]), kind.resource
+    metadata = {"name": "fleet", "namespace": "team-a"}
+    try:
+        for spec in specs:
+            tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
+            await client.apply(resource, tree, field_manager="kubectl")
+    except ApiError as error:
+        assert spec is specs[-1]
+        return str(error)
+    return ""
+
+
+def counted(
+    capsys: pytest.CaptureFixture[str],
+    of: str,
+    kinds: Iterable[type[KubeObject]],
+    swept: Iterable[tuple[Any, str, Values]],
+) -> tuple[int, int]:
+    """Print how many fields there are and are swept; how many values are accepted, and refused."""
+    values = [one for _, _, one in swept]
+    accepted, refused = sum(len(one.accepted) for one in values), sum(len(one.refused) for one in values)
+    fields = sum(len(all_leaves(kind)) for kind in kinds)
+    with capsys.disabled():
+        print(f"\n{fields} fields of {of}: {len(values)} swept, {accepted} values accepted, {refused} refused")
+    return accepted, refused
 
 
 def put(spec: Tree, path: str, value: Any) -> None:

@@ -7,8 +7,10 @@ import gc
 import socket
 import ssl
 import warnings
+from collections.abc import Coroutine
 from contextlib import closing
 from datetime import UTC, datetime
+from typing import Any
 
 from espalier.kube.pki import Authority
 from tests.support.web_server import tls
@@ -20,6 +22,15 @@ def context() -> tuple[ssl.SSLContext, ssl.SSLContext]:
     authority = Authority.create("test", now=now)
     pair = authority.issue_server("server", names=["127.0.0.1"], now=now)
     return tls(pair.certificate, pair.key), ssl.create_default_context(cadata=authority.certificate.decode())
+
+
+def left_behind(main: Coroutine[Any, Any, socket.socket]) -> list[str]:
+    """What the garbage collector finds of the loop that ran this, beside the socket that it gave."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", ResourceWarning)
+        with closing(asyncio.run(main)):
+            gc.collect()
+        return [str(one.message) for one in said]
 
 
 def test_a_connection_whose_close_notify_is_not_answered_ends_with_its_loop() -> None:
@@ -36,11 +47,7 @@ def test_a_connection_whose_close_notify_is_not_answered_ends_with_its_loop() ->
             (await accepted.get()).close()
         return silent
 
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", ResourceWarning)
-        with closing(asyncio.run(main())):
-            gc.collect()
-        assert [str(one.message) for one in said] == []
+    assert left_behind(main()) == []
 
 
 def test_a_connection_that_is_accepted_while_its_server_closes_ends_with_its_loop() -> None:
@@ -54,8 +61,4 @@ def test_a_connection_that_is_accepted_while_its_server_closes_ends_with_its_loo
         server.close()
         return client
 
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", ResourceWarning)
-        with closing(asyncio.run(main())):
-            gc.collect()
-        assert [str(one.message) for one in said] == []
+    assert left_behind(main()) == []

@@ -21,7 +21,7 @@ from espalier.providers.cloudstack.details import RESERVED
 from espalier.providers.cloudstack.kinds import KINDS, CloudStackDatacenterConfig, CloudStackMachineConfig
 from tests.support.cloudstack import API, KEY_OF_ANN, disk, everything, of, zone
 from tests.unit.providers.cloudstack.test_rendering import made, seen
-from tests.unit.providers.sweep import LOCAL, NO_NAMES, Values, all_leaves, put, server, verdict
+from tests.unit.providers.sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, verdict
 from tests.unit.providers.vsphere.test_rendering import objects
 
 DATACENTER, MACHINE = CloudStackDatacenterConfig, CloudStackMachineConfig
@@ -246,11 +246,6 @@ def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
 
 
 def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    fields = sum(len(all_leaves(kind)) for kind in KINDS)
-    accepted = sum(len(values.accepted) for _, _, values in swept())
-    refused = sum(len(values.refused) for _, _, values in swept())
-    with capsys.disabled():
-        swept_of = f"{len(list(swept()))} swept, {accepted} values accepted, {refused} refused"
-        print(f"\n{fields} fields of CloudStack: {swept_of}")
+    accepted, refused = counted(capsys, "CloudStack", KINDS, swept())
     assert accepted > 40
     assert refused > 150

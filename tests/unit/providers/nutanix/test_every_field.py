@@ -19,7 +19,7 @@ from espalier.kube.errors import ApiError
 from espalier.providers.nutanix.kinds import KINDS, NutanixDatacenterConfig, NutanixMachineConfig
 from tests.support.nutanix import AUTHORITY, KEY_OF_ANN, UUID, domain, everything, named, of
 from tests.unit.providers.nutanix.test_rendering import made, seen
-from tests.unit.providers.sweep import LOCAL, NO_NAMES, Values, all_leaves, put, server, verdict
+from tests.unit.providers.sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, verdict
 from tests.unit.providers.vsphere.test_rendering import objects
 
 DATACENTER, MACHINE = NutanixDatacenterConfig, NutanixMachineConfig
@@ -215,12 +215,6 @@ def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
 
 
 def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    fields = sum(len(all_leaves(kind)) for kind in KINDS)
-    accepted = sum(len(values.accepted) for _, _, values in swept())
-    refused = sum(len(values.refused) for _, _, values in swept())
-    with capsys.disabled():
-        print(
-            f"\n{fields} fields of Nutanix: {len(list(swept()))} swept, {accepted} values accepted, {refused} refused"
-        )
+    accepted, refused = counted(capsys, "Nutanix", KINDS, swept())
     assert accepted > 60
     assert refused > 150

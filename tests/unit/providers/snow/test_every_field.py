@@ -20,7 +20,7 @@ from espalier.providers.snow.kinds import KINDS, SnowDatacenterConfig, SnowIPPoo
 from tests.support.snow import everything, everything_with_bottlerocket, of
 from tests.unit.providers import bottlerocket_fields
 from tests.unit.providers.snow.test_rendering import made, seen
-from tests.unit.providers.sweep import LOCAL, Values, all_leaves, put, server, verdict
+from tests.unit.providers.sweep import LOCAL, Values, all_leaves, counted, put, server, verdict
 from tests.unit.providers.vsphere.test_rendering import objects
 
 Example = Callable[[], list[Tree]]
@@ -221,10 +221,6 @@ def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
 
 
 def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    fields = sum(len(all_leaves(kind)) for kind in KINDS)
-    accepted = sum(len(values.accepted) for _, _, values in swept())
-    refused = sum(len(values.refused) for _, _, values in swept())
-    with capsys.disabled():
-        print(f"\n{fields} fields of Snow: {len(list(swept()))} swept, {accepted} values accepted, {refused} refused")
+    accepted, refused = counted(capsys, "Snow", KINDS, swept())
     assert accepted > 40
     assert refused > 60

@@ -23,7 +23,7 @@ from espalier.providers.tinkerbell.kinds import (
 )
 from tests.support.tinkerbell import FORGE, MACHINES, everything, of
 from tests.support.vsphere import KEY_OF_ANN
-from tests.unit.providers.sweep import LOCAL, Values, all_leaves, put, server, verdict
+from tests.unit.providers.sweep import LOCAL, Values, all_leaves, counted, put, server, verdict
 from tests.unit.providers.tinkerbell.test_rendering import made, objects, seen
 
 DATACENTER, MACHINE, TEMPLATE = TinkerbellDatacenterConfig, TinkerbellMachineConfig, TinkerbellTemplateConfig
@@ -285,13 +285,6 @@ def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
 
 
 def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    fields = sum(len(all_leaves(kind)) for kind in KINDS)
-    accepted = sum(len(values.accepted) for _, _, values in swept())
-    refused_ = sum(len(values.refused) for _, _, values in swept())
-    with capsys.disabled():
-        print(
-            f"\n{fields} fields of Tinkerbell: {len(list(swept()))} swept, {accepted} values accepted, "
-            f"{refused_} refused"
-        )
+    accepted, refused = counted(capsys, "Tinkerbell", KINDS, swept())
     assert accepted > 45
-    assert refused_ > 60
+    assert refused > 60

@@ -19,7 +19,7 @@ from espalier.kube.errors import ApiError
 from espalier.providers.vsphere.kinds import KINDS, VSphereDatacenterConfig, VSphereMachineConfig
 from tests.support.vsphere import DOMAIN, KEY_OF_ANN, everything, everything_with_bottlerocket, of
 from tests.unit.providers import bottlerocket_fields
-from tests.unit.providers.sweep import LOCAL, NO_NAMES, Values, all_leaves, put, server, verdict
+from tests.unit.providers.sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, verdict
 from tests.unit.providers.vsphere.test_rendering import made, objects, seen
 
 DATACENTER, MACHINE = VSphereDatacenterConfig, VSphereMachineConfig
@@ -247,12 +247,6 @@ def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
 
 
 def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    fields = sum(len(all_leaves(kind)) for kind in KINDS)
-    accepted = sum(len(values.accepted) for _, _, values in swept())
-    refused = sum(len(values.refused) for _, _, values in swept())
-    with capsys.disabled():
-        print(
-            f"\n{fields} fields of vSphere: {len(list(swept()))} swept, {accepted} values accepted, {refused} refused"
-        )
+    accepted, refused = counted(capsys, "vSphere", KINDS, swept())
     assert accepted > 35
     assert refused > 50

@@ -46,8 +46,8 @@ def test_agents_get_the_endpoint_of_the_bucket_unless_the_credentials_have_one(o
         data = {"accessKeyID": b"rose", **({"endpoint": own.encode()} if own else {})}
         await seed.client.create(SECRET, Secret(metadata=ObjectMeta(name="backup", namespace=SHOOT), data=data))
         reference = {"name": "backup", "namespace": SHOOT}
-        bucket = {"type": "local", "secretRef": reference, "providerConfig": {"url": "s3://{bucket}"}}
-        bucket["providerConfig"] |= {"endpoint": ENDPOINT}  # type: ignore[operator]
+        config = {"url": "s3://{bucket}", "endpoint": ENDPOINT}
+        bucket = {"type": "local", "secretRef": reference, "providerConfig": config}
         async with world.extensions("a"):
             await seed.make(BackupBucket.resource, "bucket-1", bucket, asks="reconcile")
             made = await seed.until(BackupBucket.resource, "bucket-1", succeeded("Create"))
