@@ -25,10 +25,11 @@ from espalier.api.gardener.responsibility import migrating, seed_of
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import EVERY_NODE_READY, READY_FOR_DISASTER, Shoot
 from espalier.api.resource import Key
-from espalier.kube.errors import Conflict, KubeError, NotFound
+from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.reconciler import replanned
 from espalier.runtime.writer import Precondition
 from espalier.shoots.gardenlet import reach
 from espalier.shoots.gardenlet.context import Live, ShootHealth, Tools
@@ -69,7 +70,7 @@ def controller(
     """The controller of the seed's shoots. While the garden receives no Lease renewal, the garden reports their
     state."""
     care = Care(observer, tools, rng, is_heard)
-    made = Controller("shoot-care", care.reconcile, workers=5, rng=rng)
+    made = Controller("shoot-care", replanned(care.reconcile), workers=5, rng=rng)
     made.watch(observer.garden[Shoot.resource])
 
     def of_namespace(found: Object) -> list[Key]:
@@ -113,16 +114,8 @@ class Care:
         status = scope.shoot.status
         shoot = await self._shoot(key, scope)
         wanted = merged(status.conditions, conditions(scope, backups, shoot), scope.now)
-        try:
-            await self._tools.garden.status(
-                Shoot.resource,
-                found,
-                msgspec.structs.replace(status, conditions=wanted),
-                Precondition.VERSION,
-                before=status,
-            )
-        except (Conflict, NotFound) as changed:
-            return Wait("ShootChanged", f"{changed}", after=1)
+        said = msgspec.structs.replace(status, conditions=wanted)
+        await self._tools.garden.status(Shoot.resource, found, said, Precondition.VERSION, before=status)
         asked = self._asked[key]
         due = min(asked.agent_due, asked.bucket_due, asked.shoot_due) - self._tools.clock.monotonic()
         after = self._tools.config.care if backups is None else max(1.0, due)

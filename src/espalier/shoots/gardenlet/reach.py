@@ -24,10 +24,10 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.api.printable import quoted
 from espalier.api.resource import Key
-from espalier.kube.errors import Conflict, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.reconciler import replanned
 from espalier.runtime.writer import Precondition
 from espalier.shoots.admission import seeds
 from espalier.shoots.etcd.settings import scheme_of
@@ -165,7 +165,7 @@ class _Tried:
 def controller(observer: Observer, tools: Tools, connect: Connect, rng: random.Random) -> Controller:
     """The controller, of the own Seed alone."""
     own = Key("", tools.config.seed)
-    made = Controller("bucket-reach", Reach(observer, tools, connect, rng).reconcile, workers=1, rng=rng)
+    made = Controller("bucket-reach", replanned(Reach(observer, tools, connect, rng).reconcile), workers=1, rng=rng)
     made.watch(observer.garden[Seed.resource], lambda _seed: [own])
     return made
 
@@ -190,16 +190,8 @@ class Reach:
         status = live.decode(Seed).status
         problems = {url: one.problem for url, one in self._tried.items() if one.problem is not None}
         wanted = told(status.conditions, others, problems, self._tools.clock.now())
-        try:
-            await self._tools.garden.status(
-                Seed.resource,
-                live,
-                msgspec.structs.replace(status, conditions=wanted),
-                Precondition.VERSION,
-                before=status,
-            )
-        except (Conflict, NotFound) as changed:
-            return Wait("SeedChanged", f"{changed}", after=1)
+        said = msgspec.structs.replace(status, conditions=wanted)
+        await self._tools.garden.status(Seed.resource, live, said, Precondition.VERSION, before=status)
         if not self._tried:
             return Done()
         due = min(one.due for one in self._tried.values()) - self._tools.clock.monotonic()
