@@ -1,4 +1,4 @@
-"""T2: machines upgraded where they stand by the real Cluster API, which asks our runtime hooks over TLS.
+"""T2: machines upgraded in place by the real Cluster API, which asks our runtime hooks over TLS.
 
 The tests change one cluster after the other: a control plane of three takes long to make.
 """
@@ -121,7 +121,7 @@ async def set_time_servers(env: RealClusterApi, key: Key, ntp: Tree | None) -> N
 
 
 @pytest.mark.soak
-async def test_without_that_three_control_plane_machines_and_two_workers_are_upgraded_where_they_stand(
+async def test_without_that_three_control_plane_machines_and_two_workers_are_upgraded_in_place(
     real: RealClusterApi, hedge: Key, upgraders: Upgraders, seen: list[Object]
 ) -> None:
     before = await identities(real, hedge)

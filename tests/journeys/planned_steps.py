@@ -55,7 +55,7 @@ class PlannedSteps:
         assert all(before[name] <= after[name] or after[name] <= before[name] for name in stay)
 
     async def in_place(self) -> None:
-        """From now on, machines are upgraded where they stand."""
+        """From now on, machines are upgraded in place."""
         Upgraders(self.env.workloads)
         in_place = {"upgradeRolloutStrategy": {"type": "InPlace"}}
         self.spec["controlPlaneConfiguration"] |= in_place

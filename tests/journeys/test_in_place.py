@@ -1,4 +1,4 @@
-"""Clusters upgraded where they stand, by annotations: embedded API server, simulated Cluster API, nodes and clock."""
+"""Clusters upgraded in place, by annotations: embedded API server, simulated Cluster API, nodes and clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.upgraders import Upgraders
 pytestmark = pytest.mark.embedded
 
 
-def test_a_cluster_without_spare_hardware_is_upgraded_where_it_stands() -> None:
+def test_a_cluster_without_spare_hardware_is_upgraded_in_place() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         sets = [one.metadata.uid for one in (await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items]

@@ -1,4 +1,4 @@
-"""Nodes that are upgraded where they stand, one NodeUpgrade each: embedded API server, simulated nodes and clock."""
+"""Nodes that are upgraded in place, one NodeUpgrade each: embedded API server, simulated nodes and clock."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_machines_are_made_by_a_workflow_and_carry_their_pool() -> None:
     told_as(life, workers=3)
 
 
-def test_without_spare_hardware_machines_are_upgraded_where_they_stand() -> None:
+def test_without_spare_hardware_machines_are_upgraded_in_place() -> None:
     async def life(env: ManagedEnvironment) -> None:
         forge = Forge(env)
         await forge.make()
@@ -99,7 +99,7 @@ def test_without_spare_hardware_machines_are_upgraded_where_they_stand() -> None
 
 
 @pytest.mark.soak
-def test_a_single_machine_is_a_cluster_and_is_upgraded_where_it_stands() -> None:
+def test_a_single_machine_is_a_cluster_and_is_upgraded_in_place() -> None:
     async def life(env: ManagedEnvironment) -> None:
         forge = Forge(env)
         forge.spec["workerNodeGroupConfigurations"] = []

@@ -149,7 +149,7 @@ def test_what_a_waiting_machine_consists_of_comes_back_when_somebody_removes_it(
 
 
 @pytest.mark.embedded
-def test_an_api_server_has_the_version_of_its_machine_also_when_that_changes_where_it_stands() -> None:
+def test_an_api_server_has_the_version_of_its_machine_also_when_that_changes_in_place() -> None:
     async def story(env: Environment) -> None:
         await env.create("garden")
         await env.change(KubeadmControlPlane.resource, "garden", PAUSE)

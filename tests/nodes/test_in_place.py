@@ -1,4 +1,4 @@
-"""A real cluster without spare hardware is upgraded where it stands, by stock Cluster API and our annotations."""
+"""A real cluster without spare hardware is upgraded in place, by stock Cluster API and our annotations."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ STEPS = (
 """What `kubectl get nu` may show in its column STEP, in order."""
 
 
-async def test_a_cluster_without_spare_hardware_is_upgraded_where_it_stands(tmp_path: Path) -> None:
+async def test_a_cluster_without_spare_hardware_is_upgraded_in_place(tmp_path: Path) -> None:
     async with real_environment(tmp_path) as env:
         await env.management("apply", "-f", "-", stdin=manifest(1, in_place=True))
         await env.ready("garden")

@@ -1,4 +1,4 @@
-"""One fault after the other while two real nodes are upgraded where they stand: a sample of what simulations show."""
+"""One fault after the other while two real nodes are upgraded in place: a sample of what simulations show."""
 
 from __future__ import annotations
 

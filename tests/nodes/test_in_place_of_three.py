@@ -1,4 +1,4 @@
-"""Three control plane nodes and two workers are upgraded where they stand: by annotations, and by hooks."""
+"""Three control plane nodes and two workers are upgraded in place: by annotations, and by hooks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FAILOVER = 10.0
 
 
 @pytest.mark.parametrize("way", FrontEnd)
-async def test_three_control_plane_nodes_and_two_workers_are_upgraded_where_they_stand(
+async def test_three_control_plane_nodes_and_two_workers_are_upgraded_in_place(
     tmp_path_factory: pytest.TempPathFactory, way: FrontEnd
 ) -> None:
     async with real_environment(tmp_path_factory.mktemp("three"), "--in-place", way) as env:

@@ -299,7 +299,7 @@ def test_an_upgrade_of_kubernetes_can_not_be_taken_back_once_a_machine_runs_it()
     assert not goes_back()
 
 
-def test_a_machine_that_is_upgraded_where_it_stands_may_run_the_newer_version_already() -> None:
+def test_a_machine_that_is_upgraded_in_place_may_run_the_newer_version_already() -> None:
     old_one = machine("old", V35, V35)
     assert goes_back(old_one, held=True), "it waits for its turn"
     assert not goes_back(old_one, node_upgrade("old", "CNIPluginsUpgraded"), held=True), "kubeadm is next"

@@ -49,7 +49,7 @@ def configuration(node: Simulated) -> Any:
     return json.loads(found["data"]["ClusterConfiguration"])
 
 
-def test_a_control_plane_node_is_upgraded_where_it_stands(node: Simulated) -> None:
+def test_a_control_plane_node_is_upgraded_in_place(node: Simulated) -> None:
     by_hand = node.root / "etc/sysctl.d/99-ours.conf"
     by_hand.parent.mkdir(parents=True)
     by_hand.write_text("vm.swappiness = 1\n")

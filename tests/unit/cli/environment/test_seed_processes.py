@@ -47,7 +47,7 @@ def test_a_folder_goes_with_its_volume(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_flags_are_replaced_where_they_stand_and_added_before_another_command() -> None:
+def test_flags_are_replaced_in_place_and_added_before_another_command() -> None:
     command = ["run", "--listen=0.0.0.0:8080", "--epoch=1", "--", "etcd", "--listen=:1"]
     assert with_flags(command, {"listen": "127.0.0.1:0", "timing": "t"}) == [
         "run", "--listen=127.0.0.1:0", "--epoch=1", "--timing=t", "--", "etcd", "--listen=:1",

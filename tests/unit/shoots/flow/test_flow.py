@@ -215,7 +215,7 @@ def flows(draw: st.DrawFn) -> Flow[World]:
 
 
 @given(flows())
-def test_the_description_of_a_flow_tells_where_it_stands(flow: Flow[World]) -> None:
+def test_the_description_of_a_flow_restores_its_progress(flow: Flow[World]) -> None:
     standing = stood(flow)
     failed = {error.task_id: error.description for error in standing.errors}
     again = read(flow, standing.description, failed)
