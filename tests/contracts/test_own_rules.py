@@ -160,7 +160,8 @@ async def place(client: Client, namespace: str) -> str:
     """A namespace of a server that has our definitions, and nobody behind them."""
     for kind in EKSA_KINDS:
         await client.apply(CUSTOM_RESOURCE_DEFINITION, crd_of(kind), force=True)
-        await served(client, kind)
+    # All at once: one after the other, a real server takes more than a second for each.
+    await asyncio.gather(*(served(client, kind) for kind in EKSA_KINDS))
     return namespace
 
 

@@ -1,0 +1,141 @@
+"""What each provider renders, as a real API server with the CRDs of Cluster API and of all providers takes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
+
+import pytest
+import pytest_asyncio
+
+from espalier.api.meta import Tree
+from espalier.clusters.render.layered import rendered
+from tests.envtest.provider_crds import accepted_strictly, refusal, with_crds
+from tests.envtest.test_crds import kubectl, must
+from tests.support import cloudstack, hardware, nutanix, snow, tinkerbell, vsphere
+from tests.support.control_plane import ControlPlane
+from tests.unit.clusters.layers.designs import EVERYTHING
+from tests.unit.clusters.seen import example, scope
+from tests.unit.clusters.test_story import COMPANY, CONNECTED, PASSWORD
+from tests.unit.providers.cloudstack import test_rendering as on_cloudstack
+from tests.unit.providers.nutanix import test_rendering as on_nutanix
+from tests.unit.providers.snow import test_rendering as on_snow
+from tests.unit.providers.tinkerbell import test_rendering as on_tinkerbell
+from tests.unit.providers.vsphere import test_rendering as on_vsphere
+from tests.unit.providers.vsphere.test_rendering import objects
+
+pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
+
+CRDS = ("capd.yaml", "capv.yaml", "capc.yaml", "capx.yaml", "capas.yaml", "capt.yaml", "etcdadm.yaml")
+DEPRECATED = r"Warning: infrastructure\.cluster\.x-k8s\.io/v1beta2 Docker\w+ is deprecated"
+"""Cluster API 1.13 would rather have other kinds for its tests; EKS Anywhere and we keep to these."""
+
+
+def on_docker() -> list[Tree]:
+    """Of a plain cluster, one with everything, and those with each connection: objects that differ, once each."""
+    stories: list[Tree] = [{}, EVERYTHING, *CONNECTED.values()]
+    designs = [scope(*example(**story), COMPANY, PASSWORD).design for story in stories]
+    trees = [tree for design in designs if design is not None for tree in objects(rendered(design))]
+    assert None not in designs
+    return [*{json.dumps(tree): tree for tree in trees}.values()]
+
+
+class Provider(NamedTuple):
+    """How to render for it: an example, and a cluster with everything that can be set."""
+
+    machine_template: str
+    stories: dict[str, Callable[[], list[Tree]]]
+    unknown: str = "memory"
+    """A field of machines that it does not have."""
+
+
+PROVIDERS = {
+    "docker": Provider("DockerMachineTemplate", {"all": on_docker}),
+    "vsphere": Provider(
+        "VSphereMachineTemplate",
+        {
+            "example": lambda: objects(on_vsphere.made(vsphere.manifest())),
+            "everything": lambda: objects(on_vsphere.made(vsphere.everything())),
+        },
+    ),
+    "cloudstack": Provider(
+        "CloudStackMachineTemplate",
+        {
+            "example": lambda: objects(on_cloudstack.made(cloudstack.manifest())),
+            "everything": lambda: objects(on_cloudstack.made(cloudstack.everything())),
+        },
+    ),
+    "nutanix": Provider(
+        "NutanixMachineTemplate",
+        {
+            "example": lambda: objects(on_nutanix.made(nutanix.manifest())),
+            "everything": lambda: objects(on_nutanix.made(nutanix.everything())),
+        },
+    ),
+    "snow": Provider(
+        "AWSSnowMachineTemplate",
+        {
+            "example": lambda: objects(on_snow.made(snow.manifest())),
+            "everything": lambda: objects(on_snow.made(snow.everything())),
+        },
+    ),
+    "tinkerbell": Provider(
+        "TinkerbellMachineTemplate",
+        {
+            "example": lambda: on_tinkerbell.objects(on_tinkerbell.made(tinkerbell.manifest())),
+            "everything": lambda: on_tinkerbell.objects(on_tinkerbell.made(tinkerbell.everything())),
+        },
+        unknown="template",
+    ),
+}
+STORIES = [(provider, story) for provider, found in PROVIDERS.items() for story in found.stories]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def providers(control_plane: ControlPlane) -> AsyncIterator[ControlPlane]:
+    """The control plane with the CRDs of all of them."""
+    async with with_crds(control_plane, *CRDS) as found:
+        yield found
+
+
+@pytest.mark.parametrize(("provider", "story"), STORIES)
+async def test_each_object_is_accepted_strictly(providers: ControlPlane, provider: str, story: str) -> None:
+    warning = DEPRECATED if provider == "docker" else None
+    await accepted_strictly(providers, PROVIDERS[provider].stories[story](), warning=warning)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_a_field_that_the_provider_does_not_have_is_refused(providers: ControlPlane, provider: str) -> None:
+    """The test above can fail."""
+    found = PROVIDERS[provider]
+    trees = next(iter(found.stories.values()))()
+    tree = next(one for one in trees if one["kind"] == found.machine_template)
+    tree["spec"]["template"]["spec"][found.unknown] = 1
+    assert f"spec.template.spec.{found.unknown}" in await refusal(providers, tree)
+
+
+async def test_generated_hardware_is_accepted_strictly(providers: ControlPlane) -> None:
+    await accepted_strictly(providers, [one for one in hardware.rack(1, 2) if one["kind"] != "Secret"])
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+async def test_what_is_written_for_snow_is_read_back_in_each_version(providers: ControlPlane, version: str) -> None:
+    """It is written as v1beta1 and stored as v1beta2; fields that the latter lacks would vanish."""
+    written = [one for one in PROVIDERS["snow"].stories["everything"]() if one["kind"].startswith("AWSSnow")]
+    assert {one["apiVersion"] for one in written} == {"infrastructure.cluster.x-k8s.io/v1beta1"}
+    text = "\n---\n".join(map(json.dumps, written))
+    await must(providers, "apply", "--server-side", "--validate=strict", "-f", "-", text=text)
+    try:
+        for tree in written:
+            kind = f"{tree['kind'].lower()}s.{version}.infrastructure.cluster.x-k8s.io"
+            assert await read(providers, kind, tree["metadata"]["name"]) == tree["spec"]
+    finally:
+        await kubectl(providers, "delete", "-f", "-", text=text)
+
+
+async def read(control_plane: ControlPlane, kind: str, name: str) -> Tree:
+    """The spec of an object."""
+    found: Tree = json.loads(await must(control_plane, "get", kind, name, "--namespace", "eksa-system", "-o", "json"))
+    spec: Tree = found["spec"]
+    return spec
