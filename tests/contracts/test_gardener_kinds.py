@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -18,12 +16,11 @@ from espalier.api.gardener.shoot_state import ExtensionState, PersistedSecret, S
 from espalier.api.kinds import KubeObject
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
-from espalier.kube.wire import Request
 from espalier.shoots.state.document import Document, Entry, digested
 from espalier.shoots.state.found import state_of
 from espalier.shoots.state.merging import Found, Mode, Task, is_current, merged
 from espalier.shoots.state.store import ShootStates
-from tests.support.control_plane import PATIENCE
+from tests.support.widgets import served
 
 KINDS: tuple[type[KubeObject], ...] = (*gardener.GARDEN_KINDS, *gardener.SEED_KINDS)
 STATE = {
@@ -40,10 +37,7 @@ STATE = {
 async def definitions(client: Client) -> None:
     for kind in KINDS:
         await client.apply(CUSTOM_RESOURCE_DEFINITION, crd_of(kind))
-    async with asyncio.timeout(PATIENCE):
-        for kind in KINDS:  # a real server tells nothing when it begins to serve a kind
-            while (await client.raw(Request("GET", kind.resource.path()))).status == HTTPStatus.NOT_FOUND:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+    await served(client, *(kind.resource for kind in KINDS))
 
 
 async def made_shoot(client: Client, namespace: str) -> Object:

@@ -20,13 +20,13 @@ from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission, validate_bundles, validate_distro, validate_release
 from espalier.kube.client import Client
 from espalier.kube.errors import Invalid
-from espalier.kube.wire import ADMIN, Request
-from espalier.providers.kinds import EKSA_KINDS
+from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from tests.support.control_plane import PATIENCE
+from tests.support.widgets import served
 from tests.unit.clusters.asked import edited
 from tests.unit.clusters.seen import NOW, RELEASES, as_object, observer
 
+KINDS: tuple[type[KubeObject], ...] = (Cluster, EKSARelease, Bundles, DistroRelease)
 Validate = Callable[[AdmissionRequest], AdmissionResponse]
 
 CONTROL_PLANE = "spec.controlPlaneConfiguration."
@@ -158,18 +158,10 @@ CHANGED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 @pytest.fixture
 async def place(client: Client, namespace: str) -> str:
     """A namespace of a server that has our definitions, and nobody behind them."""
-    for kind in EKSA_KINDS:
+    for kind in KINDS:
         await client.apply(CUSTOM_RESOURCE_DEFINITION, crd_of(kind), force=True)
-    # All at once: one after the other, a real server takes more than a second for each.
-    await asyncio.gather(*(served(client, kind) for kind in EKSA_KINDS))
+    await served(client, *(kind.resource for kind in KINDS))
     return namespace
-
-
-async def served(client: Client, kind: type[KubeObject]) -> None:
-    """A real server tells of a kind a moment before it serves it, and tells nothing when it does."""
-    async with asyncio.timeout(PATIENCE):
-        while (await client.raw(Request("GET", kind.resource.path()))).status == 404:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
 
 
 def stored(tree: Tree, namespace: str) -> Tree:
@@ -390,6 +382,7 @@ async def test_a_cluster_may_have_as_much_of_everything_as_its_schema_says(clien
     await client.create(Cluster.resource, tree, dry_run=True)
 
 
+@pytest.mark.often("on_disk")  # a real server takes three seconds of two cores for each change
 async def test_of_a_hundred_groups_each_is_compared_with_each(client: Client, place: str) -> None:
     names = [f"{number:02}-{'g' * 34}" for number in range(100)]
     old = edited(

@@ -105,10 +105,21 @@ async def established(client: Client, name: str) -> None:
 
     await until(client, CUSTOM_RESOURCE_DEFINITION, None, name, is_so)
     resource = definition_resource((await client.get(CUSTOM_RESOURCE_DEFINITION, name)).tree)
-    async with asyncio.timeout(PATIENCE):
-        # A real server tells of a kind a moment before it serves it, and tells nothing when it does.
+    await served(client, resource)
+
+
+async def served(client: Client, *resources: Resource) -> None:
+    """A real server tells of a kind a moment before it serves it, and tells nothing when it does.
+
+    All are asked at once: the first answer about a kind takes a real server more than a second.
+    """
+
+    async def answered(resource: Resource) -> None:
         while (await client.raw(Request("GET", resource.path()))).status == 404:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
+
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.gather(*map(answered, resources))
 
 
 def definition_resource(tree: Fields) -> Resource:
