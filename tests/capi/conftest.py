@@ -10,9 +10,12 @@ import pytest_asyncio
 from tests.support.cluster_api import RealClusterApi, real_cluster_api, why_no_cluster_api
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def real(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RealClusterApi]:
-    """The real Cluster API for all tests of this run; without the programs, the tests are skipped."""
+    """The real Cluster API for the tests of a module; without the programs, the tests are skipped.
+
+    It goes with the module: its managers never rest, and would compete with all tests that come after.
+    """
     if lacking := why_no_cluster_api():
         pytest.skip(lacking)
     async with real_cluster_api(tmp_path_factory.mktemp("real")) as env:

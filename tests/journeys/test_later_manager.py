@@ -27,7 +27,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.envtest
 
-CLUSTERS = int(os.environ.get("ESPALIER_QUIET_CLUSTERS", "4"))
+CLUSTERS = int(os.environ.get("ESPALIER_QUIET_CLUSTERS", "2"))
 RESYNC = 3.0
 LATER = (sys.executable, "-m", "tests.journeys.later_manager")
 OF_THE_MANAGER = ("events", "validatingwebhookconfigurations", "mutatingwebhookconfigurations")

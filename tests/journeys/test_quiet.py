@@ -27,7 +27,7 @@ from tests.support.many_clusters import CALM_SECONDS, all_ready, apply, heard
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 SECONDS = 60.0
 """How long a real environment is listened to."""
-REAL = int(os.environ.get("ESPALIER_QUIET_CLUSTERS", "10"))
+REAL = int(os.environ.get("ESPALIER_QUIET_CLUSTERS", "3"))
 """How many clusters there are on a real API server."""
 
 
