@@ -50,6 +50,7 @@ CLUSTERS, UPGRADES, *_ = components.of_manager()
 
 EITHER = {
     str(Grant(SYSTEM_NAMESPACE, MACHINES, "machinehealthchecks", "delete")),
+    str(Grant(SYSTEM_NAMESPACE, "bootstrap.cluster.x-k8s.io", "kubeadmconfigtemplates", "delete")),
     *(granted_by(UPGRADES.rights.system) - granted_by(CLUSTERS.rights.system)),
     *(str(Grant(SYSTEM_NAMESPACE, "", "configmaps", verb)) for verb in ("create", "patch", "delete")),
 }
