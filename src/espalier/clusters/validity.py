@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from espalier.api.eksa.identity_providers import OIDCConfig
 from espalier.clusters import names
 from espalier.clusters.checks.problems import ADDRESS_TAKEN, address_taken
 from espalier.clusters.observed_versions import running
@@ -17,6 +18,7 @@ from espalier.clusters.rules import (
     content,
     endpoint,
     gitops,
+    identity,
     messages,
     releases,
     sharing,
@@ -101,6 +103,7 @@ def _relations(scope: Scope) -> Wait | None:
         _components,
         _authenticator,
         _identity,
+        _issuer,
         _management,
         _git_ops,
         _sharing,
@@ -190,6 +193,14 @@ def _identity(scope: Scope) -> Wait | None:
     if not (live and wanted and others):
         return None
     return Wait(names.CLUSTER_INVALID, f"spec.identityProviderRefs: {messages.other_provider(others)}")
+
+
+def _issuer(scope: Scope) -> Wait | None:
+    config = authentication.linked(scope.design, OIDCConfig) if scope.design is not None else None
+    if config is None:
+        return None
+    found = list(identity.shared_issuer(scope.spec, "spec.identityProviderRefs", config.spec.issuer_url))
+    return Wait(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 
 def _components(scope: Scope) -> Wait | None:

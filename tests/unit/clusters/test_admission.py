@@ -275,6 +275,18 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         CONTROL_PLANE + "apiServerExtraArgs.oidc-client-id",
         "the OIDCConfig sets this flag too",
     ),
+    *(
+        (
+            {CONTROL_PLANE + "apiServerExtraArgs": {"oidc-issuer-url": issuer} | flags, **issuers},
+            CONTROL_PLANE + "apiServerExtraArgs.oidc-issuer-url",
+            "kube-apiserver does not start if this provider is also the issuer of service account tokens",
+        )
+        for issuer, flags, issuers in (
+            ("https://kubernetes.default.svc.cluster.local", {}, {}),
+            ("https://a.example.com", {"service-account-issuer": "https://a.example.com"}, {}),
+            ("https://a.example.com", {}, {SPEC + "podIamConfig": {"serviceAccountIssuer": "https://a.example.com"}}),
+        )
+    ),
     ({SPEC + "podIamConfig": {"serviceAccountIssuer": ""}}, "spec.podIamConfig.serviceAccountIssuer", "set the issuer"),
     (
         {SPEC + "podIamConfig": {"serviceAccountIssuer": "http://s3"}},

@@ -10,13 +10,16 @@ from espalier.api.eksa import sentences
 from espalier.api.eksa.fields import HTTPS_URL, HTTPS_URLS
 from espalier.api.violations import Violation
 from espalier.clusters.references import IDENTITY_PROVIDERS
+from espalier.clusters.render.authentication import ISSUER
 
 _URL = re.compile(HTTPS_URL.replace("[[]", r"\["))  # in CEL a backslash would have to be doubled
+SERVICE_ACCOUNT_ISSUER = "https://kubernetes.default.svc.cluster.local"
+"""What kubeadm sets unless the Cluster names another one."""
 _KINDS = tuple(kind.kind for kind in IDENTITY_PROVIDERS)
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """References to other kinds, duplicate kinds, flags that an object also sets, and an invalid issuer."""
+    """References to other kinds, duplicate kinds, flags that an object also sets, and invalid issuers."""
     seen: set[str] = set()
     for index, reference in enumerate(spec.identity_provider_refs):
         field = f"spec.identityProviderRefs[{index}].kind"
@@ -34,7 +37,28 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
             if flag.startswith("oidc-"):
                 field = f"spec.controlPlaneConfiguration.apiServerExtraArgs.{flag}"
                 yield Violation(field, value, "nothing", "the OIDCConfig sets this flag too; remove one of the two")
+    if (provider := flags.get("oidc-issuer-url")) is not None:
+        yield from shared_issuer(spec, "spec.controlPlaneConfiguration.apiServerExtraArgs.oidc-issuer-url", provider)
     if spec.pod_iam_config is not None and not _URL.search(spec.pod_iam_config.service_account_issuer):
         found = spec.pod_iam_config.service_account_issuer
         message = sentences.POD_IAM_ISSUER if found else sentences.NO_ISSUER
         yield Violation("spec.podIamConfig.serviceAccountIssuer", found or "nothing", HTTPS_URLS, message)
+
+
+def shared_issuer(spec: eksa.ClusterSpec, field: str, provider: str) -> Iterator[Violation]:
+    """A provider of users that is also the issuer of service account tokens.
+
+    kube-apiserver exits at start then: "URL must not overlap with disallowed issuers" (its validation of an
+    AuthenticationConfiguration, which it also applies to flags).
+    """
+    control_plane = spec.control_plane_configuration
+    flags = control_plane.api_server_extra_args if control_plane is not None else {}
+    named = [flags[ISSUER]] if ISSUER in flags else []
+    if spec.pod_iam_config is not None:
+        named.append(spec.pod_iam_config.service_account_issuer)
+    if provider in (named or [SERVICE_ACCOUNT_ISSUER]):
+        message = (
+            "kube-apiserver does not start if this provider is also the issuer of service account tokens; "
+            "name another provider, or another issuer in spec.podIamConfig.serviceAccountIssuer"
+        )
+        yield Violation(field, provider, "a URL that is not an issuer of service account tokens", message)
