@@ -21,6 +21,7 @@ from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
 from espalier.cli.environment.gardens import CLOUD_SECRET, PROVIDER, REGION, Garden
 from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import ServerFailure
 
 PROJECT = "dev"
 NAMESPACE = names.project_namespace(PROJECT)
@@ -58,7 +59,16 @@ class GardenUser:
         await self.patch({"spec": {"seedName": seed}}, name)
 
     async def patch(self, patch: Tree, name: str = "apple") -> None:
-        await self.client.patch(Shoot.resource, name, NAMESPACE, patch=patch, type=PatchType.MERGE)
+        """Again where the garden has just started and says so."""
+        while True:
+            try:
+                await self.client.patch(Shoot.resource, name, NAMESPACE, patch=patch, type=PatchType.MERGE)
+            except ServerFailure as error:
+                if "try again" not in str(error):
+                    raise
+                await asyncio.sleep(1)
+            else:
+                return
 
     async def patch_seed(self, name: str, patch: Tree) -> None:
         await self.client.patch(Seed.resource, name, patch=patch, type=PatchType.MERGE)

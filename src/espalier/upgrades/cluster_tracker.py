@@ -13,14 +13,24 @@ from espalier.runtime.cache import Caches
 from espalier.runtime.remote import RemoteClients
 from espalier.upgrades.cluster_view import ClusterAPIObjects, ClusterView, Workload
 
+_SOON = 30.0
+"""Seconds in which a workload cluster that answers is read."""
+
 
 @dataclass
 class _Side:
     """Caches that are kept up to date."""
 
     caches: Caches
+    since: float
     filled: bool = False
     task: asyncio.Task[None] | None = None
+
+    @property
+    def is_being_read(self) -> bool:
+        """True while they may be filled any moment."""
+        is_new = asyncio.get_running_loop().time() - self.since < _SOON
+        return is_new and not self.filled and self.caches.silent_since is None
 
     def stop(self) -> None:
         """Stop updating them."""
@@ -70,8 +80,10 @@ class ClusterTracker:
         if not followed.near.filled or not self._know_providers(cluster, followed):
             return None
         self._reach(cluster, followed)
-        is_read = followed.far is not None and followed.far.filled
-        return ClusterView(followed.capi_objects, followed.workload if is_read else None)
+        far = followed.far
+        if far is None or not far.filled:
+            return ClusterView(followed.capi_objects, None, far is not None and far.is_being_read)
+        return ClusterView(followed.capi_objects, followed.workload)
 
     def leave(self, cluster: str) -> None:
         """Stop following a cluster."""
@@ -119,8 +131,9 @@ class ClusterTracker:
         return Caches(client, rng=random.Random(self._rng.getrandbits(64)))  # noqa: S311 - spreads watches
 
     def _side(self, cluster: str, caches: Caches) -> _Side:
-        side = _Side(caches)
-        side.task = asyncio.get_running_loop().create_task(self._keep(cluster, side), name=f"follow {cluster}")
+        loop = asyncio.get_running_loop()
+        side = _Side(caches, loop.time())
+        side.task = loop.create_task(self._keep(cluster, side), name=f"follow {cluster}")
         return side
 
     async def _keep(self, cluster: str, side: _Side) -> None:

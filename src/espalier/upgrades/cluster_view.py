@@ -254,6 +254,8 @@ class ClusterView:
 
     capi_objects: ClusterAPIObjects
     workload: Workload | None
+    is_being_read: bool = False
+    """The workload cluster is being read for the first time, and has not failed to answer so far."""
 
     @property
     def unreachable(self) -> Wait:

@@ -91,4 +91,4 @@ def cluster_view(
         caches={Machine.resource: SimpleNamespace(list=lambda: [one.object for one in machines])},
         machines_of=lambda _owner: list(machines),
     )
-    return SimpleNamespace(capi_objects=capi_objects, workload=workload)
+    return SimpleNamespace(capi_objects=capi_objects, workload=workload, is_being_read=False)

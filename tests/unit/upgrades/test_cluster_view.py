@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 
+from espalier.api.core import NODE
+from espalier.kube.client import Client
+from espalier.kube.errors import Unreachable
+from espalier.runtime import virtual
+from espalier.runtime.cache import Caches
+from espalier.upgrades.cluster_tracker import _Side
 from espalier.upgrades.cluster_view import kubeconfigs_alone
 from tests.unit.upgrades.seen import made
 
@@ -22,3 +34,39 @@ def test_of_the_secrets_of_a_cluster_the_process_keeps_no_key_but_that_of_its_ku
         made({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": labels}, "data": data})
     )
     assert ("data" in kept.tree) is is_kept
+
+
+class Silent:
+    """A server that does not answer, or can't be reached."""
+
+    def __init__(self, *, refuses: bool) -> None:
+        self._refuses = refuses
+
+    async def request(self, _request: Any) -> Any:
+        if self._refuses:
+            raise Unreachable("the connection was refused", sent=False)
+        await asyncio.get_running_loop().create_future()
+
+    async def stream(self, request: Any) -> Any:
+        return await self.request(request)
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("refuses", "seconds"), [(False, 30.0), (True, 1.0)])
+def test_a_cluster_that_does_not_answer_is_being_read_for_half_a_minute_at_most(refuses: bool, seconds: float) -> None:
+    async def main(_simulation: virtual.Simulation) -> None:
+        transport: Any = Silent(refuses=refuses)
+        caches = Caches(Client(transport), rng=random.Random(1))
+        caches.of(NODE)
+        side = _Side(caches, asyncio.get_running_loop().time())
+        running = asyncio.ensure_future(caches.run())
+        assert side.is_being_read
+        await asyncio.sleep(seconds)
+        assert not side.is_being_read
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+    virtual.run(main, epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=1)

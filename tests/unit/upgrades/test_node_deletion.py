@@ -13,7 +13,7 @@ import pytest
 
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
 from espalier.api.meta import Condition, Tree
-from espalier.runtime.outcome import Continue, Outcome
+from espalier.runtime.outcome import Continue, Outcome, Wait
 from espalier.runtime.writer import Precondition
 from espalier.upgrades import names
 from espalier.upgrades.node import context
@@ -62,6 +62,27 @@ def test_a_pod_and_its_rights_go_unless_both_are_gone_already(
 def test_one_whose_cluster_was_never_known_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     scope = replace(scope_of([node("a")]), cluster="", cluster_view=None, machine=None, node=None)
     assert ended(scope, monkeypatch) == (Continue(), [])
+
+
+def test_rights_on_a_node_whose_machine_is_gone_are_taken_once_its_cluster_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A manager that has just started reads the objects of Cluster API first, and used to leave the rights for ever."""
+    taken: list[str] = []
+
+    async def take_lost_rights(_workload: Any, name: str) -> None:
+        taken.append(name)
+
+    monkeypatch.setattr(node_deletion, "take_lost_rights", take_lost_rights)
+    scope = replace(scope_of([node("a")]), machine=None)
+    view: Any = scope.cluster_view
+    workload, view.workload, view.is_being_read = view.workload, None, True
+    assert ended(scope, monkeypatch) == (Wait("Reading", "reading workload cluster garden", after=5.0), [])
+    view.workload, view.is_being_read = workload, False
+    assert ended(scope, monkeypatch) == (Continue(), [])
+    assert taken == [scope.node_name]
+    view.workload = None
+    assert ended(scope, monkeypatch) == (Continue(), []), "a cluster that does not answer holds nothing"
 
 
 def test_a_node_on_which_another_upgrade_works_is_left_to_that(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,8 +29,9 @@ from espalier.upgrades.node.observe import NodeScope
 async def end_on_node(ctx: Context) -> Outcome:
     """Let a running step finish, then clean up the node and uncordon it.
 
-    Nothing is left to do on a machine that is being deleted, or if no pod was created and the cluster has no
-    kubeconfig. Another NodeUpgrade on the node cleans up itself.
+    On a machine that is being deleted, only the rights of the upgrader pod are taken away, and only if its cluster
+    answers. Nothing is left to do if no pod was created and the cluster has no kubeconfig. Another NodeUpgrade on the
+    node cleans up itself.
     """
     scope = ctx.scope
     if names.NODE_FINALIZER not in scope.object.metadata.finalizers:
@@ -39,6 +40,8 @@ async def end_on_node(ctx: Context) -> Outcome:
         return Wait("Reading", f"reading cluster {scope.cluster}")
     machine = scope.machine.machine if scope.machine else None
     if machine is None or machine.metadata.deletion_timestamp is not None or not scope.node_name:
+        if scope.cluster_view is not None and scope.cluster_view.is_being_read:  # as after a restart of the manager
+            return Wait("Reading", f"reading workload cluster {scope.cluster}", after=5.0)
         if scope.workload is not None and not scope.workload.silent_for:
             await take_lost_rights(scope.workload, scope.node_name)
         return Continue()
