@@ -74,3 +74,4 @@ async def test_a_folder_has_to_be_there(tmp_path: Path) -> None:
     assert await over_network(f"file://{tmp_path}/none") == "there is no such folder"
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     assert await over_network(f"file://{tmp_path}/loop") == "there is no such folder"
+    assert await over_network(f"file://{tmp_path}/{'a' * 300}") == "file name too long"
