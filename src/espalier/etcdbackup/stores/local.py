@@ -268,16 +268,17 @@ class LocalStore:
     def _is_there(self) -> bool:
         """True if the folder exists. Raises `Unavailable` if it existed and now does not, or is on another file
         system."""
+        device = self._device  # now: while this thread looks, another one may create the folder
         try:
             state = self._folder.stat()
         except FileNotFoundError:
-            if self._device is None:
+            if device is None:
                 return False
             found = "the folder has disappeared"
         else:
             if not stat.S_ISDIR(state.st_mode):
                 raise Refused(self.where, "it is not a folder", "name a folder")
-            if self._device in (None, state.st_dev):
+            if device in (None, state.st_dev):
                 self._device = state.st_dev
                 return True
             found = "the folder is on another file system than before"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import resource
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,25 @@ async def test_an_object_is_on_the_disk_before_it_has_its_name(tmp_path: Path, m
         assert [one for one in order.before(path) if one.parent.name == UPLOADS]
         assert path.parent in order.after(path)
     assert {tmp_path, tmp_path / "etcd-main"} <= order.before(tmp_path / "etcd-main/v2/a")
+
+
+async def test_a_folder_that_another_writer_creates_meanwhile_has_not_disappeared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "etcd-main"
+    store, stat, looks = LocalStore(folder), Path.stat, count(1)
+
+    def slow(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        is_first = path == folder and next(looks) == 1
+        try:
+            return stat(path, follow_symlinks=follow_symlinks)
+        finally:
+            if is_first:  # before what it found is known
+                asyncio.run(store.put("a", b"1"))
+
+    monkeypatch.setattr(Path, "stat", slow)
+    await store.put("b", b"2")
+    assert sorted([stored.key async for stored in store.list()]) == ["a", "b"]
 
 
 async def test_lock_and_unfinished_uploads_are_no_objects(tmp_path: Path) -> None:
