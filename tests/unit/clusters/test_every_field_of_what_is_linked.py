@@ -82,7 +82,20 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
         "clientId": of_512("another", refused=("",)),
         "issuerUrl": Values(
             ["https://a", "https://a.example:8443/b", "https://[2001:db8::1]:443/b%20c"],
-            ["", "http://a", "https://a@b", "https://a:b/", "https://a[b", "https://a%zz", "https://a/%zz", "a", 1],
+            [
+                *(
+                    "",
+                    "http://a",
+                    "https://a@b",
+                    "https://a:b/",
+                    "https://a[b",
+                    "https://a%zz",
+                    "https://a/%zz",
+                    "a",
+                    1,
+                ),
+                *("https://[1.2.3.4]", "https://[::::]", "https://[:]", "https://[1:2]"),
+            ],
         ),
         "usernameClaim": of_512("name", ""),
         "usernamePrefix": of_512("-", ""),

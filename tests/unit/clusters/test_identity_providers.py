@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from ipaddress import AddressValueError, IPv6Address
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from espalier.api.eksa.cluster import ClusterSpec
 from espalier.clusters import names
+from espalier.clusters.rules import identity
 from espalier.clusters.validity import problem, standing_problem
 from tests.unit.clusters.seen import example, scope
 from tests.unit.clusters.test_story import COMPANY
@@ -43,3 +49,26 @@ def test_the_issuer_of_kubeadm_is_free_where_the_cluster_names_another_one() -> 
     company = COMPANY | {"spec": COMPANY["spec"] | {"issuerUrl": url}}
     other: dict[str, Any] = {"podIamConfig": {"serviceAccountIssuer": "https://tokens.example.com"}}
     assert problem(scope(*example(**LINKED, **other), company)) is None
+
+
+def is_accepted(issuer: str) -> bool:
+    found = msgspec.convert({"podIamConfig": {"serviceAccountIssuer": issuer}}, ClusterSpec)
+    return not any(identity.violations(found))
+
+
+@given(st.ip_addresses(v=6))
+def test_every_ipv6_address_may_be_the_host_of_an_issuer(address: IPv6Address) -> None:
+    """But IPv4 ones as IPv6, which CEL's `isIP` does not accept either."""
+    for host in (address.compressed, address.exploded):
+        assert is_accepted(f"https://[{host}]:8443/a") is (address.ipv4_mapped is None)
+
+
+@given(st.text("0af:", max_size=24))
+def test_what_is_no_ipv6_address_may_not_for_kube_apiserver_exits(host: str) -> None:
+    """Tried with 1.36, for users' and for its own tokens: `https://[1.2.3.4]` is an "invalid IP-literal" for Go."""
+    try:
+        address = IPv6Address(host)
+    except AddressValueError:
+        assert not is_accepted(f"https://[{host}]")
+    else:
+        assert is_accepted(f"https://[{host}]") is (address.ipv4_mapped is None)

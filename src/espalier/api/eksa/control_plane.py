@@ -8,7 +8,6 @@ from msgspec import Meta
 
 from espalier.api.eksa import sentences
 from espalier.api.eksa.fields import (
-    HTTPS_URL,
     HTTPS_URLS,
     NODE_RULES,
     SIZE_OF_CONTROL_PLANE,
@@ -16,6 +15,7 @@ from espalier.api.eksa.fields import (
     Labels,
     Ref,
     Taints,
+    is_https_url,
     keys_rule,
 )
 from espalier.api.eksa.health_checks import MachineHealthCheck
@@ -112,7 +112,7 @@ class PodIAMConfig(Part):
             allowed=HTTPS_URLS,
         ),
         Rule(
-            f"self.serviceAccountIssuer == '' || self.serviceAccountIssuer.matches('{HTTPS_URL}')",
+            f"self.serviceAccountIssuer == '' || {is_https_url('self.serviceAccountIssuer')}",
             sentences.POD_IAM_ISSUER,
             ".serviceAccountIssuer",
             found="self.serviceAccountIssuer",

@@ -12,11 +12,17 @@ from espalier.api.meta import Part
 KUBERNETES_VERSION = r"^[0-9]+\.[0-9]+$"
 
 HTTPS_URL = (
-    "^https://([A-Za-z0-9_.-]+|[[][0-9A-Fa-f:.]+[]])(:[0-9]{1,5})?(/([A-Za-z0-9._~!$&()*+,;=:/-]|%[0-9A-Fa-f]{2})*)?$"
+    "^https://([A-Za-z0-9_.-]+|[[][0-9A-Fa-f:]+[]])(:[0-9]{1,5})?(/([A-Za-z0-9._~!$&()*+,;=:/-]|%[0-9A-Fa-f]{2})*)?$"
 )
-"""A token issuer as in OpenID Connect: no user, no query, no fragment. kube-apiserver exits where it can't parse it."""
-
+"""A token issuer as in OpenID Connect: no user, no query, no fragment. kube-apiserver exits where it can't parse it;
+between brackets it wants an IPv6 address (`is_https_url`)."""
 HTTPS_URLS = "a URL that begins with https://, without user, query and fragment"
+
+
+def is_https_url(field: str) -> str:
+    """The condition in CEL for one."""
+    return f"{field}.matches('{HTTPS_URL}') && (!{field}.contains('[') || isIP({field}.split(']')[0].split('[')[1]))"
+
 
 LABEL_NAME = (
     "^([a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?"

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa import sentences
-from espalier.api.eksa.fields import HTTPS_URL, HTTPS_URLS, same, unchanged
+from espalier.api.eksa.fields import HTTPS_URLS, is_https_url, same, unchanged
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
@@ -35,7 +35,7 @@ class OIDCConfigSpec(Part):
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule("has(self.clientId) && self.clientId != ''", sentences.NO_CLIENT, ".clientId", found="'nothing'"),
         Rule(
-            f"has(self.issuerUrl) && self.issuerUrl.matches('{HTTPS_URL}')",
+            f"has(self.issuerUrl) && {is_https_url('self.issuerUrl')}",
             sentences.ISSUER,
             ".issuerUrl",
             found="has(self.issuerUrl) ? self.issuerUrl : 'nothing'",

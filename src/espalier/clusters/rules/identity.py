@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from ipaddress import AddressValueError, IPv6Address
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
@@ -39,10 +40,21 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
                 yield Violation(field, value, "nothing", "the OIDCConfig sets this flag too; remove one of the two")
     if (provider := flags.get("oidc-issuer-url")) is not None:
         yield from shared_issuer(spec, "spec.controlPlaneConfiguration.apiServerExtraArgs.oidc-issuer-url", provider)
-    if spec.pod_iam_config is not None and not _URL.search(spec.pod_iam_config.service_account_issuer):
+    if spec.pod_iam_config is not None and not is_issuer(spec.pod_iam_config.service_account_issuer):
         found = spec.pod_iam_config.service_account_issuer
         message = sentences.POD_IAM_ISSUER if found else sentences.NO_ISSUER
         yield Violation("spec.podIamConfig.serviceAccountIssuer", found or "nothing", HTTPS_URLS, message)
+
+
+def is_issuer(url: str) -> bool:
+    """As the CRDs have it (`is_https_url`)."""
+    if not _URL.fullmatch(url):
+        return False
+    _, bracket, rest = url.partition("[")
+    try:
+        return not bracket or IPv6Address(rest.partition("]")[0]).ipv4_mapped is None
+    except AddressValueError:
+        return False
 
 
 def shared_issuer(spec: eksa.ClusterSpec, field: str, provider: str) -> Iterator[Violation]:
@@ -59,6 +71,6 @@ def shared_issuer(spec: eksa.ClusterSpec, field: str, provider: str) -> Iterator
     if provider in (named or [SERVICE_ACCOUNT_ISSUER]):
         message = (
             "kube-apiserver does not start if this provider is also the issuer of service account tokens; "
-            "name another provider, or another issuer in spec.podIamConfig.serviceAccountIssuer"
+            "name another provider, or another issuer of those tokens (spec.podIamConfig.serviceAccountIssuer)"
         )
         yield Violation(field, provider, "a URL that is not an issuer of service account tokens", message)
