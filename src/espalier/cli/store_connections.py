@@ -39,7 +39,7 @@ async def to_folder(folder: Path) -> str:
     try:
         async with asyncio.timeout(TIMEOUT):  # one of a network may hang
             is_there = await asyncio.to_thread(folder.is_dir)
-    except OSError as error:  # also if time is over, or the folder is not ours to read
+    except OSError as error:  # a TimeoutError is one; others: it may not be read, its name is too long
         return _words(error)
     return "" if is_there else "there is no such folder"
 
