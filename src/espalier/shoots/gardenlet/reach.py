@@ -97,6 +97,13 @@ def told(
     return merged(kept, said, now)
 
 
+def told_before(seed: Seed, others: Mapping[str, Place]) -> set[str]:
+    """The URLs of which the conditions of a Seed tell. A store may have moved since: then its present one is not."""
+    messages = {one.type.removeprefix(BUCKET_REACHABLE): one.message for one in seed.status.conditions}
+    found = ((messages.get(name, ""), place.url) for name, place in others.items() if place.url)
+    return {url for message, url in found if message.startswith((f"{url} ", f"{url}: "))}
+
+
 def _condition(seed: str, place: Place, problem: str) -> Condition:
     type = BUCKET_REACHABLE + seed
     if place.unknown:
@@ -117,7 +124,7 @@ def reports(shoot: Shoot, source: str, found: Iterable[Seed]) -> tuple[Report, .
             continue
         is_deleted = seed.metadata.deletion_timestamp is not None
         if not unready(seed, is_deleted=is_deleted)[0] and not any(seeds.unfit(shoot, name, seed)):
-            problem = quoted(said.message.partition(";")[0], LONGEST_PROBLEM) or "it does not say why"
+            problem = quoted(said.message.rsplit("; ", 1)[0], LONGEST_PROBLEM) or "it does not say why"
             made.append(Report(name, "" if said.status == "True" else problem))
     return tuple(sorted(made, key=lambda one: one.seed))
 
@@ -142,7 +149,8 @@ def is_elsewhere(credentials: Mapping[str, bytes], seed: Seed | None) -> bool:
 
 
 def _server(url: str) -> str:
-    return "/".join(url.strip().lower().split("/", 3)[:3])
+    server = "/".join(url.strip().lower().split("/", 3)[:3])
+    return server.removesuffix(":443" if server.startswith("https:") else ":80")
 
 
 def trusted(status: Tree, bucket: str, found: Iterable[Seed]) -> Tree:
@@ -184,8 +192,7 @@ class Reach:
         if own is None:
             return Done()
         others = self._others(own)
-        known = {one.type for one in own.decode(Seed).status.conditions}
-        await self._try({place.url: name for name, place in others.items() if place.url}, known)
+        await self._try({one.url for one in others.values() if one.url}, told_before(own.decode(Seed), others))
         live = self._observer.own_seed or own  # as trying takes a while
         status = live.decode(Seed).status
         problems = {url: one.problem for url, one in self._tried.items() if one.problem is not None}
@@ -201,14 +208,14 @@ class Reach:
         found = (one.decode(Seed) for one in self._observer.garden[Seed.resource].list() if one.key != own.key)
         return {one.metadata.name: place for one in found if (place := place_of(one)) is not None}
 
-    async def _try(self, places: Mapping[str, str], known: Collection[str]) -> None:
-        """Try each store that is due, given URLs with one of the seeds that have it. One of which was told before this
-        process is not tried at once: not all of them by all seeds at a time."""
+    async def _try(self, places: Collection[str], known: Collection[str]) -> None:
+        """Try each store that is due, given their URLs. One of which a condition of an earlier process tells is not
+        tried at once: not all of them by all seeds at a time."""
         now, config = self._tools.clock.monotonic(), self._tools.config
         self._tried = {url: one for url, one in self._tried.items() if url in places}
-        for url, seed in places.items():
+        for url in places:
             if url not in self._tried:
-                is_told = not self._has_begun and BUCKET_REACHABLE + seed in known
+                is_told = not self._has_begun and url in known
                 self._tried[url] = _Tried(now + self._rng.random() * config.bucket_check / 4 if is_told else now)
         self._has_begun = True
         free = asyncio.Semaphore(AT_ONCE)

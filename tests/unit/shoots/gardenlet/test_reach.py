@@ -10,10 +10,10 @@ import pytest
 
 from espalier.api.gardener import names
 from espalier.api.gardener.operations import Condition
-from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, Seed, SeedTaint
+from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, Seed, SeedStatus, SeedTaint
 from espalier.api.gardener.shoot import Shoot
 from espalier.shoots.gardenlet.health import Report
-from espalier.shoots.gardenlet.reach import Place, is_elsewhere, place_of, reports, told, trusted
+from espalier.shoots.gardenlet.reach import Place, is_elsewhere, place_of, reports, told, told_before, trusted
 from tests.unit.shoots.gardenlet.scopes import shoot
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -146,6 +146,7 @@ def test_the_endpoint_of_a_bucket_is_the_one_that_operators_wrote() -> None:
     [
         ({}, False),
         ({"endpoint": b"https://STORE.example:9000/path\n"}, False),
+        ({"endpoint": b"https://store.example"}, True),
         ({"endpoint": b"http://store.example:9000"}, True),
         ({"storageAPIEndpoint": b"https://another.example"}, True),
         ({"endpoint": b"\xff"}, True),
@@ -154,3 +155,27 @@ def test_the_endpoint_of_a_bucket_is_the_one_that_operators_wrote() -> None:
 def test_credentials_that_name_another_server_are_noticed(credentials: dict[str, bytes], is_so: bool) -> None:
     assert is_elsewhere(credentials, config(url="s3://{bucket}", endpoint=ENDPOINT)) is is_so
     assert not is_elsewhere(credentials, None)
+
+
+@pytest.mark.parametrize(("short", "whole"), [("https://a", "https://a:443/b"), ("http://a", "http://a:80")])
+def test_the_port_that_a_url_implies_names_no_other_server(short: str, whole: str) -> None:
+    for one, other in ((short, whole), (whole, short)):
+        assert not is_elsewhere({"endpoint": one.encode()}, config(url="s3://{bucket}", endpoint=other))
+
+
+def test_a_condition_of_an_earlier_process_counts_while_it_tells_of_the_present_url() -> None:
+    stores = {"west": Place("https://a"), "north": Place(unknown="no endpoint")}
+    for problems in ({"https://a": ""}, {"https://a": "connection refused"}):
+        before = told([], stores, problems, NOW)
+        own = msgspec.structs.replace(seed(), status=SeedStatus(conditions=before))
+        assert told_before(own, stores) == {"https://a"}
+        assert told_before(own, {"west": Place("https://b")}) == set()
+        assert told_before(own, {"west": Place("https://")}) == set(), "a part of it is another one"
+    assert told_before(seed(), stores) == set()
+
+
+def test_why_a_store_is_not_reached_is_reported_without_the_advice() -> None:
+    url = "https://a.example/b;c"
+    (said,) = told([], {"east": Place(url)}, {url: "connection refused"}, NOW)
+    (found,) = reports(apple(), "east", [seed("west", says=said)])
+    assert found.problem == f"{url}: connection refused"
