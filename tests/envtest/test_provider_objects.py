@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import pytest_asyncio
 
 from espalier.api.meta import Tree
 from espalier.clusters.render.layered import rendered
+from espalier.clusters.rendered import Rendered
 from tests.envtest.provider_crds import accepted_strictly, refusal, with_crds
 from tests.envtest.test_crds import kubectl, must
 from tests.support import cloudstack, hardware, nutanix, snow, tinkerbell, vsphere
@@ -50,42 +51,25 @@ class Provider(NamedTuple):
     """A field of machines that it does not have."""
 
 
+def stories(
+    manifests: Any, rendering: Any, trees_of: Callable[[Rendered], list[Tree]] = objects
+) -> dict[str, Callable[[], list[Tree]]]:
+    """Both, given the modules with the manifests of a provider, and with how its tests render them."""
+    return {
+        "example": lambda: trees_of(rendering.made(manifests.manifest())),
+        "everything": lambda: trees_of(rendering.made(manifests.everything())),
+    }
+
+
 PROVIDERS = {
     "docker": Provider("DockerMachineTemplate", {"all": on_docker}),
-    "vsphere": Provider(
-        "VSphereMachineTemplate",
-        {
-            "example": lambda: objects(on_vsphere.made(vsphere.manifest())),
-            "everything": lambda: objects(on_vsphere.made(vsphere.everything())),
-        },
-    ),
-    "cloudstack": Provider(
-        "CloudStackMachineTemplate",
-        {
-            "example": lambda: objects(on_cloudstack.made(cloudstack.manifest())),
-            "everything": lambda: objects(on_cloudstack.made(cloudstack.everything())),
-        },
-    ),
-    "nutanix": Provider(
-        "NutanixMachineTemplate",
-        {
-            "example": lambda: objects(on_nutanix.made(nutanix.manifest())),
-            "everything": lambda: objects(on_nutanix.made(nutanix.everything())),
-        },
-    ),
-    "snow": Provider(
-        "AWSSnowMachineTemplate",
-        {
-            "example": lambda: objects(on_snow.made(snow.manifest())),
-            "everything": lambda: objects(on_snow.made(snow.everything())),
-        },
-    ),
+    "vsphere": Provider("VSphereMachineTemplate", stories(vsphere, on_vsphere)),
+    "cloudstack": Provider("CloudStackMachineTemplate", stories(cloudstack, on_cloudstack)),
+    "nutanix": Provider("NutanixMachineTemplate", stories(nutanix, on_nutanix)),
+    "snow": Provider("AWSSnowMachineTemplate", stories(snow, on_snow)),
     "tinkerbell": Provider(
         "TinkerbellMachineTemplate",
-        {
-            "example": lambda: on_tinkerbell.objects(on_tinkerbell.made(tinkerbell.manifest())),
-            "everything": lambda: on_tinkerbell.objects(on_tinkerbell.made(tinkerbell.everything())),
-        },
+        stories(tinkerbell, on_tinkerbell, on_tinkerbell.objects),
         unknown="template",
     ),
 }
