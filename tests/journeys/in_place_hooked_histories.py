@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -25,7 +26,7 @@ from espalier.upgrades.hooks.registration import Extension
 from tests.journeys.in_place import EPOCH, NEW, machines, spec
 from tests.journeys.in_place_histories import (
     ACTS,
-    ALL_OF_CONTROL_PLANES,
+    TWO_CONTROL_PLANES,
     UPGRADES,
     History,
     Nodes,
@@ -190,10 +191,7 @@ async def end_well(h: History, asking: AskingClusterAPI) -> None:
     await asyncio.sleep(CALM)
     wrong = [one for one in h.watcher.left() if not one.endswith(f" has {PAUSED}")]
     wrong += [f"versions are {found}" for found in [h.watcher.versions()] if found != {NEW}]
-    is_by_hand = any("write a NodeUpgrade" in one for one in h.told)
-    wrong += [
-        what
-        for what in h.watcher.broken
-        if not is_by_hand or not what.startswith("pods ") or ALL_OF_CONTROL_PLANES.fullmatch(what)
-    ]
+    written = re.findall(r"write a NodeUpgrade: (?:hand-)?(\S+?)(?:-node-upgrader)? to ", "\n".join(h.told))
+    by_hand = {what for what in h.watcher.broken if what.startswith("pods ") and any(one in what for one in written)}
+    wrong += [what for what in h.watcher.broken if what not in by_hand or TWO_CONTROL_PLANES.fullmatch(what)]
     assert not wrong, "\n".join(["it ended otherwise:", *wrong])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import msgspec
+import pytest
 
 from espalier.api.capi.machine import Machine
 from espalier.api.meta import Tree
@@ -92,3 +93,14 @@ def cluster_view(
         machines_of=lambda _owner: list(machines),
     )
     return SimpleNamespace(capi_objects=capi_objects, workload=workload, is_being_read=False)
+
+
+def rights_taken(monkeypatch: pytest.MonkeyPatch, steps: ModuleType) -> list[str]:
+    """The nodes whose upgraders these steps take rights from."""
+    taken: list[str] = []
+
+    async def take_lost_rights(_workload: Any, name: str) -> None:
+        taken.append(name)
+
+    monkeypatch.setattr(steps, "take_lost_rights", take_lost_rights)
+    return taken

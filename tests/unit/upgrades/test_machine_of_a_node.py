@@ -22,7 +22,7 @@ from espalier.upgrades.node import steps as node_life
 from espalier.upgrades.node.context import Context
 from espalier.upgrades.node.observe import NodeScope
 from espalier.upgrades.views import Node
-from tests.unit.upgrades.seen import NEW, machine, made, node
+from tests.unit.upgrades.seen import NEW, machine, made, node, rights_taken
 from tests.unit.upgrades.test_one_node import ended, reason, scope_of, working
 
 NOW = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
@@ -41,12 +41,7 @@ NOW = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
 def test_a_machine_that_is_not_there_is_told_and_its_rights_are_taken_once(
     found: Any, told: str, taken: list[str], is_told_already: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of: list[str] = []
-
-    async def take_lost_rights(_workload: Any, name: str) -> None:
-        of.append(name)
-
-    monkeypatch.setattr(node_life, "take_lost_rights", take_lost_rights)
+    of = rights_taken(monkeypatch, node_life)
     scope = replace(scope_of([node("a")]), machine=found)
     if is_told_already:
         before = [Condition(type=names.READY, status="False", reason=told or "Waiting")]

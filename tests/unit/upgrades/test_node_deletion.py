@@ -20,7 +20,7 @@ from espalier.upgrades.node import context
 from espalier.upgrades.node import deletion as node_deletion
 from espalier.upgrades.node.context import Context
 from espalier.upgrades.node.observe import NodeScope
-from tests.unit.upgrades.seen import NEW, OLD, made, node
+from tests.unit.upgrades.seen import NEW, OLD, made, node, rights_taken
 from tests.unit.upgrades.test_one_node import scope_of
 
 
@@ -68,12 +68,7 @@ def test_rights_on_a_node_whose_machine_is_gone_are_taken_once_its_cluster_is_re
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A manager that has just started reads the objects of Cluster API first, and used to leave the rights for ever."""
-    taken: list[str] = []
-
-    async def take_lost_rights(_workload: Any, name: str) -> None:
-        taken.append(name)
-
-    monkeypatch.setattr(node_deletion, "take_lost_rights", take_lost_rights)
+    taken = rights_taken(monkeypatch, node_deletion)
     scope = replace(scope_of([node("a")]), machine=None)
     view: Any = scope.cluster_view
     workload, view.workload, view.is_being_read = view.workload, None, True
