@@ -19,14 +19,16 @@ from tests.capi.losing import infrastructure_and_control_plane_are_lost
 from tests.journeys.asking import GARDEN, NAMESPACE
 from tests.journeys.machine_stories import CHANGES, KUBERNETES, Change, happens_as_planned, lives
 from tests.support.cluster_api import RealClusterApi
+from tests.support.sampling import sampled
 
 pytestmark = [pytest.mark.capi, pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def stories(real: RealClusterApi) -> AsyncIterator[dict[str, asyncio.Task[None]]]:
+async def stories(real: RealClusterApi, request: pytest.FixtureRequest) -> AsyncIterator[dict[str, asyncio.Task[None]]]:
     """Those of clusters of their own, told side by side from the beginning: they mostly wait."""
-    told = (live, both_go_back, infrastructure_and_control_plane_are_lost)
+    chosen = {item.function for item in request.session.items if isinstance(item, pytest.Function)}
+    told = [story for story, test in STORIES.items() if test in chosen]
     tasks = {story.__name__: asyncio.create_task(story(real)) for story in told}
     yield tasks
     for task in tasks.values():
@@ -66,15 +68,13 @@ async def change_all(env: RealClusterApi, key: Key, changes: Sequence[Change]) -
         await happens_as_planned(env, key, change, draw)
 
 
+@pytest.mark.parametrize("first", sampled(range(3), 0))
 async def test_what_was_planned_is_what_the_real_controllers_do(
-    real: RealClusterApi, stories: dict[str, asyncio.Task[None]], orchard: Key
+    real: RealClusterApi, stories: dict[str, asyncio.Task[None]], orchard: Key, first: int
 ) -> None:
-    """Of all changes, on three clusters side by side: they mostly wait."""
-    first, second, third = (CHANGES[number::3] for number in range(3))
-    meadow, grove = await asyncio.gather(make(real, "meadow"), make(real, "grove"))
-    async with asyncio.TaskGroup() as tasks:
-        for key, changes in ((orchard, first), (meadow, second), (grove, third)):
-            tasks.create_task(change_all(real, key, changes))
+    """Of every third change, on a cluster each; the other stories go on beside it."""
+    key = orchard if first == 0 else await make(real, f"orchard-{first}")
+    await change_all(real, key, CHANGES[first::3])
 
 
 async def test_a_manager_of_cluster_api_that_is_killed_is_started_again_and_goes_on(
@@ -104,7 +104,18 @@ async def test_recreated_infrastructure_keeps_its_endpoint_and_a_lost_control_pl
     await stories[infrastructure_and_control_plane_are_lost.__name__]
 
 
+@pytest.mark.soak
 async def test_an_upgrade_that_hangs_is_taken_back_and_one_that_has_begun_is_not(
     stories: dict[str, asyncio.Task[None]],
 ) -> None:
     await stories[both_go_back.__name__]
+
+
+STORIES = {
+    live: test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes,
+    infrastructure_and_control_plane_are_lost: (
+        test_recreated_infrastructure_keeps_its_endpoint_and_a_lost_control_plane_is_reported
+    ),
+    both_go_back: test_an_upgrade_that_hangs_is_taken_back_and_one_that_has_begun_is_not,
+}
+"""Each with the test that has its result: of those that were left out nothing is begun."""

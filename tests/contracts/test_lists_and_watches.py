@@ -141,7 +141,7 @@ async def test_the_future_can_not_be_listed(client: Client, namespace: str) -> N
     assert "Too large resource version: 99999999, current: " in response.body.decode()
 
 
-@pytest.mark.often("on_disk", "real")
+@pytest.mark.often("in_memory", "real")
 async def test_a_moment_long_gone_is_expired(client: Client, widgets: str) -> None:
     if isinstance(client.transport, HttpTransport):
         version = "1"

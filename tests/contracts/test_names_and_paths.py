@@ -14,6 +14,8 @@ from espalier.kube.errors import Invalid
 
 CONTAINER: Tree = {"name": "main", "image": "example.org/a:1"}
 SPEC: Tree = {"automountServiceAccountToken": False, "serviceAccountName": "default", "containers": [CONTAINER]}
+pytestmark = pytest.mark.often("in_memory", "real")  # what is judged before it is stored is the same for all stores
+
 LONG = "x" * 64
 
 

@@ -27,6 +27,8 @@ from tests.unit.clusters.asked import edited
 from tests.unit.clusters.seen import NOW, RELEASES, as_object, observer
 
 KINDS: tuple[type[KubeObject], ...] = (Cluster, EKSARelease, Bundles, DistroRelease)
+pytestmark = pytest.mark.often("in_memory", "real")  # what is judged before it is stored is the same for all stores
+
 Validate = Callable[[AdmissionRequest], AdmissionResponse]
 
 CONTROL_PLANE = "spec.controlPlaneConfiguration."
@@ -210,7 +212,6 @@ def agree(by_definition: dict[str, str], by_webhook: list[tuple[str, str]], fiel
     assert any(by_definition[named].endswith(f": {text}") for text in within), (by_definition, within)
 
 
-@pytest.mark.often("on_disk", "real")
 async def test_a_new_cluster_is_refused_with_the_same_messages_when_no_manager_runs(client: Client, place: str) -> None:
     for edits, field in NEW:
         new = stored(edited(edits), place)
@@ -374,7 +375,6 @@ def rules(value: Any) -> Iterator[str]:
             yield from rules(part)
 
 
-@pytest.mark.often("on_disk", "real")
 async def test_a_cluster_may_have_as_much_of_everything_as_its_schema_says(client: Client, place: str) -> None:
     """The rules about it stay within what servers allow rules to cost."""
     tree = largest_cluster()
@@ -382,7 +382,7 @@ async def test_a_cluster_may_have_as_much_of_everything_as_its_schema_says(clien
     await client.create(Cluster.resource, tree, dry_run=True)
 
 
-@pytest.mark.often("on_disk")  # a real server takes three seconds of two cores for each change
+@pytest.mark.often("in_memory")  # a real server takes three seconds of two cores for each change
 async def test_of_a_hundred_groups_each_is_compared_with_each(client: Client, place: str) -> None:
     names = [f"{number:02}-{'g' * 34}" for number in range(100)]
     old = edited(

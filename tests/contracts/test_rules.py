@@ -16,6 +16,8 @@ from espalier.kube.server_warnings import warnings_of
 from espalier.kube.wire import Request
 from tests.support.control_plane import PATIENCE
 
+pytestmark = pytest.mark.often("in_memory", "real")  # what is judged before it is stored is the same for all stores
+
 Fields = dict[str, Any]
 
 GROUP = "rules.example.com"

@@ -32,6 +32,8 @@ from tests.support.widgets import (
     widget,
 )
 
+pytestmark = pytest.mark.often("in_memory", "real")  # what is judged before it is stored is the same for all stores
+
 
 async def test_each_broken_rule_is_named_with_its_field(client: Client, widgets: str) -> None:
     wrong: Fields = {

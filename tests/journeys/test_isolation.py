@@ -56,7 +56,7 @@ from tests.support.stores import CopiedStores, copied
 
 pytestmark = pytest.mark.embedded
 
-CLUSTERS = [12, pytest.param(200, marks=pytest.mark.soak)]
+CLUSTERS = [6, pytest.param(200, marks=pytest.mark.soak)]
 RESYNC = 60.0
 
 

@@ -40,6 +40,7 @@ async def stores(control_plane: ControlPlane) -> AsyncIterator[MemoryStores]:
         await delete_all(env)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", sampled(isolation_stories.STORIES, 0))
 async def test_what_happened_without_a_manager_is_seen_by_the_later_one(
     control_plane: ControlPlane, stores: MemoryStores, name: str

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import AbstractAsyncContextManager
 
+import pytest
+
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.kube.objects import Object
@@ -37,6 +39,7 @@ class Machines:
                 await self._changed.wait()
 
 
+@pytest.mark.often("embedded")  # real nodes have the same story
 async def test_a_cluster_in_the_hands_of_kubectl(starting: AbstractAsyncContextManager[Management]) -> None:
     async with starting as management:
         before = await story.inventory(management)

@@ -345,8 +345,8 @@ def _without_nulls(spec: Tree) -> None:
             del one["kubernetesVersion"]
 
 
-@pytest.mark.parametrize("stories", [STORIES, pytest.param(20 * STORIES, marks=pytest.mark.soak)])
-def test_what_happens_is_what_was_planned(stories: int) -> None:
+@pytest.mark.parametrize(("stories", "steps"), [(STORIES, 5), pytest.param(20 * STORIES, 10, marks=pytest.mark.soak)])
+def test_what_happens_is_what_was_planned(stories: int, steps: int) -> None:
     seen: Counter[str] = Counter()
 
     @example([(change, index) for index, change in enumerate((*CHANGES, None))])
@@ -358,15 +358,15 @@ def test_what_happens_is_what_was_planned(stories: int) -> None:
         phases=(Phase.explicit, Phase.generate),
         suppress_health_check=[HealthCheck.too_slow],
     )
-    @given(st.lists(st.tuples(st.sampled_from((*CHANGES, None)), st.integers(0, 1000)), min_size=10, max_size=10))
-    def tell(steps: list[tuple[Change | None, int]]) -> None:
-        run(lambda simulation: story(simulation, steps, seen), epoch=EPOCH, seed=1)
+    @given(st.lists(st.tuples(st.sampled_from((*CHANGES, None)), st.integers(0, 1000)), min_size=steps, max_size=steps))
+    def tell(changes: list[tuple[Change | None, int]]) -> None:
+        run(lambda simulation: story(simulation, changes, seen), epoch=EPOCH, seed=1)
 
     tell()
     # What was told must have been worth telling.
-    assert seen["accepted"] >= 30, seen
-    assert seen["with machines"] >= 12, seen
-    assert seen["replaced"] >= 20, seen
+    assert seen["accepted"] >= 20, seen
+    assert seen["with machines"] >= 8, seen
+    assert seen["replaced"] >= 12, seen
     assert seen["shipped exactly"] >= 1, seen
 
 

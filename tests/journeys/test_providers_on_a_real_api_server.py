@@ -20,6 +20,7 @@ SNOW = [one.datacenter for one in LIVES].index("SnowDatacenterConfig")
 """It has most kinds of its own."""
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "life", sampled(LIVES, SNOW), ids=[one.datacenter.removesuffix("DatacenterConfig").lower() for one in LIVES]
 )

@@ -62,6 +62,7 @@ async def write_always(client: Client, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
+@pytest.mark.soak
 @pytest.mark.envtest
 async def test_steady_clusters_are_quiet_on_a_real_api_server(control_plane: ControlPlane, tmp_path: Path) -> None:
     """`ESPALIER_QUIET_CLUSTERS` says how many there are."""

@@ -491,6 +491,7 @@ def test_any_provider_that_keeps_the_contract_is_simulated() -> None:
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.envtest
 async def test_the_same_controllers_do_the_same_on_a_real_api_server(control_plane: ControlPlane) -> None:
     access = Kubeconfig.load([control_plane.kubeconfig]).context()

@@ -25,7 +25,7 @@ from tests.support.managing import unasked
 from tests.support.many_clusters import all_ready
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.envtest
+pytestmark = [pytest.mark.envtest, pytest.mark.soak]
 
 DISTRO = "kubernetes-1-35-eks-1"
 UNDEFINED = (

@@ -100,7 +100,9 @@ def _texts(value: object) -> Iterator[str]:
 def _literals() -> Iterator[str]:
     """Paths on nodes, environment variables, reasons of events and names put together, wherever they stand."""
     for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        source = path.read_text()
+        reads_variables = "environ" in source or "ESPALIER_" in source
+        for node in ast.walk(ast.parse(source)):
             text = _text(node)
             if ON_NODES.match(text):
                 yield f"path: {text}"
@@ -109,7 +111,8 @@ def _literals() -> Iterator[str]:
                 yield f"made of parts: {made}"
             if isinstance(node, ast.keyword) and node.arg in ("field_manager", "user_agent") and _text(node.value):
                 yield f"field manager: {_text(node.value)}"
-            yield from (f"environment variable: {name}" for name in _variables(node) if VARIABLE.match(name))
+            if reads_variables:
+                yield from (f"environment variable: {name}" for name in _variables(node) if VARIABLE.match(name))
             yield from (f"reason of an event: {reason}" for reason in _events(node) if reason)
 
 
