@@ -87,11 +87,14 @@ _LOGGING: dict[str, Any] = {}
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`@pytest.mark.often("envtest")`: of a test's variants, those with these words in their names are in every run."""
+    """`@pytest.mark.often("envtest")`: of a test's variants, those with these words in their names are in every run.
+
+    Of a module it is about all its tests that have variants.
+    """
     for item in items:
+        callspec = getattr(item, "callspec", None)
         for mark in item.iter_markers("often"):
-            assert isinstance(item, pytest.Function)
-            if not any(word in item.callspec.id for word in mark.args):
+            if callspec is not None and not any(word in callspec.id for word in mark.args):
                 item.add_marker(pytest.mark.soak)
 
 
