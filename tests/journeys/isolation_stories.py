@@ -311,7 +311,18 @@ async def everything_of_the_garden(client: Client, *linked: Resource) -> list[tu
     `linked` are kinds of linked objects, if a provider has others than Docker.
     """
     found = [(resource, one) for resource in (*linked, *RESTORED) for one in (await client.list(resource)).items]
-    return [(resource, one) for resource, one in found if "garden" in one.name or one.key == names.GATE_KEY]
+    found = [(resource, one) for resource, one in found if "garden" in one.name or one.key == names.GATE_KEY]
+    kinds = {resource.kind for resource in (*linked, *RESTORED)}
+    while True:  # what the garbage collector is still going to delete is left out: it may need half a minute
+        uids = {one.metadata.uid for _, one in found}
+        owned = [
+            (resource, one)
+            for resource, one in found
+            if all(ref.uid in uids or ref.kind not in kinds for ref in one.metadata.owner_references)
+        ]
+        if len(owned) == len(found):
+            return found
+        found = owned
 
 
 async def restore(objects: Iterable[tuple[Resource, Object]], client: Client, *, whole: bool = False) -> None:

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 
 gated = partial(managed_on, isolation=Isolation.GATE)
 """With the gate alone: what a later manager does is then seen in the machines, once the gate opens."""
-CLUSTERS, PATIENCE = 2, 60.0
+CLUSTERS, PATIENCE = 2, 180.0
 """One of each release."""
 
 
@@ -115,7 +115,9 @@ async def restored(backup: Backup, folder: Path) -> AsyncIterator[ControlPlane]:
     assert assets is not None
     async with real_control_plane(folder, assets) as empty:
         client = empty.client()
-        await prepare(client, Releases.load(), (*EKSA_KINDS, *CLUSTER_API_KINDS, *KINDS))
-        await backup.restore(client)
-        await client.close()
+        try:
+            await prepare(client, Releases.load(), (*EKSA_KINDS, *CLUSTER_API_KINDS, *KINDS))
+            await backup.restore(client)
+        finally:
+            await client.close()
         yield empty
