@@ -145,6 +145,27 @@ def test_an_endpoint_that_operators_name_later_is_what_others_try_and_what_agent
     told(story, "a", "b")
 
 
+def test_a_typo_in_the_endpoint_leaves_agents_their_store_and_the_shoot_says_which_field_to_correct() -> None:
+    named = "https://store.a.example"
+
+    async def story(user: GardenUser) -> None:
+        async def name(endpoint: str) -> None:
+            await user.patch_seed("a", {"spec": {"backup": {"providerConfig": {"endpoint": endpoint}}}})
+
+        await name(named)
+        await user.until(lambda shoot: ready(shoot).message.endswith("seed b reaches it"), seconds=30)
+        await name("store.a.example")
+        told = await user.until(lambda shoot: ready(shoot).status == "False", seconds=60)
+        assert "its Seed does not tell where bucket" in ready(told).message
+        assert "correct spec.backup.providerConfig" in ready(told).message
+        secrets = await user.secrets("a")
+        assert base64.b64decode(secrets[names.BACKUP_SECRET]["endpoint"]).decode() == named
+        await name(named)
+        await user.until(lambda shoot: ready(shoot).status == "True", seconds=60)
+
+    told(story, "a", "b")
+
+
 def written(world: World, agent: str = GARDENLET) -> int:
     """Writes of a program to Seeds of the garden."""
     requests = world.server.requests.items()

@@ -168,12 +168,18 @@ class Backups:
             status: Tree = json_trees.decode(bytes(there.status.provider_status))
             if provider.type == TYPE and isinstance(status, dict):
                 seeds = (one.decode(Seed) for one in self._observer.garden[Seed.resource].list())
-                status = reach.trusted(status, bucket.name, seeds)
+                status = reach.trusted(status, bucket.name, seeds, self._given_before(live.name))
             wanted["backupBucketProviderStatus"] = status
         lacks = self._lacks_secret(live.name)
         return await self._extended(
             extension_backups.BackupEntry, Key("", live.name), wanted, BackupEntry.resource, live, again=lacks
         )
+
+    def _given_before(self, entry: str) -> Tree:
+        """What of a bucket's status its extension resource has."""
+        live = self._observer.seed[extension_backups.BackupEntry.resource].get(Key("", entry))
+        given = live.tree.get("spec", {}).get("backupBucketProviderStatus") if live is not None else None
+        return given if isinstance(given, dict) else {}
 
     async def _waits(self, live: Object, reason: str, message: str) -> Outcome:
         """Report in the entry's status what it waits for."""

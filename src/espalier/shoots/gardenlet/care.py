@@ -36,7 +36,7 @@ from espalier.shoots.gardenlet.context import Live, ShootHealth, Tools
 from espalier.shoots.gardenlet.health import Backups, conditions, merged
 from espalier.shoots.gardenlet.observe import Observer
 from espalier.shoots.gardenlet.scope import Scope
-from espalier.shoots.local_provider.backups import with_endpoint
+from espalier.shoots.local_provider.backups import ENDPOINT, with_endpoint
 
 LARGEST_ANSWER = 64 * 1024
 UNHEARD = 10.0
@@ -208,7 +208,10 @@ class Care:
             return f"{where} does not exist: no other seed can read bucket {name}", True, False
         except KubeError:
             return None
-        credentials = with_endpoint(secret.decode(Secret).data, reach.endpoint_of(scope.seed))
+        files, endpoint = secret.decode(Secret).data, reach.endpoint_of(scope.seed)
+        if endpoint is None and ENDPOINT not in files:
+            return f"its Seed does not tell where bucket {name} is: correct spec.backup.providerConfig", True, False
+        credentials = with_endpoint(files, endpoint or "")
         is_elsewhere = reach.is_elsewhere(credentials, scope.seed)
         if read is None:
             return "", False, is_elsewhere

@@ -15,6 +15,7 @@ from datetime import datetime
 from urllib.parse import urlsplit
 
 import msgspec
+import structlog
 
 from espalier.api import json_trees
 from espalier.api.gardener import names
@@ -38,6 +39,8 @@ from espalier.shoots.gardenlet.observe import Observer
 from espalier.shoots.local_provider.backups import BUCKET, ENDPOINT, BucketConfig, endpoint_fault
 from espalier.shoots.local_provider.cloud import TYPE
 
+_log = structlog.get_logger("espalier.gardenlet")
+
 AT_ONCE = 3
 """Connections at a time."""
 AGAIN = 60.0
@@ -45,6 +48,7 @@ AGAIN = 60.0
 LONGEST_PROBLEM = 100
 ENDPOINT_OF_GCS = "storageAPIEndpoint"
 """In credentials, as etcd-backup-restore has it."""
+_NAMES_OF_SERVERS = (ENDPOINT, ENDPOINT_OF_GCS, "storageAccount", "domain")
 _AWS_REGION = re.compile(r"[a-z]{2,4}(-[a-z]{2,12}){1,3}-[0-9]{1,2}", re.ASCII)
 _GOOGLE = "https://storage.googleapis.com"
 
@@ -76,7 +80,7 @@ def place_of(seed: Seed) -> Place | None:
         return Place(f"https://s3.{backup.region}.amazonaws.com")
     if scheme == "gs":
         return Place(_GOOGLE)
-    if scheme == "file" and BUCKET in config.url:
+    if urlsplit(config.url).scheme == scheme == "file" and BUCKET in config.url:
         folder = config.url.partition(BUCKET)[0].rpartition("/")[0]
         return Place(folder if urlsplit(folder).path else f"{folder}/")
     return Place(unknown=f"{field} has no endpoint, and without it only the Secret tells where its store is; set it")
@@ -99,9 +103,12 @@ def told(
 
 def told_before(seed: Seed, others: Mapping[str, Place]) -> set[str]:
     """The URLs of which the conditions of a Seed tell. A store may have moved since: then its present one is not."""
-    messages = {one.type.removeprefix(BUCKET_REACHABLE): one.message for one in seed.status.conditions}
-    found = ((messages.get(name, ""), place.url) for name, place in others.items() if place.url)
-    return {url for message, url in found if message.startswith((f"{url} ", f"{url}: "))}
+    said = {one.type.removeprefix(BUCKET_REACHABLE): one for one in seed.status.conditions}
+    return {place.url for name, place in others.items() if name in said and _is_about(said[name], place)}
+
+
+def _is_about(said: Condition, place: Place | None) -> bool:
+    return place is not None and place.url != "" and said.message.startswith((f"{place.url} ", f"{place.url}: "))
 
 
 def _condition(seed: str, place: Place, problem: str) -> Condition:
@@ -115,36 +122,41 @@ def _condition(seed: str, place: Place, problem: str) -> Condition:
 
 
 def reports(shoot: Shoot, source: str, found: Iterable[Seed]) -> tuple[Report, ...]:
-    """What other seeds, that are ready and could take the shoot, say of the store of its seed."""
-    made = []
+    """What other seeds, that are ready and could take the shoot, say of the store of its seed, where that is now."""
+    made, found = [], tuple(found)
+    place = next((place_of(one) for one in found if one.metadata.name == source), None)
     for seed in found:
         name = seed.metadata.name
         said = next((one for one in seed.status.conditions if one.type == BUCKET_REACHABLE + source), None)
-        if name == source or said is None or said.status not in ("True", "False"):
+        if name == source or said is None or said.status not in ("True", "False") or not _is_about(said, place):
             continue
         is_deleted = seed.metadata.deletion_timestamp is not None
         if not unready(seed, is_deleted=is_deleted)[0] and not any(seeds.unfit(shoot, name, seed)):
-            problem = quoted(said.message.rsplit("; ", 1)[0], LONGEST_PROBLEM) or "it does not say why"
+            problem = quoted(said.message.rsplit("; ", 1)[0], LONGEST_PROBLEM)
             made.append(Report(name, "" if said.status == "True" else problem))
     return tuple(sorted(made, key=lambda one: one.seed))
 
 
-def endpoint_of(seed: Seed | None) -> str:
-    """The endpoint that operators have given to the store of a seed of ours; empty where there is none to be used."""
+def endpoint_of(seed: Seed | None) -> str | None:
+    """The endpoint that operators have given to the store of a seed of ours; empty where they have given none. None if
+    it is not known: the Seed is gone, or what they wrote is invalid."""
     backup = seed.spec.backup if seed is not None else None
     if backup is None or backup.provider != TYPE:
-        return ""
+        return "" if seed is not None else None
     try:
         endpoint = json_trees.decode(backup.provider_config or b"{}", BucketConfig).endpoint
     except msgspec.MsgspecError:
-        return ""
-    return "" if endpoint_fault(endpoint) else endpoint
+        return None
+    return None if endpoint and endpoint_fault(endpoint) else endpoint
 
 
 def is_elsewhere(credentials: Mapping[str, bytes], seed: Seed | None) -> bool:
     """True if credentials name another server than the one of which other seeds know by the Seed."""
     place = place_of(seed) if seed is not None else None
-    named = [credentials.get(key, b"").decode(errors="replace") for key in (ENDPOINT, ENDPOINT_OF_GCS)]
+    given = {key: credentials.get(key, b"").decode(errors="replace").strip() for key in _NAMES_OF_SERVERS}
+    named = [given[ENDPOINT], given[ENDPOINT_OF_GCS]]
+    if domain := given["domain"]:  # of Azure
+        named.append(f"https://{given['storageAccount']}.{domain}")
     return place is not None and any(_server(one) != _server(place.url) for one in named if one)
 
 
@@ -153,10 +165,13 @@ def _server(url: str) -> str:
     return server.removesuffix(":443" if server.startswith("https:") else ":80")
 
 
-def trusted(status: Tree, bucket: str, found: Iterable[Seed]) -> Tree:
+def trusted(status: Tree, bucket: str, found: Iterable[Seed], before: Tree) -> Tree:
     """What the status of a bucket of ours says, with the endpoint that operators have written. Agents will connect to
-    it, and another seed's gardenlet writes the status."""
-    endpoint = next((endpoint_of(one) for one in found if names.bucket(one.metadata.uid) == bucket), "")
+    it, and another seed's gardenlet writes the status. `before` is what this gave the last time: neither a typo in a
+    Seed nor its deletion takes the store from agents that use it, whose etcds would end."""
+    endpoint = endpoint_of(next((one for one in found if names.bucket(one.metadata.uid) == bucket), None))
+    if endpoint is None:
+        endpoint = before.get(ENDPOINT, "")
     rest = {name: value for name, value in status.items() if name != ENDPOINT}
     return {**rest, ENDPOINT: endpoint} if endpoint else rest
 
@@ -222,7 +237,11 @@ class Reach:
 
         async def attempt(url: str, tried: _Tried) -> None:
             async with free:
-                tried.problem = await self._connect(url)
+                try:
+                    tried.problem = await self._connect(url)
+                except Exception as error:  # of one store: the others are tried all the same
+                    _log.exception("connecting to a store failed", url=url)
+                    tried.problem = f"the attempt failed ({type(error).__name__})"
             seconds = min(AGAIN, config.bucket_check) if tried.problem else config.bucket_check
             tried.due = self._tools.clock.monotonic() + seconds * (0.75 + self._rng.random() / 2)
 
