@@ -52,8 +52,8 @@ async def _read(store: Store, key: str) -> str:
             await store.read(key, most=LARGEST)
     except NotFound:
         return f"{store.where} has no {key}: it is another bucket, or another prefix"
-    except (StoreError, OSError) as error:
-        return str(error)
-    except TimeoutError:
+    except TimeoutError:  # an OSError, too
         return f"{store.where} did not answer within {TIMEOUT:g} s"
+    except (StoreError, OSError) as error:
+        return str(error) or type(error).__name__
     return ""

@@ -6,6 +6,8 @@ import asyncio
 import os
 import socket
 import ssl
+import threading
+from concurrent.futures import Future
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -13,12 +15,17 @@ TIMEOUT = 10.0
 NEXT_ADDRESS = 0.25
 """Seconds until the next address of a name is tried beside the first."""
 
+_looking: dict[Path, Future[bool | OSError]] = {}
+"""At which folders a thread looks that has not come back."""
+
 
 async def over_network(place: str) -> str:
     """Open a connection, with TLS where the URL says so, and close it. A folder has to be there."""
     split = urlsplit(place)
     if split.scheme == "file":
         return await to_folder(Path(unquote(split.path)))
+    if split.scheme not in ("http", "https"):
+        return "it is neither an http, an https nor a file URL"
     is_secure = split.scheme == "https"
     try:
         async with asyncio.timeout(TIMEOUT):
@@ -35,13 +42,30 @@ async def over_network(place: str) -> str:
 
 
 async def to_folder(folder: Path) -> str:
-    """The same for a folder."""
+    """The same for a folder. One of a network may hang: each has one thread, for which nothing else waits. The loop's
+    own threads have names to resolve."""
+    looking = _looking.get(folder)
+    if looking is None:
+        looking = _looking[folder] = Future()
+        threading.Thread(target=_look, args=(folder, looking), name=f"looking at {folder}", daemon=True).start()
     try:
-        async with asyncio.timeout(TIMEOUT):  # one of a network may hang
-            is_there = await asyncio.to_thread(folder.is_dir)
-    except OSError as error:  # a TimeoutError is one; others: it may not be read, its name is too long
+        async with asyncio.timeout(TIMEOUT):
+            found = await asyncio.shield(asyncio.wrap_future(looking))
+    except TimeoutError as error:
         return _words(error)
-    return "" if is_there else "there is no such folder"
+    if isinstance(found, OSError):
+        return _words(found)
+    return "" if found else "there is no such folder"
+
+
+def _look(folder: Path, looking: Future[bool | OSError]) -> None:
+    found: bool | OSError
+    try:
+        found = folder.is_dir()
+    except OSError as error:  # it may not be read, its name is too long
+        found = error
+    del _looking[folder]
+    looking.set_result(found)
 
 
 def _any_certificate() -> ssl.SSLContext:

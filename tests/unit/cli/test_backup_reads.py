@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from espalier.api.etcd.ownership import first_start_key
 from espalier.api.gardener.etcd import Store as Named
 from espalier.cli import backup_reads
 from espalier.etcdbackup.stores.memory import MemoryStore
-from espalier.etcdbackup.stores.store import Store
+from espalier.etcdbackup.stores.store import Content, Store
 from espalier.runtime.clock import SystemClock
 from tests.support.buckets import BUCKET, s3_put, s3_server
 
@@ -46,6 +47,17 @@ async def test_a_store_of_this_process_is_opened_with_the_credentials() -> None:
     await store.create(KEY, b"{}")
     assert await read(named, {"account": b"east"}, KEY) == ""
     assert given[-1] == (f"file:///bucket/{PREFIX}", {"account": b"east"})
+
+
+async def test_a_store_that_does_not_answer_is_not_one_that_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(MemoryStore):
+        async def read(self, key: str, *, most: int) -> Content:
+            never: asyncio.Future[Content] = asyncio.get_running_loop().create_future()
+            return await never
+
+    monkeypatch.setattr(backup_reads, "TIMEOUT", 0.01)
+    read = backup_reads.through(lambda _url, _credentials: Silent(SystemClock()))
+    assert "did not answer within 0.01 s" in await read(Named(container="a", prefix=PREFIX, provider="local"), {}, KEY)
 
 
 @pytest.mark.soak

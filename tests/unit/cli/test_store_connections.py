@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -66,6 +68,36 @@ async def test_addresses_that_fail_in_different_ways_are_one_problem(monkeypatch
 
     monkeypatch.setattr(asyncio, "open_connection", fails)
     assert await over_network("http://store.example") == "no connection"
+
+
+async def test_a_folder_that_hangs_keeps_one_thread_whoever_asks_and_none_that_resolves_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on, looks, is_dir = threading.Event(), [0], Path.is_dir
+
+    def hanging(path: Path) -> bool:
+        if path == tmp_path:
+            looks[0] += 1
+            goes_on.wait()
+        return is_dir(path)
+
+    monkeypatch.setattr(Path, "is_dir", hanging)
+    monkeypatch.setattr(store_connections, "TIMEOUT", 0.01)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    try:
+        for _ in range(3):
+            assert await over_network(f"file://{tmp_path}") == "no answer within 0.01 s"
+        assert looks == [1]
+        assert await asyncio.to_thread(int, 7) == 7
+    finally:
+        goes_on.set()
+    monkeypatch.setattr(store_connections, "TIMEOUT", 10.0)
+    assert await over_network(f"file://{tmp_path}") == ""
+
+
+async def test_what_is_no_url_of_a_server_or_folder_is_not_connected_to() -> None:
+    for place in ("/backups", "ftp://store.example", "store.example"):
+        assert await over_network(place) == "it is neither an http, an https nor a file URL"
 
 
 async def test_a_folder_has_to_be_there(tmp_path: Path) -> None:

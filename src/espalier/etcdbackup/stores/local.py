@@ -17,6 +17,7 @@ import secrets
 import stat
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -36,6 +37,8 @@ LOCK, UPLOADS = ".lock", ".uploads"
 HASHED = 1 << 20
 """Files up to this size have an ETag of their content. Larger ones have one of inode, time and size: a file system may
 repeat those within a tick of its clock, which does no harm where nothing is updated conditionally."""
+_THREADS = ThreadPoolExecutor(16, "local-store")
+"""Of all local stores: a file system that hangs keeps threads, and those of the loop have names to resolve."""
 _ABANDONED = 24 * 3600.0
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REFUSED = (errno.ELOOP, errno.EROFS, errno.ENAMETOOLONG, errno.ENOTDIR)
@@ -92,7 +95,7 @@ class LocalStore:
                 at += len(chunk)
                 yield chunk
         finally:
-            file.close()
+            await self._ended(file)
 
     async def put(self, key: str, data: bytes) -> StoredObject:
         """See `Store`."""
@@ -208,9 +211,21 @@ class LocalStore:
         try:
             yield temporary, file
         finally:
-            temporary.unlink(missing_ok=True)
+            await self._ended(file, temporary)
+
+    async def _ended(self, file: BufferedRandom | BufferedReader, temporary: Path | None = None) -> None:
+        """Close a file, and remove a temporary one. A thread that gave no answer in time may still hold it: then
+        another one waits for that, not the loop."""
+
+        def end() -> None:
             with contextlib.suppress(OSError):  # what could not be written before can't be now either
+                if temporary is not None:
+                    temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
                 file.close()
+
+        ending = asyncio.get_running_loop().run_in_executor(_THREADS, end)
+        await asyncio.wait([ending], timeout=self.retries.attempt)
 
     def _temporary(self) -> Path:
         """A path for a new file. Files that were abandoned there a day ago are removed."""
@@ -310,7 +325,7 @@ class LocalStore:
         """The result of blocking work, in a thread; errors of the system become those of stores."""
         try:
             async with asyncio.timeout((seconds or self.retries.total) if limited else None):
-                return await asyncio.to_thread(work)
+                return await asyncio.get_running_loop().run_in_executor(_THREADS, work)
         except StoreError:
             raise
         except TimeoutError:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import io
 import os
 import resource
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,6 +69,39 @@ async def test_a_folder_that_another_writer_creates_meanwhile_has_not_disappeare
     monkeypatch.setattr(Path, "stat", slow)
     await store.put("b", b"2")
     assert sorted([stored.key async for stored in store.list()]) == ["a", "b"]
+
+
+class Hanging(io.FileIO):
+    """A file whose file system hangs as soon as something is written."""
+
+    goes_on = threading.Event()
+    was_waited_for = False
+
+    def write(self, data: Any, /) -> int:
+        if not self.goes_on.wait(10):
+            Hanging.was_waited_for = True
+        return super().write(data)
+
+
+async def test_a_file_system_that_hangs_in_an_upload_keeps_neither_the_loop_nor_the_lookup_of_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(descriptor: int, mode: str) -> io.BufferedRandom:
+        return io.BufferedRandom(Hanging(descriptor, "r+b"), buffer_size=16)
+
+    store = LocalStore(tmp_path, retries=Retries(attempt=0.05, stall=0.05))
+    monkeypatch.setattr(local, "open", opened, raising=False)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    try:
+        with pytest.raises(Unavailable, match="the file system does not answer"):
+            await store.upload("v2/a", chunks(b"1" * 1000))
+        assert await asyncio.to_thread(int, 7) == 7
+    finally:
+        Hanging.goes_on.set()
+    assert not Hanging.was_waited_for
+    monkeypatch.undo()
+    await store.put("b", b"2")
+    assert [stored.key async for stored in store.list()] == ["b"]
 
 
 async def test_lock_and_unfinished_uploads_are_no_objects(tmp_path: Path) -> None:
