@@ -252,8 +252,8 @@ def judge_policy_and_tags(spec: VSphereMachineConfigSpec, answers: Answers) -> I
     for index, one in enumerate(spec.tags):
         if one in answers.unknown_tags:
             yield (
-                f"spec.tags[{index}]: found {one}, but no tag of the vCenter has this ID (not a name); correct the "
-                "field, or create the tag"
+                f"spec.tags[{index}]: found {one}, but no tag that the account may read has this ID (not a name); "
+                "correct the field, create the tag, or grant that"
             )
 
 

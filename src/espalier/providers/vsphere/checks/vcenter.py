@@ -376,6 +376,17 @@ def _version(connection: http.client.HTTPSConnection) -> str:
     raise OSError("it offers no supported version of the vSphere API")
 
 
+class _BadRequest(OSError):
+    """The server can't do anything with what it was asked."""
+
+
+_REFUSALS: Mapping[int, type[OSError]] = {
+    http.client.BAD_REQUEST: _BadRequest,
+    http.client.FORBIDDEN: PermissionError,
+    http.client.NOT_FOUND: FileNotFoundError,
+}
+
+
 class _Tags:
     """Tags, which the SOAP API lacks."""
 
@@ -407,10 +418,10 @@ class _Tags:
         return found, unknown
 
     def _tag(self, id_: str) -> Any:
-        """A tag; None if there is none."""
+        """A tag; None if there is none that the account may read, or the text is no ID."""
         try:
             return self._call("GET", f"tagging/tag/id:{quote(id_, safe=':')}")
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError, _BadRequest):
             return None
 
     def _call(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
@@ -419,8 +430,9 @@ class _Tags:
         answer = self._connection.getresponse()
         read = answer.read()
         if answer.status >= http.client.BAD_REQUEST:
-            kind = FileNotFoundError if answer.status == http.client.NOT_FOUND else OSError
-            raise kind(f"{method} {path.partition('?')[0]} returned status {answer.status}")
+            raise _REFUSALS.get(answer.status, OSError)(
+                f"{method} {path.partition('?')[0]} returned status {answer.status}"
+            )
         return json_trees.decode(read, dict[str, Any])["value"] if read.strip() else None
 
 
