@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tarfile
+import subprocess
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -30,8 +30,7 @@ class Stored:
 
 def unpack(archive: Path, home: Path) -> Stored:
     """Open an archive in this folder, by the code that opens the files of any environment."""
-    with tarfile.open(archive) as packed:
-        packed.extractall(home, filter="data")
+    subprocess.run(["tar", "-xf", archive, "-C", home], check=True)  # Python 3.11.2 has no filters for it
     at = datetime.fromisoformat(json.loads((home / "killed.json").read_text())["at"])
     return asyncio.run(_read(home, at))
 

@@ -257,7 +257,7 @@ class Connections(web.Server):
         if self.open:
             self._all_lost = self._loop.create_future()
             for transport in self.open.values():
-                transport.abort()
+                serving.abort(transport)
             await self._all_lost
 
     def lost(self, connection: Connection) -> None:

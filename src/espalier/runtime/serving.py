@@ -7,7 +7,7 @@ import ssl
 
 from aiohttp import web
 
-from espalier.kube.serving import Connection
+from espalier.kube.serving import Connection, abort
 
 STOP_WITHIN = 5.0
 """Seconds for requests to finish when the server stops."""
@@ -19,7 +19,7 @@ async def end(runner: web.AppRunner) -> None:
     await runner.cleanup()
     for transport in transports:
         if isinstance(transport, asyncio.Transport):
-            transport.abort()
+            abort(transport)
     await asyncio.sleep(0)  # connections are lost in the next turn of the loop
 
 

@@ -41,13 +41,11 @@ ALLOWED = ", ".join(("fields of Hardware without userData", *sorted(_WORDS - {"p
 _MAKES_LINES = re.compile("[\\\\`\r\x85\u2028\u2029]|%[^%A-Za-z]*c|(?i:(user|vendor)_?data)")
 """Constants with escaped or real line breaks, characters by number, and tenants' data in Hardware."""
 
-_TEMPLATE = re.compile(
-    r"""
-    \{\{ (?P<inner> (?: [^"'`}]++ | "(?:[^"\\]|\\.)*+" | '(?:[^'\\]|\\.)*+' | `[^`]*+` | \}(?!\}) )*+ ) (?P<end>\}\})?
-    """,
-    re.DOTALL | re.VERBOSE,
+_TOKEN = re.compile(
+    r"""[^"'`}]+ | "[^"\\]*(?:\\.[^"\\]*)*" | '[^'\\]*(?:\\.[^'\\]*)*' | `[^`]*` | \}(?!\})""", re.DOTALL | re.VERBOSE
 )
-"""Braces in constants are ignored. Groups are possessive, because tenants may write long texts."""
+"""Between the braces of a template: those in constants are ignored. No group is possessive: Python 3.11 before 3.11.5
+matches these wrongly."""
 
 _CONSTANT = re.compile('"[^"]*"')
 _WORD = re.compile(r"(?<![\w.$])[^\W\d]\w*")
@@ -88,5 +86,10 @@ def _words(template: str) -> list[str]:
 
 def _templates(text: str) -> Iterator[str]:
     """The content of braces, parsed as Go templates do. One without end counts as a constant of several lines."""
-    for found in _TEMPLATE.finditer(text):
-        yield found["inner"] if found["end"] else "`"
+    begin = text.find("{{")
+    while begin >= 0:
+        end = begin = begin + 2
+        while token := _TOKEN.match(text, end):
+            end = token.end()
+        yield text[begin:end] if text.startswith("}}", end) else "`"
+        begin = text.find("{{", end)

@@ -109,7 +109,7 @@ class _File:
 
 # Cells.
 
-_CELL = re.compile(r'[ \t]*+(?:"(?P<quoted>(?:[^"]|"")*+)"[ \t]*+|(?P<plain>[^",\r\n]*+))(?P<end>,|\r?\n|\r|\Z)')
+_CELL = re.compile(r'[ \t]*+(?:"(?P<quoted>[^"]*(?:""[^"]*)*)"[ \t]*+|(?P<plain>[^",\r\n]*+))(?P<end>,|\r?\n|\r|\Z)')
 _LINE_END = re.compile(r"\r?\n|\r")
 _QUOTED = 'unmatched quotation mark; quote the whole cell, and write "" for a quotation mark in it'
 
