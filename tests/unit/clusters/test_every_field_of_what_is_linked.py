@@ -77,25 +77,13 @@ def mappings(whole: Tree, arn: str) -> dict[str, Values]:
 
 
 ALGORITHMS = (["ecdsa", "rsa", "ed25519", ""], ["dsa", "RSA", 1])
+NO_HOSTS = ("a@b", "a:b/", "a[b", "a%zz", "a/%zz", "[1.2.3.4]", "[::::]", "[:]", "[1:2]", "[::ffff:102:304]")
 FIELDS: dict[type[KubeObject], dict[str, Values]] = {
     OIDC: {
         "clientId": of_512("another", refused=("",)),
         "issuerUrl": Values(
             ["https://a", "https://a.example:8443/b", "https://[2001:db8::1]:443/b%20c"],
-            [
-                *(
-                    "",
-                    "http://a",
-                    "https://a@b",
-                    "https://a:b/",
-                    "https://a[b",
-                    "https://a%zz",
-                    "https://a/%zz",
-                    "a",
-                    1,
-                ),
-                *("https://[1.2.3.4]", "https://[::::]", "https://[:]", "https://[1:2]"),
-            ],
+            ["", "a", "http://a", 1, *map("https://{}".format, NO_HOSTS)],
         ),
         "usernameClaim": of_512("name", ""),
         "usernamePrefix": of_512("-", ""),

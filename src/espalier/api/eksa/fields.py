@@ -16,7 +16,7 @@ HTTPS_URL = (
 )
 """A token issuer as in OpenID Connect: no user, no query, no fragment. kube-apiserver exits where it can't parse it;
 between brackets it wants an IPv6 address (`is_https_url`)."""
-HTTPS_URLS = "a URL that begins with https://, without user, query and fragment"
+HTTPS_URLS = "a URL that begins with https://, without user, query and fragment; in brackets an IPv6 address"
 
 
 def is_https_url(field: str) -> str:
