@@ -209,8 +209,10 @@ class Care:
         except KubeError:
             return None
         files, endpoint = secret.decode(Secret).data, reach.endpoint_of(scope.seed)
-        if endpoint is None and ENDPOINT not in files:
-            return f"its Seed does not tell where bucket {name} is: correct spec.backup.providerConfig", True, False
+        if endpoint is None and not files.get(ENDPOINT):
+            place = reach.place_of(scope.seed) if scope.seed is not None else None
+            why = place.unknown if place is not None else "its Seed does not exist"
+            return f"the endpoint of bucket {name} is not known: {why}", True, False
         credentials = with_endpoint(files, endpoint or "")
         is_elsewhere = reach.is_elsewhere(credentials, scope.seed)
         if read is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -12,8 +14,9 @@ from espalier.api.gardener import names
 from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, Seed, SeedStatus, SeedTaint
 from espalier.api.gardener.shoot import Shoot
+from espalier.runtime.clock import SystemClock
 from espalier.shoots.gardenlet.health import Report
-from espalier.shoots.gardenlet.reach import Place, is_elsewhere, place_of, reports, told, told_before, trusted
+from espalier.shoots.gardenlet.reach import Place, Reach, is_elsewhere, place_of, reports, told, told_before, trusted
 from tests.unit.shoots.gardenlet.scopes import shoot
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -156,9 +159,7 @@ def test_the_endpoint_of_a_bucket_is_the_one_that_operators_wrote() -> None:
         [config(url="s3://{bucket}", endpoint="https://maker:secret@store.example")],
     ],
 )
-def test_neither_a_typo_in_a_seed_nor_its_deletion_takes_the_endpoint_from_agents(
-    found: list[Seed],
-) -> None:
+def test_neither_a_typo_in_a_seed_nor_its_deletion_takes_the_endpoint_from_agents(found: list[Seed]) -> None:
     """Their store would be another one, and etcds end that can't read who owns them."""
     bucket, status = names.bucket("uid-of-east"), {"url": "s3://b", "endpoint": "http://lie"}
     before = {"url": "s3://former", "endpoint": ENDPOINT}
@@ -207,3 +208,17 @@ def test_why_a_store_is_not_reached_is_reported_without_the_advice() -> None:
     (said,) = told([], {"east": Place(url)}, {url: "connection refused"}, NOW)
     (found,) = reports(apple(), "east", [config(url="s3://{bucket}", endpoint=url), seed("west", says=said)])
     assert found.problem == f"{url}: connection refused"
+
+
+async def test_a_store_that_can_not_be_tried_keeps_no_other_one_from_being_tried() -> None:
+    async def connect(url: str) -> str:
+        if url == "https://odd":
+            raise ValueError("nobody thought of it")
+        return "connection refused"
+
+    tools: Any = SimpleNamespace(clock=SystemClock(), config=SimpleNamespace(bucket_check=600.0))
+    observer: Any = None
+    reach = Reach(observer, tools, connect, random.Random(1))
+    await reach._try(["https://odd", "https://a"], [])
+    problems = {url: one.problem for url, one in reach._tried.items()}
+    assert problems == {"https://odd": "the attempt failed (ValueError)", "https://a": "connection refused"}
