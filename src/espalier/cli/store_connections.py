@@ -16,7 +16,7 @@ NEXT_ADDRESS = 0.25
 """Seconds until the next address of a name is tried beside the first."""
 
 _looking: dict[Path, Future[bool | OSError]] = {}
-"""At which folders a thread looks that has not come back."""
+"""By folder, the last look at it: while one has not come back, there is no other."""
 
 
 async def over_network(place: str) -> str:
@@ -45,9 +45,10 @@ async def to_folder(folder: Path) -> str:
     """The same for a folder. One of a network may hang: each has one thread, for which nothing else waits. The loop's
     own threads have names to resolve."""
     looking = _looking.get(folder)
-    if looking is None:
-        looking = _looking[folder] = Future()
+    if looking is None or looking.done():
+        looking = Future()
         threading.Thread(target=_look, args=(folder, looking), name=f"looking at {folder}", daemon=True).start()
+        _looking[folder] = looking
     try:
         async with asyncio.timeout(TIMEOUT):
             found = await asyncio.shield(asyncio.wrap_future(looking))
@@ -59,13 +60,10 @@ async def to_folder(folder: Path) -> str:
 
 
 def _look(folder: Path, looking: Future[bool | OSError]) -> None:
-    found: bool | OSError
     try:
-        found = folder.is_dir()
+        looking.set_result(folder.is_dir())
     except OSError as error:  # it may not be read, its name is too long
-        found = error
-    del _looking[folder]
-    looking.set_result(found)
+        looking.set_result(error)
 
 
 def _any_certificate() -> ssl.SSLContext:

@@ -78,7 +78,7 @@ async def test_a_folder_that_hangs_keeps_one_thread_whoever_asks_and_none_that_r
     def hanging(path: Path) -> bool:
         if path == tmp_path:
             looks[0] += 1
-            goes_on.wait()
+            goes_on.wait(10)
         return is_dir(path)
 
     monkeypatch.setattr(Path, "is_dir", hanging)
