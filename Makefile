@@ -6,7 +6,7 @@ REAL ?= tests
 STORIES ?= tests/nodes tests/contracts/test_kubeadm.py
 WORKERS ?= 3
 # What depends on the Python version: the event loop, threads, processes, TLS, imports, regular expressions; and the program on nodes.
-SMOKE ?= tests/unit/runtime tests/unit/cli tests/unit/kube tests/unit/providers tests/unit/etcdbackup/copying tests/hostile/test_ports.py tests/journeys/test_start.py tests/journeys/test_in_place_processes.py tests/journeys/test_taken_over.py
+SMOKE ?= tests/unit/runtime tests/unit/cli tests/unit/kube tests/unit/providers tests/unit/etcdbackup/copying tests/unit/etcdbackup/stores tests/unit/etcdbackup/snapshots/test_damage.py tests/hostile/test_ports.py tests/journeys/test_start.py tests/journeys/test_in_place_processes.py tests/journeys/test_taken_over.py
 COMPILE := uv pip compile -q --generate-hashes --universal --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11
 .DEFAULT_GOAL := help
 # Without cached bytecode each of the many programs that tests start compiles all it imports: a second of CPU each.
