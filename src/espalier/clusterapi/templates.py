@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection
 
 _NUMBERED = re.compile(r"(.*)-(\d+)")
 
@@ -29,21 +29,24 @@ def are_of_one_series(one: str, other: str) -> bool:
     return next_name(one).rpartition("-")[0] == next_name(other).rpartition("-")[0]
 
 
-def choose_name(first: str, referenced: str | None, existing: Mapping[str, bool]) -> str:
+def choose_name(
+    first: str, referenced: str | None, existing: Collection[str], has_content: Callable[[str], bool]
+) -> str:
     """The name under which desired content is found or written.
 
-    `referenced` is the template in use, if any; `existing` says of each existing template whether it has the desired
-    content. A deleted template that is in use is recreated under its name. A name with different content is never
-    reused, because templates left over by a reverted change must stay unchanged too. A left-over template with the
-    desired content is reused, so that reverting a change leaves machines unchanged.
+    `referenced` is the template in use, if any; `has_content` says if an existing template has the desired content,
+    and is called for no more of them than needed: mostly for the one in use. A deleted template that is in use is
+    recreated under its name. A name with different content is never reused, because templates left over by a reverted
+    change must stay unchanged too. A left-over template with the desired content is reused, so that reverting a change
+    leaves machines unchanged.
     """
     name = referenced or first
-    if existing.get(name, True):
+    if name not in existing or has_content(name):
         return name
-    left_over = [other for other, has_content in existing.items() if has_content and _series(other) == _series(first)]
+    left_over = [other for other in existing if _series(other) == _series(first) and has_content(other)]
     if left_over:
         return min(left_over, key=lambda other: (len(other), other))
-    while existing.get(name, True) is False:
+    while name in existing and not has_content(name):
         name = next_name(name)
     return name
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 _NUMBER = r"[0-9]+(?:\.[0-9]{1,9})?"
 _DURATION = re.compile(rf"(?=.)(?:(?P<h>{_NUMBER})h)?(?:(?P<m>{_NUMBER})m)?(?:(?P<s>{_NUMBER})s)?(?:(?P<ms>[0-9]+)ms)?")
 
 
+@lru_cache(maxsize=256)  # the same few in all clusters, each time that one is rendered
 def seconds(text: str) -> int:
     """The whole seconds of a duration of hours, minutes and seconds. Raises `ValueError` for other text."""
     match = _DURATION.fullmatch(text)

@@ -52,8 +52,9 @@ def fresh_name(capi_objects: ClusterAPIObjects, wanted: KubeObject, referenced: 
     """The referenced template if it has the desired content, else the next free name: templates are immutable."""
     body = msgspec.to_builtins(wanted)
     live: Mapping[str, Object] = capi_objects.of(wanted.resource)
-    existing = {name: ownership.has_content(body, object_) for name, object_ in live.items()}
-    return templates.choose_name(wanted.metadata.name, referenced, existing)
+    return templates.choose_name(
+        wanted.metadata.name, referenced, live, lambda name: ownership.has_content(body, live[name])
+    )
 
 
 Naming: TypeAlias = Callable[[ClusterAPIObjects, KubeObject, str | None], str]

@@ -374,9 +374,9 @@ def _outside_limits(deployments: Mapping[str, MachineDeployment]) -> str:
 
 def _pending(scope: Scope) -> frozenset[str]:
     """MachineDeployments whose next template replaces all their machines, and is not written yet."""
-    if scope.design is None or scope.is_settled or scope.is_paused or scope.unresolved:
-        return frozenset()
     live = scope.capi_objects.typed_deployments
+    if not live or scope.design is None or scope.is_settled or scope.is_paused or scope.unresolved:
+        return frozenset()
     wanted = (one for one in plan.worker_groups(scope.design, scope.capi_objects) if isinstance(one, MachineDeployment))
     return frozenset(
         name for one in wanted if (name := one.metadata.name) in live and _machines(one) != _machines(live[name])

@@ -28,17 +28,19 @@ from espalier.clusterapi.templates import (
     ids=["first", "same content", "other content", "two digits", "gone: made again", "name without number"],
 )
 def test_other_content_gets_the_next_name(referenced: str | None, existing: dict[str, bool], chosen: str) -> None:
-    assert choose_name(control_plane_template("garden"), referenced, existing) == chosen
+    assert choose_name(control_plane_template("garden"), referenced, existing, existing.__getitem__) == chosen
 
 
 def test_a_template_left_over_by_a_change_taken_back_is_not_changed() -> None:
     existing = {"garden-md-0-1": False, "garden-md-0-2": False}
-    assert choose_name(worker_template("garden", "md-0"), "garden-md-0-1", existing) == "garden-md-0-3"
+    chosen = choose_name(worker_template("garden", "md-0"), "garden-md-0-1", existing, existing.__getitem__)
+    assert chosen == "garden-md-0-3"
 
 
 def test_a_template_left_over_with_the_wanted_content_is_used() -> None:
     existing = {"garden-md-0-1": False, "garden-md-0-2": True}
-    assert choose_name(worker_template("garden", "md-0"), "garden-md-0-1", existing) == "garden-md-0-2"
+    chosen = choose_name(worker_template("garden", "md-0"), "garden-md-0-1", existing, existing.__getitem__)
+    assert chosen == "garden-md-0-2"
 
 
 @given(st.text("abc-", min_size=1), st.integers(1, 10**6))
