@@ -67,7 +67,7 @@ def pytest_configure() -> None:
     asyncio.SelectorEventLoop.close = _close_with_connections  # type: ignore[method-assign, assignment]
     if sys.version_info < (3, 12):
         asyncio.Server._attach = _attach  # type: ignore[attr-defined]
-    settings.register_profile("test", deadline=None, derandomize=EXPLORE not in os.environ, max_examples=40)
+    settings.register_profile("test", deadline=None, derandomize=EXPLORE not in os.environ, max_examples=30)
     settings.register_profile("soak", deadline=None, derandomize=False, max_examples=2000)
     settings.load_profile("soak" if SOAK in os.environ else "test")
     level = logging.DEBUG if os.environ.get(STORY) else logging.INFO

@@ -13,7 +13,7 @@ from espalier.api.json_trees import MOST_LEVELS
 from tests.hostile.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = 5
+EXAMPLES = 3
 
 
 def feed(seconds: float, *names: str) -> None:
