@@ -12,11 +12,16 @@ from espalier.shoots.gardenlet.names import RENDERED
 
 def holds(live: Any, wanted: Any) -> bool:
     """True if `live` has everything in `wanted`: additions by API servers do not matter, not even in items of lists."""
+    if live == wanted:
+        return True  # nearly all of a live object, at once
     if isinstance(wanted, dict):
         return isinstance(live, dict) and all(key in live and holds(live[key], inner) for key, inner in wanted.items())
-    if isinstance(wanted, list):
-        return isinstance(live, list) and len(live) == len(wanted) and all(map(holds, live, wanted))
-    return bool(live == wanted)
+    return (
+        isinstance(wanted, list)
+        and isinstance(live, list)
+        and len(live) == len(wanted)
+        and all(map(holds, live, wanted))
+    )
 
 
 def stamped(rendered: Tree) -> Tree:
