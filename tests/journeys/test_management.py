@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from espalier.api.core import (
     CONFIG_MAP,
@@ -27,10 +28,12 @@ from espalier.api.eksa.group import (
 )
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
+from espalier.cli.environment.management import make_record
 from espalier.clusters import names, rbac
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.providers.docker.kinds import DockerDatacenterConfig
+from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.isolation_stories import STATUS, machines, made_for
 from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
@@ -463,6 +466,19 @@ def test_what_the_management_cluster_links_is_no_other_clusters(webhooks: bool) 
 
 
 @pytest.mark.soak
+def test_an_environment_does_not_warn_of_the_record_that_it_makes_of_itself() -> None:
+    """That a paused self-managed Cluster is only a record is told to people who create one."""
+
+    async def tell(env: ManagedEnvironment) -> None:
+        await lose(env)
+        with capture_logs() as logged:
+            await make_record(env.client, Releases.load())
+        assert (await the_cluster(env, LOCAL_CLUSTER)).metadata.name == "laptop"
+        assert [entry for entry in logged if entry["log_level"] == "warning"] == []
+
+    story(tell)
+
+
 def test_a_datacenter_that_an_earlier_manager_took_is_given_back_to_the_management_cluster() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()

@@ -61,8 +61,9 @@ async def make_record(client: Client, releases: Releases) -> None:
     versions = list(reversed(releases.versions))
     while versions:
         try:
-            for object_ in management_cluster(releases, versions.pop()):
-                await _unless_there(client, object_)
+            with client.warning(lambda _text: None):  # that it is paused is meant
+                for object_ in management_cluster(releases, versions.pop()):
+                    await _unless_there(client, object_)
         except Invalid:
             if not versions:
                 raise
