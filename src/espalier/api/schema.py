@@ -5,6 +5,7 @@ Stricter than an API server, which prunes unknown fields or warns about them: th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
@@ -131,6 +132,13 @@ def _violation(error: jsonschema_rs.ValidationError, tree: Tree) -> Violation:
     return Violation(paths.render(path), shown(value), "", error.message)
 
 
+_UNQUOTED = {
+    "integer": re.compile("-?[0-9]{1,18}"),
+    "number": re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?"),
+    "boolean": re.compile("true|false"),
+}
+"""Text that only its quotes keep from being a value of the type."""
+
 _TYPES = {
     "object": "a map of fields",
     "array": "a list",
@@ -146,7 +154,7 @@ def _wrong_type(field: str, value: Any, error: jsonschema_rs.ValidationError) ->
     message = "wrong type"
     if wanted == "string" and isinstance(value, bool | int | float):
         message = "wrong type; put the value in quotes"
-    elif wanted in ("integer", "number", "boolean") and isinstance(value, str):
+    elif wanted in _UNQUOTED and isinstance(value, str) and _UNQUOTED[wanted].fullmatch(value):
         message = "wrong type; write the value without quotes"
     elif wanted == "array":
         message = 'wrong type; write each item on a line of its own that begins with "- "'

@@ -48,7 +48,7 @@ def object_of(ask: RequestInfo, kind: str = "", api_version: str = "") -> Tree:
     resource = ask.kind.resource
     custom = ask.kind.custom and not kind
     kind, api_version = kind or resource.kind, api_version or resource.api_version
-    tree = decoded(ask.request.body, kind)
+    tree = decoded(ask.request.body, kind, api_version)
     if problem := go_json.head_problem(tree) if tree is not None else "":
         raise _unrecognized(kind, f"{_NO_VERSION}{problem}", ask.request.body)
     tree = tree or {}
@@ -81,10 +81,12 @@ def _check_types(kind: str, api_version: str, tree: Tree) -> None:
         raise unhandled(kind, api_version, kind, tidying.mistyped)
 
 
-def decoded(body: bytes, kind: str) -> Any:
+def decoded(body: bytes, kind: str, api_version: str) -> Any:
     """JSON of a body that is an object of a kind."""
     try:
         return go_json.decoded(body)
+    except go_json.OutOfRange as error:
+        raise unhandled(kind, api_version, kind, str(error)) from error
     except go_json.Malformed as error:
         raise _unrecognized(kind, f"{_NO_VERSION}{error}", body) from error
 

@@ -13,13 +13,22 @@ from espalier.api import json_trees
 MAX_SHOWN = 30
 """The maximum bytes of a body in messages."""
 
+MAX_NUMBER = 1000
+"""The maximum digits of a number in messages."""
+
 _FOUND: dict[type, str] = {str: "string", int: "number", float: "number", bool: "bool", list: "array", dict: "object"}
 _HEAD = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 _PLACE = re.compile(r"\(byte (\d+)\)")
+_LARGE = re.compile(rb"(?<![0-9.])-?[1-9][0-9]{308,}|(?<![0-9.])-?[0-9]+(?:\.[0-9]+)?[eE]\+?[0-9]{3,}")
+"""A number that may be beyond a float64."""
 
 
 class Malformed(ValueError):
     """The bytes are no JSON."""
+
+
+class OutOfRange(Malformed):
+    """A number is beyond a float64."""
 
 
 def decoded(body: bytes) -> Any:
@@ -28,6 +37,10 @@ def decoded(body: bytes) -> Any:
         return json_trees.decode(body)
     except json_trees.TooDeep as error:
         raise Malformed(str(error)) from error
+    except msgspec.ValidationError as error:
+        number = _LARGE.search(body)
+        shown = number[0][:MAX_NUMBER].decode() if number is not None else ""
+        raise OutOfRange(f"json: cannot unmarshal number {shown} into Go value of type float64") from error
     except msgspec.MsgspecError as error:
         raise Malformed(_problem(body, str(error))) from error
 

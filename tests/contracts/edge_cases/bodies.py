@@ -29,6 +29,9 @@ BODIES = (
     Ask("a built-in kind at a custom path", "POST", ODDITIES, configured()),
     Ask("a custom object without kind", "POST", ODDITIES, {"metadata": {"name": "strange"}}),
     Ask("half a custom object", "POST", ODDITIES, "{"),
+    Ask(
+        "a number beyond any other", "POST", ODDITIES, json.dumps({**odd(), "spec": {"n": "@"}}).replace('"@"', "1e400")
+    ),
     Ask("a custom object that is a list", "POST", ODDITIES, []),
     Ask("no metadata", "POST", MAPS, {"apiVersion": "v1", "kind": "ConfigMap"}),
     Ask("metadata of null", "POST", MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": None}),

@@ -42,6 +42,10 @@ def cluster(**spec: Any) -> dict[str, Any]:
             "allowed: an integer",
         ),
         (
+            {"controlPlaneConfiguration": {"count": "1e400"}},
+            'spec.controlPlaneConfiguration.count: wrong type; found "1e400" (a string); allowed: an integer',
+        ),
+        (
             {"kubernetesVersion": 1.35},
             "spec.kubernetesVersion: wrong type; put the value in quotes; found 1.35 (a number); allowed: a string",
         ),
