@@ -24,7 +24,10 @@ COMMANDS: Mapping[str, Listed] = {
     "completion": Listed("completion", "Print a completion script."),
     "create": Listed("lifecycle", "Create a cluster."),
     "delete": Listed("lifecycle", "Delete a cluster."),
-    "demo": Listed("demo", "Demonstrate the life of a cluster, or a migration, in a temporary local environment."),
+    "demo": Listed(
+        "demo",
+        "Demonstrate the life of a cluster, or a migration, in a temporary local environment, or run a garden there.",
+    ),
     "describe": Listed("describe", "Show the objects of a cluster, and what it waits for."),
     "down": Listed("up", "Stop the local environment."),
     "etcd-agent": Listed("etcd_agent", "Back up an etcd; list, verify, copy and restore its backups."),

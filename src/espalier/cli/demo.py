@@ -62,8 +62,9 @@ class Run:
     "what",
     required=False,
     default="cluster",
-    type=flags.OneOf(["cluster", "migration"]),
-    help="cluster: a manifest becomes a cluster; migration: a shoot's control plane moves between seeds.",
+    type=flags.OneOf(["cluster", "migration", "garden"]),
+    help="cluster: a manifest becomes a cluster; migration: a shoot's control plane moves between seeds; garden: three "
+    "seeds and a shoot that stay, to try out moves and drills.",
 )
 @click.option(
     "--filename",
@@ -90,7 +91,7 @@ class Run:
     help="For migration; real runs kubelets in containers, and needs root and a real control plane.",
 )
 async def demo(what: str, *, filename: Path, boot_seconds: float, control_plane: str, nodes: str) -> None:
-    """Demonstrate the life of a cluster, or a migration, in a temporary local environment.
+    """Demonstrate the life of a cluster, or a migration, in a temporary local environment, or run a garden there.
 
     \b
     Examples:
@@ -98,6 +99,7 @@ async def demo(what: str, *, filename: Path, boot_seconds: float, control_plane:
       espalier demo migration
       espalier demo migration --control-plane real
       espalier demo migration --control-plane real --nodes real
+      espalier demo garden
     """
     if nodes == "real" and (what, control_plane) != ("migration", "real"):
         raise Usage("--nodes: found real, allowed only with `demo migration --control-plane real`")
@@ -107,7 +109,12 @@ async def demo(what: str, *, filename: Path, boot_seconds: float, control_plane:
         await demo_migration.show(real=control_plane == "real", real_nodes=nodes == "real")
         return
     if control_plane == "real":
-        raise Usage("--control-plane: found real, allowed with `demo cluster` is simulated")
+        raise Usage(f"--control-plane: found real, allowed with `demo {what}` is simulated")
+    if what == "garden":
+        from espalier.cli import demo_garden  # noqa: PLC0415  as above
+
+        await demo_garden.show()
+        return
     from espalier.cli.environment.simulated import SimulatedEnvironment  # noqa: PLC0415  the other commands need not load a whole local environment
 
     process_tuning.tune()

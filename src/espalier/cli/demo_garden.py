@@ -1,0 +1,182 @@
+"""`espalier demo garden`: a garden with seeds and a shoot that stay, for kubectl, `espalier shoots` and drills."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from espalier.apiserver.http import HttpShell
+from espalier.cli import output, process_tuning
+from espalier.cli.environment.gardens import Garden, SimulatedSeed
+from espalier.cli.environment.migration_story import GARDEN_NAMESPACE, NAME, PROJECT, Story, quick_settings
+from espalier.cli.progress import Progress
+from espalier.kube.errors import ServerFailure, Status, Unreachable
+from espalier.kube.inprocess import failure
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.pki import Authority
+from espalier.kube.wire import Endpoint, Request, Response, Stream, User
+from espalier.runtime import logs
+from espalier.runtime.clock import SystemClock
+from espalier.simulator.connections import Reach, Reached, ReachingTransport
+
+SEEDS = ("east", "west", "north")
+GARDEN = "garden"
+HOST = "127.0.0.1"
+COMMANDS = ("off", "on")
+
+
+@dataclass(frozen=True)
+class SeedEndpoint:
+    """The API server of a seed, while that has power."""
+
+    reach: Reach
+
+    async def serve(self, request: Request, user: User) -> Response:
+        """See `Endpoint`."""
+        try:
+            return await ReachingTransport(self.reach, user).request(request)
+        except Unreachable as error:
+            return _unavailable(error)
+
+    async def watch(self, request: Request, user: User) -> Stream | Response:
+        """See `Endpoint`."""
+        try:
+            return await ReachingTransport(self.reach, user).stream(request)
+        except Unreachable as error:
+            return _unavailable(error)
+
+
+def _unavailable(error: Unreachable) -> Response:
+    return failure(ServerFailure(Status(message=str(error), reason="ServiceUnavailable", code=503)))
+
+
+def _endpoint(seed: SimulatedSeed) -> Endpoint:
+    cluster = seed.cluster
+    return SeedEndpoint(lambda: Reached(cluster.workload.server, [cluster.life]))
+
+
+@asynccontextmanager
+async def served(garden: Garden, kubeconfig: Path) -> AsyncIterator[None]:
+    """Serve the garden and its simulated seeds within the block, with an administrator's context for each in a file."""
+    now, shells = garden.clock.now(), []
+    authority = Authority.create("demo", now=now)
+    serving = authority.issue_server("kube-apiserver", names=[HOST], now=now)
+    admin = authority.issue_client("admin", groups=["system:masters"], now=now)
+    seeds = {name: _endpoint(seed) for name, seed in garden.seeds.items() if isinstance(seed, SimulatedSeed)}
+    try:
+        for name, endpoint in {GARDEN: garden.server, **seeds}.items():
+            shell = HttpShell(endpoint, host=HOST, serving=serving, client_ca=authority.certificate)
+            shells.append(shell)
+            await shell.start()
+            Kubeconfig.of_cluster(
+                name,
+                server=shell.url,
+                certificate_authority=authority.certificate,
+                user="admin",
+                credentials=admin,
+                namespace=GARDEN_NAMESPACE if name == GARDEN else "",
+            ).merge_into(kubeconfig, switch=name == GARDEN)
+        yield
+    finally:
+        for shell in shells:
+            await shell.stop()
+
+
+async def obey(garden: Garden, line: str) -> str:
+    """Do what a line says: `off SEED` or `on SEED`. Gives what was done, or what would be understood."""
+    verb, _, name = " ".join(line.split()).partition(" ")
+    seed = garden.seeds.get(name)
+    if verb not in COMMANDS or seed is None:
+        seeds = ", ".join(garden.seeds)
+        return f"found {line.strip()[:40]!r}, allowed: {' or '.join(COMMANDS)}, and one of the seeds {seeds}"
+    if verb == "on":
+        await seed.power_on()
+        return f"seed {name} has power"
+    await seed.power_off()
+    return f"seed {name} has no power: its API server, etcds, gardenlet and extensions have ended"
+
+
+async def show() -> None:
+    """Run a garden until it is interrupted."""
+    process_tuning.tune()
+    logs.setup(level="critical")
+    os.umask(0o077)
+    began = time.monotonic()
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    with tempfile.TemporaryDirectory(prefix="espalier-demo-") as folder, Progress(output.console()) as progress:
+        kubeconfig = Path(folder) / "kubeconfig"
+        progress.wait(f"starting a garden and the seeds {', '.join(SEEDS)}, in this process")
+        run = Garden.run_with(SystemClock(), random.SystemRandom(), SEEDS, quick_settings(), projects=(PROJECT,))
+        async with run as garden, served(garden, kubeconfig):
+            story = Story(garden, progress.wait)
+            beginning = asyncio.create_task(_begin(story), name="shoot")
+            stopping = asyncio.create_task(stop.wait(), name="stop")
+            try:
+                await asyncio.wait({beginning, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if beginning.done():
+                    await beginning
+                    progress.say(f"shoot {NAME} runs on seed {SEEDS[0]}", aside=f"{time.monotonic() - began:.1f} s")
+                    progress.settle()
+                    _explain(kubeconfig)
+                    await _obey_until(stop, garden)
+            finally:
+                for task in (beginning, stopping):
+                    task.cancel()
+                await asyncio.gather(beginning, stopping, return_exceptions=True)
+            progress.wait("stopping everything")
+        progress.say("stopped, and left nothing behind")
+
+
+async def _begin(story: Story) -> None:
+    async with story.begun(SEEDS[0]):
+        pass
+
+
+def _explain(kubeconfig: Path) -> None:
+    program, first, second = os.path.relpath(sys.argv[0]), *SEEDS[:2]
+    output.say(
+        f"\n  export KUBECONFIG={kubeconfig}\n"
+        f"  {program} shoots list\n"
+        f"  {program} shoots plan {NAME} --to {second}\n"
+        f"  {program} shoots migrate {NAME} --to {second}\n"
+        f"  kubectl --context admin@{first} get pods --all-namespaces\n\n"
+        f"Type `off {first}` to cut the power of a seed, `on {first}` to give it back. Ctrl-C ends all.\n"
+        "Drills: docs/migration.md"
+    )
+
+
+async def _obey_until(stop: asyncio.Event, garden: Garden) -> None:
+    """Do what is typed. Without anybody who types, the garden stays as well."""
+    lines: asyncio.Queue[str] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        for line in sys.stdin:
+            if loop.is_closed():
+                return
+            loop.call_soon_threadsafe(lines.put_nowait, line)
+
+    # Reading ends with the process: nothing else interrupts it.
+    threading.Thread(target=read, name="standard input", daemon=True).start()
+    stopping = asyncio.create_task(stop.wait(), name="stop")
+    try:
+        while not stop.is_set():
+            typed = asyncio.create_task(lines.get(), name="line")
+            await asyncio.wait({typed, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if typed.done():
+                output.say(await obey(garden, typed.result()))
+            typed.cancel()
+    finally:
+        stopping.cancel()

@@ -1,0 +1,55 @@
+"""`espalier demo garden`: API servers that are served, and seeds that lose their power."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from espalier.api.core import NAMESPACE
+from espalier.api.gardener.seed import Seed
+from espalier.cli.demo_garden import obey, served
+from espalier.cli.environment.gardens import Garden
+from espalier.cli.environment.migration_story import quick_settings
+from espalier.kube.client import Client
+from espalier.kube.errors import ServerFailure
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.retry import Retry
+from espalier.runtime.clock import SystemClock
+
+pytestmark = pytest.mark.embedded
+
+
+@asynccontextmanager
+async def client_of(kubeconfig: Path, name: str) -> AsyncIterator[Client]:
+    access = Kubeconfig.load([kubeconfig]).context(f"admin@{name}")
+    client = Client(HttpTransport(access, environment={}), retry=Retry(attempts=1))
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def test_a_garden_and_its_seeds_are_served_until_a_seed_loses_its_power(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    settings = quick_settings()
+    async with (
+        Garden.run_with(SystemClock(), random.SystemRandom(), ["east"], settings) as garden,
+        served(garden, kubeconfig),
+        client_of(kubeconfig, "garden") as in_garden,
+        client_of(kubeconfig, "east") as in_seed,
+    ):
+        assert Kubeconfig.load([kubeconfig]).current_context == "admin@garden"
+        assert [one.name for one in (await in_garden.list(Seed.resource)).items] == ["east"]
+        assert await in_seed.get(NAMESPACE, "default")
+        assert "allowed: off or on, and one of the seeds east" in await obey(garden, "off west\n")
+        assert "has no power" in await obey(garden, " off  east\n")
+        with pytest.raises(ServerFailure, match="seed east has no power"):
+            await in_seed.get(NAMESPACE, "default")
+        assert await in_garden.get(Seed.resource, "east")
+        await obey(garden, "on east")
+        assert await in_seed.get(NAMESPACE, "default")
