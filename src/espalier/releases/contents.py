@@ -56,11 +56,11 @@ class UnusableBundles(LookupError):
 
 
 def image_at(bundle: VersionsBundle, path: str) -> Image | None:
-    """The image in a field of an entry, like `vSphere.kubeVip`; None when the entry lacks it."""
+    """The image in a field of an entry, like `vSphere.kubeVip`; None when the entry lacks it, or names none."""
     part: object = bundle
     for name in path.split("."):
         part = getattr(part, re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name), None)
-    return part if isinstance(part, Image) else None
+    return part if isinstance(part, Image) and part.uri else None
 
 
 def check_images(bundles: Bundles, entry: VersionsBundle, asked: Iterable[str], required: Iterable[str] = ()) -> None:
@@ -104,7 +104,8 @@ def images(bundle: VersionsBundle) -> dict[str, str]:
 
 def _images(part: object, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(part, Image):
-        yield path, part.uri
+        if part.uri:
+            yield path, part.uri
     elif isinstance(part, msgspec.Struct):
         for field in msgspec.structs.fields(part):
             yield from _images(getattr(part, field.name), f"{path}.{field.encode_name}".lstrip("."))

@@ -12,6 +12,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.meta import Tree
 from espalier.api.schema import violations
+from espalier.releases import image_at, images
 
 
 def spec_schema(kind: type[Cluster] | type[EKSARelease]) -> Tree:
@@ -29,6 +30,15 @@ def release(**edits: Any) -> Tree:
         "kind": "EKSARelease",
         "metadata": {"name": "eksa-v0-26-0"},
         "spec": spec,
+    }
+
+
+def bundles(*versions: Tree) -> Tree:
+    return {
+        "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
+        "kind": "Bundles",
+        "metadata": {"name": "bundles-1"},
+        "spec": {"number": 1, "cliMinVersion": "v0.26.0", "cliMaxVersion": "v0.26.0", "versionsBundles": [*versions]},
     }
 
 
@@ -81,12 +91,18 @@ def test_bundles_of_eks_anywhere_have_empty_archives_and_an_installer_for_each_a
         "eksD": {"name": "kubernetes-1-35-eks-1", "ami": none, "ova": none, "raw": none},
         "tinkerbell": {"version": "v0.6.6", "tinkerbellStack": {"hook": hook}},
     }
-    bundles = {
-        "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
-        "kind": "Bundles",
-        "metadata": {"name": "bundles-1"},
-        "spec": {"number": 1, "cliMinVersion": "v0.26.0", "cliMaxVersion": "v0.26.0", "versionsBundles": [versions]},
-    }
-    assert violations(Bundles, bundles) == []
-    found = msgspec.convert(bundles, Bundles).spec.versions_bundles[0]
+    tree = bundles(versions)
+    assert violations(Bundles, tree) == []
+    found = msgspec.convert(tree, Bundles).spec.versions_bundles[0]
     assert msgspec.to_builtins(found.tinkerbell)["tinkerbellStack"]["hook"] == hook
+
+
+def test_bundles_of_eks_anywhere_name_no_files_and_images_of_a_provider_that_they_did_not_release() -> None:
+    """Its Bundles of v0.8 have CloudStack like that."""
+    unreleased: Tree = {"clusterAPIController": {}, "components": {}, "kubeVip": {}, "metadata": {}, "version": ""}
+    versions = {"kubeVersion": "1.20", "eksD": {"name": "kubernetes-1-20-eks-13"}, "cloudStack": unreleased}
+    tree = bundles(versions)
+    assert violations(Bundles, tree) == []
+    (entry,) = msgspec.convert(tree, Bundles).spec.versions_bundles
+    assert image_at(entry, "cloudStack.kubeVip") is None, "a Cluster that needs it is told that the release lacks it"
+    assert images(entry) == {}

@@ -13,9 +13,9 @@ Version = Annotated[str, Meta(description="Version of the component.")]
 
 
 class Image(Part):
-    """A container image."""
+    """A container image. EKS Anywhere's Bundles have empty ones, for providers that a version lacks."""
 
-    uri: Annotated[str, Meta(description="Where the image is pulled from, with its tag.")]
+    uri: Annotated[str, Meta(description="Where the image is pulled from, with its tag.")] = ""
     name: Annotated[str, Meta(description="Name of the image.")] = ""
     description: Annotated[str, Meta(description="What the image is for.")] = ""
     image_digest: Annotated[str, Meta(description="SHA256 digest of the image manifest.")] = ""
@@ -38,9 +38,9 @@ class Archive(Part):
 
 
 class Manifest(Part):
-    """A file of Kubernetes objects."""
+    """A file of Kubernetes objects. Empty where images are."""
 
-    uri: Annotated[str, Meta(description="Where the manifest is read from.")]
+    uri: Annotated[str, Meta(description="Where the manifest is read from.")] = ""
 
 
 class OSImageBundle(Part):

@@ -10,7 +10,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.host_os import HostOSConfiguration
 from espalier.api.violations import Violation, shown
 from espalier.clusters.provider import Provider
-from espalier.clusters.render.bottlerocket import bootstrap_image, unknown_to_kubelets
+from espalier.clusters.render.bottlerocket import bootstrap_image, unknown_to_kubelets, uri
 from espalier.clusters.render_input import Design
 from espalier.clusters.rules.connections import is_certificates
 from espalier.kube.objects import Object
@@ -84,6 +84,6 @@ def lacks(design: Design) -> list[str]:
     own = (
         "bottlerocketHostContainers.kubeadmBootstrap"
         for one in design.components.values()
-        if bootstrap_image(one.bundle) is None
+        if not uri(bootstrap_image(one.bundle))
     )
     return list(dict.fromkeys((*own, *made.lacks(design))))

@@ -20,7 +20,7 @@ from espalier.providers.docker.cluster_api import (
     LoadBalancer,
     Mount,
 )
-from espalier.releases import Image
+from espalier.releases import Image, image_at
 
 CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
 
@@ -41,8 +41,8 @@ _DOCKER_SOCKET = "/var/run/docker.sock"
 
 def infrastructure_cluster(design: Design) -> DockerCluster:
     """The DockerCluster, with the load balancer."""
-    haproxy = design.of_control_plane.bundle.haproxy
-    image = Image.parse(haproxy.image.uri) if haproxy and haproxy.image else None
+    haproxy = image_at(design.of_control_plane.bundle, "haproxy.image")
+    image = Image.parse(haproxy.uri) if haproxy else None
     load_balancer = LoadBalancer(image_repository=image.repository, image_tag=image.tag) if image else None
     return DockerCluster(metadata=meta(design, design.name), spec=DockerClusterSpec(load_balancer=load_balancer))
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from espalier.realnodes.nspawn.bases import plain_version
-from espalier.releases import Releases
+from espalier.releases import Releases, image_at
 
 PAUSE = "pause"
 KINDNETD = "kindnetd"
@@ -33,8 +33,8 @@ def asked_for(releases: Releases) -> list[Asked]:
             distro = releases.distro(bundle)
             for image in distro.images:
                 found[Asked(str(image), image.name, plain_version(distro.version))] = None
-            if bundle.kindnetd is not None and bundle.kindnetd.image is not None:
-                found[Asked(bundle.kindnetd.image.uri, KINDNETD)] = None
+            if kindnetd := image_at(bundle, "kindnetd.image"):
+                found[Asked(kindnetd.uri, KINDNETD)] = None
     return list(found)
 
 
