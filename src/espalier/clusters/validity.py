@@ -288,7 +288,9 @@ def _missing(scope: Scope) -> Wait | None:
     if isinstance(scope.problem, UnusableDistro):
         return Wait(names.EKSD_RELEASE_INVALID, str(scope.problem))
     if isinstance(scope.problem, UnusableBundles):
-        return Wait(names.BUNDLES_INVALID, str(scope.problem))
+        # Of a settled cluster, only another manager can judge them differently (they are immutable; other content is
+        # reported as such). Synced says it, and so does the next change.
+        return None if scope.is_settled else Wait(names.BUNDLES_INVALID, str(scope.problem))
     if scope.problem is not None:
         versions = ", ".join(kubernetes_versions(scope.bundles))
         message = f"spec.kubernetesVersion: {scope.problem}; choose one of {versions}"

@@ -19,6 +19,7 @@ from espalier.clusters import Isolation, gate, names, readiness
 from espalier.clusters.scope import Scope
 from espalier.clusters.status import status_of
 from espalier.clusters.validity import problem
+from espalier.releases import UnusableBundles
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from tests.unit.clusters.made import made, objects, settled
 from tests.unit.clusters.seen import GARDEN, example, laptop, observer, scope
@@ -504,3 +505,17 @@ def test_machines_are_held_for_an_upgrade_in_place_before_it_begins_and_after_it
     plane["metadata"]["annotations"] = {IN_PLACE_CONTROL_PLANE: "true"}
     ready = condition(report(made(objects=found)), "ControlPlaneReady")
     assert ready.message == "machines of KubeadmControlPlane garden are reserved for an in-place upgrade"
+
+
+def test_an_upgraded_manager_that_calls_an_image_invalid_does_not_take_back_its_word_on_a_steady_cluster() -> None:
+    """Its Bundles can't have changed, so nothing of the cluster did: it only can't be compared any longer."""
+    broken = UnusableBundles("Bundles bundles-1, Kubernetes 1.35: spec.versionsBundles[1].kindnetd.image.uri: ...")
+    steady = made(objects=objects(), status=settled())
+    status = report(msgspec.structs.replace(steady, design=None, problem=broken), Done())
+    assert status.spec_valid
+    assert said(status) == said(report(steady, Done())) | {"Synced": "Unknown/NotComparable"}
+    assert str(broken) in condition(status, "Synced").message
+    changed = made(objects=objects(), status=settled(observedGeneration=0))
+    status = report(msgspec.structs.replace(changed, design=None, problem=broken), Done())
+    assert not status.spec_valid
+    assert said(status)["SpecValid"] == f"False/{names.BUNDLES_INVALID}"
