@@ -40,7 +40,7 @@ from espalier.clusters.rules import (
 )
 from espalier.clusters.scope import ClusterAPIObjects, is_self_managed, read
 from espalier.kube.objects import Object
-from espalier.releases import IncompleteDistro, distro_of, kubernetes_versions, release_name
+from espalier.releases import IncompleteDistro, distro_of, invalid_images, kubernetes_versions, release_name
 from espalier.runtime.admission import WRITES, AdmissionRequest, AdmissionResponse, AdmissionWebhook, Handler
 
 if TYPE_CHECKING:
@@ -453,14 +453,15 @@ def _misnamed(release: EKSARelease) -> list[Violation]:
     return []
 
 
-def _given_twice(bundles: Bundles) -> list[Violation]:
-    """Bundles must have each Kubernetes version once."""
+def _unusable(bundles: Bundles) -> list[Violation]:
+    """Bundles must have each Kubernetes version once, and valid images: afterwards neither can be corrected."""
     versions = [entry.kube_version for entry in bundles.spec.versions_bundles]
-    return [
+    twice = [
         Violation(f"spec.versionsBundles[{index}].kubeVersion", version, "", sentences.VERSION_TWICE)
         for index, version in enumerate(versions)
         if version in versions[:index]
     ]
+    return [*twice, *invalid_images(bundles)]
 
 
 def _lacking(release: DistroRelease) -> list[Violation]:
@@ -473,7 +474,7 @@ def _lacking(release: DistroRelease) -> list[Violation]:
 
 
 validate_release = unchanging(EKSARelease, _misnamed, sentences.RELEASE_CHANGED, "spec")
-validate_bundles = unchanging(Bundles, _given_twice, sentences.BUNDLES_EDITED, "spec")
+validate_bundles = unchanging(Bundles, _unusable, sentences.BUNDLES_EDITED, "spec")
 validate_distro = unchanging(DistroRelease, _lacking, sentences.DISTRO_CHANGED, "spec", "status")
 
 

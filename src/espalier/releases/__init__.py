@@ -7,6 +7,7 @@ from espalier.releases.contents import (
     check_images,
     image_at,
     images,
+    invalid_images,
     kubernetes_versions,
     resolve,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "image_at",
     "images",
     "install",
+    "invalid_images",
     "kubernetes_versions",
     "release_name",
     "resolve",

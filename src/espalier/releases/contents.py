@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 
 import msgspec
@@ -68,19 +68,26 @@ def check_images(bundles: Bundles, entry: VersionsBundle, asked: Iterable[str], 
     has them, and `required`.
     """
     needed = dict.fromkeys(asked, False) | dict.fromkeys(required, True)
-    violations: list[Violation] = []
-    for path, is_required in needed.items():
-        image = image_at(entry, path)
-        has_digest = path not in _ONLY_BY_TAG
-        if (image is None and is_required) or (image is not None and not _is_usable(image.uri, has_digest)):
-            field = f"spec.versionsBundles[{bundles.spec.versions_bundles.index(entry)}].{path}.uri"
-            found = image.uri if image is not None else ""
-            violations.append(
-                Violation(field, found or "nothing", _BY_DIGEST if has_digest else _BY_TAG, "not a valid image")
-            )
-    if violations:
+    found = {path: image.uri if (image := image_at(entry, path)) else "" for path in needed}
+    judged = {path: uri for path, uri in found.items() if uri or needed[path]}
+    if violations := list(_invalid(judged, bundles.spec.versions_bundles.index(entry))):
         which = f"Bundles {bundles.metadata.name}, Kubernetes {entry.kube_version}"
         raise UnusableBundles(f"{which}: {'; '.join(map(str, violations))}; {sentences.BRING_BUNDLES}")
+
+
+def invalid_images(bundles: Bundles) -> Iterator[Violation]:
+    """All images of Bundles that nothing can be pulled by, whichever clusters would use them."""
+    for index, entry in enumerate(bundles.spec.versions_bundles):
+        yield from _invalid(images(entry), index)
+
+
+def _invalid(found: Mapping[str, str], index: int) -> Iterator[Violation]:
+    """The images that are invalid, of these by their path in the entry at an index."""
+    for path, uri in found.items():
+        has_digest = path not in _ONLY_BY_TAG
+        if not _is_usable(uri, has_digest):
+            field, allowed = f"spec.versionsBundles[{index}].{path}.uri", _BY_DIGEST if has_digest else _BY_TAG
+            yield Violation(field, uri or "nothing", allowed, "not a valid image")
 
 
 def _is_usable(uri: str, has_digest: bool) -> bool:

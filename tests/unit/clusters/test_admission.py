@@ -539,7 +539,8 @@ def test_facts_of_a_release_do_not_change() -> None:
     assert "create an EKSARelease for another version" in change(old, new).message
 
 
-def test_bundles_have_each_version_once() -> None:
+def test_bundles_have_each_version_once_and_no_image_that_nothing_can_be_pulled_by() -> None:
+    haproxy = {"haproxy": {"image": {"uri": "example.com/haproxy"}}}
     bundles: Tree = {
         "kind": "Bundles",
         "metadata": {"name": "b"},
@@ -547,11 +548,12 @@ def test_bundles_have_each_version_once() -> None:
             "number": 1,
             "cliMinVersion": "v1",
             "cliMaxVersion": "v1",
-            "versionsBundles": [{"kubeVersion": "1.35"}, {"kubeVersion": "1.35"}],
+            "versionsBundles": [{"kubeVersion": "1.35"}, {"kubeVersion": "1.35"} | haproxy],
         },
     }
     request = AdmissionRequest("CREATE", "Bundles", "eksa-system", "b", ADMIN, as_object(bundles))
-    assert validate_bundles(request).causes[0].field == "spec.versionsBundles[1].kubeVersion"
+    fields = [one.field for one in validate_bundles(request).causes]
+    assert fields == ["spec.versionsBundles[1].kubeVersion", "spec.versionsBundles[1].haproxy.image.uri"]
     stored, labelled = as_object(bundles), as_object(edited({"metadata.labels": {"a": "b"}}, bundles))
     request = AdmissionRequest("UPDATE", "Bundles", "eksa-system", "b", ADMIN, labelled, stored)
     assert validate_bundles(request).allowed  # what is stored is not judged again
