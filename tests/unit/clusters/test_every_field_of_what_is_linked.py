@@ -118,7 +118,13 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
         "branch": text(),
         "clusterConfigPath": text(),
         "systemNamespace": text(),
-        "git.repositoryUrl": Values(["ssh://a"], ["", "https://git/a", "git@git:a", 1]),
+        "git.repositoryUrl": Values(
+            ["ssh://a/b", "ssh://git@git:22/a/b.git", "ssh://git@[fd00::1]/a"],
+            [
+                *("", "https://git/a", "git@git:a", 1),
+                *("ssh://", "ssh:///", "ssh:///a", "ssh://git", "ssh://git/", "ssh://git@/a", "ssh://a b/c"),
+            ],
+        ),
         "git.sshKeyAlgorithm": Values(*ALGORITHMS),
         "github.owner": text(""),
         "github.repository": text(""),

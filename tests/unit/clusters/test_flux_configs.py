@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 
 import pytest
 
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
+from espalier.api.crd import crd_of
 from espalier.api.eksa.gitops import FluxConfig, GitOpsConfig
 from espalier.api.meta import Tree
 from tests.unit.providers.sweep import refusal_of_last, server, verdict
@@ -90,3 +93,23 @@ def test_a_default_is_the_same_whether_it_is_given_or_left_out() -> None:
     assert refusal(FluxConfig, {"git": GIT}, {"git": GIT | {"sshKeyAlgorithm": "ecdsa"}}, {"git": GIT} | given) == ""
     flux = HUB | {"branch": "main", "fluxSystemNamespace": "flux-system", "personal": False}
     assert refusal(GitOpsConfig, {"flux": {"github": HUB}}, {"flux": {"github": flux}}, {"flux": {"github": HUB}}) == ""
+
+
+def test_an_object_whose_url_has_no_host_can_still_be_labelled_if_an_earlier_manager_took_it() -> None:
+    resource = FluxConfig.resource
+
+    async def main() -> None:
+        client = await server([FluxConfig])
+        definition = crd_of(FluxConfig)
+        earlier = copy.deepcopy(definition)
+        fields = earlier["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+        del fields["git"]["x-kubernetes-validations"]
+        await client.apply(CUSTOM_RESOURCE_DEFINITION, earlier, force=True)
+        metadata = {"name": "fleet", "namespace": "team-a"}
+        tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+        stored = await client.create(resource, tree | {"spec": {"git": {"repositoryUrl": "ssh://"}}})
+        await client.apply(CUSTOM_RESOURCE_DEFINITION, definition, force=True)
+        labelled = stored.tree | {"metadata": stored.tree["metadata"] | {"labels": {"team": "a"}}}
+        await client.replace(resource, labelled)
+
+    asyncio.run(main())

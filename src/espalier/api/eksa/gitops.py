@@ -22,6 +22,9 @@ _OWNER = "User or organization that owns the repository."
 _REPOSITORY = "Name of the repository."
 _PERSONAL = "Whether the owner is a user, not an organization."
 
+_SSH = "^ssh://([^/ ]+@)?[^/ @]+/.+"
+"""Git needs both the host and the path. As the URL can't be changed later, a stored one without them is kept."""
+
 
 def _given(name: str) -> Rule:
     return Rule(f"self.{name} != ''", "must be set", f".{name}", found="'nothing'")
@@ -60,11 +63,13 @@ class GitProviderConfig(Part):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "self.repositoryUrl.startsWith('ssh://')",
+            f"self.repositoryUrl.startsWith('ssh://') && (oldSelf.hasValue() || self.repositoryUrl.matches('{_SSH}'))",
             "Flux reads Git servers through SSH",
             ".repositoryUrl",
-            found="self.repositoryUrl == '' ? 'nothing' : 'another URL'",
+            found="self.repositoryUrl == '' ? 'nothing' : self.repositoryUrl.startsWith('ssh://') ?"
+            " 'a URL without host or path' : 'another URL'",
             allowed="ssh://USER@HOST/PATH",
+            creation=True,
         ),
         Rule(
             f"!has(self.sshKeyAlgorithm) || self.sshKeyAlgorithm in {['', *ALGORITHMS]}",
