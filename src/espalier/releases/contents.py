@@ -15,9 +15,11 @@ from espalier.api.violations import Violation
 
 _LONGEST = 1024
 _REFERENCE = re.compile(
-    r"([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
+    r"(([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:]+\])(:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
     r"(?P<tag>:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?P<digest>@sha256:[0-9a-f]{64})?"
 )
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+"""The digest of an image's manifest."""
 _BY_DIGEST = "registry/name:tag or registry/name@sha256:..."
 _BY_TAG = "registry/name:tag"
 _ONLY_BY_TAG = ("haproxy.image",)
@@ -76,9 +78,14 @@ def check_images(bundles: Bundles, entry: VersionsBundle, asked: Iterable[str], 
 
 
 def invalid_images(bundles: Bundles) -> Iterator[Violation]:
-    """All images of Bundles that nothing can be pulled by, whichever clusters would use them."""
+    """All images of Bundles that can't be pulled, or checked by their digest, whichever clusters would use them."""
     for index, entry in enumerate(bundles.spec.versions_bundles):
         yield from _invalid(images(entry), index)
+        for path, image in _images(entry, ""):
+            if image.image_digest and not DIGEST.fullmatch(image.image_digest):
+                field = f"spec.versionsBundles[{index}].{path}.imageDigest"
+                allowed = "sha256: and 64 hexadecimal digits"
+                yield Violation(field, image.image_digest, allowed, "not the digest of an image")
 
 
 def _invalid(found: Mapping[str, str], index: int) -> Iterator[Violation]:
@@ -106,13 +113,12 @@ def reference(image: str) -> re.Match[str] | None:
 
 def images(bundle: VersionsBundle) -> dict[str, str]:
     """All container images of an entry, from the path of the field (`kindnetd.image`) to the image."""
-    return dict(_images(bundle, ""))
+    return {path: image.uri for path, image in _images(bundle, "") if image.uri}
 
 
-def _images(part: object, path: str) -> Iterator[tuple[str, str]]:
+def _images(part: object, path: str) -> Iterator[tuple[str, Image]]:
     if isinstance(part, Image):
-        if part.uri:
-            yield path, part.uri
+        yield path, part
     elif isinstance(part, msgspec.Struct):
         for field in msgspec.structs.fields(part):
             yield from _images(getattr(part, field.name), f"{path}.{field.encode_name}".lstrip("."))

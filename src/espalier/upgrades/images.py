@@ -5,7 +5,6 @@ It removes nothing: a machine may still be upgraded to a version whose Bundles a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
@@ -17,7 +16,7 @@ from espalier.api.eksa.release import Bundles, VersionsBundle
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
-from espalier.releases.contents import reference
+from espalier.releases.contents import DIGEST, reference
 from espalier.releases.distro import IncompleteDistro, distro_of
 from espalier.runtime.cache import Cache
 from espalier.runtime.controller import RESYNC, Controller
@@ -28,7 +27,6 @@ from espalier.upgrades import names
 NAME = "upgraderimages"
 
 REFERENCES = "an image like registry.example/upgrader:v1.36.3, with a digest (@sha256:...) if it is known"
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def version_of(bundle: VersionsBundle, versions: Mapping[str, str] | None = None) -> str:
@@ -59,7 +57,7 @@ def images_of(bundles: Bundles, versions: Mapping[str, str] | None = None) -> di
 
 
 def _pinned(image: Image) -> str:
-    is_usable = _DIGEST.fullmatch(image.image_digest) and "@" not in image.uri
+    is_usable = DIGEST.fullmatch(image.image_digest) and "@" not in image.uri
     return f"{image.uri}@{image.image_digest}" if is_usable else image.uri
 
 

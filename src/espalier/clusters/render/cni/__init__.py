@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from espalier.api.eksa.network import CiliumConfig, KindnetdConfig
 from espalier.api.eksa.release import VersionsBundle
 from espalier.api.meta import Tree
@@ -11,8 +9,7 @@ from espalier.api.resource import Resource
 from espalier.clusters.render.cni import cilium, kindnetd
 from espalier.clusters.render_input import Design, cni_of
 from espalier.clusters.rendered import Manifest
-
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+from espalier.releases.contents import DIGEST
 
 
 def manifests(design: Design) -> list[Manifest]:
@@ -37,7 +34,7 @@ def digests(bundle: VersionsBundle) -> dict[str, str]:
         *((of_cilium.cilium, of_cilium.operator) if of_cilium is not None else ()),
         *((of_kindnetd.image,) if of_kindnetd is not None else ()),
     )
-    return {one.uri: one.image_digest for one in images if one is not None and _DIGEST.fullmatch(one.image_digest)}
+    return {one.uri: one.image_digest for one in images if one is not None and DIGEST.fullmatch(one.image_digest)}
 
 
 def _complete(resource: Resource, body: Tree) -> Tree:
