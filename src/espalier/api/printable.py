@@ -10,6 +10,10 @@ _STEERING = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u20
 """All control characters except newlines, and characters that change the direction of text."""
 
 
+LONGEST_OBJECT_NAME = 253
+"""The most characters of the name of an object."""
+
+
 def printable(text: str) -> str:
     """The text with control characters escaped: ESC as `\\x1b`, a tab as a space. Newlines stay."""
     return _STEERING.sub(_escaped, text)

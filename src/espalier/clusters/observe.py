@@ -231,6 +231,7 @@ class Observer:
             manages=tuple(other.key for other in self.management_cluster.managed()) if is_record else (),
             managed=tuple((one, self.release_of(one)) for one in self.managed()) if is_record else (),
             bundles=bundles,
+            bundles_ref=self.releases.reference(cluster.spec),
             release=self.release_of(cluster),
             release_content=self.releases.content(cluster.spec),
             known_versions=self.releases.versions(),

@@ -77,7 +77,7 @@ class ReleaseObjects:
 
     def bundles(self, spec: eksa.ClusterSpec) -> Bundles | None:
         """The Bundles that a Cluster names, directly or by its eksaVersion; None when they do not exist."""
-        reference = spec.bundles_ref or self._reference(spec.eksa_version)
+        reference = self.reference(spec)
         if reference is None:
             return None
         return self._decode(self._bundles.get(Key(reference.namespace, reference.name)), Bundles)
@@ -104,7 +104,7 @@ class ReleaseObjects:
     def content(self, spec: eksa.ClusterSpec) -> dict[str, str]:
         """Digests of the existing release objects of a cluster."""
         release = self._releases.get(_key(spec.eksa_version)) if spec.bundles_ref is None else None
-        reference = spec.bundles_ref or self._reference(spec.eksa_version)
+        reference = self.reference(spec)
         bundles = self._bundles.get(Key(reference.namespace, reference.name)) if reference is not None else None
         decoded = self._decode(bundles, Bundles)
         entries = decoded.spec.versions_bundles if decoded is not None else []
@@ -131,14 +131,17 @@ class ReleaseObjects:
         if bundles := self.bundles(spec):
             entries = (one for one in bundles.spec.versions_bundles if one.kube_version in kubernetes_versions(spec))
             missed = [(DistroRelease.resource, _distro_key(one.eks_d.name)) for one in entries]
-        elif reference := spec.bundles_ref or self._reference(spec.eksa_version):
+        elif reference := self.reference(spec):
             missed = [(Bundles.resource, Key(reference.namespace, reference.name))]
         else:
             missed = [(EKSARelease.resource, _key(spec.eksa_version))]
         return "; ".join(filter(None, (self._uninstalled.why(*one) for one in missed)))
 
-    def _reference(self, eksa_version: str | None) -> BundlesRef | None:
-        found = self._releases.get(_key(eksa_version))
+    def reference(self, spec: eksa.ClusterSpec) -> BundlesRef | None:
+        """The reference to a Cluster's Bundles: its own, or that of its EKSARelease; None when that does not exist."""
+        if spec.bundles_ref is not None:
+            return spec.bundles_ref
+        found = self._releases.get(_key(spec.eksa_version))
         return found.decode(EKSARelease).spec.bundles_ref if found else None
 
     def _decode(self, found: Object | None, kind: type[K]) -> K | None:

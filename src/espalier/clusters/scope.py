@@ -16,7 +16,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import PAUSED_ANNOTATION
-from espalier.api.eksa.release import Bundles
+from espalier.api.eksa.release import Bundles, BundlesRef
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
@@ -165,6 +165,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     managed: tuple[tuple[eksa.Cluster, semver.Version | None], ...] = ()
     """For the record: the valid ones of them, each with its release if known."""
     bundles: Bundles | None = None
+    bundles_ref: BundlesRef | None = None
+    """The reference to them, of the Cluster or its EKSARelease; None if that does not exist."""
     release: semver.Version | None = None
     """The release of its eksaVersion, or the first release of the Bundles of its bundlesRef."""
     release_content: Mapping[str, str] = {}

@@ -274,12 +274,9 @@ def _replaced(scope: Scope) -> Wait | None:
 def _missing(scope: Scope) -> Wait | None:
     spec = scope.spec
     if scope.bundles is None:
-        if spec.bundles_ref is not None:
-            reference = spec.bundles_ref
-            message = f"spec.bundlesRef: Bundles {reference.namespace}/{reference.name} do not exist"
-            return Wait(names.BUNDLES_NOT_FOUND, message)
-        if spec.eksa_version in scope.known_versions:
-            return Wait(names.BUNDLES_NOT_FOUND, f"the Bundles of release {spec.eksa_version} do not exist")
+        if scope.bundles_ref is not None:
+            of_release = "" if spec.bundles_ref else spec.eksa_version or ""
+            return Wait(names.BUNDLES_NOT_FOUND, messages.no_bundles(of_release, scope.bundles_ref))
         known = ", ".join(scope.known_versions) or "none"
         if not spec.eksa_version:
             return Wait(names.EKSA_VERSION_INVALID, f"spec.eksaVersion: missing; set a release, available are: {known}")

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
+from espalier.api.eksa.release import BundlesRef
+from espalier.api.printable import LONGEST_OBJECT_NAME, quoted
 from espalier.api.resource import Key
+from espalier.releases import release_name
 
 MOST_NAMED = 5
 """The most objects that a message names."""
@@ -107,6 +110,17 @@ def cluster_name_taken(other: object) -> str:
 def in_use(users: str) -> str:
     """A release object can't be deleted."""
     return f"in use by clusters: {users}; move them to another release or delete them first"
+
+
+def no_bundles(eksa_version: str, reference: BundlesRef) -> str:
+    """The Bundles of a reference do not exist: of the EKSARelease of a version, or of the Cluster if that is empty."""
+    field = f"spec.eksaVersion: spec.bundlesRef of EKSARelease {release_name(eksa_version)}" if eksa_version else ""
+    namespace, name = quoted(reference.namespace, LONGEST_OBJECT_NAME), quoted(reference.name, LONGEST_OBJECT_NAME)
+    elsewhere = "" if reference.namespace == SYSTEM_NAMESPACE else f"; allowed: Bundles in namespace {SYSTEM_NAMESPACE}"
+    return (
+        f"{field or 'spec.bundlesRef'}: the Bundles do not exist; found {namespace}/{name}{elsewhere}; import them "
+        "(`espalier releases import`), or choose another release"
+    )
 
 
 def other_content(what: str) -> str:
