@@ -25,7 +25,7 @@ from espalier.clusters.rules import (
     unsupported,
 )
 from espalier.clusters.scope import Scope, is_self_managed
-from espalier.releases import UnusableBundles, UnusableDistro, kubernetes_versions
+from espalier.releases import MissingDistro, UnusableBundles, UnusableDistro, kubernetes_versions
 from espalier.runtime.outcome import Wait
 
 
@@ -282,12 +282,13 @@ def _missing(scope: Scope) -> Wait | None:
             return Wait(names.EKSA_VERSION_INVALID, f"spec.eksaVersion: missing; set a release, available are: {known}")
         message = f"spec.eksaVersion: there is no EKSARelease for {spec.eksa_version}; available are: {known}"
         return Wait(names.EKSA_VERSION_INVALID, message)
-    if isinstance(scope.problem, UnusableDistro):
-        return Wait(names.EKSD_RELEASE_INVALID, str(scope.problem))
-    if isinstance(scope.problem, UnusableBundles):
-        # Of a settled cluster, only another manager can judge them differently (they are immutable; other content is
-        # reported as such). Synced says it, and so does the next change.
-        return None if scope.is_settled else Wait(names.BUNDLES_INVALID, str(scope.problem))
+    if isinstance(scope.problem, UnusableBundles | UnusableDistro):
+        # Of a settled cluster, only another manager can judge what is there differently (it is immutable; other content
+        # is reported as such). Synced says it, and so does the next change.
+        if scope.is_settled and not isinstance(scope.problem, MissingDistro):
+            return None
+        is_distro = isinstance(scope.problem, UnusableDistro)
+        return Wait(names.EKSD_RELEASE_INVALID if is_distro else names.BUNDLES_INVALID, str(scope.problem))
     if scope.problem is not None:
         versions = ", ".join(kubernetes_versions(scope.bundles))
         message = f"spec.kubernetesVersion: {scope.problem}; choose one of {versions}"

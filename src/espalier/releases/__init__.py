@@ -11,7 +11,15 @@ from espalier.releases.contents import (
     kubernetes_versions,
     resolve,
 )
-from espalier.releases.distro import Distro, Image, IncompleteDistro, UnusableDistro, distro_of, usable
+from espalier.releases.distro import (
+    Distro,
+    Image,
+    IncompleteDistro,
+    MissingDistro,
+    UnusableDistro,
+    distro_of,
+    usable,
+)
 from espalier.releases.installing import Uninstalled, install
 
 __all__ = [
@@ -19,6 +27,7 @@ __all__ = [
     "Image",
     "IncompleteDistro",
     "MalformedRelease",
+    "MissingDistro",
     "Release",
     "Releases",
     "Uninstalled",

@@ -10,8 +10,10 @@ from espalier.api.eksa import sentences
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, VersionsBundle
+from espalier.api.printable import LONGEST_OBJECT_NAME, quoted
 from espalier.api.versions import numbers_of, parsed
 from espalier.api.violations import Violation
+from espalier.releases.contents import reference
 
 
 class Image(NamedTuple):
@@ -23,10 +25,11 @@ class Image(NamedTuple):
 
     @classmethod
     def parse(cls, uri: str) -> Image:
-        """The parts of `repository/name:tag`. Raises `ValueError` when one is missing."""
+        """The parts of `repository/name:tag`. Raises `ValueError` when one is missing, or there is a digest."""
+        found = reference(uri)
         path, _, tag = uri.rpartition(":")
         repository, _, name = path.rpartition("/")
-        if not (repository and name and tag) or "/" in tag:
+        if found is None or not (repository and found["tag"]) or found["digest"]:
             raise ValueError(f"{uri} is not an image with a tag")
         return cls(repository, name, tag)
 
@@ -47,7 +50,7 @@ class Distro(msgspec.Struct, frozen=True):
     etcd: Image
     coredns: Image
     authenticator: str = ""
-    """Image of AWS IAM Authenticator; empty when the release has none."""
+    """Image of AWS IAM Authenticator; empty when the release has no valid one."""
     etcd_archive: str = ""
     """The URL of etcd's programs; empty when the release has none."""
 
@@ -120,10 +123,11 @@ def distro_of(release: DistroRelease) -> Distro:
         for asset in component.assets
         if component.name == "etcd" and asset.archive is not None and "amd64" in asset.arch
     )
+    authenticator = uris.get(_AUTHENTICATOR, "")
     return Distro(
         release.metadata.name,
         images["kube_apiserver"].tag,
-        authenticator=uris.get(_AUTHENTICATOR, ""),
+        authenticator=authenticator if reference(authenticator) else "",
         etcd_archive=next(archives, ""),
         **images,
     )
@@ -133,15 +137,20 @@ class UnusableDistro(LookupError):
     """The EKS Distro Release that Bundles reference can't be used. The message gives the reason and the remedy."""
 
 
+class MissingDistro(UnusableDistro):
+    """It does not exist."""
+
+
 def usable(bundles: Bundles, entry: VersionsBundle, found: DistroRelease | None) -> Distro:
     """The images of an entry of Bundles, from the release `found` under its name; None: not found.
 
-    Raises `UnusableDistro`.
+    Raises `UnusableDistro`, of which `MissingDistro` is one.
     """
     which = f"Bundles {bundles.metadata.name}, Kubernetes {entry.kube_version}:"
-    release = f"the EKS Distro Release {SYSTEM_NAMESPACE}/{entry.eks_d.name} that they reference"
+    name = quoted(entry.eks_d.name, LONGEST_OBJECT_NAME)
+    release = f"the EKS Distro Release {SYSTEM_NAMESPACE}/{name} that they reference"
     if found is None:
-        raise UnusableDistro(f"{which} {release} does not exist; {sentences.BRING_DISTRO}")
+        raise MissingDistro(f"{which} {release} does not exist; {sentences.BRING_DISTRO}")
     try:
         distro = distro_of(found)
     except IncompleteDistro as error:

@@ -132,7 +132,13 @@ def test_releases_that_this_build_lacks_are_refused(releases: Releases, newest: 
         releases.distro(stranger)
 
 
-@pytest.mark.parametrize("uri", ["", "etcd", "etcd:v1", "registry.example.com:5000/etcd", "a/:v1", "a/b:"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        *("", "etcd", "etcd:v1", "registry.example.com:5000/etcd", "a/:v1", "a/b:"),
+        *("a b/c:v1", "https://a/b:v1", f"a/b@sha256:{'0' * 64}", f"a/b:v1@sha256:{'0' * 64}"),
+    ],
+)
 def test_what_has_no_repository_name_and_tag_is_no_image(uri: str) -> None:
     with pytest.raises(ValueError, match="not an image"):
         Image.parse(uri)
