@@ -35,6 +35,7 @@ from tests.journeys.isolation_stories import STATUS, machines
 from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
 from tests.support.managing import unasked
 from tests.support.sampling import sampled
+from tests.unit.clusters.test_every_field_of_releases import odd_bundles
 
 pytestmark = pytest.mark.embedded
 
@@ -253,6 +254,33 @@ def test_bundles_that_name_what_is_not_there_are_said_and_nothing_is_made() -> N
         await env.client.create(DistroRelease.resource, distro(name, etcd="v3.6.6-eks-1-35-7"))
         await env.until_ready()
         assert await etcd(env) == "v3.6.6-eks-1-35-7"
+
+    story(tell)
+
+
+def test_a_release_whose_bundles_come_later_is_named_until_they_do() -> None:
+    """With every field that nothing is made of odd: that keeps nobody from anything, and moves nobody."""
+    bundles = odd_bundles()
+    bundles["metadata"]["name"] = "bundles-debug"
+
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply(name=OTHER.name)
+        await env.until_ready(OTHER)
+        before = await machines(env.client)
+        await bring(env, bundles)
+        async with unasked(env.client):
+            await env.client.delete(Bundles.resource, "bundles-debug", SYSTEM_NAMESPACE)
+        await env.apply(eksaVersion=DEBUG)
+        failed = await env.until(lambda cluster: cluster.status.failure_reason == names.BUNDLES_NOT_FOUND)
+        assert failed.status.failure_message == (
+            f"spec.eksaVersion: spec.bundlesRef of EKSARelease {release_name(DEBUG)}: the Bundles do not exist; found "
+            "eksa-system/bundles-debug; import them (`espalier releases import`), or choose another release"
+        )
+        await asyncio.sleep(CALM)
+        await env.client.create(Bundles.resource, bundles)
+        await env.until_ready()
+        await asyncio.sleep(CALM)
+        assert before.items() <= (await machines(env.client)).items(), "nothing of the other cluster is replaced"
 
     story(tell)
 

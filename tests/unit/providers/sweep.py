@@ -43,10 +43,10 @@ class Values(NamedTuple):
     refused: list[Any]
 
 
-def all_leaves(kind: type[KubeObject]) -> list[str]:
-    """Paths of all fields of a spec that have no fields themselves."""
+def all_leaves(kind: type[KubeObject], part: str = "spec") -> list[str]:
+    """Paths of all fields of a spec, or of another part, that have no fields themselves."""
     schema = crd_of(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    return list(leaves(schema["properties"]["spec"]))
+    return list(leaves(schema["properties"][part]))
 
 
 async def server(kinds: Iterable[type[KubeObject]]) -> Client:
@@ -90,11 +90,15 @@ def counted(
     of: str,
     kinds: Iterable[type[KubeObject]],
     swept: Iterable[tuple[Any, str, Values]],
+    *,
+    more: int = 0,
 ) -> tuple[int, int]:
-    """Print how many fields there are and are swept; how many values are accepted, and refused."""
+    """Print how many fields there are (`more` than in their specs) and are swept; how many values are accepted, and
+    refused.
+    """
     values = [one for _, _, one in swept]
     accepted, refused = sum(len(one.accepted) for one in values), sum(len(one.refused) for one in values)
-    fields = sum(len(all_leaves(kind)) for kind in kinds)
+    fields = sum(len(all_leaves(kind)) for kind in kinds) + more
     with capsys.disabled():
         print(f"\n{fields} fields of {of}: {len(values)} swept, {accepted} values accepted, {refused} refused")
     return accepted, refused
@@ -106,3 +110,14 @@ def put(spec: Tree, path: str, value: Any) -> None:
     for part in parts:
         spec = spec.setdefault(part, {})
     spec[last] = value
+
+
+def put_everywhere(tree: Tree, path: str, value: Any) -> None:
+    """Write a value into a field, wherever there are the parts that have it. A `[]` at the end is the whole list."""
+    part, _, below = path.partition(".")
+    name = part.removesuffix("[]")
+    if not below:
+        tree[name] = value
+    elif name in tree:
+        for item in [tree[name]] if part == name else tree[name]:
+            put_everywhere(item, below, value)

@@ -1,0 +1,560 @@
+"""Every field of the kinds of a release: what clusters are rendered with shows in them, and nothing else does.
+
+A wrong value is refused by the schema or the webhook, which name the field, or its clusters say what is missing, or it
+is a field that nothing is made of (`docs/decisions/0031-releases-of-clusters.md`). No field is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.capi import cluster as capi
+from espalier.api.crd import crd_of
+from espalier.api.eksa.distro import DistroRelease
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusters import names
+from espalier.clusters.admission import validate_bundles, validate_distro, validate_release
+from espalier.clusters.render import authenticator
+from espalier.clusters.render.layered import rendered
+from espalier.clusters.scope import Scope
+from espalier.clusters.status import status_of
+from espalier.clusters.validity import problem
+from espalier.kube.errors import ApiError
+from espalier.kube.objects import to_bytes
+from espalier.kube.wire import ADMIN
+from espalier.runtime.admission import AdmissionRequest
+from espalier.runtime.outcome import Done
+from tests.support import every_provider, snow, tinkerbell, vsphere
+from tests.support.every_provider import SAMPLES
+from tests.support.sampling import sampled
+from tests.unit.clusters.layers.designs import documents
+from tests.unit.clusters.made import objects, settled
+from tests.unit.clusters.seen import NAMESPACE, NOW, RELEASES, as_object, example, observer
+from tests.unit.providers.sweep import Values, all_leaves, counted, put_everywhere, server
+
+KINDS = (EKSARelease, Bundles, DistroRelease)
+VALIDATE = {EKSARelease: validate_release, Bundles: validate_bundles, DistroRelease: validate_distro}
+VERSION, DISTRO = "1.35", "kubernetes-1-35-eks-2"
+ENTRY = "versionsBundles[]."
+DIGEST = f"sha256:{'ab' * 32}"
+
+LEAVES: dict[type[KubeObject], list[str]] = {
+    EKSARelease: [f"spec.{path}" for path in all_leaves(EKSARelease)],
+    Bundles: [f"spec.{path}" for path in all_leaves(Bundles)],
+    DistroRelease: [f"{part}.{path}" for part in ("spec", "status") for path in all_leaves(DistroRelease, part)],
+}
+IMAGES = [path.removesuffix(".imageDigest") for path in LEAVES[Bundles] if path.endswith(".imageDigest")]
+"""The fields of Bundles that are images."""
+
+DOCKER, VSPHERE, SNOW = "DockerDatacenterConfig", "VSphereDatacenterConfig", "SnowDatacenterConfig"
+USED = {
+    "haproxy.image": (DOCKER, ""),
+    "eksD.kindNode": (DOCKER, ""),
+    "kindnetd.image": ("kindnetd", names.BUNDLES_INVALID),
+    "cilium.cilium": ("Cilium", names.BUNDLES_INVALID),
+    "cilium.operator": ("Cilium", names.BUNDLES_INVALID),
+    "vSphere.manager": (VSPHERE, names.EKSA_VERSION_INVALID),
+    "vSphere.kubeVip": (VSPHERE, names.EKSA_VERSION_INVALID),
+    "tinkerbell.kubeVip": ("kube-vip on Tinkerbell", names.EKSA_VERSION_INVALID),
+    "nutanix.cloudProvider": ("NutanixDatacenterConfig", names.EKSA_VERSION_INVALID),
+    "nutanix.kubeVip": ("NutanixDatacenterConfig", names.EKSA_VERSION_INVALID),
+    "cloudStack.kubeVip": ("CloudStackDatacenterConfig", names.EKSA_VERSION_INVALID),
+    "snow.kubeVip": (SNOW, names.EKSA_VERSION_INVALID),
+    "snow.bottlerocketBootstrapSnow": ("Bottlerocket on Snow", names.EKSA_VERSION_INVALID),
+    "bottlerocketHostContainers.admin": ("Bottlerocket on Snow", names.EKSA_VERSION_INVALID),
+    "bottlerocketHostContainers.control": ("Bottlerocket on Snow", names.EKSA_VERSION_INVALID),
+    "bottlerocketHostContainers.kubeadmBootstrap": ("Bottlerocket on vSphere", names.EKSA_VERSION_INVALID),
+    "bottlerocketBootstrapContainers.multiNetworkBootstrap": ("Bottlerocket on vSphere", names.EKSA_VERSION_INVALID),
+}
+"""The images that clusters are rendered with: one of these, and what it says without the image, if it can't be."""
+BY_DIGEST = ("kindnetd.image", "cilium.cilium", "cilium.operator")
+"""Those of them that are pulled by their digest."""
+ELSEWHERE = {
+    "kubeVersion": "`test_a_cluster_says_what_its_release_lacks`",
+    "eksD.name": "as that",
+    "upgrader.upgrader.uri": "upgrades in place: `tests/unit/upgrades`",
+    "upgrader.upgrader.imageDigest": "as that",
+    "endOfStandardSupport": "a warning: `tests/unit/releases/test_support.py`",
+}
+"""Fields of Bundles that are used otherwise."""
+NOTHING = [
+    *(path for path in LEAVES[Bundles] if not path.startswith(f"spec.{ENTRY}")),
+    *(
+        f"spec.{ENTRY}{path}"
+        for path in (one.removeprefix(f"spec.{ENTRY}") for one in LEAVES[Bundles] if one.startswith(f"spec.{ENTRY}"))
+        if path not in ELSEWHERE
+        and path.removesuffix(".uri") not in USED
+        and path.removesuffix(".imageDigest") not in BY_DIGEST
+    ),
+]
+"""Fields of Bundles that nothing is made of: see decision 0031."""
+
+
+def leaf(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def valid(path: str) -> Any:
+    """A value for a field, other than the one in this build's releases."""
+    image = path.removesuffix(".uri")
+    match leaf(path):
+        case "uri" if image in IMAGES or image.endswith("assets[].image"):
+            return f"registry.example/{image.rpartition('.')[0].lower().replace('[]', '')}/a:v9"
+        case "imageDigest":
+            return DIGEST
+        case "arch[]":
+            return ["amd64"]
+        case "number":
+            return 7
+    return "https://example.com/another"
+
+
+def release() -> Tree:
+    return tree_of(RELEASES.newest().eksa_release)
+
+
+def bundles() -> Tree:
+    """Those of the newest release, with every field that there is in the entry for one Kubernetes version."""
+    tree = tree_of(RELEASES.newest().bundles)
+    for path in LEAVES[Bundles]:
+        below = path.removeprefix(f"spec.{ENTRY}")
+        if below != path and below not in ("kubeVersion", "eksD.name"):
+            put_missing(entry(tree), below, valid(path))
+    return tree
+
+
+def put_missing(tree: Tree, path: str, value: Any) -> None:
+    part, _, below = path.partition(".")
+    if below:
+        put_missing(tree.setdefault(part, {}), below, value)
+    else:
+        tree.setdefault(part.removesuffix("[]"), value)
+
+
+def entry(tree: Tree) -> Tree:
+    return next(one for one in tree["spec"]["versionsBundles"] if one["kubeVersion"] == VERSION)
+
+
+def distro() -> Tree:
+    """With programs of etcd, which those of this build don't have."""
+    tree = tree_of(next(one for one in RELEASES.objects() if one.metadata.name == DISTRO))
+    (etcd,) = (one for one in tree["status"]["components"] if one["name"] == "etcd")
+    archive = {"uri": "https://example.com/etcd.tar.gz", "sha256": "a", "sha512": "b"}
+    etcd["assets"].append({"name": "etcd-linux-amd64", "type": "Archive", "arch": ["amd64"], "archive": archive})
+    return tree
+
+
+def tree_of(object_: KubeObject) -> Tree:
+    tree: Tree = msgspec.json.decode(msgspec.json.encode(object_))
+    return tree
+
+
+WHOLE = {EKSARelease: release, Bundles: bundles, DistroRelease: distro}
+
+
+def written(kind: type[KubeObject], *paths: str, value: Any) -> Tree:
+    """The object with a value in these fields; of Bundles, in the entry for the version."""
+    tree = WHOLE[kind]()
+    place = entry(tree) if kind is Bundles else tree
+    for path in paths:
+        below = path.removeprefix(f"spec.{ENTRY}")
+        put_everywhere(tree if below == path else place, below, value)
+    return tree
+
+
+def webhook(kind: type[KubeObject], tree: Tree) -> list[str]:
+    """The fields that the webhook refuses, and why."""
+    metadata = tree["metadata"]
+    namespace = metadata.get("namespace", "")
+    answer = VALIDATE[kind](
+        AdmissionRequest("CREATE", tree["kind"], namespace, metadata["name"], ADMIN, as_object(tree), None)
+    )
+    return [f"{one.field}: {one.message}" for one in answer.causes]
+
+
+def refusals(kind: type[KubeObject], trees: list[Tree]) -> list[list[str]]:
+    """What the API server says of each, field by field: the schema and rules, else the webhook."""
+
+    async def main() -> list[list[str]]:
+        client, found = await server(KINDS), []
+        for tree in trees:
+            metadata = tree["metadata"] | ({"namespace": "team-a"} if kind.resource.namespaced else {})
+            try:
+                stored = await client.create(kind.resource, tree | {"metadata": metadata}, dry_run=True)
+            except ApiError as error:
+                causes = error.status.details.causes if error.status.details else []
+                found.append([f"{one.field}: {one.message}" for one in causes])
+            else:
+                stored.decode(kind)  # what is stored can be read
+                found.append(webhook(kind, stored.tree))
+        return found
+
+    return asyncio.run(main())
+
+
+def named(path: str) -> str:
+    """A field as an API server names it, without the places in lists."""
+    return path.removesuffix("[]").replace("[]", "")
+
+
+def fields(causes: list[str]) -> set[str]:
+    """The fields of causes, without the places in lists."""
+    return {re.sub(r"\[[0-9]+\]", "", cause.partition(":")[0]) for cause in causes}
+
+
+WRONG_TYPES: tuple[Any, ...] = (1, True, {}, 1.5, "text", [1], -1)
+
+
+def is_wrong(path: str, value: Any) -> bool:
+    if leaf(path) == "number":
+        return type(value) is not int or value < 1
+    return path.endswith("[]") or type(value) is not str
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_value_of_the_wrong_type_is_refused_in_every_field(kind: type[KubeObject]) -> None:
+    for value in WRONG_TYPES:
+        wrong = [path for path in LEAVES[kind] if is_wrong(path, value)]
+        (causes,) = refusals(kind, [written(kind, *wrong, value=value)])
+        left = {named(path) for path in wrong} - fields(causes)
+        assert left == set(), value
+
+
+IMAGE = Values(
+    ["a.example/b:v1", f"a.example/b@{DIGEST}", f"a.example:443/b/c:v1@{DIGEST}", "[fd00::1]:443/b:v1", ""],
+    [
+        *("a.example/b", "https://a.example/b:v1", "a b:v1", "a.example/B:v1", "a.example/b:", ":v1", " "),
+        *("a.example/b@sha256:ab", f"a.example/b:{'x' * 129}", f"{'a' * 1_000_000}:v1", "-1", "a.example/b:v1\n"),
+    ],
+)
+IMAGE_DIGEST = Values([DIGEST, ""], ["sha256:ab", "ab" * 32, "latest", "x" * 1_000_000, DIGEST.upper()])
+
+
+OF_IMAGES = [
+    *(
+        ("uri", value, is_valid)
+        for is_valid, values in ((True, IMAGE.accepted), (False, IMAGE.refused))
+        for value in values
+    ),
+    *(("imageDigest", value, True) for value in IMAGE_DIGEST.accepted),
+    *(("imageDigest", value, False) for value in IMAGE_DIGEST.refused),
+]
+
+
+@pytest.mark.parametrize(
+    ("last", "value", "is_valid"),
+    sampled(OF_IMAGES, 1, 3, 5, 18),
+    ids=[f"{one[0]} {one[1][:20]!r}" for one in OF_IMAGES],
+)
+def test_an_image_is_valid_or_refused_in_every_field(last: str, value: str, is_valid: bool) -> None:
+    images = IMAGES if len(value) < 1000 else IMAGES[:1]
+    if is_valid and last == "uri" and "@" in value:
+        images = [one for one in images if "haproxy" not in one]  # by its tag alone
+    paths = [f"{image}.{last}" for image in images]
+    (causes,) = refusals(Bundles, [written(Bundles, *paths, value=value)])
+    assert fields(causes) == (set() if is_valid else {named(path) for path in paths})
+    assert all("; allowed: " in one and len(one) < 1000 for one in causes)
+
+
+def clusters() -> dict[str, list[Tree]]:
+    """Clusters that are rendered with all that Bundles may have."""
+    return {
+        **{one.kind: one.cluster(NAMESPACE, one.name) for one in SAMPLES.values()},
+        "Cilium": example("docker-cilium.yaml"),
+        "kube-vip on Tinkerbell": tinkerbell.manifest(),
+        "Bottlerocket on vSphere": vsphere.everything_with_bottlerocket(),
+        "Bottlerocket on Snow": snow.everything_with_bottlerocket(),
+        "kindnetd": [*example(identityProviderRefs=[{"kind": "AWSIamConfig", "name": "garden"}]), IAM],
+    }
+
+
+IAM = {
+    "apiVersion": EKSARelease.resource.api_version,
+    "kind": "AWSIamConfig",
+    "metadata": {"name": "garden", "namespace": NAMESPACE},
+    "spec": {"awsRegion": "us-west-2", "backendMode": ["EKSConfigMap"]},
+}
+
+
+def seen(trees: list[Tree], *releases: Tree) -> Scope:
+    """A cluster of the newest release, with these in place of some objects of releases."""
+    for number, tree in enumerate(trees):
+        tree["metadata"] |= {"namespace": NAMESPACE, "uid": f"uid-{number}", "generation": 1, "resourceVersion": "7"}
+        tree["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:00Z"}
+    trees[0]["spec"]["eksaVersion"] = RELEASES.newest().version
+    replaced = {(one["kind"], one["metadata"]["name"]) for one in releases}
+    others = [tree_of(one) for one in RELEASES.objects()]
+    others = [one for one in others if (one["kind"], one["metadata"]["name"]) not in replaced]
+    name = trees[0]["metadata"]["name"]
+    brought = [one for sample in SAMPLES.values() for one in (*sample.credentials(NAMESPACE), *sample.machines(1))]
+    fork: Tree = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
+    registry = every_provider.registry([NAMESPACE])
+    known = observer(*trees, *brought, registry, fork, *others, *releases, with_releases=False)
+    found = known.scope(Key(NAMESPACE, name))
+    assert found is not None
+    return found
+
+
+def shown(found: Scope) -> list[Any]:
+    """What a cluster becomes."""
+    assert problem(found) is None
+    assert found.design is not None, found.missing
+    whole = rendered(found.design)
+    etcd = [whole.etcd.machine_template, whole.etcd.cluster] if whole.etcd is not None else []
+    more = [*whole.extras, *etcd, *(one.body for one in authenticator.workload(found.design))]
+    return [*documents(whole), *map(msgspec.to_builtins, more)]
+
+
+ODD = "odd \x1b[31m \u202e\n"
+OTHER, OTHER_DIGEST = "other.example/a/b:v9", f"sha256:{'cd' * 32}"
+
+
+@pytest.mark.parametrize("image", sampled(USED, 0, 3))
+def test_a_field_shows_in_a_cluster_that_is_rendered_with_it(image: str) -> None:
+    trees = clusters()[USED[image][0]]
+    changes = {"uri": OTHER, **({"imageDigest": OTHER_DIGEST} if image in BY_DIGEST else {})}
+    for last, value in changes.items():
+        tree = written(Bundles, f"spec.{ENTRY}{image}.{last}", value=value)
+        assert webhook(Bundles, tree) == []
+        assert shown(seen(trees, tree)) != shown(seen(trees, bundles()))
+
+
+def odd_bundles() -> Tree:
+    """Bundles that have something else in each field that nothing is made of."""
+    odd = bundles()
+    for path in NOTHING:
+        value: Any = OTHER if path.removesuffix(".uri") in IMAGES else valid(path)
+        if value == valid("name"):
+            value = ODD
+        written_to = entry(odd) if path.startswith(f"spec.{ENTRY}") else odd
+        put_everywhere(written_to, path.removeprefix(f"spec.{ENTRY}"), OTHER_DIGEST if value == DIGEST else value)
+    return odd
+
+
+def test_whatever_else_a_release_has_shows_in_no_cluster() -> None:
+    """Text may be any: Bundles of EKS Anywhere have more than this build reads."""
+    odd = odd_bundles()
+    facts = release()
+    facts["spec"] |= {"date": "1999-12-31T23:59:59+14:00", "gitCommit": ODD, "bundleManifestUrl": ODD}
+    facts["spec"]["bundlesRef"]["apiVersion"] = ODD
+    assert refusals(Bundles, [odd]) == refusals(EKSARelease, [facts]) == [[]]
+    for trees in clusters().values():
+        before = shown(seen(trees, bundles()))
+        assert shown(seen(trees, odd, facts)) == before
+
+
+@pytest.mark.parametrize("image", sampled(USED, 0, 2, 5))
+def test_a_cluster_says_what_its_bundles_lack(image: str) -> None:
+    name, reason = USED[image]
+    trees = clusters()[name]
+    empty = problem(seen(trees, written(Bundles, f"spec.{ENTRY}{image}.uri", value="")))
+    assert (empty.reason if empty else "") == reason
+    if empty is None:
+        shown(seen(trees, written(Bundles, f"spec.{ENTRY}{image}.uri", value="")))
+    else:
+        assert image.rpartition(".")[2] in empty.message
+    invalid = problem(seen(trees, written(Bundles, f"spec.{ENTRY}{image}.uri", value="a b")))  # no webhook was asked
+    assert invalid is not None
+    assert invalid.reason == names.BUNDLES_INVALID
+    assert f"{image}.uri: not a valid image; found a b; allowed: " in invalid.message
+
+
+MISSING = "x" * 300_000
+LACKING: dict[str, tuple[type[KubeObject], str, Any, str, str]] = {
+    "an EKS Distro Release that is not there": (
+        Bundles,
+        f"spec.{ENTRY}eksD.name",
+        "gone",
+        "EksdReleaseInvalid",
+        "gone",
+    ),
+    "none": (Bundles, f"spec.{ENTRY}eksD.name", "", "EksdReleaseInvalid", "Kubernetes 1.35"),
+    "a name that no object has": (
+        Bundles,
+        f"spec.{ENTRY}eksD.name",
+        MISSING,
+        "EksdReleaseInvalid",
+        "300000 characters",
+    ),
+    "one of another version": (
+        Bundles,
+        f"spec.{ENTRY}eksD.name",
+        "kubernetes-1-34-eks-2",
+        "EksdReleaseInvalid",
+        "is for Kubernetes v1.34",
+    ),
+    "another version": (Bundles, f"spec.{ENTRY}kubeVersion", "1.99", "ClusterInvalid", "they have 1.34, 1.36, 1.99"),
+    "no version": (
+        Bundles,
+        f"spec.{ENTRY}kubeVersion",
+        "",
+        "ClusterInvalid",
+        "spec.kubernetesVersion: Kubernetes 1.35",
+    ),
+    "a text as a version": (Bundles, f"spec.{ENTRY}kubeVersion", "\u0661.x" * 6, "ClusterInvalid", "1.34, 1.36"),
+    "Bundles that are not there": (
+        EKSARelease,
+        "spec.bundlesRef.name",
+        "gone",
+        "BundleNotFoundForCluster",
+        "spec.bundlesRef of EKSARelease eksa-v0-26-0: the Bundles do not exist; found eksa-system/gone",
+    ),
+    "Bundles that can't be": (
+        EKSARelease,
+        "spec.bundlesRef.name",
+        MISSING,
+        "BundleNotFoundForCluster",
+        "300000 characters",
+    ),
+    "Bundles where nobody reads them": (
+        EKSARelease,
+        "spec.bundlesRef.namespace",
+        NAMESPACE,
+        "BundleNotFoundForCluster",
+        f"found {NAMESPACE}/bundles-1; allowed: Bundles in namespace {SYSTEM_NAMESPACE}",
+    ),
+    "an image of Kubernetes that is none": (
+        DistroRelease,
+        "status.components[].assets[].image.uri",
+        "a b/c:d",
+        "EksdReleaseInvalid",
+        "no image for etcd-image; found a b/c:d; allowed: repository/name:tag",
+    ),
+    "no image of Kubernetes": (
+        DistroRelease,
+        "status.components[].assets[].name",
+        "another",
+        "EksdReleaseInvalid",
+        "no image for coredns-image; found nothing",
+    ),
+}
+"""What an API server without webhooks stores; and what its clusters say."""
+
+
+@pytest.mark.parametrize("what", LACKING)
+def test_a_cluster_says_what_its_release_lacks(what: str) -> None:
+    kind, path, value, reason, said = LACKING[what]
+    tree = written(kind, path, value=value)
+    if kind is DistroRelease:
+        assert fields(webhook(kind, tree)) == {"status.components"}
+    else:
+        assert refusals(kind, [tree]) == [[]]
+    found = problem(seen(example(), tree))
+    assert found is not None
+    assert found.reason == reason
+    assert said in found.message
+    assert len(found.message) < 2000, "a condition has room for 32768"
+
+
+@pytest.mark.parametrize("what", LACKING)
+def test_a_settled_cluster_stays_settled_whatever_becomes_of_its_release(what: str) -> None:
+    kind, path, value, *_ = LACKING[what]
+    cluster, *others = example()
+    cluster["status"] = settled()
+    before = seen([cluster, *others, *objects()])
+    found = seen([cluster, *others, *objects()], written(kind, path, value=value))
+    assert before.is_settled
+    assert found.is_settled
+    assert found.content_hash == before.content_hash
+    status = status_of(found, Done(), NOW)
+    assert status.ready
+    assert status.spec_valid == (kind is DistroRelease or what == "one of another version")  # else it is missing
+    (synced,) = (one for one in status.conditions if one.type == names.SYNCED)
+    assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
+
+
+IMAGES_OF_KUBERNETES = Values(
+    ["a.example/b:v1", "a.example:443/b/c:v1", "[fd00::1]:443/b:v1"],
+    ["", "b:v1", "a.example/b", f"a.example/b@{DIGEST}", f"a.example/b:v1@{DIGEST}", "a b/c:d", "https://a/b:c"],
+)
+
+
+def test_an_image_of_kubernetes_is_given_by_repository_and_tag_alone() -> None:
+    path = "status.components[].assets[].image.uri"
+    for value in IMAGES_OF_KUBERNETES.accepted:
+        assert webhook(DistroRelease, written(DistroRelease, path, value=value)) == []
+    for value in IMAGES_OF_KUBERNETES.refused:
+        causes = webhook(DistroRelease, written(DistroRelease, path, value=value))
+        assert fields(causes) == {"status.components"} or (value == "" and causes), value
+
+
+OF_DISTRO = {
+    "status.components[].assets[].image.uri": "registry.example/x/y:v1.35.9-eks-1-35-9",
+    "status.components[].assets[].archive.uri": "https://other.example/etcd.tar.gz",
+    "status.components[].assets[].arch[]": ["arm64"],
+    "status.components[].name": "another",
+}
+"""Fields of an EKS Distro Release that show, and names of assets, by which images are found."""
+
+
+def test_each_field_of_an_eks_distro_release_shows_or_does_nothing() -> None:
+    known = clusters()
+    before = shown(seen(known[DOCKER], bundles(), distro()))
+    for path, value in OF_DISTRO.items():
+        tree = written(DistroRelease, path, value=value)
+        assert webhook(DistroRelease, tree) == []
+        assert shown(seen(known[DOCKER], bundles(), tree)) != before, path
+    odd = distro()
+    for path in LEAVES[DistroRelease]:
+        if path not in OF_DISTRO and leaf(path) not in ("name", "type", "channel"):
+            put_everywhere(odd, path, {"number": 9}.get(leaf(path), ODD))
+    assert refusals(DistroRelease, [odd]) == [[]]
+    assert shown(seen(known[DOCKER], bundles(), odd)) == before
+
+
+FACTS = {
+    "date": Values(["2026-01-01T00:00:00Z"], ["", "yesterday", "2026-01-01"]),
+    "version": Values(["v0.26.0"], ["", "0.26.0", "v0.26.1", "-1", f"v0.26.0-{'x' * 100}"]),
+    "gitCommit": Values([ODD, MISSING], [""]),
+    "bundleManifestUrl": Values([ODD, MISSING], [""]),
+    "bundlesRef.apiVersion": Values(["", ODD, MISSING], []),
+    "bundlesRef.name": Values(["gone", MISSING], [""]),
+    "bundlesRef.namespace": Values(["", "team-a"], []),
+}
+"""Of an EKSARelease. Immutable, so that a wrong fact is refused if it can be known."""
+
+
+def test_a_fact_of_a_release_is_taken_or_refused_by_its_name() -> None:
+    for path, values in FACTS.items():
+        accepted = [written(EKSARelease, f"spec.{path}", value=value) for value in values.accepted]
+        assert refusals(EKSARelease, accepted) == [[]] * len(accepted)
+        refused = [written(EKSARelease, f"spec.{path}", value=value) for value in values.refused]
+        for value, causes in zip(values.refused, refusals(EKSARelease, refused), strict=True):
+            assert fields(causes) & {f"spec.{path}", "metadata.name"}, f"{path} {value[:50]!r}: {causes}"
+
+
+def swept() -> Iterator[tuple[type[KubeObject], str, Values]]:
+    for kind, paths in LEAVES.items():
+        for path in paths:
+            values = Values([ODD], [])
+            if kind is EKSARelease:
+                values = FACTS[path.removeprefix("spec.")]
+            elif path.removesuffix(".uri") in IMAGES:
+                values = IMAGE
+            elif path.endswith(".imageDigest") and kind is Bundles:
+                values = IMAGE_DIGEST
+            elif path.endswith("image.uri"):
+                values = IMAGES_OF_KUBERNETES
+            elif path.endswith(".channel") and kind is DistroRelease:
+                values = Values([], [ODD])
+            yield (
+                kind,
+                path,
+                Values(values.accepted, [*values.refused, *(one for one in WRONG_TYPES if is_wrong(path, one))]),
+            )
+
+
+def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    accepted, refused = counted(capsys, "releases", KINDS, swept(), more=len(all_leaves(DistroRelease, "status")))
+    assert accepted > 1000
+    assert refused > 6000
