@@ -29,7 +29,7 @@ from tests.unit.clusters.test_story import COMPANY
 from tests.unit.providers.sweep import Values, all_leaves, counted, put, server
 
 OIDC, IAM, FLUX, GITOPS, AWS = KINDS = (OIDCConfig, AWSIamConfig, FluxConfig, GitOpsConfig, AWSDatacenterConfig)
-"""Not Bundles and EKSARelease: a release brings them, and their tests are those of releases."""
+"""Not Bundles and EKSARelease: `test_every_field_of_releases`."""
 
 NO_EFFECT = {
     FLUX: "GitOps is not installed yet (`docs/management-cluster.md`)",
