@@ -1,4 +1,4 @@
-"""Validating webhooks of upgrades: they must be in the system namespace, and refer to Machines.
+"""Validating webhooks of upgrades: they must be in the system namespace, and refer to Machines and their owner.
 
 The controllers check references too, since a webhook may be down. No controller reads upgrades in other namespaces:
 only the webhook can reject those.
@@ -33,7 +33,7 @@ def _judge(kind: type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | ty
     def judge(request: AdmissionRequest) -> AdmissionResponse:
         if request.object is None:
             return AdmissionResponse()
-        found = [*_namespace(request.object), *_machines(request.object.decode(kind))]
+        found = [*_namespace(request.object), *_references(request.object.decode(kind))]
         return AdmissionResponse.refuse(request.object, found) if found else AdmissionResponse()
 
     return judge
@@ -45,9 +45,10 @@ def _namespace(object_: Object) -> Iterator[Violation]:
         yield Violation("metadata.namespace", object_.namespace, SYSTEM_NAMESPACE, message)
 
 
-def _machines(upgrade: ControlPlaneUpgrade | MachineDeploymentUpgrade | NodeUpgrade) -> Iterator[Violation]:
+def _references(upgrade: ControlPlaneUpgrade | MachineDeploymentUpgrade | NodeUpgrade) -> Iterator[Violation]:
     if isinstance(upgrade, NodeUpgrade):
         yield from names.not_a_machine("spec.machine", upgrade.spec.machine)
         return
+    yield from names.not_an_owner(upgrade)
     for index, machine in enumerate(upgrade.spec.machines_require_upgrade):
         yield from names.not_a_machine(f"spec.machinesRequireUpgrade[{index}]", machine)

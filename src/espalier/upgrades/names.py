@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from espalier.api.capi.machine import Machine
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import (
     IN_PLACE_CONTROL_PLANE,
     IN_PLACE_DEPLOYMENT,
     ControlPlaneUpgrade,
+    MachineDeploymentUpgrade,
     ObjectReference,
 )
 from espalier.api.resource import Key, Resource
@@ -125,13 +127,24 @@ def reference(resource: Resource, object_: Object) -> ObjectReference:
 
 def not_a_machine(field: str, reference: ObjectReference) -> Iterator[Violation]:
     """Violations of a reference, in this field, that must refer to a Machine in the system namespace."""
-    message = "it must refer to a Machine"
+    return _not_of(Machine.resource, field, reference)
+
+
+def not_an_owner(upgrade: ControlPlaneUpgrade | MachineDeploymentUpgrade) -> Iterator[Violation]:
+    """Violations of the reference to the owner of the machines, which is in the system namespace as well."""
+    if isinstance(upgrade, ControlPlaneUpgrade):
+        return _not_of(KubeadmControlPlane.resource, "spec.controlPlane", upgrade.spec.control_plane)
+    return _not_of(MachineDeployment.resource, "spec.machineDeployment", upgrade.spec.machine_deployment)
+
+
+def _not_of(resource: Resource, field: str, reference: ObjectReference) -> Iterator[Violation]:
+    message = f"it must refer to a {resource.kind}"
     if reference.namespace not in ("", SYSTEM_NAMESPACE):
         yield Violation(f"{field}.namespace", reference.namespace, SYSTEM_NAMESPACE, message)
-    if reference.kind not in ("", Machine.resource.kind):
-        yield Violation(f"{field}.kind", reference.kind, Machine.resource.kind, message)
-    if reference.api_version and reference.api_version.partition("/")[0] != Machine.resource.group:
-        yield Violation(f"{field}.apiVersion", reference.api_version, Machine.resource.api_version, message)
+    if reference.kind not in ("", resource.kind):
+        yield Violation(f"{field}.kind", reference.kind, resource.kind, message)
+    if reference.api_version and reference.api_version.partition("/")[0] != resource.group:
+        yield Violation(f"{field}.apiVersion", reference.api_version, resource.api_version, message)
 
 
 def is_marked(object_: Object) -> bool:

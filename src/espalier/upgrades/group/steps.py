@@ -25,6 +25,8 @@ async def add_finalizer(ctx: GroupContext) -> Outcome:
 
 async def find_cluster(ctx: GroupContext) -> Outcome:
     """Set the label with the cluster's name, which an upgrade created by hand may lack."""
+    if wrong := list(names.not_an_owner(ctx.scope.upgrade)):
+        return Wait("OwnerNotFound", "; ".join(map(str, wrong)))
     if ctx.scope.cluster:
         return Continue()
     owner = ctx.tools.observer.marked_one(ctx.group.owner_resource, ctx.scope.owner_reference.name)
