@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +15,10 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError
+from espalier.kube.wire import ADMIN
+from espalier.runtime.admission import AdmissionRequest, Handler
 from tests.support.embedded_server import client_of, new_server
+from tests.unit.clusters.seen import as_object
 from tests.unit.clusters.test_every_field import leaves
 
 LOCAL = (
@@ -121,3 +126,51 @@ def put_everywhere(tree: Tree, path: str, value: Any) -> None:
     elif name in tree:
         for item in [tree[name]] if part == name else tree[name]:
             put_everywhere(item, below, value)
+
+
+WRONG_TYPES: tuple[Any, ...] = (1, True, {}, 1.5, "text", [1])
+
+
+def is_of_wrong_type(kind: type[KubeObject], path: str, value: Any) -> bool:
+    """True of a value that a field can't have; the path begins with `spec.` or `status.`."""
+    node = crd_of(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for part in path.removesuffix("[]").replace("[]", ".[]").split("."):
+        node = node["items"] if part == "[]" else node["properties"][part]
+    return type(value) is not {"string": str, "integer": int, "boolean": bool}.get(node["type"])
+
+
+def refusals(kind: type[KubeObject], trees: Iterable[Tree], webhook: Handler) -> list[list[str]]:
+    """What is said of each: by the API server, field by field, or else by the webhook. What is stored can be read."""
+
+    async def main() -> list[list[str]]:
+        client, found = await server([kind]), []
+        for tree in trees:
+            metadata = tree["metadata"] | ({"namespace": "team-a"} if kind.resource.namespaced else {})
+            try:
+                stored = await client.create(kind.resource, tree | {"metadata": metadata}, dry_run=True)
+            except ApiError as error:
+                causes = error.status.details.causes if error.status.details else []
+            else:
+                stored.decode(kind)
+                causes = list(webhook(created(tree)).causes)
+            found.append([f"{one.field}: {one.message}" for one in causes])
+        return found
+
+    return asyncio.run(main())
+
+
+def created(tree: Tree) -> AdmissionRequest:
+    """What a webhook is asked about a new object."""
+    metadata = tree["metadata"]
+    namespace = metadata.get("namespace", "")
+    return AdmissionRequest("CREATE", tree["kind"], namespace, metadata["name"], ADMIN, as_object(tree), None)
+
+
+def named(path: str) -> str:
+    """A field as it is named without the places in lists."""
+    return path.replace("[]", "")
+
+
+def fields(causes: Iterable[str]) -> set[str]:
+    """The fields of causes, without the places in lists."""
+    return {re.sub(r"\[[0-9]+\]", "", cause.partition(":")[0]) for cause in causes}
