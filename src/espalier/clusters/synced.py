@@ -13,7 +13,7 @@ from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import Layer
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
-from espalier.clusters.validity import missing_objects, unresolved_values
+from espalier.clusters.validity import lacking_images, missing_objects, unresolved_values
 
 AS_RENDERED = "AsRendered"
 DRIFTED = "Drifted"
@@ -59,6 +59,8 @@ def incomparable(scope: Scope) -> str:
         return f"the cluster can't be rendered: {scope.problem or _NO_BUNDLES}{because}"
     if scope.replaced_releases:
         return messages.other_content(", ".join(scope.replaced_releases))
+    if lacking := lacking_images(scope):
+        return f"the cluster can't be rendered: {lacking}"
     if scope.capi_objects.taken:
         return messages.name_taken(scope.capi_objects.taken)
     return ""

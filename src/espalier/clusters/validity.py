@@ -203,14 +203,21 @@ def _issuer(scope: Scope) -> Wait | None:
     return Wait(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 
-def _components(scope: Scope) -> Wait | None:
+def lacking_images(scope: Scope) -> str:
+    """The images that a cluster can't be rendered without, and its Bundles lack; empty if there are none."""
     if scope.design is None:
-        return None
+        return ""
     found = [
         *releases.components(scope.spec, scope.design.provider, scope.bundles),
         *releases.images(scope.spec, bottlerocket.lacks(scope.design), scope.bundles),
     ]
-    return Wait(names.EKSA_VERSION_INVALID, "; ".join(map(str, found))) if found else None
+    return "; ".join(map(str, found))
+
+
+def _components(scope: Scope) -> Wait | None:
+    """Of a settled cluster, only another manager can need more of its Bundles: see `_missing`."""
+    lacking = "" if scope.is_settled else lacking_images(scope)
+    return Wait(names.EKSA_VERSION_INVALID, lacking) if lacking else None
 
 
 def _cluster_api(scope: Scope) -> Wait | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +20,7 @@ from espalier.clusters import Isolation, gate, names, readiness
 from espalier.clusters.scope import Scope
 from espalier.clusters.status import status_of
 from espalier.clusters.validity import problem
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import UnusableBundles
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from tests.unit.clusters.made import made, objects, settled
@@ -519,3 +521,25 @@ def test_an_upgraded_manager_that_calls_an_image_invalid_does_not_take_back_its_
     status = report(msgspec.structs.replace(changed, design=None, problem=broken), Done())
     assert not status.spec_valid
     assert said(status)["SpecValid"] == f"False/{names.BUNDLES_INVALID}"
+
+
+def test_an_upgraded_manager_that_needs_an_image_more_does_not_take_back_its_word_on_a_steady_cluster() -> None:
+    """Nor is anything rendered without the image, to be compared or corrected by."""
+    docker = "DockerDatacenterConfig"
+    providers = {**PROVIDERS, docker: replace(PROVIDERS[docker], images=("docker.gatekeeper",))}
+    cluster, *others = example()
+
+    def seen(**status: Any) -> Scope:
+        cluster["status"] = settled(**status)
+        found = observer(cluster, *others, *objects(), providers=providers).scope(GARDEN)
+        assert found is not None
+        return found
+
+    lacking = "the release has no images for clusters with DockerDatacenterConfig (docker.gatekeeper)"
+    status = report(seen(), Done())
+    assert status.spec_valid
+    assert said(status)["Synced"] == "Unknown/NotComparable"
+    assert lacking in condition(status, "Synced").message
+    status = report(seen(observedGeneration=0), Done())
+    assert said(status)["SpecValid"] == "False/EksaVersionInvalid"
+    assert lacking in condition(status, "SpecValid").message
