@@ -19,7 +19,7 @@ from espalier.cli.commands import Group
 from espalier.cli.failures import Failure, NotReachable
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound, Unreachable
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, readable
 from espalier.releases import Release, Releases, install, kubernetes_versions, release_name
 from espalier.runtime.transforms import strip_managed_fields
 
@@ -153,9 +153,8 @@ async def _installed(connect: flags.Connection) -> list[tuple[EKSARelease, Bundl
     except (NotReachable, Unreachable) as error:
         output.say(f"Not known which are installed: {error}", stderr=True)
         return None
-    by_name = {found.name: found.decode(Bundles) for found in bundles.items}
-    decoded = [found.decode(EKSARelease) for found in releases.items]
-    return [(one, by_name.get(one.spec.bundles_ref.name)) for one in decoded]
+    by_name = {one.metadata.name: one for one in readable(bundles.items, Bundles)}
+    return [(one, by_name.get(one.spec.bundles_ref.name)) for one in readable(releases.items, EKSARelease)]
 
 
 def _rows(offered: Releases, installed: list[tuple[EKSARelease, Bundles | None]] | None) -> list[dict[str, Any]]:

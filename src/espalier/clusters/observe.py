@@ -242,7 +242,7 @@ class Observer:
             design=made,
             problem=problem,
             knows_external_etcd=self.knows_external_etcd,
-            uninstalled=self.releases.uninstalled(cluster.spec),
+            unusable=self.releases.unusable(cluster.spec),
             isolation=self._isolation,
             offered=self.offered_to(cluster),
         )

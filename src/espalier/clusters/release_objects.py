@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import semver
 
 from espalier.api.eksa import cluster as eksa
@@ -36,6 +37,7 @@ class ReleaseObjects:
         self._distros = caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
         self._digests: dict[str, tuple[Object, str]] = {}
         self._decoded: dict[tuple[Resource, Key], tuple[Object, Any]] = {}
+        self._unreadable: dict[tuple[Resource, Key], str] = {}
 
     @property
     def caches(self) -> tuple[Cache, ...]:
@@ -62,10 +64,13 @@ class ReleaseObjects:
 
     def versions(self) -> tuple[str, ...]:
         """The eksaVersions of the existing EKSAReleases."""
-        return tuple(sorted(found.decode(EKSARelease).spec.version for found in self._releases.list()))
+        return tuple(sorted(one.spec.version for one in self._readable()))
 
     def version(self, spec: eksa.ClusterSpec) -> semver.Version | None:
-        """The release of `eksaVersion`; else the first release of the Bundles of `bundlesRef`."""
+        """The release of `eksaVersion`; else the first release of the Bundles of `bundlesRef`.
+
+        Raises `msgspec.ValidationError` if that can't be known: another release would have other layers.
+        """
         if spec.bundles_ref is None:
             return release(spec.eksa_version)
         key = Key(spec.bundles_ref.namespace, spec.bundles_ref.name)
@@ -88,8 +93,7 @@ class ReleaseObjects:
 
     def of_bundles(self, bundles: Key) -> list[EKSARelease]:
         """The EKSAReleases that reference Bundles."""
-        decoded = (found.decode(EKSARelease) for found in self._releases.list())
-        references = ((one, one.spec.bundles_ref) for one in decoded)
+        references = ((one, one.spec.bundles_ref) for one in self._readable())
         return [one for one, reference in references if Key(reference.namespace, reference.name) == bundles]
 
     def of_distro(self, name: str) -> list[Object]:
@@ -122,12 +126,10 @@ class ReleaseObjects:
             known = self._digests[name] = (found, release_content.digest(found))
         return known[1]
 
-    def uninstalled(self, spec: eksa.ClusterSpec) -> str:
-        """The release object that a Cluster lacks because it could not be installed, and why; empty if there is
-        none.
+    def unusable(self, spec: eksa.ClusterSpec) -> str:
+        """The release object that a Cluster lacks because it could not be installed, or can't be read, and why; empty
+        if there is none.
         """
-        if not self._uninstalled:
-            return ""
         if bundles := self.bundles(spec):
             entries = (one for one in bundles.spec.versions_bundles if one.kube_version in kubernetes_versions(spec))
             missed = [(DistroRelease.resource, _distro_key(one.eks_d.name)) for one in entries]
@@ -135,25 +137,41 @@ class ReleaseObjects:
             missed = [(Bundles.resource, Key(reference.namespace, reference.name))]
         else:
             missed = [(EKSARelease.resource, _key(spec.eksa_version))]
-        return "; ".join(filter(None, (self._uninstalled.why(*one) for one in missed)))
+        said = (text for one in missed for text in (self._uninstalled.why(*one), self._unreadable.get(one, "")))
+        return "; ".join(filter(None, said))
 
     def reference(self, spec: eksa.ClusterSpec) -> BundlesRef | None:
         """The reference to a Cluster's Bundles: its own, or that of its EKSARelease; None when that does not exist."""
         if spec.bundles_ref is not None:
             return spec.bundles_ref
-        found = self._releases.get(_key(spec.eksa_version))
-        return found.decode(EKSARelease).spec.bundles_ref if found else None
+        found = self._decode(self._releases.get(_key(spec.eksa_version)), EKSARelease)
+        return found.spec.bundles_ref if found else None
+
+    def _readable(self) -> Iterator[EKSARelease]:
+        """The EKSAReleases, without those of a newer manager's format: they are no reason to stop other clusters."""
+        decoded = (self._decode(found, EKSARelease) for found in self._releases.list())
+        return (one for one in decoded if one is not None)
 
     def _decode(self, found: Object | None, kind: type[K]) -> K | None:
         """Decode with a cache: few objects are used by many clusters, and decoding Bundles costs more than a
-        reconcile.
+        reconcile. None as well for what can't be read.
         """
         if found is None:
             return None
-        known = self._decoded.get((kind.resource, found.key))
+        name = (kind.resource, found.key)
+        known = self._decoded.get(name)
         if known is None or known[0] is not found:
-            known = self._decoded[kind.resource, found.key] = (found, found.decode(kind))
-        decoded: K = known[1]
+            self._unreadable.pop(name, None)
+            try:
+                known = (found, found.decode(kind))
+            except msgspec.ValidationError as error:
+                known = (found, None)
+                self._unreadable[name] = (
+                    f"{kind.resource.group_resource} {found.key} exists, but this manager can't read it ({error}): use "
+                    "the manager that it was written for"
+                )
+            self._decoded[name] = known
+        decoded: K | None = known[1]
         return decoded
 
 

@@ -63,7 +63,10 @@ class ReleaseUse:
         """The names under which Clusters reference this object."""
         match found.kind:
             case EKSARelease.resource.kind:
-                spec = found.decode(EKSARelease).spec
+                try:
+                    spec = found.decode(EKSARelease).spec
+                except msgspec.ValidationError:  # nothing can be made of it
+                    return
                 yield _version(spec.version)
                 # The upgrade paths of a cluster with bundlesRef depend on the releases that name these Bundles.
                 yield _bundles(spec.bundles_ref.namespace, spec.bundles_ref.name)

@@ -191,8 +191,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """None while the components are unknown, or an object that rendering needs is missing."""
     problem: LookupError | None = None
     """The reason why Bundles or EKS Distro Releases give no design."""
-    uninstalled: str = ""
-    """A release object that the manager could not install, and the reason."""
+    unusable: str = ""
+    """A release object that the manager could not install, or can't read, and the reason."""
     isolation: Isolation = Isolation.LAYERS
     offered: tuple[Layer, ...] = ()
     """The patches available to the cluster that it does not consent to."""

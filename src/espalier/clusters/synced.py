@@ -55,7 +55,7 @@ def incomparable(scope: Scope) -> str:
     if unresolved := unresolved_values(scope):
         return unresolved.message
     if scope.design is None:
-        because = f"; {scope.uninstalled}" if scope.uninstalled else ""
+        because = f"; {scope.unusable}" if scope.unusable else ""
         return f"the cluster can't be rendered: {scope.problem or _NO_BUNDLES}{because}"
     if scope.replaced_releases:
         return messages.other_content(", ".join(scope.replaced_releases))

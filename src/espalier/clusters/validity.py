@@ -267,9 +267,9 @@ def _sharing(scope: Scope) -> Wait | None:
 
 def _release(scope: Scope) -> Wait | None:
     found = _missing(scope)
-    if found is None or not scope.uninstalled:
+    if found is None or not scope.unusable:
         return found
-    return Wait(found.reason, f"{found.message}; {scope.uninstalled}")
+    return Wait(found.reason, f"{found.message}; {scope.unusable}")
 
 
 def _replaced(scope: Scope) -> Wait | None:

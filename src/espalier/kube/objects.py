@@ -6,7 +6,8 @@ A cache of ten thousand objects stays near its wire size because an `Object` hol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -137,3 +138,10 @@ def to_bytes(body: Body) -> bytes:
     if isinstance(body, bytes):
         return body
     return encode_json(body)
+
+
+def readable(objects: Iterable[Object], type_: type[T]) -> Iterator[T]:
+    """The typed views of the objects whose bytes fit. Others may be in the format of a newer build."""
+    for one in objects:
+        with suppress(msgspec.ValidationError):
+            yield one.decode(type_)

@@ -15,7 +15,7 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, VersionsBundle
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Key
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, readable
 from espalier.releases.contents import DIGEST, reference
 from espalier.releases.distro import IncompleteDistro, distro_of
 from espalier.runtime.cache import Cache
@@ -111,7 +111,7 @@ class Images:
         found = self._config_maps.get(names.IMAGES_KEY)
         present = found.decode(ConfigMap).data if found else {}
         registry = found.metadata.annotations.get(names.REGISTRY_ANNOTATION, "") if found else ""
-        bundles = [one.decode(Bundles) for one in self._bundles.list()]
+        bundles = readable(self._bundles.list(), Bundles)  # clusters that use others report that
         missing = additions(present, bundles, registry, dict(self._versions()))
         if found is not None:
             await self._writer.merge(CONFIG_MAP, found, {"data": missing})

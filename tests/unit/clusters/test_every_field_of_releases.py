@@ -34,7 +34,7 @@ from tests.support.every_provider import SAMPLES
 from tests.support.sampling import sampled
 from tests.unit.clusters.layers.designs import documents
 from tests.unit.clusters.made import objects, settled
-from tests.unit.clusters.seen import NAMESPACE, NOW, RELEASES, example, observer
+from tests.unit.clusters.seen import GARDEN, NAMESPACE, NOW, RELEASES, as_object, example, observer
 from tests.unit.providers import sweep
 from tests.unit.providers.sweep import (
     WRONG_TYPES,
@@ -265,17 +265,21 @@ def seen(trees: list[Tree], *releases: Tree) -> Scope:
         tree["metadata"] |= {"namespace": NAMESPACE, "uid": f"uid-{number}", "generation": 1, "resourceVersion": "7"}
         tree["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:00Z"}
     trees[0]["spec"]["eksaVersion"] = RELEASES.newest().version
-    replaced = {(one["kind"], one["metadata"]["name"]) for one in releases}
-    others = [tree_of(one) for one in RELEASES.objects()]
-    others = [one for one in others if (one["kind"], one["metadata"]["name"]) not in replaced]
     name = trees[0]["metadata"]["name"]
     brought = [one for sample in SAMPLES.values() for one in (*sample.credentials(NAMESPACE), *sample.machines(1))]
     fork: Tree = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
     registry = every_provider.registry([NAMESPACE])
-    known = observer(*trees, *brought, registry, fork, *others, *releases, with_releases=False)
+    known = observer(*trees, *brought, registry, fork, *others_of(*releases), *releases, with_releases=False)
     found = known.scope(Key(NAMESPACE, name))
     assert found is not None
     return found
+
+
+def others_of(*releases: Tree) -> list[Tree]:
+    """The objects of releases of this build but these."""
+    replaced = {(one["kind"], one["metadata"]["name"]) for one in releases}
+    others = [tree_of(one) for one in RELEASES.objects()]
+    return [one for one in others if (one["kind"], one["metadata"]["name"]) not in replaced]
 
 
 def shown(found: Scope) -> list[Any]:
@@ -504,6 +508,32 @@ def test_a_fact_of_a_release_is_taken_or_refused_by_its_name() -> None:
         refused = [written(EKSARelease, f"spec.{path}", value=value) for value in values.refused]
         for value, causes in zip(values.refused, refusals(EKSARelease, refused), strict=True):
             assert fields(causes) & {f"spec.{path}", "metadata.name"}, f"{path} {value[:50]!r}: {causes}"
+
+
+UNREADABLE: dict[type[KubeObject], tuple[Tree, str]] = {
+    EKSARelease: ({"later": "format"}, "EksaVersionInvalid"),
+    Bundles: ({"number": "seven"}, "BundleNotFoundForCluster"),
+    DistroRelease: ({"channel": 36}, "EksdReleaseInvalid"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_object_that_only_a_newer_manager_can_read_stops_no_cluster_but_those_that_use_it(kind: Any) -> None:
+    """Managers of several builds share a CRD, and the newest one's is there."""
+    spec, reason = UNREADABLE[kind]
+    tree = WHOLE[kind]() | {"spec": spec}
+    others = example(eksaVersion="v0.25.0")
+    known = observer(*others, *others_of(tree), tree, with_releases=False)
+    found = known.scope(GARDEN)
+    assert found is not None
+    assert problem(found) is None
+    assert found.design is not None
+    known.release_use.users(as_object(tree))  # a watch asks
+    waiting = problem(seen(example(), tree))
+    assert waiting is not None
+    assert waiting.reason == reason
+    name = f"{kind.resource.group_resource} {as_object(tree).key}"
+    assert f"{name} exists, but this manager can't read it (" in waiting.message
 
 
 def swept() -> Iterator[tuple[type[KubeObject], str, Values]]:

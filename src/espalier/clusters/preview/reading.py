@@ -35,7 +35,7 @@ from espalier.clusters.scope import is_self_managed
 from espalier.clusters.scope import read as read_cluster
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, readable
 from espalier.runtime.snapshot import Snapshot
 from espalier.runtime.transforms import metadata_only
 
@@ -350,8 +350,8 @@ async def _bundles(
     versions: Collection[str],
 ) -> list[Object]:
     """The Bundles of the requested clusters, and of management clusters, whose release new clusters get."""
-    decoded = [one.decode(EKSARelease).spec for one in releases]
-    by_version = {one.version: (one.bundles_ref.namespace, one.bundles_ref.name) for one in decoded}
+    specs = [one.spec for one in readable(releases, EKSARelease)]
+    by_version = {one.version: (one.bundles_ref.namespace, one.bundles_ref.name) for one in specs}
     wanted = {by_version[version] for version in versions if version in by_version}
     for one in clusters:
         try:
