@@ -19,6 +19,7 @@ OTHER_ANSWERS = frozenset(
 OTHER_WORDS = frozenset(
     {
         "schemas of a group that is not there",
+        "an integer beyond 64 bits",
         "text after an object",
         "broken YAML",
         "protobuf that is none",

@@ -25,6 +25,9 @@ _KEPT = frozenset(
         "minLength", "minProperties", "minimum", "multipleOf", "pattern", "required", "type", "uniqueItems",
     }
 )  # fmt: skip
+LEAST_INTEGER, MOST_INTEGER = -(2**63), 2**63 - 1
+"""kube-apiserver reads what is beyond as a floating-point number."""
+
 _TYPE_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array"}
 
 
@@ -61,6 +64,8 @@ def json_schema(schema: Tree) -> Tree:
     result: Tree = {name: value for name, value in schema.items() if name in _KEPT}
     if schema.get(INT_OR_STRING):
         result["type"] = ["integer", "string"]
+    if "integer" in result.get("type", ()):
+        result = {"minimum": LEAST_INTEGER, "maximum": MOST_INTEGER, **result}
     if schema.get("nullable"):
         if "type" in result:
             types = result["type"]
@@ -94,17 +99,14 @@ def _causes(error: jsonschema_rs.ValidationError, tree: Tree) -> Iterator[Status
         case "required":
             yield failures.required(paths.render([*path, detail["property"]]))
         case "type":
-            found = _TYPE_NAMES.get(type(value), "null")
             wanted = ",".join(each for each in detail["types"] if each != "null")
-            yield failures.cause(
-                "FieldValueTypeInvalid",
-                field,
-                f'Invalid value: "{found}": {where} must be of type {wanted}: "{found}"',
-            )
+            yield _mistyped(field, _TYPE_NAMES.get(type(value), "null"), wanted)
         case "enum":
             yield failures.unsupported(field, value, [each for each in detail["options"] if each is not None])
         case "pattern":
             yield invalid(f"should match '{detail['pattern']}'")
+        case "minimum" | "maximum" if limit in (LEAST_INTEGER, MOST_INTEGER):
+            yield _mistyped(field, "number", "integer")
         case "minimum":
             yield invalid(f"should be greater than or equal to {limit}")
         case "maximum":
@@ -134,6 +136,11 @@ def _causes(error: jsonschema_rs.ValidationError, tree: Tree) -> Iterator[Status
             yield failures.invalid(field, "", _combined(error.kind.name, field))
         case _:
             yield failures.invalid(field, value, error.message)
+
+
+def _mistyped(field: str, found: str, wanted: str) -> StatusCause:
+    message = f'Invalid value: "{found}": {field} in body must be of type {wanted}: "{found}"'
+    return failures.cause("FieldValueTypeInvalid", field, message)
 
 
 def _combined(rule: str, field: str) -> str:

@@ -32,6 +32,7 @@ BODIES = (
     Ask(
         "a number beyond any other", "POST", ODDITIES, json.dumps({**odd(), "spec": {"n": "@"}}).replace('"@"', "1e400")
     ),
+    Ask("an integer beyond 64 bits", "POST", ODDITIES, odd(spec={"size": "small", "replicas": 2**63})),
     Ask("a custom object that is a list", "POST", ODDITIES, []),
     Ask("no metadata", "POST", MAPS, {"apiVersion": "v1", "kind": "ConfigMap"}),
     Ask("metadata of null", "POST", MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": None}),
