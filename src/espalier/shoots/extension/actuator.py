@@ -12,6 +12,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
 from espalier.shoots.extension.guard import Guard
+from espalier.shoots.extension.views import ClusterObject
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -43,6 +44,12 @@ class Request(Generic[S]):
     """A client of the seed, whose writes pass as long as the operation may continue."""
     guard: Guard
     progress: Progress
+
+    @property
+    def is_of_deleted_shoot(self) -> bool:
+        """True if the shoot is being deleted. A seed that was lost may have deleted a part of it before: `restore` then
+        goes on with what is left."""
+        return self.cluster is not None and self.cluster.decode(ClusterObject).is_deleted
 
     async def call(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call the provider. All calls must go through here. Raises `Stopped` if the seed may have lost the shoot
@@ -83,7 +90,8 @@ class Actuator(Protocol[S]):
         """Create at the provider what the spec asks for, or update it. Finds again what a lost attempt created."""
 
     async def restore(self, request: Request[S]) -> Result[S] | Wait:
-        """Adopt what the state names, and reconcile it; nothing is created in place of what is missing.
+        """Adopt what the state names, and reconcile it; nothing is created in place of what is missing, which is an
+        error unless the shoot is being deleted.
 
         An extension without state reconciles.
         """

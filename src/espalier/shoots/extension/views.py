@@ -37,6 +37,7 @@ class _ShootStatus(Observed, frozen=True):
 
 
 class _Shoot(Observed, frozen=True):
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     status: _ShootStatus = _ShootStatus()
 
 
@@ -55,3 +56,8 @@ class ClusterObject(Observed, frozen=True):
         """True if the Shoot is not retried, and so nothing of it."""
         operation = self.spec.shoot.status.last_operation if self.spec.shoot else None
         return operation is not None and operation.state == OperationState.FAILED
+
+    @property
+    def is_deleted(self) -> bool:
+        """True if the Shoot is being deleted."""
+        return self.spec.shoot is not None and self.spec.shoot.metadata.deletion_timestamp is not None

@@ -79,12 +79,15 @@ class InfrastructureActuator:
         return _result(state.with_network(network), network)
 
     async def restore(self, request: Request[TerraformState]) -> Result[TerraformState] | Wait:
-        """The resources in the state must exist, and be the shoot's."""
-        cloud, _ = await self._begin(request)
+        """The resources in the state must exist, and be the shoot's; those of a shoot that is being deleted may be
+        gone."""
+        cloud, config = await self._begin(request)
         state = request.state
         if state is None or not state.network:
             raise StateInvalid("status.state: found no network in it; allowed: the state that the source seed saved")
         network = next((one for one in await cloud.networks() if one.id == state.network), None)
+        if network is None and request.is_of_deleted_shoot:
+            network = Network(id=state.network, name=request.object.namespace, cidr=config.networks.workers)
         if network is None:
             raise StateInvalid(
                 f"status.state: the shoot has no network {state.network[:60]} in the cloud, and no new one is "

@@ -82,13 +82,14 @@ class WorkerActuator:
 
     async def restore(self, request: Request[WorkerState]) -> Result[WorkerState] | Wait:
         """Recreate all objects of the state with the same names, and those of machines that were created after it was
-        saved."""
+        saved. Of a shoot that is being deleted, only those of machines that are left."""
         spec, network = _begin(request)
         if request.state is None:
             raise StateInvalid("status.state: found nothing")
         cloud = await cloud_of(request, self._call, spec.secret_ref, Worker.resource)
         there = await cloud.machines()
-        state = _completed(request.state, there, are_wanted=any(pool.maximum for pool in spec.pools))
+        state = _left(request.state, there) if request.is_of_deleted_shoot else request.state
+        state = _completed(state, there, are_wanted=any(pool.maximum for pool in spec.pools))
         for resource in KINDS:
             for saved in state.of(resource):
                 await self._make(request, resource, saved)
@@ -125,8 +126,9 @@ class WorkerActuator:
             await self._apply(request, MachineClass.resource, objects.class_tree(namespace, pool, network, reference))
             name = objects.deployment_name(namespace, pool)
             present = self._views.get(MachineDeployment.resource, namespace, name)
-            replicas = present.decode(MachineDeployment).spec.replicas if present else pool.minimum
-            wanted = 0 if is_asleep else min(max(replicas, pool.minimum), pool.maximum)
+            replicas = present.decode(MachineDeployment).spec.replicas if present else 0
+            least = 0 if request.is_of_deleted_shoot else pool.minimum  # what it has lost is not created again
+            wanted = 0 if is_asleep else min(max(replicas, least), pool.maximum)
             tree = objects.deployment_tree(namespace, pool, network, wanted)
             await self._apply(request, MachineDeployment.resource, tree)
 
@@ -258,6 +260,16 @@ def _completed(state: WorkerState, there: list[VirtualMachine], *, are_wanted: b
     )
 
 
+def _left(state: WorkerState, there: list[VirtualMachine]) -> WorkerState:
+    """The state without machines that are gone, and with no replicas for them: others would be created."""
+    ids = {objects.provider_id(machine) for machine in there}
+    return msgspec.structs.replace(
+        state,
+        machines=[one for one in state.machines if objects.provider_id_of(one.content) in ids],
+        machinedeployments=[_with_replicas(one, 0) for one in state.machinedeployments],
+    )
+
+
 def _with_room(saved: Saved, machines: list[Saved], sets: set[str] | None = None) -> Saved:
     """The same with replicas for all its machines: surplus ones would be deleted."""
     owners = {saved.name} if sets is None else sets
@@ -265,6 +277,11 @@ def _with_room(saved: Saved, machines: list[Saved], sets: set[str] | None = None
     count = sum(1 for one in machines if one.owner in owners)
     if not isinstance(spec.get("replicas", 0), int) or spec.get("replicas", 0) >= count:
         return saved
+    return _with_replicas(saved, count)
+
+
+def _with_replicas(saved: Saved, count: int) -> Saved:
+    spec = saved.content.get("spec") or {}
     return msgspec.structs.replace(saved, content={**saved.content, "spec": {**spec, "replicas": count}})
 
 

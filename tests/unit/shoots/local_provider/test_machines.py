@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from espalier.api.cloud import CloudRequest, Create, Credentials, Delete, VirtualMachine
+from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.machines import Machine, MachineClass, MachineDeployment, MachineSet
 from espalier.api.gardener.worker import Worker
 from espalier.runtime.virtual import Simulation
@@ -22,6 +23,7 @@ from tests.unit.runtime.simulated import simulate
 from tests.unit.shoots.local_provider.cases import CASES, POOL
 
 WORKER = next(case for case in CASES if case.resource == Worker.resource)
+DELETED = "2026-01-01T00:00:00Z"
 POOL_NAME = f"{SHOOT}-a"
 
 
@@ -244,6 +246,39 @@ def test_a_shoot_that_falls_asleep_is_restored_though_its_machines_are_gone() ->
             await settle(2 * ORPHAN_PERIOD)
             assert world.changes[changes:] == []
             assert await names_in(seed, Machine.resource) == []
+
+    simulate(story)
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_shoot_that_is_being_deleted_is_restored_with_what_is_left_and_nothing_is_created_for_it(lost: int) -> None:
+    """The source had deleted the rest when it was lost."""
+
+    async def story(simulation: Simulation) -> None:
+        world = await new_world(simulation, "a", "b")
+        world.seeds["a"].keep_renewing()
+        async with world.extensions("a"):
+            state = state_in(await with_machines(world, world.seeds["a"]))
+        for one in machines_of(world)[:lost]:
+            await by_hand(world, Delete("VirtualMachine", one.id))
+        if lost == 2:
+            for network in world.cloud.inventory.all("Network"):
+                await by_hand(world, Delete("Network", network.id))
+        changes, left, seed = len(world.changes), machines_of(world), world.seeds["b"]
+        seed.keep_renewing()
+        await settle(1)
+        await seed.patch(Cluster.resource, SHOOT, {"spec": {"shoot": {"metadata": {"deletionTimestamp": DELETED}}}})
+        async with world.extensions("b"):
+            spec = await WORKER.spec_for(world, seed)
+            await seed.make(Worker.resource, "rose", spec, asks="restore", state=state)
+            await seed.until(Worker.resource, "rose", succeeded("Restore"))
+            await settle(2 * ORPHAN_PERIOD)
+            assert world.changes[changes:] == []
+            assert len(await names_in(seed, Machine.resource)) == len(left)
+            await seed.client.delete(Worker.resource, "rose", SHOOT)
+            await settle(2 * ORPHAN_PERIOD)
+            assert machines_of(world) == []
+            assert await names_in(seed, *KINDS) == []
 
     simulate(story)
 
