@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
 
 import pytest
 
+from espalier.api.cloud import CloudRequest, Create, Delete, Refusal
+from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.project import Project
 from espalier.api.gardener.shoot import Shoot
-from espalier.kube.errors import Invalid
+from espalier.cli.environment.gardens import Garden
+from espalier.cli.environment.migration_story import quick_settings
+from espalier.kube.errors import Invalid, NotFound
+from espalier.kube.objects import Object
 from espalier.runtime import virtual
+from espalier.simulator.cloud.service import Fault, refuse
+from tests.support.garden_users import GardenUser
 from tests.support.gardens import EPOCH, NAMESPACE, World, garden
 
 OVERLAPPING = {"spec": {"networks": {"pods": "10.0.0.0/16", "services": "100.64.0.0/13"}}}
@@ -55,6 +64,88 @@ def test_a_shoot_that_was_deleted_when_its_seed_was_lost_is_moved_to_be_deleted(
         assert await world.left("b") == []
 
     tell(story)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Of a deletion, at which its seed is lost."""
+
+    name: str
+    is_reached: Callable[[Garden, list[Object]], bool]
+    """Given the garden's BackupEntries."""
+    hinder: Callable[[Garden], None] = lambda _garden: None
+    """What keeps it from going on."""
+
+
+def keeps_network(garden: Garden) -> None:
+    """So what is left can only be deleted after it was restored; and by then there is no etcd to restore."""
+
+    def fault(request: CloudRequest) -> Fault | None:
+        is_meant = isinstance(request.call, Delete) and request.call.kind == "Network"
+        return refuse(Refusal.UNAVAILABLE, "later")(request) if is_meant else None
+
+    garden.cloud.faults = fault
+
+
+MOMENTS = (
+    Moment("its machines are gone", lambda garden, _: not garden.cloud.inventory.all("VirtualMachine")),
+    Moment("its network is gone", lambda garden, _: not garden.cloud.inventory.all("Network")),
+    Moment(
+        "its backups are being deleted",
+        lambda _, entries: any(one.metadata.deletion_timestamp for one in entries),
+        lambda garden: garden.seeds["a"].links.bucket.cut(),
+    ),
+    Moment("its backups are gone", lambda _, entries: not entries, keeps_network),
+)
+
+
+@pytest.mark.often("backups are gone")
+@pytest.mark.parametrize("moment", MOMENTS, ids=lambda one: one.name)
+def test_a_shoot_that_was_half_deleted_when_its_seed_was_lost_is_deleted_by_the_next(moment: Moment) -> None:
+    """With real agents and extensions: the next seed neither waits for what the first one has deleted, nor creates
+    it."""
+
+    async def main(simulation: virtual.Simulation) -> None:
+        settings = quick_settings(random_keys=False)
+        async with Garden.run_with(simulation.clock, simulation.random, ("a", "b"), settings) as made:
+            user = GardenUser(made)
+            await user.create_shoot("apple", "a")
+            await user.healthy("a")
+            await asyncio.sleep(5)  # by then the garden has seen that the seed lives
+            moment.hinder(made)
+            await user.client.delete(Shoot.resource, "apple", NAMESPACE)
+            async with asyncio.timeout(60):
+                found = await entries(user)
+                while not moment.is_reached(made, found):
+                    await asyncio.sleep(0.05)
+                    found = await entries(user)
+            await made.seeds["a"].power_off()
+            made.cloud.faults = lambda _request: None
+            created = len(creations(made))
+            await asyncio.sleep(30)  # by then it has seen that it does not
+            await user.move("b")
+            await deleted(user)
+            assert await user.left("b") == []
+            assert await entries(user) == []
+            assert creations(made)[created:] == []
+            assert made.cloud.inventory.all("VirtualMachine") + made.cloud.inventory.all("Network") == []
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+async def deleted(user: GardenUser, seconds: float = 300) -> None:
+    """Wait until the Shoot is gone; raises with what it says if it never is."""
+    with suppress(NotFound):
+        await user.until(lambda _shoot: False, seconds=seconds)
+
+
+async def entries(user: GardenUser) -> list[Object]:
+    return (await user.client.list(BackupEntry.resource, NAMESPACE)).items
+
+
+def creations(made: Garden) -> list[str]:
+    """What was created in the cloud."""
+    return [str(one) for one in made.cloud.log.writes() if isinstance(one.call, Create)]
 
 
 def test_a_shoot_whose_project_was_lost_says_so_and_goes_on_when_it_is_back() -> None:

@@ -63,7 +63,7 @@ RECONCILE: Flow[Context] = Flow(
             "Wait for lease of source",
             backups.lease_over,
             after=("Copy backups",),
-            skip=backups.skip_copy,
+            skip=backups.skip_lease,
         ),
         Task(
             "Take ownership",

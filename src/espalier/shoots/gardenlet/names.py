@@ -25,6 +25,10 @@ WOKEN_AT = metadata_keys.DOMAIN + "woken-at"
 COPIED_EPOCH = metadata_keys.DOMAIN + "copied-epoch"
 """On a BackupEntry: the epoch for which the predecessor's backups were copied into its container."""
 
+BACKUPS_SINCE = metadata_keys.DOMAIN + "backups-since"
+"""On a BackupEntry of a Shoot that is being deleted: the epoch in which it was created anew, as the backups of earlier
+epochs were deleted."""
+
 CREDENTIALS_OF = metadata_keys.DOMAIN + "credentials-of"
 """On the Secret with credentials of a provider: the Secret of the garden that it was copied from, and for which
 generation of the Shoot."""

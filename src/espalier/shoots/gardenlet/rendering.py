@@ -90,7 +90,7 @@ def secret(scope: Scope, name: str, data: Data) -> Tree:
 def etcd(scope: Scope, *, replicas: int) -> Tree:
     """The shoot's etcd of the current epoch."""
     marks = {metadata_keys.EPOCH: str(scope.epoch)}
-    if scope.ownership.predecessor is None:
+    if scope.ownership.predecessor is None or scope.is_emptied:
         marks[metadata_keys.FOUNDING] = "true"
     else:
         marks[metadata_keys.SOURCE_EPOCH] = str(scope.ownership.predecessor.epoch)

@@ -19,7 +19,7 @@ from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.kube.objects import Object
-from espalier.shoots.gardenlet.names import COPIED_EPOCH, SHOOT_UID
+from espalier.shoots.gardenlet.names import BACKUPS_SINCE, COPIED_EPOCH, SHOOT_UID
 from espalier.shoots.secrets.carried import Data
 
 
@@ -111,6 +111,15 @@ class Scope:
         """True if the copy for this epoch is complete."""
         entry = self.backup_entry
         return entry is not None and entry.metadata.annotations.get(COPIED_EPOCH) == str(self.epoch)
+
+    @property
+    def is_emptied(self) -> bool:
+        """True if the shoot's deletion has deleted the predecessor's backups, so that there is nothing to copy."""
+        before, entry = self.ownership.predecessor, self.backup_entry
+        if before is None or entry is None or self.object.metadata.deletion_timestamp is None:
+            return False
+        since = entry.metadata.annotations.get(BACKUPS_SINCE, "")
+        return since.isdecimal() and len(since) < 16 and int(since) > before.epoch
 
     @property
     def persisted(self) -> ShootState | None:

@@ -37,7 +37,13 @@ def an_object(resource: Resource, name: str, namespace: str = "", **parts: Any) 
     )
 
 
-def shoot(wanted: str = "a", has: str = "a", last: str = "Reconcile Succeeded", **annotations: str) -> Object:
+def shoot(
+    wanted: str = "a",
+    has: str = "a",
+    last: str = "Reconcile Succeeded",
+    deletionTimestamp: str | None = None,
+    **annotations: str,
+) -> Object:
     kind, state = last.split()
     status: Tree = {
         "seedName": has,
@@ -46,7 +52,7 @@ def shoot(wanted: str = "a", has: str = "a", last: str = "Reconcile Succeeded", 
         "lastOperation": {"type": kind, "state": state},
     }
     spec = {"provider": {"type": "local"}, "seedName": wanted}
-    metadata = {"uid": "1", "annotations": annotations}
+    metadata = {"uid": "1", "annotations": annotations, "deletionTimestamp": deletionTimestamp}
     return an_object(Shoot.resource, "apple", "garden-dev", metadata=metadata, spec=spec, status=status)
 
 

@@ -26,16 +26,17 @@ from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.meta import Tree
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import NameTaken, Writer
 from espalier.shoots.flow.task import Act, Failure
 from espalier.shoots.garden.roles import in_project
-from espalier.shoots.gardenlet import clusters, leases
+from espalier.shoots.gardenlet import clusters, leases, rendering
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.controller import ShootReconciler
-from espalier.shoots.gardenlet.names import INITIATED_AT, SHOOT_UID, WOKEN_AT
+from espalier.shoots.gardenlet.names import BACKUPS_SINCE, INITIATED_AT, SHOOT_UID, WOKEN_AT
 from espalier.shoots.gardenlet.scope import Found
 from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions
 from espalier.shoots.state.stored import StoredState
@@ -270,6 +271,62 @@ async def test_an_entry_that_was_made_anew_is_not_deleted_for_the_one_that_was_s
     assert isinstance(verdict, Act)
     await verdict.run()
     assert asked == [{"uid": "uid of entry"}]
+
+
+BACK = Ownership().add("b", "bucket-b").start(1, "b").add("a", "bucket-a")
+"""Seed `a` is to restore what `b` had."""
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+def backup_entry(seed: str, **metadata: Any) -> Object:
+    spec = {"bucketName": f"bucket-{seed}", "seedName": seed}
+    return an_object(BackupEntry.resource, "entry", "garden-dev", metadata=metadata, spec=spec)
+
+
+@pytest.mark.parametrize("is_source", [False, True])
+def test_a_backup_entry_that_a_lost_seed_was_deleting_is_taken_over_so_that_its_deletion_ends(is_source: bool) -> None:
+    """Else the destination would wait for the finalizer of a gardenlet that is gone; one of its own it removes."""
+    look, field = (backups.source_entry, "source_backup_entry") if is_source else (backups.entry, "backup_entry")
+    for seed in "ba":
+        live = backup_entry(seed, **DELETED)
+        verdict = look(context(scope(BACK, object=shoot(**DELETED), **{field: live}), OperationType.RESTORE))
+        assert isinstance(verdict, Act if seed == "b" else Wait)
+
+
+def test_a_backup_entry_of_a_shoot_that_stays_is_not_taken_over_to_be_deleted() -> None:
+    """Its deletion deletes the backups in the bucket to which it belongs then."""
+    live = backup_entry("b", **DELETED)
+    assert isinstance(backups.entry(context(scope(BACK, backup_entry=live), OperationType.RESTORE)), Wait)
+
+
+@pytest.mark.parametrize(
+    ("since", "of_shoot", "is_copied"),
+    [("2", DELETED, False), ("1", DELETED, True), ("", DELETED, True), ("2", {}, True)],
+    ids=["deleted with the shoot", "of the epoch before", "kept", "of a shoot that stays"],
+)
+def test_an_etcd_starts_empty_only_where_the_deletion_of_its_shoot_has_deleted_all_backups(
+    since: str, of_shoot: Tree, is_copied: bool
+) -> None:
+    live = backup_entry("a", annotations={BACKUPS_SINCE: since})
+    looked = scope(BACK, object=shoot(**of_shoot), backup_entry=live)
+    assert (backups.skip_copy(context(looked, OperationType.RESTORE)) == "") == is_copied
+    annotations = rendering.etcd(looked, replicas=1)["metadata"]["annotations"]
+    assert (metadata_keys.FOUNDING in annotations) == (not is_copied)
+    assert backups.skip_lease(context(looked, OperationType.RESTORE)) == ""  # extensions of the lost seed may still act
+
+
+async def test_only_an_entry_that_is_created_for_a_shoot_that_is_being_deleted_says_that_there_are_no_backups() -> None:
+    created: list[Tree] = []
+
+    async def create(_resource: object, body: Tree) -> None:
+        created.append(body)
+
+    for ownership, of_shoot in ((BACK, DELETED), (BACK, {}), (BACK.start(2, "a"), DELETED)):
+        looked = scope(ownership, object=shoot(**of_shoot))
+        verdict = backups.entry(context(looked, OperationType.RESTORE, garden=SimpleNamespace(create=create)))
+        assert isinstance(verdict, Act)
+        await verdict.run()
+    assert [one["metadata"]["annotations"] for one in created] == [{BACKUPS_SINCE: "2"}, {}, {}]
 
 
 @pytest.mark.parametrize("epochs", [STARTED, STARTED.add("b", "bucket-b")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
@@ -24,7 +25,7 @@ from espalier.runtime.writer import Precondition
 from espalier.shoots.flow.task import Act, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
-from espalier.shoots.gardenlet.names import COPIED_EPOCH, INITIATED_AT, WOKEN_AT
+from espalier.shoots.gardenlet.names import BACKUPS_SINCE, COPIED_EPOCH, INITIATED_AT, WOKEN_AT
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.gardenlet.tasks import control_plane
 from espalier.shoots.gardenlet.tasks.acts import SOON, act, applied, gone, together
@@ -53,20 +54,38 @@ def owner(ctx: Context) -> Verdict:
 
 
 def entry(ctx: Context) -> Verdict:
-    """The shoot's BackupEntry is in this seed's bucket, and its Secret in the namespace."""
-    current = ctx.scope.ownership.current
+    """The shoot's BackupEntry is in this seed's bucket, and its Secret in the namespace.
+
+    It moves with the shoot. If there is none, the shoot's deletion has deleted it, and the backups with it.
+    """
+    scope = ctx.scope
+    current = scope.ownership.current
     bucket = current.bucket if current is not None else ""
-    return _entry(ctx, ctx.scope.entry_name, ctx.scope.backup_entry, bucket, names.BACKUP_SECRET)
+    is_deleted = scope.object.metadata.deletion_timestamp is not None
+    anew = {BACKUPS_SINCE: str(scope.epoch)} if is_deleted and not scope.is_started else {}
+    return _entry(ctx, scope.entry_name, scope.backup_entry, bucket, names.BACKUP_SECRET, anew, is_taken=is_deleted)
 
 
 def source_entry(ctx: Context) -> Verdict:
     """The BackupEntry of the predecessor's bucket exists, and its Secret is in the namespace."""
     before = ctx.scope.ownership.predecessor
     bucket = before.bucket if before is not None else ""
-    return _entry(ctx, ctx.scope.source_entry_name, ctx.scope.source_backup_entry, bucket, names.SOURCE_BACKUP_SECRET)
+    live, secret = ctx.scope.source_backup_entry, names.SOURCE_BACKUP_SECRET
+    return _entry(ctx, ctx.scope.source_entry_name, live, bucket, secret, {}, is_taken=True)
 
 
-def _entry(ctx: Context, name: str, live: Object | None, bucket: str, secret: str) -> Verdict:
+def _entry(
+    ctx: Context,
+    name: str,
+    live: Object | None,
+    bucket: str,
+    secret: str,
+    anew: Mapping[str, str],
+    *,
+    is_taken: bool,
+) -> Verdict:
+    """`anew`: its annotations if it has to be created. `is_taken`: one that a lost seed was deleting is taken over, and
+    its deletion is finished here."""
     tools, shoot = ctx.tools, ctx.live.shoot
     spec: Tree = {"bucketName": bucket, "seedName": ctx.scope.seed_name}
     resource = BackupEntry.resource
@@ -79,14 +98,16 @@ def _entry(ctx: Context, name: str, live: Object | None, bucket: str, secret: st
                 "name": name,
                 "namespace": shoot.namespace,
                 "labels": {OWNER_LABEL: shoot.name},
+                "annotations": dict(anew),
                 "ownerReferences": [{**owner, "uid": shoot.metadata.uid, "controller": True}],
             },
             "spec": spec,
         }
         return act(f"create BackupEntry {name}", lambda: tools.garden.create(resource, body))
-    if live.metadata.deletion_timestamp is not None:
-        return Wait("BeingDeleted", f"BackupEntry {name} is being deleted", SOON)
     typed = live.decode(BackupEntry)
+    is_deleted = live.metadata.deletion_timestamp is not None
+    if is_deleted and (not is_taken or typed.spec.seed_name == ctx.scope.seed_name):
+        return Wait("BeingDeleted", f"BackupEntry {name} is being deleted", SOON)
     if (typed.spec.bucket_name, typed.spec.seed_name) != (bucket, ctx.scope.seed_name):
         return act(
             f"move BackupEntry {name} to bucket {bucket}", lambda: tools.garden.merge(resource, live, {"spec": spec})
@@ -104,6 +125,13 @@ def _entry(ctx: Context, name: str, live: Object | None, bucket: str, secret: st
 
 def skip_copy(ctx: Context) -> str:
     """The reason why nothing has to be copied."""
+    if ctx.scope.is_emptied:
+        return "the backups were deleted by the shoot's deletion"
+    return skip_lease(ctx)
+
+
+def skip_lease(ctx: Context) -> str:
+    """The reason why no other seed can act for the shoot."""
     if ctx.scope.ownership.predecessor is None:
         return "the shoot's etcd starts with this epoch"
     return "this epoch has already started" if ctx.scope.is_started else ""
