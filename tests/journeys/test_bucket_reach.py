@@ -104,7 +104,7 @@ def test_a_seed_that_lies_about_its_bucket_has_others_connect_to_nothing_that_op
         bucket = names.bucket((await user.client.get(Seed.resource, "a")).metadata.uid)
         await user.garden.kill("gardenlet a")
         liar = client_of(user.garden.server, "hostile", User(USER.format(seed="a"), (SEEDS, "system:authenticated")))
-        config = {"url": f"file:///{bucket}", "endpoint": theirs}
+        config = {"url": "file:///etc", "endpoint": theirs, "more": "inside"}
 
         async def lie(part: str, body: Tree) -> None:
             patch = {part: body}
@@ -121,6 +121,7 @@ def test_a_seed_that_lies_about_its_bucket_has_others_connect_to_nothing_that_op
             with suppress(NotFound):
                 secret = await seed.get(SECRET, to_source.name, to_source.namespace)
         assert set(secret.tree["data"]) == {"account", "bucketName", "url"}
+        assert base64.b64decode(secret.tree["data"]["url"]).decode() == f"file:///{bucket}"
         assert await says(user, "b") == {"a": ("True", "BucketReached")}
         assert "inside" not in str((await user.client.get(Seed.resource, "b")).tree)
 

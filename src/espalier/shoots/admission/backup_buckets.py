@@ -1,6 +1,7 @@
 """BackupBuckets of the garden: what gardenlets may write, and when a bucket may be deleted. Pure.
 
-The garden lets a seed read the credentials that its bucket names. So a gardenlet must not choose them.
+The garden lets a seed read the credentials that its bucket names. So a gardenlet must not choose them; nor the
+provider, whose extension in another seed gets them together with what the bucket's status says.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ def violations(new: BackupBucket, user: User, seed: Seed | None) -> Iterator[Vio
         yield Violation("spec.seedName", new.spec.seed_name or "nothing", own, messages.BUCKET_OF_SEED)
     backup = seed.spec.backup
     given = (backup.credentials_ref or backup.secret_ref) if backup is not None else None
+    provider = backup.provider if backup is not None else "nothing"
+    if new.spec.provider.type != provider:
+        yield Violation("spec.provider.type", new.spec.provider.type, provider, messages.BUCKET_OF_SEED)
     for field, reference in (("credentialsRef", new.spec.credentials_ref), ("secretRef", new.spec.secret_ref)):
         if reference is not None and reference != given:
             found = f"{reference.namespace}/{reference.name}"

@@ -165,11 +165,12 @@ class Backups:
             "secretRef": await self._credentials(there, f"entry-{live.name}"),
         }
         if there.status.provider_status:
-            status: Tree = json_trees.decode(bytes(there.status.provider_status))
-            if provider.type == TYPE and isinstance(status, dict):
-                seeds = (one.decode(Seed) for one in self._observer.garden[Seed.resource].list())
-                status = reach.trusted(status, bucket.name, seeds, self._given_before(live.name))
-            wanted["backupBucketProviderStatus"] = status
+            said = bytes(there.status.provider_status)
+            seeds = (one.decode(Seed) for one in self._observer.garden[Seed.resource].list())
+            before = self._given_before(live.name)
+            wanted["backupBucketProviderStatus"] = (
+                reach.trusted(said, bucket.name, seeds, before) if provider.type == TYPE else json_trees.decode(said)
+            )
         lacks = self._lacks_secret(live.name)
         return await self._extended(
             extension_backups.BackupEntry, Key("", live.name), wanted, BackupEntry.resource, live, again=lacks

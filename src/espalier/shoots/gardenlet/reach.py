@@ -36,7 +36,15 @@ from espalier.shoots.garden.readiness import unready
 from espalier.shoots.gardenlet.context import Connect, Tools
 from espalier.shoots.gardenlet.health import Report, merged
 from espalier.shoots.gardenlet.observe import Observer
-from espalier.shoots.local_provider.backups import BUCKET, ENDPOINT, BucketConfig, endpoint_fault
+from espalier.shoots.local_provider.backups import (
+    BUCKET,
+    ENDPOINT,
+    URL,
+    BucketConfig,
+    BucketStatus,
+    endpoint_fault,
+    url_fault,
+)
 from espalier.shoots.local_provider.cloud import TYPE
 
 _log = structlog.get_logger("espalier.gardenlet")
@@ -165,15 +173,34 @@ def _server(url: str) -> str:
     return server.removesuffix(":443" if server.startswith("https:") else ":80")
 
 
-def trusted(status: Tree, bucket: str, found: Iterable[Seed], before: Tree) -> Tree:
-    """What the status of a bucket of ours says, with the endpoint that operators have written. Agents will connect to
-    it, and another seed's gardenlet writes the status. `before` is what this gave the last time: neither a typo in a
-    Seed nor its deletion takes the store from agents that use it, whose etcds would end."""
-    endpoint = endpoint_of(next((one for one in found if names.bucket(one.metadata.uid) == bucket), None))
+def trusted(status: bytes, bucket: str, found: Iterable[Seed], before: Tree) -> Tree:
+    """Where a bucket of ours is, as operators have written it. Agents will connect to it, and another seed's gardenlet
+    writes the `status`: its URL counts where nothing else tells one, and if it is of this very bucket. `before` is what
+    this gave the last time: neither a typo in a Seed nor its deletion takes the store from agents that use it, whose
+    etcds would end."""
+    seed = next((one for one in found if names.bucket(one.metadata.uid) == bucket), None)
+    endpoint = endpoint_of(seed)
     if endpoint is None:
         endpoint = before.get(ENDPOINT, "")
-    rest = {name: value for name, value in status.items() if name != ENDPOINT}
-    return {**rest, ENDPOINT: endpoint} if endpoint else rest
+    urls = (_url_of(seed, bucket), before.get(URL, ""), _status(status).url)
+    url = next((one for one in urls if one and not url_fault(one, bucket)), "")
+    return {name: value for name, value in ((URL, url), (ENDPOINT, endpoint)) if value}
+
+
+def _url_of(seed: Seed | None, bucket: str) -> str:
+    backup = seed.spec.backup if seed is not None else None
+    try:
+        url = json_trees.decode(backup.provider_config or b"{}", BucketConfig).url if backup is not None else ""
+    except msgspec.MsgspecError:
+        return ""
+    return url.replace(BUCKET, bucket)
+
+
+def _status(status: bytes) -> BucketStatus:
+    try:
+        return json_trees.decode(status, BucketStatus)
+    except msgspec.MsgspecError:
+        return BucketStatus()
 
 
 @dataclass

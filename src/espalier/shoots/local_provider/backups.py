@@ -23,7 +23,7 @@ from espalier.shoots.local_provider.cloud import TYPE
 
 BUCKET_NAME, URL, ENDPOINT = "bucketName", "url", "endpoint"
 """Keys of the Secrets `etcd-backup` and `source-etcd-backup`, beside the credentials; those may have an endpoint."""
-LONGEST_ENDPOINT = 300
+LONGEST_URL = 300
 BUCKET = "{bucket}"
 
 
@@ -67,10 +67,26 @@ def endpoint_fault(endpoint: str) -> str:
         return f"found no URL, {allowed}"
     if "@" in endpoint:
         return f"found credentials in it, {allowed}; put them into the Secret"
-    is_plain = endpoint.isascii() and endpoint.isprintable() and not set(endpoint) & set(" ?#\\")
-    if not (is_url and is_plain and len(endpoint) <= LONGEST_ENDPOINT):
-        return f"found {endpoint[:100]!r}, {allowed}, of at most {LONGEST_ENDPOINT} characters"
+    if not (is_url and _is_plain(endpoint)):
+        return f"found {endpoint[:100]!r}, {allowed}, of at most {LONGEST_URL} characters"
     return ""
+
+
+def url_fault(url: str, bucket: str) -> str:
+    """What is wrong with the URL of a bucket; empty if nothing is. It never repeats a password."""
+    allowed = f"allowed: a URL of bucket {bucket}, as s3://{bucket}, of at most {LONGEST_URL} characters"
+    try:
+        split = urlsplit(url)
+    except ValueError:  # what is in brackets
+        return f"found no URL, {allowed}"
+    if "@" in url:
+        return f"found credentials in it, {allowed}; put them into the Secret"
+    is_place = split.scheme and bucket in split.netloc + split.path and ".." not in split.path.split("/")
+    return "" if is_place and _is_plain(url) else f"found {url[:100]!r}, {allowed}"
+
+
+def _is_plain(url: str) -> bool:
+    return len(url) <= LONGEST_URL and url.isascii() and url.isprintable() and not set(url) & set(" ?#\\")
 
 
 def with_endpoint(credentials: Mapping[str, bytes], endpoint: str) -> Mapping[str, bytes]:
@@ -101,13 +117,14 @@ class BackupBucketActuator(StatelessActuator[None]):
     async def _begin(self, request: Request[None]) -> tuple[BucketConfig, Mapping[str, bytes]]:
         spec = request.object.decode(BackupBucket).spec
         config = json_trees.decode(spec.provider_config or b"{}", BucketConfig)
-        if BUCKET not in config.url:
-            found = f"spec.providerConfig.url: found {config.url[:100]!r}"
-            raise OperationFailed(f"{found}, allowed: a URL with {BUCKET}, as s3://{BUCKET}", ErrorCode.CONFIGURATION)
+        url = config.url.replace(BUCKET, request.object.name)
+        missing = f"found no {BUCKET} in it, allowed: a URL with {BUCKET}, as s3://{BUCKET}"
+        if fault := url_fault(url, request.object.name) if BUCKET in config.url else missing:
+            raise OperationFailed(f"spec.providerConfig.url: {fault}", ErrorCode.CONFIGURATION)
         if fault := endpoint_fault(config.endpoint):
             raise OperationFailed(f"spec.providerConfig.endpoint: {fault}", ErrorCode.CONFIGURATION)
         credentials = with_endpoint(await _credentials(request, spec.secret_ref), config.endpoint)
-        return BucketConfig(config.url.replace(BUCKET, request.object.name), config.endpoint), credentials
+        return BucketConfig(url, config.endpoint), credentials
 
 
 class BackupEntryActuator(StatelessActuator[None]):
@@ -168,6 +185,8 @@ def _bucket(spec: BackupEntrySpec) -> BucketStatus:
     if not status.url or not spec.bucket_name:
         message = "spec.backupBucketProviderStatus: found no url; allowed: status.providerStatus of the BackupBucket"
         raise OperationFailed(f"{message}; wait until it is ready", ErrorCode.RETRYABLE_CONFIGURATION)
+    if fault := url_fault(status.url, spec.bucket_name):
+        raise OperationFailed(f"spec.backupBucketProviderStatus.url: {fault}", ErrorCode.CONFIGURATION)
     if fault := endpoint_fault(status.endpoint):
         raise OperationFailed(f"spec.backupBucketProviderStatus.endpoint: {fault}", ErrorCode.CONFIGURATION)
     return status

@@ -14,6 +14,7 @@ from espalier.api.gardener import names
 from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, Seed, SeedStatus, SeedTaint
 from espalier.api.gardener.shoot import Shoot
+from espalier.api.meta import Tree
 from espalier.runtime.clock import SystemClock
 from espalier.shoots.gardenlet.health import Report
 from espalier.shoots.gardenlet.reach import Place, Reach, is_elsewhere, place_of, reports, told, told_before, trusted
@@ -141,30 +142,58 @@ def test_what_another_seed_says_is_one_short_line() -> None:
     assert said.problem.isprintable()
 
 
-def test_the_endpoint_of_a_bucket_is_the_one_that_operators_wrote() -> None:
-    bucket, honest, lie = names.bucket("uid-of-east"), {"url": "s3://b"}, {"url": "s3://b", "endpoint": "http://lie"}
+BUCKET = names.bucket("uid-of-east")
+HONEST = {"url": f"s3://{BUCKET}"}
+LIES: tuple[Any, ...] = (
+    {"url": "file:///etc", "endpoint": "http://169.254.169.254"},
+    {"url": "s3://bucket-of-west", "endpoint": "http://127.0.0.1"},
+    {"url": "s3://" + "x" * 1_000_000, "more": ["x"] * 1_000},
+    {"url": f"s3://maker:secret@{BUCKET}"},
+    {"url": f"file:///{BUCKET}/../bucket-of-west"},
+    {"url": 5},
+    ["x"],
+)
+
+
+def given(status: Any, found: list[Seed], before: Tree | None = None) -> Tree:
+    return trusted(msgspec.json.encode(status), BUCKET, found, before or {})
+
+
+@pytest.mark.parametrize("status", [HONEST, *LIES])
+def test_the_place_of_a_bucket_is_the_one_that_operators_wrote_whatever_its_gardenlet_says(status: Any) -> None:
     named = config(url="s3://{bucket}", endpoint=ENDPOINT)
-    for status in (honest, lie):
-        assert trusted(status, bucket, [seed("west"), named], {}) == {"url": "s3://b", "endpoint": ENDPOINT}
-        assert trusted(status, bucket, [seed("west"), seed()], {"endpoint": "https://former.example"}) == honest
-        assert trusted(status, names.bucket("another"), [named], {}) == honest
+    assert given(status, [seed("west"), named]) == {**HONEST, "endpoint": ENDPOINT}
+    assert given(status, [named], {"url": "s3://former", "endpoint": "https://former.example"})["url"] == HONEST["url"]
+    assert given(status, [config(url="s3://{bucket}")], {"endpoint": "https://former.example"}) == HONEST
 
 
 @pytest.mark.parametrize(
     "found",
     [
         [],
+        [config(url=9000)],
         [config(url="s3://{bucket}", endpoint="store.example:9000")],
         [config(url="s3://{bucket}", endpoint=9000)],
         [config(url="s3://{bucket}", endpoint="https://maker:secret@store.example")],
     ],
 )
-def test_neither_a_typo_in_a_seed_nor_its_deletion_takes_the_endpoint_from_agents(found: list[Seed]) -> None:
-    """Their store would be another one, and etcds end that can't read who owns them."""
-    bucket, status = names.bucket("uid-of-east"), {"url": "s3://b", "endpoint": "http://lie"}
-    before = {"url": "s3://former", "endpoint": ENDPOINT}
-    assert trusted(status, bucket, found, before) == {"url": "s3://b", "endpoint": ENDPOINT}
-    assert trusted(status, bucket, found, {}) == {"url": "s3://b"}
+def test_neither_a_typo_in_a_seed_nor_its_deletion_takes_the_store_from_agents(found: list[Seed]) -> None:
+    """It would be another one, and etcds end that can't read who owns them."""
+    before = {**HONEST, "endpoint": ENDPOINT}
+    for status in (HONEST, {**HONEST, "endpoint": "http://lie"}):
+        assert given(status, found, before) == before
+        assert given(status, found) == HONEST
+
+
+@pytest.mark.parametrize("status", LIES)
+def test_of_a_seed_that_is_gone_only_a_place_that_is_the_buckets_own_is_passed_on(status: Any) -> None:
+    assert given(status, []) == {}
+    assert given(status, [], HONEST) == HONEST
+
+
+def test_a_bucket_without_a_place_in_its_seed_keeps_the_one_it_has() -> None:
+    """Its Seed is corrected while agents use it."""
+    assert given(HONEST, [config(url="s3://all")], {"url": f"s3://former/{BUCKET}"}) == {"url": f"s3://former/{BUCKET}"}
 
 
 @pytest.mark.parametrize(

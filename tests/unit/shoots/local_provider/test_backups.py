@@ -8,7 +8,7 @@ from espalier.api.core import SECRET, Secret
 from espalier.api.gardener.extension_backups import BackupBucket, BackupEntry
 from espalier.api.meta import ObjectMeta
 from espalier.runtime.virtual import Simulation
-from espalier.shoots.local_provider.backups import endpoint_fault
+from espalier.shoots.local_provider.backups import endpoint_fault, url_fault
 from tests.support.clouds import new_world
 from tests.support.extensions import SHOOT, failed, succeeded
 from tests.unit.runtime.simulated import simulate
@@ -63,17 +63,61 @@ def test_agents_get_the_endpoint_of_the_bucket_unless_the_credentials_have_one(o
     simulate(story)
 
 
-def test_a_bucket_with_a_bad_endpoint_names_the_field() -> None:
+@pytest.mark.parametrize("url", ["s3://b-1", "gs://all/of-b-1/x", "file:///mnt/b-1"])
+def test_a_url_of_a_bucket_has_its_name_in_it(url: str) -> None:
+    assert url_fault(url, "b-1") == ""
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "b-1", "/b-1", "s3://b-2", "file:///etc", "file:///b-1/../etc", "s3://[b-1", "s3://b-1?a", "s3://b-1#a"),
+        *("s3://b-1 ", "s3://b-1\n", "s3://ä/b-1", "s3://user:rosebud@b-1", f"s3://b-1/{'a' * 300}"),
+    ],
+)
+def test_any_other_place_is_refused_and_no_password_is_repeated(url: str) -> None:
+    fault = url_fault(url, "b-1")
+    assert "allowed: a URL of bucket b-1, as s3://b-1" in fault
+    assert "rosebud" not in fault
+    assert len(fault) < 300
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"url": "s3://{bucket}", "endpoint": "ftp://a"}, "endpoint: found 'ftp://a', allowed: an http or https URL"),
+        ({"url": "file:///backups/{bucket}/../.."}, "url: found 'file:///backups/bucket-1/../..', allowed: a URL of"),
+        ({"url": "s3://all"}, "url: found no {bucket} in it, allowed: a URL with {bucket}, as s3://{bucket}"),
+    ],
+)
+def test_a_bucket_with_a_bad_place_names_the_field(config: dict[str, str], says: str) -> None:
     async def story(simulation: Simulation) -> None:
         world = await new_world(simulation, "a")
         seed = world.seeds["a"]
         seed.keep_renewing()
-        spec = {"type": "local", "providerConfig": {"url": "s3://{bucket}", "endpoint": "ftp://a"}}
+        spec = {"type": "local", "providerConfig": config}
         async with world.extensions("a"):
             await seed.make(BackupBucket.resource, "bucket-1", spec, asks="reconcile")
             told = await seed.until(BackupBucket.resource, "bucket-1", failed)
         said = told["status"]["lastError"]["description"]
-        assert "spec.providerConfig.endpoint: found 'ftp://a', allowed: an http or https URL" in said
+        assert f"spec.providerConfig.{says}" in said
         assert world.stores.log == []
+
+    simulate(story)
+
+
+def test_an_entry_of_another_place_than_its_buckets_gets_no_secret() -> None:
+    async def story(simulation: Simulation) -> None:
+        world = await new_world(simulation, "a")
+        seed = world.seeds["a"]
+        seed.keep_renewing()
+        entry = {"type": "local", "bucketName": "bucket-1", "backupBucketProviderStatus": {"url": "file:///etc"}}
+        async with world.extensions("a"):
+            await seed.make(BackupEntry.resource, ENTRY, entry, asks="reconcile")
+            told = await seed.until(BackupEntry.resource, ENTRY, failed)
+            assert (
+                "spec.backupBucketProviderStatus.url: found 'file:///etc'" in told["status"]["lastError"]["description"]
+            )
+            assert await seed.find(SECRET, "etcd-backup") is None
 
     simulate(story)
