@@ -15,6 +15,7 @@ from pathlib import Path
 from espalier.api import core
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.gardener.backups import BackupBucket
+from espalier.api.gardener.names import SEED_LEASES
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
@@ -31,7 +32,6 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.roles import USER
-from espalier.shoots.garden.signs_of_life import LEASES
 from tests.support.management import free_port
 
 RESOURCES = (
@@ -130,7 +130,7 @@ async def test_a_garden_and_a_gardenlet_meet_as_processes(tmp_path: Path) -> Non
             await garden.client.create(Seed.resource, {"metadata": {"name": "west"}, "spec": spec})
             async with asyncio.timeout(60):
                 await eventually(lambda: has(garden, BackupBucket.resource))
-                await eventually(lambda: has(garden, core.LEASE, LEASES))
+                await eventually(lambda: has(garden, core.LEASE, SEED_LEASES))
                 await eventually(lambda: is_refused(garden))
 
 

@@ -15,6 +15,7 @@ from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from espalier.api.crd import crd_of
 from espalier.api.gardener import metadata_keys, names
 from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.names import SEED_LEASES
 from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
@@ -33,7 +34,6 @@ from espalier.runtime import virtual
 from espalier.runtime.cache import Caches
 from espalier.runtime.writer import Writer
 from espalier.shoots.garden.roles import Roles
-from espalier.shoots.garden.signs_of_life import LEASES
 from espalier.shoots.state import controller
 from espalier.shoots.state.store import ShootStates
 from tests.support.embedded_server import client_of
@@ -169,7 +169,7 @@ def told(story: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
     """A test that tells its story on virtual time: a settled shoot in seed `a`, and seed `b` beside it."""
 
     async def main(_simulation: virtual.Simulation) -> None:
-        garden = await Cluster.start(gardener.GARDEN_KINDS, PROJECT, names.STATE_NAMESPACE, LEASES)
+        garden = await Cluster.start(gardener.GARDEN_KINDS, PROJECT, names.STATE_NAMESPACE, SEED_LEASES)
         seeds = {name: await Cluster.start(gardener.SEED_KINDS, TECHNICAL_ID) for name in ("a", "b")}
         world = World(garden, seeds)
         spec = {"provider": {"type": "local"}, "seedName": "a"}

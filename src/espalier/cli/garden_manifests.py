@@ -18,7 +18,6 @@ from espalier.runtime.component import Component, kinds
 from espalier.shoots.admission.users import GARDEN_ACCOUNT
 from espalier.shoots.etcd import setup as etcds
 from espalier.shoots.garden import setup as garden
-from espalier.shoots.garden.signs_of_life import LEASES
 from espalier.shoots.gardenlet import setup as gardenlet
 
 GARDEN, GARDENLET = GARDEN_ACCOUNT, "espalier-gardenlet"
@@ -42,7 +41,7 @@ def of_garden(webhook_url: str) -> list[Tree]:
         ),
     )
     made_of = (*garden_components.of_garden(), Component("process", rights=process))
-    namespaces = (SYSTEM_NAMESPACE, names.GARDEN_NAMESPACE, LEASES, names.STATE_NAMESPACE)
+    namespaces = (SYSTEM_NAMESPACE, names.GARDEN_NAMESPACE, names.SEED_LEASES, names.STATE_NAMESPACE)
     states = _granted(core.ROLE, core.ROLE_BINDING, GARDEN, names.STATE_NAMESPACE, garden.IN_STATE_NAMESPACE)
     return [*_installed(GARDEN, made_of, namespaces), *states, garden_components.webhook_configuration(webhook_url)]
 

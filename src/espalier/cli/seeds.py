@@ -9,7 +9,7 @@ from types import MappingProxyType
 import click
 
 from espalier.api.core import LEASE
-from espalier.api.gardener import leases
+from espalier.api.gardener import leases, names
 from espalier.api.gardener.cloud_profile import CloudProfile
 from espalier.api.gardener.seed import GARDENLET_READY, Seed
 from espalier.api.gardener.shoot import Shoot
@@ -25,7 +25,6 @@ from espalier.kube.errors import ApiError, Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
 from espalier.shoots.garden.evacuation import Evacuation, next_moves
-from espalier.shoots.garden.signs_of_life import LEASES
 
 LOOK = 2.0
 """Seconds between two looks at all shoots, while a seed is evacuated."""
@@ -176,7 +175,7 @@ async def _seeds(client: Client) -> list[Object]:
 
 async def _renewed(client: Client) -> dict[str, str]:
     try:
-        found = (await client.list(LEASE, LEASES)).items
+        found = (await client.list(LEASE, names.SEED_LEASES)).items
     except (Forbidden, NotFound):
         return {}
     now = SystemClock().now()

@@ -27,7 +27,6 @@ from espalier.kube.wire import ADMIN
 from espalier.shoots.admission import shoots as rules
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.readiness import unready
-from espalier.shoots.garden.signs_of_life import LEASES
 from espalier.shoots.gardenlet.flows import MIGRATE, RECONCILE
 
 START = 10.0
@@ -67,7 +66,7 @@ async def observe(client: Client, key: Key, destination: str) -> Seen:
         of(Shoot.resource),
         of(CloudProfile.resource),
         of(BackupBucket.resource),
-        of(LEASE, LEASES),
+        of(LEASE, names.SEED_LEASES),
     )
     said = {one.name: move_times.parse(one.metadata.annotations.get(move_times.KEY)) for one in leases}
     return Seen(

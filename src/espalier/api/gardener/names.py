@@ -22,6 +22,9 @@ AGENT_SERVICE = "etcd-main-agent"
 
 AGENT_PORT = 8080
 
+SEED_LEASES = "gardener-system-seed-lease"
+"""Namespace of the garden with a Lease for each seed, which its gardenlet renews."""
+
 STATE_NAMESPACE = "shoot-states"
 """Namespace of the garden with the state that is too large for ShootStates: project members may read the Secrets of
 their own namespaces."""

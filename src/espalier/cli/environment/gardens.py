@@ -44,7 +44,6 @@ from espalier.runtime.webhooks import Webhooks
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.roles import USER
-from espalier.shoots.garden.signs_of_life import LEASES
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.local_provider import setup as local_provider
 from espalier.simulator import seeds as simulated
@@ -333,7 +332,12 @@ class Garden:
         """Start API server, controllers and the cloud's machines."""
         await self.server.start()
         await install_definitions(GARDEN_KINDS, self.client)
-        namespaces = [names.GARDEN_NAMESPACE, LEASES, names.STATE_NAMESPACE, *map(names.project_namespace, projects)]
+        namespaces = [
+            names.GARDEN_NAMESPACE,
+            names.SEED_LEASES,
+            names.STATE_NAMESPACE,
+            *map(names.project_namespace, projects),
+        ]
         for namespace in dict.fromkeys(namespaces):
             await self._make(core.NAMESPACE, {"metadata": {"name": namespace}})
         account = {"account": ACCOUNT.account, "token": ACCOUNT.token}

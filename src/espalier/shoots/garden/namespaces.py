@@ -11,9 +11,8 @@ from espalier.api.core import NAMESPACE
 from espalier.api.gardener import names
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists, KubeError, NotFound
-from espalier.shoots.garden.signs_of_life import LEASES
 
-NAMESPACES = (LEASES, names.STATE_NAMESPACE, names.GARDEN_NAMESPACE)
+NAMESPACES = (names.SEED_LEASES, names.STATE_NAMESPACE, names.GARDEN_NAMESPACE)
 AGAIN = 5.0
 """Seconds until a retry."""
 

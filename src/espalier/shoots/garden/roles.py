@@ -27,7 +27,6 @@ from espalier.runtime.outcome import Done, Outcome
 from espalier.runtime.reconciler import replanned
 from espalier.runtime.transforms import metadata_only
 from espalier.runtime.writer import Writer, found_by_owner
-from espalier.shoots.garden.signs_of_life import LEASES
 from espalier.shoots.state import pieces
 from espalier.shoots.state.rbac import ROLE_OF_GARDENLET, in_state_namespace
 
@@ -170,7 +169,10 @@ class Roles:
             ("", ""): everywhere(seed),
             # Who may read a ShootState may read already what it refers to.
             (names.STATE_NAMESPACE, ""): in_state_namespace(name, self._pieces_of(name)),
-            (LEASES, ""): [Right((core.LEASE,), ("get", "patch"), names=(name,)), Right((core.LEASE,), ("create",))],
+            (names.SEED_LEASES, ""): [
+                Right((core.LEASE,), ("get", "patch"), names=(name,)),
+                Right((core.LEASE,), ("create",)),
+            ],
         }
         by_namespace: dict[str, list[Object]] = {}
         for shoot in self._shoots.list():

@@ -7,12 +7,11 @@ import asyncio
 import structlog
 
 from espalier.api.core import LEASE
+from espalier.api.gardener import names
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
 from espalier.runtime.clock import Clock
 from espalier.shoots.garden.config import GardenConfig
-
-LEASES = "gardener-system-seed-lease"
 
 _log = structlog.get_logger("espalier.garden")
 
@@ -59,7 +58,7 @@ class SignsOfLife:
 
     async def look(self) -> None:
         """Read the Leases once."""
-        found = await self._client.list(LEASE, LEASES)
+        found = await self._client.list(LEASE, names.SEED_LEASES)
         now = self._clock.monotonic()
         is_late = self._looked is not None and now - self._looked > 3 * self._config.look
         if self._looking_since is None or is_late:

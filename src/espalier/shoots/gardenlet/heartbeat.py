@@ -12,16 +12,13 @@ from datetime import timedelta
 import structlog
 
 from espalier.api.core import LEASE, NAMESPACE
-from espalier.api.gardener import move_times
+from espalier.api.gardener import move_times, names
 from espalier.api.gardener.leases import micro_time
 from espalier.api.gardener.move_times import MoveTimes
 from espalier.api.meta import Tree
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, KubeError, NotFound
 from espalier.runtime.clock import Clock
-
-LEASES = "gardener-system-seed-lease"
-"""Namespace of the garden with a Lease for each seed."""
 
 _log = structlog.get_logger("espalier.heartbeat")
 
@@ -63,9 +60,9 @@ class Heartbeat:
         }
         try:
             patch: Tree = {"metadata": {"annotations": self._annotations}, "spec": lease}
-            await self._garden.patch(LEASE, self._name, LEASES, patch=patch, type=PatchType.MERGE)
+            await self._garden.patch(LEASE, self._name, names.SEED_LEASES, patch=patch, type=PatchType.MERGE)
         except NotFound:
-            metadata = {"name": self._name, "namespace": LEASES, "annotations": self._annotations}
+            metadata = {"name": self._name, "namespace": names.SEED_LEASES, "annotations": self._annotations}
             try:
                 await self._garden.create(LEASE, {"metadata": metadata, "spec": lease})
             except AlreadyExists:

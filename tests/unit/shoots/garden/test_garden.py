@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from espalier.api.core import LEASE, NAMESPACE
 from espalier.api.gardener.cloud_profile import CloudProfile, CloudProfileSpec, SeedSelector
+from espalier.api.gardener.names import SEED_LEASES
 from espalier.api.gardener.operations import Condition, LastOperation
 from espalier.api.gardener.seed import (
     GARDENLET_READY,
@@ -32,7 +33,7 @@ from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.evacuation import next_moves
 from espalier.shoots.garden.readiness import choose, unready
 from espalier.shoots.garden.roles import in_project
-from espalier.shoots.garden.signs_of_life import LEASES, SignsOfLife
+from espalier.shoots.garden.signs_of_life import SignsOfLife
 from tests.support.embedded_server import client_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -162,9 +163,9 @@ def test_silence_counts_from_what_was_seen_without_a_break() -> None:
         server = Server(MemoryStore(), now=simulation.clock.now, random=random.Random(1))
         await server.start()
         client = client_of(server)
-        await client.create(NAMESPACE, {"metadata": {"name": LEASES}})
+        await client.create(NAMESPACE, {"metadata": {"name": SEED_LEASES}})
         spec = {"holderIdentity": "a", "renewTime": "2026-01-01T00:00:00.000000Z"}
-        await client.create(LEASE, {"metadata": {"name": "a", "namespace": LEASES}, "spec": spec})
+        await client.create(LEASE, {"metadata": {"name": "a", "namespace": SEED_LEASES}, "spec": spec})
         signs = SignsOfLife(client, simulation.clock, GardenConfig(look=10))
         await asyncio.sleep(1000)  # nobody looked
         assert signs.silence("a") == 0

@@ -24,6 +24,7 @@ from espalier.api.crd import crd_of
 from espalier.api.gardener import metadata_keys, names
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.gardener.names import SEED_LEASES
 from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
@@ -42,7 +43,6 @@ from espalier.runtime.writer import Writer
 from espalier.shoots.admission.handlers import Admission
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.roles import USER, Roles
-from espalier.shoots.garden.signs_of_life import LEASES
 from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Document, Entry
 from espalier.shoots.state.limits import MIB
@@ -69,7 +69,7 @@ async def garden() -> AsyncIterator[Garden]:
     client = client_of(server)
     for kind in gardener.GARDEN_KINDS:
         await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(kind))
-    for namespace in (PROJECT, names.STATE_NAMESPACE, LEASES):
+    for namespace in (PROJECT, names.STATE_NAMESPACE, SEED_LEASES):
         await client.create(NAMESPACE, {"metadata": {"name": namespace}})
     caches = Caches(client, rng=random.Random(1))
     Admission(caches).serve(webhooks)
@@ -296,7 +296,9 @@ async def test_a_seed_that_is_deleted_keeps_its_rights_only_while_it_has_shoots(
         assert await world.rules("a")
         await world.client.delete(Shoot.resource, "apple", PROJECT)
         await world.release("apple")
-        assert [await world.rules("a", namespace) for namespace in (PROJECT, LEASES, names.STATE_NAMESPACE)] == [[]] * 3
+        assert [await world.rules("a", namespace) for namespace in (PROJECT, SEED_LEASES, names.STATE_NAMESPACE)] == [
+            []
+        ] * 3
         with pytest.raises(Forbidden):
             await world.seeds["a"].list(Shoot.resource, PROJECT)
         await world.seeds["b"].list(Shoot.resource, PROJECT)
