@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from espalier.api.core import DEPLOYMENT, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.core import DEPLOYMENT, LEASE, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.core import NAMESPACE as NAMESPACES
+from espalier.api.gardener import names
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.cli.garden_components import VALIDATING_WEBHOOKS
@@ -30,6 +31,24 @@ async def claim(world: World, status: Tree) -> None:
     await hostile(world, "a").patch(
         Shoot.resource, "worm", NAMESPACE, patch={"status": status}, type=PatchType.MERGE, subresource="status"
     )
+
+
+def test_a_seed_that_was_never_heard_is_not_made_to_look_alive_by_another_one() -> None:
+    """RBAC has no names for creations: a Lease of the name would also keep the seed's own gardenlet from taking it."""
+
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation) as world:
+            for metadata in ({"name": "c"}, {"generateName": "c"}):
+                with pytest.raises(Invalid, match="a gardenlet may create only the Lease of its own seed"):
+                    await hostile(world, "a").create(
+                        LEASE, {"metadata": {**metadata, "namespace": names.SEED_LEASES}, "spec": {}}
+                    )
+            await world.client.delete(LEASE, "a", names.SEED_LEASES)
+            await asyncio.sleep(2 * world.config.look)
+            found = (await world.client.list(LEASE, names.SEED_LEASES)).items
+            assert [one.name for one in found] == ["a", "b"]
+
+    virtual.run(main, epoch=EPOCH, seed=1)
 
 
 @pytest.mark.soak

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from espalier.api import schema
-from espalier.api.core import SECRET
+from espalier.api.core import LEASE, SECRET
 from espalier.api.gardener import names
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.cloud_profile import CloudProfile
@@ -46,6 +46,7 @@ VALIDATE_BACKUP_ENTRY = f"{_PATH}-v1beta1-backupentry"
 VALIDATE_BACKUP_BUCKET = f"{_PATH}-v1beta1-backupbucket"
 VALIDATE_SHOOT_STATE = f"{_PATH}-v1alpha1-shootstate"
 VALIDATE_STATE_PIECE = "/validate-v1-secret-of-shoot-state"
+VALIDATE_SEED_LEASE = "/validate-coordination-k8s-io-v1-lease-of-seed"
 VALIDATE_ETCD = "/validate-druid-gardener-cloud-v1alpha1-etcd"
 
 WEBHOOKS = (
@@ -55,6 +56,7 @@ WEBHOOKS = (
     AdmissionWebhook("validate", BackupBucket.resource, VALIDATE_BACKUP_BUCKET, (*WRITES, "DELETE")),
     AdmissionWebhook("validate", ShootState.resource, VALIDATE_SHOOT_STATE, (*WRITES, "DELETE")),
     AdmissionWebhook("validate", SECRET, VALIDATE_STATE_PIECE, namespace=names.STATE_NAMESPACE),
+    AdmissionWebhook("validate", LEASE, VALIDATE_SEED_LEASE, ("CREATE",), namespace=names.SEED_LEASES),
 )
 """The garden's webhooks."""
 
@@ -104,6 +106,7 @@ class Admission:
         webhooks.handle(VALIDATE_BACKUP_BUCKET, self.backup_bucket)
         webhooks.handle(VALIDATE_SHOOT_STATE, self.shoot_state)
         webhooks.handle(VALIDATE_STATE_PIECE, self.state_piece)
+        webhooks.handle(VALIDATE_SEED_LEASE, seed_lease)
 
     def shoot(self, request: AdmissionRequest) -> AdmissionResponse:
         """Review a write of a Shoot."""
@@ -219,6 +222,14 @@ def judged(
         wrong = [replace(one, found="") for one in schema.violations(kind, new.tree)]  # it may be of a secret
         return AdmissionResponse.refuse(new, wrong or [Violation("", "", "", str(error))])
     return AdmissionResponse.refuse(new, violations) if violations else AdmissionResponse()
+
+
+def seed_lease(request: AdmissionRequest) -> AdmissionResponse:
+    """Review the creation of a seed's Lease: the garden takes it for a sign of life. RBAC has names for the rest."""
+    new, seed = request.object, users.seed_of(request.user)
+    if new is None or seed in (None, new.name):
+        return AdmissionResponse()
+    return AdmissionResponse.refuse(new, [Violation("metadata.name", new.name, seed or "", messages.LEASE_OF_SEED)])
 
 
 def etcd(request: AdmissionRequest) -> AdmissionResponse:

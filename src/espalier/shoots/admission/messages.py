@@ -39,6 +39,7 @@ FORCED = "you may not give up the seed of a moving shoot; ask an operator of the
 SPEC_OF_GARDENLET = "a gardenlet may write only the status and Espalier's annotations of its shoots"
 BUCKET_NAME = "a gardenlet may write only the BackupBucket of its seed, named after the UID of the Seed"
 BUCKET_OF_SEED = "a BackupBucket written by a gardenlet must match spec.backup of its Seed"
+LEASE_OF_SEED = "a gardenlet may create only the Lease of its own seed"
 BUCKET_HELD = "shoots have backups there, or are being restored from it; move or delete them first"
 STATE_OF_OTHER_SEED = "a gardenlet may write only ShootStates of shoots whose newest epoch is its seed's"
 PIECE_OF_OTHER_SEED = (
