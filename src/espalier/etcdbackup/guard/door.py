@@ -134,7 +134,7 @@ class Door:
             self._loop.add_reader(self._listener, self._accept)
 
     def _let_in(self, client: socket.socket) -> None:
-        if not self.passes or len(self._connections) + self._waiting >= MOST_CONNECTIONS:
+        if len(self._connections) + self._waiting >= MOST_CONNECTIONS:
             _reset(client)
             return
         try:

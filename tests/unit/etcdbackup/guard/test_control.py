@@ -32,6 +32,15 @@ DEAF = [
 """Opens what its argument names once it does not hear SIGTERM."""
 
 
+GRACEFUL = [
+    sys.executable,
+    "-c",
+    "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); open(sys.argv[1], 'w').close(); "
+    "time.sleep(600)",
+]
+"""The same once it would end by itself."""
+
+
 @dataclass
 class Setting:
     door: Door
@@ -109,6 +118,30 @@ async def test_the_end_of_etcd_is_told_and_shuts_the_door() -> None:
         os.kill(setting.child._process.pid, signal.SIGKILL)
         assert await agent.hear() == {"ended": -signal.SIGKILL}
         assert not setting.door.passes
+        agent.writer.close()
+
+
+async def test_an_agent_that_starts_etcd_again_gets_the_one_that_runs() -> None:
+    """It may have restarted and know of none; two would write to one data directory."""
+    async with guard(SLEEPS) as setting:
+        agent = await setting.agent()
+        await agent.ask(id=1, do="start")
+        first = setting.child._process
+        assert await agent.ask(id=2, do="start") == {"id": 2, "running": True}
+        assert setting.child._process is first
+        agent.writer.close()
+
+
+async def test_an_etcd_that_is_stopped_ends_as_gracefully_as_one_that_runs(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ready")
+    async with guard([*GRACEFUL, str(tmp_path / "ready")]) as setting:
+        agent = await setting.agent()
+        await agent.ask(id=1, do="start")
+        await asyncio.to_thread((tmp_path / "ready").read_bytes)
+        assert setting.child._process is not None
+        os.kill(setting.child._process.pid, signal.SIGSTOP)
+        agent.say(id=2, do="stop")
+        assert await agent.hear() == {"ended": 7}
         agent.writer.close()
 
 
@@ -251,6 +284,19 @@ async def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     assert precious.read_text() == "data"
     with pytest.raises(FileNotFoundError, match="nowhere"):
         await control.listen(tmp_path / "nowhere" / "guard.sock")
+
+
+async def test_a_guard_that_could_not_listen_keeps_no_other_from_it() -> None:
+    with tempfile.TemporaryDirectory(prefix="guard") as name:
+        path = Path(name) / "guard.sock"
+        path.write_text("data")
+        failed, other = (Control(Door(Path(name) / "etcd.sock"), Child(SLEEPS, patience=1)) for _ in range(2))
+        with pytest.raises(FileExistsError):
+            await failed.listen(path)
+        path.unlink()
+        await other.listen(path)
+        other.close()
+        await asyncio.sleep(0)
 
 
 async def test_a_link_in_place_of_the_lock_makes_no_file_elsewhere(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
 import tempfile
@@ -238,6 +239,55 @@ async def test_idle_clients_are_cut_at_the_deadline_by_a_timer() -> None:
         reader, _, etcd, _ = await setting.pair()
         assert await cut(reader)
         assert await within(etcd.read()) == b""
+
+
+async def test_a_timer_that_fires_before_the_deadline_cuts_nobody() -> None:
+    """A machine that was suspended, or whose clocks differ: the deadline is one of `CLOCK_BOOTTIME`."""
+    async with guarded() as setting:
+        fired = asyncio.Event()
+        setting.door.open(setting.hand.now + 0.01)  # the clock stands
+        setting.hand.before_look = fired.set
+        _, writer, etcd, _ = await setting.pair()
+        fired.clear()
+        await within(fired.wait())
+        writer.write(b"still")
+        assert await within(etcd.readexactly(5)) == b"still"
+
+
+async def test_however_often_the_deadline_is_moved_there_is_one_timer() -> None:
+    """The agent moves it every second, for months."""
+    async with guarded() as setting:
+        timers = []
+        for seconds in range(1, 10):
+            setting.door.open(setting.hand.now + seconds)
+            timers.append(setting.door._timer)
+        assert [one is not None and one.cancelled() for one in timers] == [*[True] * 8, False]
+
+
+async def test_no_files_left_means_a_pause_and_not_a_busy_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "_PAUSE", 600)
+    async with guarded() as setting:
+        asked: list[int] = []
+
+        class Listener:
+            def accept(self) -> None:
+                asked.append(1)
+                raise OSError(errno.EMFILE, "too many open files")
+
+        setting.door.open(setting.hand.now + 10)
+        listener = setting.door._listener
+        assert listener is not None
+        monkeypatch.setattr(Listener, "fileno", lambda _self: listener.fileno(), raising=False)
+        setting.door._listener = Listener()  # type: ignore[assignment]
+        waiting = asyncio.ensure_future(setting.client())
+        await until(lambda: len(asked) == 1)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        setting.door._listener = listener
+        assert len(asked) == 1
+        setting.door._accept_again()  # the pause is over
+        await within(waiting)
+        await setting.behind.next()
 
 
 async def test_a_later_deadline_keeps_connections_and_an_earlier_one_counts_as_well() -> None:
