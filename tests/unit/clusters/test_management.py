@@ -141,6 +141,15 @@ def test_a_second_record_is_refused_and_so_is_a_workload_cluster_that_becomes_on
     assert ask(second, None, naming(second)).allowed
 
 
+def test_a_workload_cluster_becomes_the_record_only_if_it_was_paused_before_like_any_change_of_what_is_fixed() -> None:
+    becomes = paused(edited({MANAGER: "garden"}))
+    refused = ask(becomes, garden(), naming(becomes))
+    assert not refused.allowed
+    assert "spec.managementCluster.name: it can't be changed in an existing cluster" in refused.message
+    assert "found garden; allowed: laptop" in refused.message
+    assert ask(becomes, paused(garden()), naming(becomes)).allowed
+
+
 def test_a_record_is_not_created_below_or_above_its_clusters() -> None:
     others = (under_hub("v0.25.1", "first"), release("v0.28.0"), naming(hub()))
     for version, sentence in (
