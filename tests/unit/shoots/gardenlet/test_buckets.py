@@ -1,0 +1,358 @@
+"""What becomes of the garden's BackupBuckets and BackupEntries in a seed, and above all when nothing is deleted."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from espalier.api.core import NAMESPACE, SECRET
+from espalier.api.gardener import extension_backups, metadata_keys, names
+from espalier.api.gardener.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.seed import Seed
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.kube.errors import Conflict, Forbidden
+from espalier.kube.objects import Object, encode_json
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.shoots.gardenlet import buckets
+from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.gardenlet.context import Tools
+from espalier.shoots.gardenlet.names import FINALIZER, GARDEN_NAMESPACE
+from espalier.shoots.gardenlet.observe import Observer
+from tests.unit.shoots.gardenlet.scopes import NOW, TECHNICAL_ID, an_object
+
+ENTRY = f"{TECHNICAL_ID}--1"
+SOURCE = names.SOURCE_PREFIX + ENTRY
+BUCKET = names.bucket("uid-of-a")
+URL = f"s3://{BUCKET}"
+DELETED: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [FINALIZER]}
+SECRETS = (names.BACKUP_SECRET, names.SOURCE_BACKUP_SECRET)
+
+
+class Cached:
+    """A cache with these objects."""
+
+    def __init__(self, found: tuple[Object, ...] = ()) -> None:
+        self.found = {one.key: one for one in found}
+
+    def get(self, key: Key) -> Object | None:
+        return self.found.get(key)
+
+    def list(self) -> list[Object]:
+        return list(self.found.values())
+
+
+class Spy:
+    """A writer that notes what is asked for, and lets it come true in no cache."""
+
+    def __init__(self, place: str) -> None:
+        self.place, self.log = place, list[str]()
+        self.applied: list[Tree] = []
+        self.said: Any = None
+        self.refuses = self.conflicts = False
+        self.client = self
+
+    def _note(self, verb: str, resource: Resource, name: str) -> None:
+        if self.refuses:
+            raise Forbidden.of("not granted yet")
+        self.log.append(f"{verb} {resource.kind} {name}")
+
+    async def get(self, resource: Resource, name: str, namespace: str) -> Object:
+        return an_object(resource, name, namespace, data={"account": "YQ=="})
+
+    async def create(self, resource: Resource, body: Tree) -> Object | None:
+        self._note("create", resource, body["metadata"]["name"])
+        return Object(encode_json(body))
+
+    async def apply(self, resource: Resource, body: Tree, _belongs: object) -> Object:
+        order = body["metadata"].get("annotations", {}).get(metadata_keys.OPERATION, "")
+        self._note(f"apply, to {order}" if order else "apply", resource, body["metadata"]["name"])
+        self.applied.append(body)
+        return Object(encode_json(body))
+
+    async def merge(self, resource: Resource, live: Object, patch: Tree, *_: object) -> Object:
+        self._note(patch["metadata"]["annotations"][metadata_keys.OPERATION], resource, live.name)
+        return live
+
+    async def delete(self, resource: Resource, live: Object, _belongs: object) -> None:
+        self._note("delete", resource, live.name)
+
+    async def status(self, resource: Resource, live: Object, wanted: Any, *_: object, before: object = None) -> Object:
+        if self.conflicts:
+            raise Conflict.of("changed meanwhile")
+        self.said = wanted
+        return live
+
+    async def add_finalizer(self, resource: Resource, live: Object, _finalizer: str) -> Object:
+        self._note("hold", resource, live.name)
+        return live
+
+    async def remove_finalizer(self, resource: Resource, live: Object, _finalizer: str) -> None:
+        self._note("let go of", resource, live.name)
+
+
+class World:
+    """Seed `a`: what is there, and what its gardenlet asks for."""
+
+    def __init__(self, *found: Object) -> None:
+        self.garden, self.seed = Spy("garden"), Spy("seed")
+
+        def cached(resource: Resource) -> Cached:
+            return Cached(tuple(one for one in found if (one.kind, one.tree["apiVersion"]) == _of(resource)))
+
+        of_garden = (Seed.resource, BackupBucket.resource, BackupEntry.resource)
+        of_seed = (
+            NAMESPACE,
+            SECRET,
+            extension_backups.BackupBucket.resource,
+            extension_backups.BackupEntry.resource,
+        )
+        observer = SimpleNamespace(
+            garden={one: cached(one) for one in of_garden},
+            seed={one: cached(one) for one in of_seed},
+            own_seed=next((one for one in found if one.kind == "Seed" and one.name == "a"), None),
+        )
+        tools = SimpleNamespace(
+            config=GardenletConfig("a"),
+            garden=self.garden,
+            seed=self.seed,
+            clock=SimpleNamespace(now=lambda: NOW),
+            rng=None,
+        )
+        self.backups = buckets.Backups(cast(Observer, observer), cast(Tools, tools))
+
+    async def entry(self, name: str = ENTRY, namespace: str = "garden-dev") -> Outcome:
+        return await self.backups._allowed(Key(namespace, name))
+
+
+def _of(resource: Resource) -> tuple[str, str]:
+    return resource.kind, resource.api_version
+
+
+def entry(name: str = ENTRY, seed: str = "a", **metadata: Any) -> Object:
+    spec = {"bucketName": BUCKET, "seedName": seed}
+    return an_object(BackupEntry.resource, name, "garden-dev", metadata=metadata, spec=spec)
+
+
+def bucket(state: str = "Succeeded", name: str = BUCKET, provider: str = "local") -> Object:
+    spec = {
+        "provider": {"type": provider, "region": "here"},
+        "seedName": "a",
+        "credentialsRef": {"name": "backup-a", "namespace": "garden"},
+    }
+    status = {"lastOperation": {"type": "Reconcile", "state": state}, "providerStatus": {"url": URL, "more": 1}}
+    return an_object(BackupBucket.resource, name, spec=spec, status=status)
+
+
+def in_seed(last: str = "Create Succeeded", order: str = "", name: str = ENTRY, **metadata: Any) -> Object:
+    """The extension resource of the entry."""
+    kind, state = last.split()
+    annotations = {metadata_keys.OPERATION: order} if order else {}
+    metadata = {"annotations": annotations, **metadata}
+    status = {"lastOperation": {"type": kind, "state": state}}
+    spec = {"type": "local", "bucketName": BUCKET}
+    return an_object(extension_backups.BackupEntry.resource, name, metadata=metadata, spec=spec, status=status)
+
+
+def namespace(**metadata: Any) -> Object:
+    return an_object(NAMESPACE, TECHNICAL_ID, metadata=metadata)
+
+
+def secret(name: str, namespace: str = TECHNICAL_ID) -> Object:
+    return an_object(SECRET, name, namespace)
+
+
+def of(outcome: Outcome) -> str:
+    return outcome.reason if isinstance(outcome, Wait) else type(outcome).__name__
+
+
+async def test_an_entry_of_another_seed_is_migrated_away_and_never_deleted_with_its_data() -> None:
+    elsewhere = entry(seed="b")
+    steps = [
+        (in_seed(), "EntryMigrates", ["migrate BackupEntry " + ENTRY]),
+        (in_seed("Migrate Processing", "migrate"), "EntryMigrates", []),
+        (in_seed("Migrate Succeeded", "migrate"), "EntryMigrates", []),  # of an earlier move
+        (in_seed("Migrate Error", "migrate"), "EntryMigrates", []),
+        (in_seed("Migrate Succeeded"), "EntryGoes", ["delete BackupEntry " + ENTRY]),
+        (in_seed("Migrate Succeeded", **DELETED), "EntryGoes", []),
+    ]
+    for live, reason, asked in steps:
+        world = World(elsewhere, live)
+        assert of(await world.entry()) == reason
+        assert (world.seed.log, world.garden.log) == (asked, [])
+
+
+async def test_an_entry_of_another_seed_stays_while_the_shoots_namespace_does() -> None:
+    """An agent there has a final snapshot to store, with these credentials."""
+    world = World(entry(seed="b"), in_seed(), namespace())
+    assert of(await world.entry()) == "NamespaceLeft"
+    assert world.seed.log == []
+
+
+@pytest.mark.parametrize(("name", "deletes"), [(ENTRY, "delete"), (SOURCE, "migrate")])
+async def test_the_deletion_of_an_entry_deletes_its_data_but_not_those_of_the_seed_that_a_shoot_comes_from(
+    name: str, deletes: str
+) -> None:
+    world = World(entry(name, **DELETED), in_seed(name=name), namespace())
+    assert isinstance(await world.entry(name), Wait)
+    assert world.seed.log == [f"{deletes} BackupEntry {name}"]
+    assert world.garden.log == [], "it is held as long as anything is in the seed"
+    world = World(entry(name, **DELETED), secret(f"entry-{name}", GARDEN_NAMESPACE))
+    assert isinstance(await world.entry(name), Done)
+    assert world.seed.log == [f"delete Secret entry-{name}"], "the seed keeps no credentials"
+    assert world.garden.log == [f"let go of BackupEntry {name}"]
+
+
+async def test_of_an_entry_that_is_gone_from_the_garden_the_data_stay() -> None:
+    """Gone past its finalizer: nobody can say whether they were to be deleted."""
+    world = World(in_seed())
+    assert of(await world.entry(namespace="")) == "EntryMigrates"
+    assert world.seed.log == [f"migrate BackupEntry {ENTRY}"]
+
+
+async def test_an_extension_resource_is_not_taken_for_one_without_an_entry_by_its_name_alone() -> None:
+    """It has no namespace, and the entry has one."""
+    world = World(entry(), in_seed())
+    assert isinstance(await world.entry(namespace=""), Done)
+    assert world.seed.log == []
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [((), "BucketMissing"), ((bucket("Error"),), "BucketNotReady"), ((bucket("Processing"),), "BucketNotReady")],
+)
+async def test_an_entry_says_what_it_waits_for_and_is_held_before_anything_is_made_for_it(
+    found: tuple[Object, ...], reason: str
+) -> None:
+    world = World(entry(), *found)
+    assert of(await world.entry()) == reason
+    assert BUCKET in world.garden.said.last_error.description
+    assert world.garden.log == [f"hold BackupEntry {ENTRY}"]
+    assert world.seed.log == []
+
+
+async def test_rights_that_the_garden_has_yet_to_grant_are_waited_for_shortly_because_a_move_waits_for_them() -> None:
+    world = World(entry(), bucket())
+    world.garden.refuses = True
+    outcome = await world.entry()
+    assert isinstance(outcome, Wait)
+    assert (outcome.reason, outcome.after) == ("RightsMissing", buckets.RIGHTS_SOON)
+
+
+@pytest.mark.parametrize(("provider", "given"), [("local", {"url": URL}), ("other", {"url": URL, "more": 1})])
+async def test_an_entry_gets_the_place_and_the_credentials_of_its_bucket(provider: str, given: Tree) -> None:
+    world = World(entry(), bucket(provider=provider), namespace(), *map(secret, SECRETS))
+    assert of(await world.entry()) == "Done"
+    copied, made = world.seed.applied
+    assert copied["data"] == {"account": "YQ=="}
+    assert made["spec"]["backupBucketProviderStatus"] == given
+    assert made["spec"]["secretRef"] == {"name": f"entry-{ENTRY}", "namespace": GARDEN_NAMESPACE}
+    assert world.seed.log[-1] == f"apply, to reconcile BackupEntry {ENTRY}"
+
+
+@pytest.mark.parametrize(
+    ("live", "there", "order"),
+    [
+        ("Create Succeeded", (namespace(), *map(secret, SECRETS)), ""),
+        ("Create Succeeded", (), ""),
+        ("Create Succeeded", (namespace(), secret(names.SOURCE_BACKUP_SECRET)), "reconcile"),
+        ("Create Succeeded reconcile", (namespace(),), ""),
+        ("Create Processing", (namespace(),), ""),
+        ("Create Succeeded", (namespace(**DELETED),), ""),
+        ("Migrate Succeeded", (namespace(), *map(secret, SECRETS)), "restore"),
+    ],
+    ids=["settled", "no namespace", "Secret lost", "ordered already", "at work", "namespace goes", "it comes back"],
+)
+async def test_an_extension_resource_gets_an_order_only_if_something_has_to_be_done(
+    live: str, there: tuple[Object, ...], order: str
+) -> None:
+    first = World(entry(), bucket(), *there)
+    await first.entry()
+    rendered = first.seed.applied[-1]
+    del rendered["metadata"]["annotations"][metadata_keys.OPERATION]
+    kind, state, *ordered = live.split()
+    rendered["metadata"]["annotations"].update((metadata_keys.OPERATION, one) for one in ordered)
+    status = {"lastOperation": {"type": kind, "state": state}}
+    settled = Object(encode_json({**rendered, "status": status}))
+    world = World(entry(), bucket(), settled, *there)
+    assert of(await world.entry()) == "Done"
+    orders = [one for one in world.seed.log if "BackupEntry" in one]
+    assert orders == ([f"apply, to {order} BackupEntry {ENTRY}"] if order else [])
+
+
+async def test_credentials_are_written_again_only_if_they_have_changed() -> None:
+    first = World(entry(), bucket())
+    await first.entry()
+    assert first.seed.log[:2] == ["create Namespace garden", f"apply Secret entry-{ENTRY}"]
+    copied, made = (Object(encode_json(one)) for one in first.seed.applied)
+    world = World(entry(), bucket(), copied, made, an_object(NAMESPACE, GARDEN_NAMESPACE))
+    await world.entry()
+    assert world.seed.log == []
+    stale = Object(encode_json({**copied.tree, "data": {"account": "Yg=="}}))
+    world = World(entry(), bucket(), stale, made, an_object(NAMESPACE, GARDEN_NAMESPACE))
+    await world.entry()
+    assert world.seed.log == [f"apply Secret entry-{ENTRY}"]
+
+
+async def test_the_secret_of_a_source_entry_is_another_one() -> None:
+    world = World(entry(SOURCE), bucket(), namespace(), secret(names.BACKUP_SECRET))
+    assert world.backups._lacks_secret(SOURCE)
+    assert not world.backups._lacks_secret(ENTRY)
+
+
+async def test_whatever_an_entry_has_made_in_the_seed_leads_back_to_it_also_when_the_entry_is_gone() -> None:
+    found = World(entry()).backups
+    assert found._entry_of(in_seed()) == [Key("", ENTRY), Key("garden-dev", ENTRY)]
+    assert found._entries_of_secret(secret(names.BACKUP_SECRET)) == [Key("garden-dev", ENTRY)]
+    assert found._entries_of_secret(secret("other")) == []
+    assert World().backups._entry_of(in_seed()) == [Key("", ENTRY)]
+
+
+async def test_an_extension_resource_that_is_being_deleted_is_created_anew_only_afterwards() -> None:
+    world = World(entry(), bucket(), in_seed(**DELETED), namespace())
+    assert of(await world.entry()) == "BeingDeleted"
+    assert [one for one in world.seed.log if "BackupEntry" in one] == []
+
+
+@pytest.mark.parametrize(
+    ("last", "order", "state"),
+    [
+        ("Create Succeeded", "", "Succeeded"),
+        ("Create Succeeded", "restore", "Processing"),
+        ("Create Error", "", "Processing"),
+    ],
+)
+async def test_an_entry_is_ready_once_its_extension_has_nothing_left_to_do(last: str, order: str, state: str) -> None:
+    world = World()
+    found = in_seed(last, order).decode(extension_backups.BackupEntry)
+    await world.backups._tell(BackupEntry.resource, entry(), found, order=order)
+    assert world.garden.said["lastOperation"]["state"] == state
+    assert world.garden.said["seedName"] == "a"
+
+
+async def test_a_bucket_tells_where_it_is_as_its_extension_says() -> None:
+    world = World()
+    kind = extension_backups.BackupBucket
+    status = {"lastOperation": {"type": "Create", "state": "Succeeded"}, "providerStatus": {"url": URL}}
+    found = an_object(kind.resource, BUCKET, spec={"type": "local"}, status=status).decode(kind)
+    await world.backups._tell(BackupBucket.resource, bucket("Processing"), found, order="")
+    assert world.garden.said["providerStatus"] == {"url": URL}
+    world.garden.conflicts = True
+    assert of(await world.backups._tell(BackupBucket.resource, bucket(), found, order="")) == "Changed"
+
+
+def seed(name: str = "a", **backup: Any) -> Object:
+    backup = {"provider": "local", "region": "here", **backup}
+    spec = {"provider": {"type": "local"}, "backup": backup}
+    return an_object(Seed.resource, name, metadata={"uid": f"uid-of-{name}"}, spec=spec)
+
+
+async def test_a_gardenlet_makes_the_bucket_of_its_own_seed_and_of_no_other() -> None:
+    world = World(seed(), seed("b"))
+    assert isinstance(await world.backups._bucket(Key("", names.bucket("uid-of-b"))), Done)
+    assert (world.garden.log, world.seed.log) == ([], [])
+    await world.backups._bucket(Key("", BUCKET))
+    assert world.garden.log == [f"create BackupBucket {BUCKET}"]
+    assert world.seed.log == [f"apply, to reconcile BackupBucket {BUCKET}"]
