@@ -35,6 +35,7 @@ from espalier.shoots.flow.task import Act, Failure
 from espalier.shoots.garden.roles import in_project
 from espalier.shoots.gardenlet import clusters, leases, rendering
 from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.gardenlet.context import Live
 from espalier.shoots.gardenlet.controller import ShootReconciler
 from espalier.shoots.gardenlet.names import BACKUPS_SINCE, INITIATED_AT, SHOOT_UID, WOKEN_AT
 from espalier.shoots.gardenlet.scope import Found
@@ -50,6 +51,15 @@ def test_no_etcd_is_deployed_for_an_epoch_of_which_the_garden_does_not_know_that
         verdict = backups.etcd_deployed(context(scope(epochs)))
         assert isinstance(verdict, Wait)
         assert verdict.reason == "NotStarted"
+
+
+COPY = an_object(
+    Etcd.resource,
+    "etcd-main",
+    TECHNICAL_ID,
+    metadata={"annotations": {metadata_keys.EPOCH: "1"}},
+    spec={"replicas": 1, "backup": {"store": {"container": "a"}, "sourceStore": {"container": "b"}}},
+)
 
 
 def infrastructure(last: str, order: str = "") -> Found:
@@ -222,6 +232,81 @@ def test_the_etcd_of_a_seed_that_lost_the_shoot_stays_until_the_next_one_has_sta
     counted = STARTED.add("b", "bucket-b")
     assert isinstance(backups.successor_started(context(scope(counted))), Wait)
     assert isinstance(backups.successor_started(context(scope(counted.start(2, "b")))), Done)
+
+
+AGAIN = STARTED.add("b", "bucket-b").add("a", "bucket-a")
+"""The shoot is back at seed `a` in epoch 3; `b` never started."""
+
+
+@pytest.mark.parametrize(
+    ("epochs", "left", "named", "leaves"),
+    [
+        (AGAIN, 1, "a", True),
+        (AGAIN, 3, "a", False),
+        (AGAIN, None, "a", False),
+        (STARTED, 1, "a", False),
+        (STARTED.add("b", "bucket-b"), 1, "a", False),
+        (STARTED.add("b", "bucket-b"), 1, "b", True),
+        (STARTED, 1, "b", False),
+        (Ownership(), 1, "b", False),
+    ],
+    ids=[
+        "earlier stay",
+        "this stay",
+        "nothing left",
+        "present",
+        "not counted here yet",
+        "lost",
+        "not counted there yet",
+        "no epochs",
+    ],
+)
+async def test_what_an_epoch_left_is_removed_once_a_later_one_is_counted_and_not_before(
+    epochs: Ownership, left: int | None, named: str, leaves: bool
+) -> None:
+    """In one namespace a later epoch would take over what the earlier one has stopped, or never carried."""
+    did: list[str] = []
+    marks = {"annotations": {metadata_keys.EPOCH: str(left)}} if left else {}
+    there = an_object(NAMESPACE, TECHNICAL_ID, metadata=marks)
+    live = shoot(named, named)
+    looked = scope(epochs, object=live, namespace=there)
+    reconciler = ShootReconciler.__new__(ShootReconciler)
+    reconciler._seed = "a"
+    reconciler._observer = cast(Any, SimpleNamespace(scope=lambda _live, _began: looked))
+
+    async def leave(_live: object, _scope: object) -> Done:
+        did.append("left")
+        return Done()
+
+    async def begun(*_: object) -> Object:
+        raise InterruptedError
+
+    vars(reconciler).update(_leave=leave, _begun=begun)
+    with suppress(InterruptedError):
+        await reconciler._reconcile(Live(live, None), NOW)
+    assert did == (["left"] if leaves else [])
+
+
+@pytest.mark.parametrize(
+    ("epochs", "live", "hands_over"),
+    [
+        (AGAIN, etcd(1), True),
+        (STARTED.add("b", "bucket-b").start(2, "b").add("a", "bucket-a"), etcd(1), False),
+        (AGAIN, COPY, False),
+    ],
+    ids=["it has the data", "another seed has later data", "a copy"],
+)
+def test_the_etcd_of_an_earlier_stay_is_handed_over_if_no_later_one_has_its_data(
+    epochs: Ownership, live: Object, hands_over: bool
+) -> None:
+    """The copy takes what it last stored: what it has not stored yet would be lost with it."""
+    verdict = backups.successor_started(context(scope(epochs, etcd=live), OperationType.MIGRATE))
+    assert isinstance(verdict, Act if hands_over else Done)
+
+
+def test_the_etcd_of_a_shoot_that_is_gone_is_kept_for_nobody() -> None:
+    counted = STARTED.add("b", "bucket-b")
+    assert isinstance(backups.successor_started(context(scope(counted), OperationType.DELETE)), Done)
 
 
 def test_an_etcd_of_an_epoch_that_never_started_makes_way_for_the_copy() -> None:
