@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from espalier.api.cloud import CloudRequest, Create, Delete, Refusal
+from espalier.api.gardener import names
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.project import Project
@@ -128,6 +129,35 @@ def test_a_shoot_that_was_half_deleted_when_its_seed_was_lost_is_deleted_by_the_
             assert await user.left("b") == []
             assert await entries(user) == []
             assert creations(made)[created:] == []
+            assert made.cloud.inventory.all("VirtualMachine") + made.cloud.inventory.all("Network") == []
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.soak
+def test_a_shoot_that_is_deleted_after_its_seed_and_its_backups_were_lost_goes_once_its_backup_entry_does() -> None:
+    """Its etcd can't be restored, and need not be: a person who knows that there are no backups says so."""
+
+    async def main(simulation: virtual.Simulation) -> None:
+        settings = quick_settings(random_keys=False)
+        async with Garden.run_with(simulation.clock, simulation.random, ("a", "b"), settings) as made:
+            user = GardenUser(made)
+            await user.create_shoot("apple", "a")
+            await user.healthy("a")
+            await made.seeds["a"].power_off()
+            stores = made.control_planes.stores(made.seeds["b"].links.bucket)
+            await stores.delete_bucket("file://", {})
+            await user.client.delete(Shoot.resource, "apple", NAMESPACE)
+            await asyncio.sleep(30)  # by then the garden has seen that the seed is lost
+            await user.move("b")
+            told = await user.until(lambda shoot: "no first-start marker" in str(shoot.status), seconds=300)
+            assert told.status.last_operation is not None
+            assert "delete BackupEntry" in told.status.last_operation.description
+            (entry,) = [one for one in await entries(user) if not names.is_source_backup_entry(one.name)]
+            await user.client.delete(BackupEntry.resource, entry.name, NAMESPACE)
+            await deleted(user)
+            assert await user.left("b") == []
+            assert await entries(user) == []
             assert made.cloud.inventory.all("VirtualMachine") + made.cloud.inventory.all("Network") == []
 
     virtual.run(main, epoch=EPOCH, seed=1)

@@ -29,7 +29,7 @@ class Probed(Protocol):
 
 
 def add_copy_operations(application: web.Application, run: AgentRun) -> None:
-    """`POST /copyop/initiate` and `GET /copyop/status`; `/backup/status` with either."""
+    """`POST /copyop/initiate`; `/copyop/status` and `/backup/status` with GET or POST."""
 
     async def initiate(request: web.Request) -> web.Response:
         try:
@@ -67,6 +67,7 @@ def _add_status(application: web.Application, run: Probed) -> None:
         return _json(run.status())
 
     application.router.add_get("/copyop/status", status)
+    application.router.add_post("/copyop/status", status)
 
 
 def _json(value: object, status: int = 200) -> web.Response:

@@ -123,7 +123,7 @@ async def test_calls_for_others_and_what_is_not_understood_change_nothing() -> N
             assert (await agent_.ask("POST", "/copyop/initiate", **options))[0] == status
         for method in ("GET", "PUT", "DELETE"):
             assert (await agent_.ask(method, "/copyop/initiate", json={"epoch": 3}))[0] == 405
-        assert (await agent_.ask("POST", "/copyop/status"))[0] == 405
+        assert (await agent_.ask("PUT", "/copyop/status"))[0] == 405
         assert copy_operation_key(3) not in agent_.store.objects
         assert agent_.run.ready
 
@@ -149,6 +149,9 @@ async def test_a_copy_is_ready_when_its_epoch_may_start() -> None:
         try:
             status, told = await asked(server.port, "GET", "/healthz")
             assert (status, told["health"]) == (503, False)
+            for method in ("GET", "POST"):
+                status, told = await asked(server.port, method, "/copyop/status")
+                assert (status, told["message"]) == (200, "it is Checking")
             running = asyncio.create_task(run.run())
             await until(lambda: run.ready)
             assert (await asked(server.port, "GET", "/healthz"))[0] == 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,7 +19,7 @@ from espalier.api.etcd.ownership import CopyOperation, Status
 from espalier.api.etcd.ownership import Writer as Side
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.backups import BackupEntry
+from espalier.api.gardener.backups import BackupBucket, BackupBucketSpec, BackupEntry, BucketProvider
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.infrastructure import Infrastructure
@@ -27,13 +28,14 @@ from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, encode_json
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import NameTaken, Writer
 from espalier.shoots.flow.task import Act, Failure
 from espalier.shoots.garden.roles import in_project
 from espalier.shoots.gardenlet import clusters, leases, rendering
+from espalier.shoots.gardenlet.comparing import stamped
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Live
 from espalier.shoots.gardenlet.controller import ShootReconciler
@@ -412,6 +414,32 @@ async def test_only_an_entry_that_is_created_for_a_shoot_that_is_being_deleted_s
         assert isinstance(verdict, Act)
         await verdict.run()
     assert [one["metadata"]["annotations"] for one in created] == [{BACKUPS_SINCE: "2"}, {}, {}]
+
+
+@pytest.mark.parametrize("of_shoot", [DELETED, {}], ids=["deleted", "kept"])
+async def test_a_copy_that_waits_says_for_what_and_of_a_deleted_shoot_what_makes_it_unnecessary(of_shoot: Tree) -> None:
+    said = "epoch 1 has no first-start marker in s3://bucket-b"
+
+    async def answers(_namespace: str, path: str, _body: bytes) -> bytes:
+        assert path == "copyop/status"
+        return msgspec.json.encode(CopyOperationStatus(2, False, None, said))
+
+    async def silent(*_: object) -> bytes:
+        raise ConnectionError("no route to host")
+
+    looked = scope(BACK, object=shoot(**of_shoot), bucket=BackupBucket(spec=BackupBucketSpec(BucketProvider("local"))))
+    copy = stamped(rendering.copy_etcd(looked))
+    copy["metadata"]["creationTimestamp"] = NOW.isoformat()
+    looked = replace(looked, etcd=Object(encode_json(copy)))
+    assert isinstance(backups.copied(context(looked, OperationType.RESTORE)), Wait)  # it has only just begun
+    looked = replace(looked, now=NOW + timedelta(minutes=1))
+    for call, why in ((answers, said), (silent, "the agent of etcd-main: no route to host")):
+        verdict = backups.copied(context(looked, OperationType.RESTORE, call=call))
+        assert isinstance(verdict, Act)
+        outcome = await verdict.run()
+        assert isinstance(outcome, Wait)
+        assert outcome.message.startswith(f"copying backups of epoch 1: {why}")
+        assert ("delete BackupEntry shoot--dev--apple--1" in outcome.message) == bool(of_shoot)
 
 
 @pytest.mark.parametrize("epochs", [STARTED, STARTED.add("b", "bucket-b")])

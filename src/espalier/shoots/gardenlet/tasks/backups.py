@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -33,6 +34,8 @@ from espalier.shoots.gardenlet.tasks.acts import SOON, act, applied, gone, toget
 LONGEST_HOLD = 5.0
 """The longest time in seconds for which an agent may delay its answer."""
 AT_ONCE = 0.1
+ASKED_AFTER = 10.0
+"""Seconds after which the agent of a copy is asked what it waits for: most copies are done by then."""
 LARGEST_ANSWER = 64 * 1024
 """The largest answer of an agent that is read, in bytes."""
 
@@ -149,8 +152,10 @@ def copied(ctx: Context) -> Verdict:
     if not isinstance(verdict, Done) or live is None:
         return verdict
     if not _is_ready(live, scope):
-        errors = "; ".join(error.description for error in live.status.last_errors)
-        return Wait("Copying", f"copying backups of epoch {_before(scope)}{f': {errors}' if errors else ''}", SOON)
+        problems = [error.description for error in live.status.last_errors]
+        if scope.etcd is None or _age(scope.etcd, scope.now) < ASKED_AFTER:
+            return _copying(scope, problems)
+        return Act("ask the agent that copies backups", lambda: _asked(ctx, problems))
     entry = scope.backup_entry
     if entry is None:
         return Wait("BackupEntryNotReady", f"BackupEntry {scope.entry_name} does not exist", SOON)
@@ -159,6 +164,31 @@ def copied(ctx: Context) -> Verdict:
     return act(
         "record that all backups are copied", lambda: ctx.tools.garden.merge(resource, entry, mark, Precondition.UID)
     )
+
+
+async def _asked(ctx: Context, problems: list[str]) -> Wait:
+    """What the copy waits for, as its agent says."""
+    try:
+        async with asyncio.timeout(SOON):
+            text = await ctx.tools.call(ctx.namespace, "copyop/status", b"")
+        said = json_trees.decode(text[:LARGEST_ANSWER], CopyOperationStatus).message
+    except Exception as error:  # a call may fail in any way; it is repeated
+        said = f"the agent of etcd-main: {error or type(error).__name__}"
+    wait = _copying(ctx.scope, [*problems, said])
+    if ctx.scope.object.metadata.deletion_timestamp is None:
+        return wait
+    way = f"if there are no backups, delete BackupEntry {ctx.scope.entry_name}: a deleted shoot needs none"
+    return Wait(wait.reason, f"{wait.message}; {way}", SOON)
+
+
+def _copying(scope: Scope, problems: list[str]) -> Wait:
+    said = "; ".join(filter(None, problems))
+    return Wait("Copying", f"copying backups of epoch {_before(scope)}{f': {said}' if said else ''}", SOON)
+
+
+def _age(live: Object, now: datetime) -> float:
+    made = live.metadata.creation_timestamp
+    return (now - datetime.fromisoformat(made)).total_seconds() if made else 0.0
 
 
 def copy_removed(ctx: Context) -> Verdict:
