@@ -43,9 +43,13 @@ def violations(new: BackupBucket, user: User, seed: Seed | None) -> Iterator[Vio
         yield Violation("spec.seedName", new.spec.seed_name or "nothing", own, messages.BUCKET_OF_SEED)
     backup = seed.spec.backup
     given = (backup.credentials_ref or backup.secret_ref) if backup is not None else None
-    provider = backup.provider if backup is not None else "nothing"
-    if new.spec.provider.type != provider:
-        yield Violation("spec.provider.type", new.spec.provider.type, provider, messages.BUCKET_OF_SEED)
+    type_, region = (backup.provider, backup.region) if backup is not None else ("", "")
+    for field, named, of_seed in (
+        ("type", new.spec.provider.type, type_),
+        ("region", new.spec.provider.region, region),
+    ):
+        if named != of_seed:
+            yield Violation(f"spec.provider.{field}", named or "nothing", of_seed or "nothing", messages.BUCKET_OF_SEED)
     for field, reference in (("credentialsRef", new.spec.credentials_ref), ("secretRef", new.spec.secret_ref)):
         if reference is not None and reference != given:
             found = f"{reference.namespace}/{reference.name}"

@@ -94,10 +94,12 @@ GARDENLET = User("gardener.cloud:system:seed:b", ("gardener.cloud:system:seeds",
 
 
 def bucket_refused(
-    user: User, name: str = "y", seed: str = "b", secret: str = "bucket", provider: str = "local"
+    user: User, name: str = "y", seed: str = "b", secret: str = "bucket", provider: str = "local", region: str = ""
 ) -> list[str]:
     reference = CredentialsReference(namespace="garden", name=secret)
-    spec = BackupBucketSpec(provider=BucketProvider(type=provider), seed_name=seed, credentials_ref=reference)
+    spec = BackupBucketSpec(
+        provider=BucketProvider(type=provider, region=region), seed_name=seed, credentials_ref=reference
+    )
     new = BackupBucket(metadata=ObjectMeta(name=name), spec=spec)
     return [one.field for one in backup_buckets.violations(new, user, SEED)]
 
@@ -108,6 +110,7 @@ def test_a_gardenlet_chooses_no_secret_that_the_garden_would_let_it_read_nor_who
     assert bucket_refused(GARDENLET, name="x") == ["metadata.name"]
     assert bucket_refused(GARDENLET, seed="a") == ["spec.seedName"]
     assert bucket_refused(GARDENLET, provider="another") == ["spec.provider.type"]
+    assert bucket_refused(GARDENLET, region="inside.example/") == ["spec.provider.region"]
     assert bucket_refused(User("admin", ("system:masters",)), name="x", secret="of-others") == []
 
 
