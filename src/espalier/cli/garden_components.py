@@ -22,13 +22,18 @@ VALIDATING_WEBHOOKS = "espalier-garden-validating-webhook-configuration"
 SERVICE = "espalier-garden-webhook-service"
 
 
+_APPLY = "apply the output of `espalier manifests --of garden` (in seeds `--of seed`), which"
+
+
 def advice(resource: Resource, error: Exception) -> str:
     """Advice for operators whose garden or seed lacks a kind or a right; empty if there is none."""
     if isinstance(error, Forbidden):
         return "in the garden, `espalier garden` grants gardenlets their permissions once the Seed exists"
-    if isinstance(error, NotFound) and resource.group.endswith("gardener.cloud"):
-        return "apply the output of `espalier manifests --of garden` (in seeds `--of seed`), which defines it"
-    return ""
+    if not isinstance(error, NotFound):
+        return ""
+    if str(error).startswith('namespaces "'):
+        return f"{_APPLY} creates the namespace"
+    return f"{_APPLY} defines it" if resource.group.endswith("gardener.cloud") else ""
 
 
 def of_garden(config: GardenConfig | None = None) -> tuple[Component, ...]:

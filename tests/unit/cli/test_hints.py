@@ -5,7 +5,9 @@ import pytest
 from espalier.api.capi.machine import MachineSet
 from espalier.api.core import LEASE
 from espalier.api.eksa.distro import DistroRelease
+from espalier.api.gardener.shoot import Shoot
 from espalier.api.resource import Resource
+from espalier.cli import garden_components
 from espalier.cli.hints import advice
 from espalier.kube.errors import ApiError, Forbidden, Invalid, NotFound
 
@@ -34,3 +36,19 @@ APPLY = "apply the output of this version's `espalier manifests`, which"
 )
 def test_what_helps_follows_from_what_was_refused(resource: Resource, error: ApiError, advised: str) -> None:
     assert advice(resource, error) == advised
+
+
+IN_GARDEN = "apply the output of `espalier manifests --of garden` (in seeds `--of seed`), which"
+
+
+@pytest.mark.parametrize(
+    ("resource", "error", "advised"),
+    [
+        (LEASE, NotFound.of('namespaces "eksa-system" not found'), f"{IN_GARDEN} creates the namespace"),
+        (Shoot.resource, NotFound.of("404 page not found"), f"{IN_GARDEN} defines it"),
+        (LEASE, NotFound.of("404 page not found"), ""),
+        (Shoot.resource, Invalid.of("spec: wrong"), ""),
+    ],
+)
+def test_the_same_of_a_garden_and_its_seeds(resource: Resource, error: ApiError, advised: str) -> None:
+    assert garden_components.advice(resource, error) == advised
