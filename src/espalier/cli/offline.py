@@ -31,8 +31,8 @@ from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
 
-_KNOWN_LATER = (NOT_CHECKED, names.VALUES_NOT_RESOLVED)
-"""Reasons to wait for a provider's answer."""
+_KNOWN_LATER = (NOT_CHECKED, names.VALUES_NOT_RESOLVED, names.CREDENTIALS_NOT_PERMITTED)
+"""Reasons to wait for a provider's answer, or for Secrets of the management cluster."""
 
 
 class Examined(NamedTuple):
@@ -102,10 +102,10 @@ class OfflineManager:
             Violation(field, "", "", f"names {what}; add it to the manifest") for field, what in missing.items()
         ]
         reason, _, message = preview.stops.partition(": ")
-        if not scope.missing and reason not in ("", *_KNOWN_LATER):
+        if reason not in ("", names.MISSING_DEPENDENT_OBJECTS, *_KNOWN_LATER):
             problems.append(Violation("", "", "", message))
         later = [f"{one.field}: {one.what}" for one in scope.missing if one.is_credentials]
-        later += [message] if reason in _KNOWN_LATER else []
+        later += [message] if reason in _KNOWN_LATER and not later else []
         return Examined(tuple(map(document.problem, problems)), preview.warnings, tuple(later))
 
     def _preview(self, document: Document) -> tuple[Key, Preview]:

@@ -37,7 +37,7 @@ from espalier.clusters.secret_steps import (
     read_left_over_secrets,
 )
 from espalier.clusters.step import CLUSTER, Decision, Step, design_of, write
-from espalier.clusters.validity import children_problem, missing_objects, problem, unresolved_values
+from espalier.clusters.validity import children_problem, known_problem, missing_objects, problem, unresolved_values
 from espalier.clusters.workload_steps import (
     begin_workload_objects,
     carry_credentials_there,
@@ -88,8 +88,12 @@ async def take_release(ctx: Context, decision: Decision) -> Outcome:
 
 
 def find_children(scope: Scope) -> Decision:
-    """Wait until all linked objects exist, and the provider has checked them and resolved their values."""
-    return missing_objects(scope.awaited) or children_problem(scope) or unresolved_values(scope) or Continue()
+    """Wait until all linked objects exist, and the provider has checked them and resolved their values.
+
+    What is wrong whatever these say is reported instead: nobody should wait for that.
+    """
+    waiting = missing_objects(scope.awaited) or children_problem(scope) or unresolved_values(scope)
+    return (known_problem(scope) or waiting) if waiting is not None else Continue()
 
 
 async def own_children(ctx: Context) -> Outcome:

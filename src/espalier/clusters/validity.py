@@ -39,6 +39,16 @@ def missing_objects(missing: Sequence[Missing]) -> Wait | None:
     return Wait(reason, message, min((one.after for one in missing if one.after is not None), default=None))
 
 
+def known_problem(scope: Scope) -> Wait | None:
+    """What is wrong with a cluster that is created or changed, and with its linked objects, while others are awaited.
+
+    Rules about linked objects need all of them, but for credentials.
+    """
+    if scope.is_settled or not all(one.is_credentials for one in scope.awaited):
+        return None
+    return problem(scope)
+
+
 def children_problem(scope: Scope) -> Wait | None:
     """The first reason of the provider for which a cluster that is created or changed must wait."""
     reference = scope.spec.datacenter_ref

@@ -77,6 +77,33 @@ def test_what_only_a_provider_knows_is_named_and_not_refused(
     assert "not checked: VSphereMachineConfig vineyard-cp: spec.template (of Kubernetes 1.35)" in told
 
 
+MIRROR = """  registryMirrorConfiguration:
+    endpoint: harbor.example.com
+    port: "443"
+    authenticate: true
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "awaited"),
+    [
+        ('resourcePool: "Resources"', 'resourcePool: "*/Resources"'),
+        ('  kubernetesVersion: "1.35"\n', '  kubernetesVersion: "1.35"\n' + MIRROR),
+    ],
+    ids=["a value of the provider", "a Secret"],
+)
+def test_what_is_awaited_hides_nothing_that_is_wrong_anyway(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], old: str, awaited: str
+) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(VSPHERE.replace(old, awaited))
+    assert run(["validate", "-f", str(file)]) == 0
+    assert "not checked: " in capsys.readouterr().out
+    file.write_text(file.read_text().replace("  - count: 2\n", "  - count: 2\n    failureDomains: [fd-9]\n"))
+    assert run(["validate", "-f", str(file)]) == 1
+    assert "VSphereDatacenterConfig vineyard has no such failure domain; found fd-9" in capsys.readouterr().err
+
+
 def test_rules_about_linked_objects_hold_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "bad.yaml"
     of_bottlerocket = VSPHERE.replace("osFamily: ubuntu", "osFamily: bottlerocket").replace(

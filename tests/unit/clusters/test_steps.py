@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from espalier.api.eksa.group import CLUSTER_FINALIZER
@@ -13,15 +14,16 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters import gate, generated, names
 from espalier.clusters.machine_steps import make_control_plane, make_workers
+from espalier.clusters.references import Missing
 from espalier.clusters.secret_steps import find_left_over_secrets, read_left_over_secrets
 from espalier.clusters.step import Step
-from espalier.clusters.steps import add_finalizer, leave_children, own_children
+from espalier.clusters.steps import add_finalizer, find_children, leave_children, own_children
 from espalier.kube.wire import Request, Response
 from espalier.runtime.outcome import Continue, Wait
 from espalier.runtime.sources import Expiry
 from tests.unit.clusters.made import objects
 from tests.unit.clusters.reconciles import Environment, Server, Workload, step
-from tests.unit.clusters.seen import GARDEN, datacenter, example, laptop
+from tests.unit.clusters.seen import GARDEN, datacenter, example, laptop, scope
 
 
 class Secrets(Server):
@@ -197,3 +199,23 @@ def test_where_no_cni_is_asked_for_health_checks_wait_for_none() -> None:
     cluster = example()[0]
     cluster["spec"]["clusterNetwork"].pop("cniConfig")
     assert applied([cluster, datacenter(), *made], make_workers) == [CHECKS[1]]
+
+
+@pytest.mark.parametrize(
+    ("missing", "reason"),
+    [
+        (Missing("spec.a", "Secret eksa-system/a", is_credentials=True), names.CLUSTER_INVALID),
+        (Missing("spec.a", "DockerDatacenterConfig a"), names.MISSING_DEPENDENT_OBJECTS),
+    ],
+    ids=["a Secret", "an object that rules are about"],
+)
+def test_a_cluster_that_waits_says_what_is_wrong_with_it_anyway(missing: Missing, reason: str) -> None:
+    """Whoever made the Secret would only learn then that the Cluster has to be changed."""
+    wrong = scope(*example(controlPlaneConfiguration={"count": 2}), laptop())
+    found = find_children(msgspec.structs.replace(wrong, missing=(missing,)))
+    assert isinstance(found, Wait)
+    assert found.reason == reason
+    right = scope(*example(), laptop())
+    found = find_children(msgspec.structs.replace(right, missing=(missing,)))
+    assert isinstance(found, Wait)
+    assert found.reason in (names.CREDENTIALS_NOT_PERMITTED, names.MISSING_DEPENDENT_OBJECTS)
