@@ -167,6 +167,8 @@ class _TextWriter:
             "removed": sum(len(group.going) for group in groups) - replaced,
         }
         counted = [f"{number} {word}" for word, number in machines.items() if number]
+        if unknown := sum(preview.is_unknown for preview in previews):
+            counted.append(f"unknown for {unknown} of {len(previews)} clusters" if len(previews) > 1 else "unknown")
         text = f"objects: {', '.join(parts) or 'none'}; machines: {', '.join(counted) or 'none'}"
         clusters = f"{len(previews)} cluster{'s' if len(previews) != 1 else ''}"
         return self._wrapped(f"{clusters}; {text}" + (f"; {refused} refused" if refused else ""), 0)
@@ -295,7 +297,7 @@ def _facts(preview: Preview) -> Tree:
         "offeredPatches": [
             {"name": one.name, "why": one.why, "annotation": PATCHES_ANNOTATION} for one in preview.offered
         ],
-        "machines": [_machines(group) for group in preview.groups],
+        "machines": None if preview.is_unknown else [_machines(group) for group in preview.groups],
         "workersWaitForControlPlane": preview.workers_wait,
         "estimate": _seconds(preview.duration),
         "inPlaceEstimate": _seconds(preview.in_place),

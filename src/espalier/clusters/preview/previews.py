@@ -60,6 +60,11 @@ class Preview(msgspec.Struct, frozen=True):
     """Patches available to the cluster that it does not consent to."""
 
     @property
+    def is_unknown(self) -> bool:
+        """True if the effects depend on values that the provider has not resolved yet."""
+        return self.stops.partition(":")[0] == names.VALUES_NOT_RESOLVED and not self.objects
+
+    @property
     def is_empty(self) -> bool:
         """True if nothing would change or be rejected."""
         return not (self.asked or self.refusals or self.objects or self.cni or self.workload or self.groups)

@@ -1,0 +1,37 @@
+"""What `espalier plan` prints where effects can't be known yet."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from espalier.api.resource import Key
+from espalier.cli.plan_text import Planned, facts, write
+from espalier.clusters import names
+from espalier.clusters.preview.previews import Preview
+
+UNRESOLVED = f"{names.VALUES_NOT_RESOLVED}: VSphereMachineConfig vines: spec.resourcePool: waiting for the provider"
+UNKNOWN = Planned(Preview(Key("default", "vines"), stops=UNRESOLVED))
+HELD = Planned(Preview(Key("default", "orchard"), stops="ClusterInvalid: spec.x: wrong"))
+
+
+@pytest.mark.parametrize(
+    ("planned", "said"),
+    [
+        ([UNKNOWN], "machines: unknown"),
+        ([HELD], "machines: none"),
+        ([UNKNOWN, HELD], "machines: unknown for 1 of 2 clusters"),
+    ],
+)
+def test_machines_are_not_called_none_where_only_the_provider_knows(
+    planned: list[Planned], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(planned)
+    assert capsys.readouterr().out.rstrip().endswith(said)
+
+
+def test_for_programs_they_are_null() -> None:
+    found = json.dumps(facts([UNKNOWN, HELD]))
+    assert found.count('"machines": null') == 1
+    assert found.count('"machines": []') == 1
