@@ -163,6 +163,29 @@ def test_a_shoot_that_is_deleted_after_its_seed_and_its_backups_were_lost_goes_o
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
+def test_a_destination_that_is_lost_while_it_removes_the_source_backup_entry_leaves_it_to_the_next_one() -> None:
+    """The next one needs an entry of that name, and the finalizer is of a gardenlet that is gone."""
+
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        await world.move("b")
+        async with asyncio.timeout(300):
+            found: list[Object] = []
+            while not any(one.metadata.deletion_timestamp for one in found):
+                await asyncio.sleep(0.05)
+                found = (await world.client.list(BackupEntry.resource, NAMESPACE)).items
+        await world.seeds["b"].power_off()
+        await asyncio.sleep(120)
+        await world.move("c")
+        await world.healthy("c", seconds=3600)
+        (entry,) = (await world.client.list(BackupEntry.resource, NAMESPACE)).items
+        assert not names.is_source_backup_entry(entry.name)
+
+    tell(story, "a", "b", "c")
+
+
 async def deleted(user: GardenUser, seconds: float = 300) -> None:
     """Wait until the Shoot is gone; raises with what it says if it never is."""
     with suppress(NotFound):
