@@ -114,12 +114,13 @@ class Scope:
 
     @property
     def is_emptied(self) -> bool:
-        """True if the shoot's deletion has deleted the predecessor's backups, so that there is nothing to copy."""
+        """True if the shoot's deletion has deleted the predecessor's backups, or the predecessor started empty since:
+        there is nothing to copy."""
         before, entry = self.ownership.predecessor, self.backup_entry
         if before is None or entry is None or self.object.metadata.deletion_timestamp is None:
             return False
         since = entry.metadata.annotations.get(BACKUPS_SINCE, "")
-        return since.isdecimal() and len(since) < 16 and int(since) > before.epoch
+        return since.isdecimal() and len(since) < 16 and int(since) >= before.epoch
 
     @property
     def persisted(self) -> ShootState | None:

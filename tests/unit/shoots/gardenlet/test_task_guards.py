@@ -388,8 +388,8 @@ def test_a_backup_entry_of_a_shoot_that_stays_is_not_taken_over_to_be_deleted() 
 
 @pytest.mark.parametrize(
     ("since", "of_shoot", "is_copied"),
-    [("2", DELETED, False), ("1", DELETED, True), ("", DELETED, True), ("2", {}, True)],
-    ids=["deleted with the shoot", "of the epoch before", "kept", "of a shoot that stays"],
+    [("2", DELETED, False), ("1", DELETED, False), ("0", DELETED, True), ("", DELETED, True), ("2", {}, True)],
+    ids=["deleted with the shoot", "before the last epoch", "later ones exist", "kept", "of a shoot that stays"],
 )
 def test_an_etcd_starts_empty_only_where_the_deletion_of_its_shoot_has_deleted_all_backups(
     since: str, of_shoot: Tree, is_copied: bool
@@ -414,6 +414,25 @@ async def test_only_an_entry_that_is_created_for_a_shoot_that_is_being_deleted_s
         assert isinstance(verdict, Act)
         await verdict.run()
     assert [one["metadata"]["annotations"] for one in created] == [{BACKUPS_SINCE: "2"}, {}, {}]
+
+
+@pytest.mark.parametrize("error", ["", "spec.backup.store: found none"])
+async def test_an_etcd_that_does_not_start_says_why_and_one_that_has_just_begun_is_not_asked(error: str) -> None:
+    async def answers(*_: object) -> bytes:
+        return msgspec.json.encode(CopyOperationStatus(1, False, None, "clients may have written to this etcd"))
+
+    bucket = BackupBucket(spec=BackupBucketSpec(BucketProvider("local")))
+    body = stamped(rendering.etcd(scope(bucket=bucket), replicas=1))
+    body["metadata"]["creationTimestamp"] = NOW.isoformat()
+    body["status"] = {"lastErrors": [{"description": error}]} if error else {}
+    looked = scope(bucket=bucket, etcd=Object(encode_json(body)))
+    known = f"etcd-main is not ready{f': {error}' if error else ''}"
+    assert backups.etcd_deployed(context(looked)) == Wait("EtcdNotReady", known, 5.0)
+    verdict = backups.etcd_deployed(context(replace(looked, now=NOW + timedelta(minutes=1)), call=answers))
+    assert isinstance(verdict, Act)
+    outcome = await verdict.run()
+    assert isinstance(outcome, Wait)
+    assert outcome.message == f"{known}{';' if error else ':'} clients may have written to this etcd"
 
 
 @pytest.mark.parametrize("of_shoot", [DELETED, {}], ids=["deleted", "kept"])

@@ -35,7 +35,7 @@ LONGEST_HOLD = 5.0
 """The longest time in seconds for which an agent may delay its answer."""
 AT_ONCE = 0.1
 ASKED_AFTER = 10.0
-"""Seconds after which the agent of a copy is asked what it waits for: most copies are done by then."""
+"""Seconds after which the agent of an Etcd is asked what it waits for: most are ready by then."""
 LARGEST_ANSWER = 64 * 1024
 """The largest answer of an agent that is read, in bytes."""
 
@@ -152,10 +152,10 @@ def copied(ctx: Context) -> Verdict:
     if not isinstance(verdict, Done) or live is None:
         return verdict
     if not _is_ready(live, scope):
-        problems = [error.description for error in live.status.last_errors]
-        if scope.etcd is None or _age(scope.etcd, scope.now) < ASKED_AFTER:
-            return _copying(scope, problems)
-        return Act("ask the agent that copies backups", lambda: _asked(ctx, problems))
+        way = f"if there are no backups, delete BackupEntry {scope.entry_name}: a deleted shoot needs none"
+        is_deleted = scope.object.metadata.deletion_timestamp is not None
+        said = f"copying backups of epoch {_before(scope)}"
+        return _unready(ctx, live, Wait("Copying", said, SOON), way if is_deleted else "")
     entry = scope.backup_entry
     if entry is None:
         return Wait("BackupEntryNotReady", f"BackupEntry {scope.entry_name} does not exist", SOON)
@@ -166,29 +166,26 @@ def copied(ctx: Context) -> Verdict:
     )
 
 
-async def _asked(ctx: Context, problems: list[str]) -> Wait:
-    """What the copy waits for, as its agent says."""
-    try:
-        async with asyncio.timeout(SOON):
-            text = await ctx.tools.call(ctx.namespace, "copyop/status", b"")
-        said = json_trees.decode(text[:LARGEST_ANSWER], CopyOperationStatus).message
-    except Exception as error:  # a call may fail in any way; it is repeated
-        said = f"the agent of etcd-main: {error or type(error).__name__}"
-    wait = _copying(ctx.scope, [*problems, said])
-    if ctx.scope.object.metadata.deletion_timestamp is None:
-        return wait
-    way = f"if there are no backups, delete BackupEntry {ctx.scope.entry_name}: a deleted shoot needs none"
-    return Wait(wait.reason, f"{wait.message}; {way}", SOON)
+def _unready(ctx: Context, live: Etcd, wait: Wait, way: str = "") -> Verdict:
+    """The same wait, with the reason; that of an Etcd that takes long is asked of its agent. `way`: the way out."""
+    errors = [error.description for error in live.status.last_errors]
 
+    def told(*problems: str) -> Wait:
+        said = "; ".join(filter(None, problems))
+        return Wait(wait.reason, f"{wait.message}: {said}" if said else wait.message, SOON)
 
-def _copying(scope: Scope, problems: list[str]) -> Wait:
-    said = "; ".join(filter(None, problems))
-    return Wait("Copying", f"copying backups of epoch {_before(scope)}{f': {said}' if said else ''}", SOON)
+    async def ask() -> Wait:
+        try:
+            async with asyncio.timeout(SOON):
+                text = await ctx.tools.call(ctx.namespace, "copyop/status", b"")
+            said = json_trees.decode(text[:LARGEST_ANSWER], CopyOperationStatus).message
+        except Exception as error:  # a call may fail in any way; it is repeated
+            said = f"the agent of etcd-main: {error or type(error).__name__}"
+        return told(*errors, said, way)
 
-
-def _age(live: Object, now: datetime) -> float:
     made = live.metadata.creation_timestamp
-    return (now - datetime.fromisoformat(made)).total_seconds() if made else 0.0
+    age = (ctx.scope.now - datetime.fromisoformat(made)).total_seconds() if made else 0.0
+    return told(*errors) if age < ASKED_AFTER else Act("ask the agent of etcd-main", ask)
 
 
 def copy_removed(ctx: Context) -> Verdict:
@@ -272,8 +269,7 @@ def etcd_deployed(ctx: Context) -> Verdict:
         return verdict
     if replicas == 0 or _is_ready(live, scope):
         return Done()
-    errors = "; ".join(error.description for error in live.status.last_errors)
-    return Wait("EtcdNotReady", f"etcd-main is not ready{f': {errors}' if errors else ''}", SOON)
+    return _unready(ctx, live, Wait("EtcdNotReady", "etcd-main is not ready", SOON))
 
 
 # Source.
