@@ -171,6 +171,17 @@ async def test_a_new_agent_is_heard_and_what_the_old_one_sent_is_not() -> None:
             agent.writer.close()
 
 
+async def test_an_agent_that_is_silent_is_hung_up_on_when_another_one_comes() -> None:
+    """It would wait for news of etcd which only the new one hears."""
+    async with guard(SLEEPS) as setting:
+        old = await setting.agent()
+        await old.ask(id=1, do="state")
+        new = await setting.agent()
+        assert await old.until_hung_up() == b""
+        for agent in (old, new):
+            agent.writer.close()
+
+
 async def test_nothing_of_what_an_agent_sent_at_once_is_heard_after_another_one_came() -> None:
     """Not what was read from its socket already, while etcd started."""
     async with guard(SLEEPS) as setting:
@@ -218,12 +229,15 @@ async def test_etcd_dies_with_its_guard() -> None:
             assert b"guarding" in await process.stdout.readline()
             agent = Agent(*await asyncio.open_unix_connection(folder / "guard.sock"))
             assert await agent.ask(id=1, do="start") == {"id": 1, "running": True}
+            (etcd,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            group = os.getpgid(int(etcd))
             process.kill()
             await process.stdout.read()  # it ends with the last process that has it: the guard, and its etcd
             await process.wait()
             agent.writer.close()
             with contextlib.suppress(ConnectionError):
                 await agent.writer.wait_closed()
+        assert group == int(etcd), "a Ctrl-C of the terminal is for its guard alone"
 
 
 async def test_what_is_not_understood_is_said_and_changes_nothing() -> None:
