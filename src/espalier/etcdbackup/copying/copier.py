@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +26,14 @@ PARALLEL = 4
 """Deltas that are copied at the same time. Each may hold parts of an upload in memory."""
 ATTEMPTS, PAUSE = 3, 2.0
 """Attempts for each object, and seconds between them."""
+
+
+class Damaged(Corrupt):
+    """A snapshot of the source is damaged; nothing of it was stored."""
+
+    def __init__(self, where: str, found: str, stored: StoredSnapshot) -> None:
+        super().__init__(where, found, "it was not copied; have the source take a full snapshot")
+        self.stored = stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +91,17 @@ class Copier:
         """The contents of source and target. Raises `StoreError`."""
         return await take_stock(self._source), await take_stock(self._target)
 
-    async def run(self, choice: Choice, *, is_listed: bool = False) -> Copied:
+    async def run(self, choice: Choice, *, is_listed: bool = False, without: Collection[str] = ()) -> Copied:
         """Copy what is selected and not there yet. After an interruption, run it again.
 
-        `is_listed`: a list of the copied objects decides what is restored, whatever else the target has.
+        `is_listed`: a list of the copied objects decides what is restored, whatever else the target has. `without`:
+        keys of snapshots of the source that are left out.
 
-        Raises `StoreError`: `Corrupt` if an object of the source is damaged, in which case nothing of it is stored;
-        `Refused` if the target has snapshots that a restore would prefer to the copy.
+        Raises `StoreError`: `Damaged` for an object of the source; `Refused` if the target has snapshots that a restore
+        would prefer to the copy.
         """
         source, target = await self.take_stock()
+        source = source.without(without)
         what = plan(source, target, choice, self._clock.now())
         if what.in_the_way and not is_listed:
             names = ", ".join(stored.name for stored in what.in_the_way[:3])
@@ -159,4 +169,4 @@ class Copier:
             trailer.finish()
         except Malformed as error:
             where = f"{self._source.where}/{stored.key}"
-            raise Corrupt(where, str(error), "it was not copied; have the source take a full snapshot") from None
+            raise Damaged(where, str(error), stored) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -11,18 +11,23 @@ import structlog
 
 from espalier.api.etcd.calls import CopyOperationStatus
 from espalier.api.etcd.ownership import Unreadable
-from espalier.etcdbackup.copying.copier import Copier
+from espalier.etcdbackup.copying.copier import Copied, Copier, Damaged
 from espalier.etcdbackup.copying.plan import LATEST
 from espalier.etcdbackup.election import actions, copier, events
+from espalier.etcdbackup.restore.plan import target
 from espalier.etcdbackup.running.sync_objects import SyncObjects
 from espalier.etcdbackup.running.turns import Turns
 from espalier.etcdbackup.snapshots.names import parse
 from espalier.etcdbackup.snapshots.reading import Progress, silent, take_stock
+from espalier.etcdbackup.snapshots.sets import Inventory
 from espalier.etcdbackup.stores.errors import Corrupt, StoreError
 from espalier.etcdbackup.stores.store import Store
 from espalier.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
+
+_MOST_NAMED = 3
+"""The most objects that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +135,9 @@ class CopierRun:
 
     async def _copy(self, final: str | None) -> tuple[str, ...]:
         """Copy the latest set. Raises `StoreError`."""
-        source, target = self._parts.source, self._parts.target
-        latest = (await take_stock(source)).latest
+        source = self._parts.source
+        stock = await take_stock(source)
+        latest = stock.latest
         if final is not None and (latest is None or final not in {one.name for one in latest.members}):
             raise Corrupt(source.where, f"the final snapshot {final} is not in its latest set", "it may still appear")
         if latest is None:
@@ -139,8 +145,45 @@ class CopierRun:
                 found = "no full snapshot, and clients have written to this etcd"
                 raise Corrupt(source.where, found, "find its backups: an etcd that had data never starts empty")
             return ()
-        done = await Copier(source, target, self._clock, progress=self._parts.progress).run(LATEST, is_listed=True)
+        done = await self._intact(stock)
         names = {*done.copied, *done.present}
         if final is not None and (snapshot := parse(final)) is not None and str(snapshot.without_final()) not in names:
             raise Corrupt(source.where, f"the final snapshot {final} was not copied", "copy again")
         return tuple(sorted(names))
+
+    async def _intact(self, stock: Inventory) -> Copied:
+        """Copy what leads to the last revision, around damaged snapshots: an older full one and deltas may lead as far.
+
+        Raises `Corrupt` if nothing does: an epoch that starts from less has lost writes, and nobody agreed to that.
+        """
+        source = self._parts.source
+        damaged: dict[str, Damaged] = {}
+        while True:
+            _require_all(stock, damaged, source.where)
+            copy = Copier(source, self._parts.target, self._clock, progress=self._parts.progress)
+            try:
+                return await copy.run(LATEST, is_listed=True, without=damaged)
+            except Damaged as error:
+                if error.stored.key in damaged:
+                    raise
+                damaged[error.stored.key] = error
+                log.warning("a snapshot is damaged", error=str(error))
+
+
+def _require_all(stock: Inventory, damaged: Mapping[str, Damaged], where: str) -> None:
+    """Raise `Corrupt` if the rest does not lead to the last revision, with what an operator may delete to lose that."""
+    latest, last = stock.without(damaged).latest, target(stock)
+    if latest is not None and latest.reach >= last:
+        return
+    causes = [str(error) for error in damaged.values()]
+    if latest is None:
+        raise Corrupt(where, f"no intact full snapshot: {causes[0]}", "find backups of it elsewhere")
+    causes += [finding.message for finding in latest.findings() if finding.is_fault]
+    later = [one.name for one in stock.snapshots if one.snapshot.last > latest.reach or one.key in damaged]
+    more = f" and {len(later) - _MOST_NAMED} more" if len(later) > _MOST_NAMED else ""
+    raise Corrupt(
+        where,
+        f"revision {latest.reach} can be restored, but the last one was {last}: {causes[0]}",
+        f"bring back what is missing; or, if writes after revision {latest.reach} may be lost, delete "
+        f"{', '.join(later[:_MOST_NAMED])}{more} there: then the copy goes on",
+    )

@@ -7,8 +7,8 @@ by last revision and time alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from espalier.etcdbackup.snapshots import names
@@ -54,6 +54,10 @@ class Inventory:
     chunks: tuple[StoredChunk, ...] = ()
     foreign: tuple[str, ...] = ()
     """Keys that are not a snapshot's: sync objects, or objects of others."""
+
+    def without(self, keys: Collection[str]) -> Inventory:
+        """The same without some snapshots."""
+        return replace(self, snapshots=tuple(one for one in self.snapshots if one.key not in keys))
 
     @property
     def sets(self) -> tuple[SnapshotSet, ...]:

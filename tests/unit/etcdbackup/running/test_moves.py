@@ -512,7 +512,7 @@ def test_an_epoch_does_not_start_from_less_than_its_list() -> None:
         run = destination.start_agent()
         await asyncio.sleep(60)
         assert not run.ready
-        assert "was copied for epoch 2 but is not in its store: copy again" in run.trouble
+        assert "was copied for epoch 2 but is not in its store: bring it back with" in run.trouble
         assert not destination.data_is_there()
 
     moving(story)

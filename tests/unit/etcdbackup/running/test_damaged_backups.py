@@ -1,0 +1,128 @@
+"""Moves from a source that is gone, and whose backups are damaged: nothing starts from less than there was, unasked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from espalier.etcdbackup.running.copier import CopierRun
+from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.sets import SnapshotSet
+from tests.support.moves import Moves, Seat, moving
+
+Damage = Callable[[Seat, SnapshotSet], Awaitable[None]]
+
+
+async def lost_source(moves: Moves) -> tuple[Seat, SnapshotSet]:
+    """A source that is lost when it has taken some deltas."""
+    source = await moves.founded()
+    await asyncio.sleep(5.5 * moves.schedule.delta_period)
+    await source.kill_agent()
+    source.guard.kill()
+    latest = (await take_stock(source.bucket)).latest
+    assert latest is not None
+    assert len(latest.deltas) >= 3
+    return source, latest
+
+
+async def no_damage(_source: Seat, _latest: SnapshotSet) -> None:
+    pass
+
+
+async def damaged_full(source: Seat, latest: SnapshotSet) -> None:
+    """There is a newer full snapshot, and its end is missing."""
+    newer = replace(latest.full.snapshot, last=latest.last, created=latest.newest + 1)
+    whole = source.bucket.objects[latest.full.key].data
+
+    async def half() -> AsyncIterator[bytes]:
+        yield whole[: len(whole) // 2]
+
+    await source.bucket.upload(newer.key, half())
+
+
+def restored(damage: Damage) -> tuple[list[bytes], bool]:
+    """The keys that a destination lacks, and whether its newest full snapshot is the source's first one."""
+
+    async def story(moves: Moves) -> tuple[list[bytes], bool]:
+        source, latest = await lost_source(moves)
+        await damage(source, latest)
+        destination = moves.seat()
+        await moves.taken_over(destination)
+        return await moves.missing(destination), latest.full.key in destination.bucket.objects
+
+    return moving(story)
+
+
+def test_a_damaged_full_snapshot_costs_nothing_where_an_older_one_and_its_deltas_lead_as_far() -> None:
+    assert restored(damaged_full) == restored(no_damage)
+    assert restored(no_damage)[1]
+
+
+def without(number: int) -> Damage:
+    async def damage(source: Seat, latest: SnapshotSet) -> None:
+        await source.bucket.delete(latest.deltas[number].key)
+
+    return damage
+
+
+async def damaged_delta(source: Seat, latest: SnapshotSet) -> None:
+    async def nothing() -> AsyncIterator[bytes]:
+        yield b"no delta"
+
+    key = latest.deltas[1].key
+    await source.bucket.delete(key)
+    await source.bucket.upload(key, nothing())
+
+
+@pytest.mark.parametrize(
+    ("damage", "cause"), [(without(1), "missing between"), (damaged_delta, "/Incr-")], ids=["a gap", "a damaged delta"]
+)
+def test_an_epoch_does_not_start_from_a_part_until_the_rest_was_deleted(damage: Damage, cause: str) -> None:
+    """What says it is the status of the copy, which the gardenlet writes into the Shoot."""
+
+    async def story(moves: Moves) -> None:
+        source, latest = await lost_source(moves)
+        await damage(source, latest)
+        destination = moves.seat()
+        copy = moves.copy(destination)
+        await moves.until(lambda: "can be restored" in copy.trouble)
+        await asyncio.sleep(10 * moves.timing.poll_period)
+        assert not copy.ready
+        assert_names(copy, latest, cause)
+        assert not [key for key in destination.bucket.objects if key.startswith("ownership/")]
+        for one in latest.deltas[1:]:
+            source.bucket.objects.pop(one.key, None)
+        await moves.until(lambda: copy.ready)
+        assert copy.trouble == ""
+        run = destination.start_agent()
+        await moves.until(lambda: run.ready)
+        assert await moves.missing(destination), "what came after the gap is lost, as was agreed to"
+
+    moving(story)
+
+
+def assert_names(copy: CopierRun, latest: SnapshotSet, cause: str) -> None:
+    first, second, third, *_ = latest.deltas
+    said = copy.status().message
+    assert f"revision {first.snapshot.last} can be restored, but the last one was {latest.last}: " in said
+    assert cause in said
+    assert f"if writes after revision {first.snapshot.last} may be lost, delete " in said
+    assert third.name in said
+    assert (second.name in said.partition("delete ")[2]) == (cause != "missing between")
+    assert len(said) < 2000
+
+
+def test_without_any_intact_full_snapshot_nothing_starts() -> None:
+    async def story(moves: Moves) -> None:
+        source, latest = await lost_source(moves)
+        await damaged_full(source, latest)
+        await source.bucket.delete(latest.full.key)
+        copy = moves.copy(moves.seat())
+        await moves.until(lambda: "no intact full snapshot" in copy.trouble)
+        await asyncio.sleep(60)
+        assert not copy.ready
+
+    moving(story)
