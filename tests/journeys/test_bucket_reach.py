@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from espalier.api.core import SECRET
+from espalier.api.core import NAMESPACE, SECRET
 from espalier.api.gardener import names
 from espalier.api.gardener.backups import BackupBucket
 from espalier.api.gardener.operations import Condition
@@ -18,6 +18,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli.environment.gardens import Garden
 from espalier.cli.environment.migration_story import quick_settings
+from espalier.cli.shoot_plan import Plan, observe
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.wire import User
@@ -213,3 +214,56 @@ def test_conditions_of_a_seed_that_is_gone_go_and_those_of_others_stay() -> None
             assert {one.type for one in kept} == {GARDENLET_READY, "Foreign", BUCKET_REACHABLE + "b"}
 
     virtual.run(main, epoch=EPOCH, seed=1)
+
+
+BACKUP = "backup-a"
+"""The Secret of the garden with the credentials of seed a's bucket."""
+
+
+def test_nothing_is_stopped_while_the_destination_could_not_read_the_backups() -> None:
+    async def story(user: GardenUser) -> None:
+        await user.healthy("a")
+        secret = await user.client.get(SECRET, BACKUP, names.GARDEN_NAMESPACE)
+        for problem in ("is empty", "does not exist"):
+            if problem == "is empty":
+                await user.client.patch(
+                    SECRET, BACKUP, names.GARDEN_NAMESPACE, patch={"data": None}, type=PatchType.MERGE
+                )
+            else:
+                await user.client.delete(SECRET, BACKUP, names.GARDEN_NAMESPACE)
+            planned = Plan.of(await observe(user.client, Key(f"garden-{PROJECT}", "apple"), "b"))
+            (finding,) = [one for one in planned.findings if one.what == "the destination can open bucket of source a"]
+            assert finding.ready is False
+            assert f"Secret garden/{BACKUP} of the garden, which gives access to it, {problem}" in finding.message
+        await user.move("b")
+        waiting = await user.until(lambda shoot: "gives access" in described(shoot))
+        assert f"Secret garden/{BACKUP} of the garden, which gives access to it, does not exist; create it again" in (
+            described(waiting)
+        )
+        await asyncio.sleep(60)
+        assert (await user.garden.shoot("shoot--dev--apple").list(NAMESPACE)).items, "its API is served"
+        data = {"metadata": {"name": BACKUP, "namespace": names.GARDEN_NAMESPACE}, "data": secret.tree["data"]}
+        await user.client.create(SECRET, data)
+        await user.healthy("b")
+
+    told(story, "a", "b")
+
+
+def test_a_shoot_of_a_lost_seed_names_the_secret_that_its_backups_are_read_with() -> None:
+    async def story(user: GardenUser) -> None:
+        await user.healthy("a")
+        secret = await user.client.get(SECRET, BACKUP, names.GARDEN_NAMESPACE)
+        await user.client.delete(SECRET, BACKUP, names.GARDEN_NAMESPACE)
+        await user.garden.seeds["a"].power_off()
+        await user.move("b")
+        await user.until(lambda shoot: f"Secret garden/{BACKUP} of the garden" in described(shoot))
+        data = {"metadata": {"name": BACKUP, "namespace": names.GARDEN_NAMESPACE}, "data": secret.tree["data"]}
+        await user.client.create(SECRET, data)
+        await user.healthy("b")
+
+    told(story, "a", "b")
+
+
+def described(shoot: Shoot) -> str:
+    last = shoot.status.last_operation
+    return last.description if last is not None else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -27,6 +27,7 @@ from espalier.kube.wire import ADMIN
 from espalier.shoots.admission import shoots as rules
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.readiness import unready
+from espalier.shoots.gardenlet.credentials import lacks_credentials
 from espalier.shoots.gardenlet.flows import MIGRATE, RECONCILE
 
 START = 10.0
@@ -47,6 +48,9 @@ class Seen:
     """With which times gardenlets run, by seed, as far as they say so."""
     unread: tuple[str, ...] = ()
     """Kinds that may not be read."""
+    lacks_credentials: str = ""
+    """What is wrong with the Secret that the destination gets to read the source's backups, as far as it may be
+    read."""
 
 
 async def observe(client: Client, key: Key, destination: str) -> Seen:
@@ -69,7 +73,7 @@ async def observe(client: Client, key: Key, destination: str) -> Seen:
         of(LEASE, names.SEED_LEASES),
     )
     said = {one.name: move_times.parse(one.metadata.annotations.get(move_times.KEY)) for one in leases}
-    return Seen(
+    seen = Seen(
         shoot,
         destination,
         {one.name: one.decode(Seed) for one in seeds},
@@ -79,6 +83,15 @@ async def observe(client: Client, key: Key, destination: str) -> Seen:
         {name: times for name, times in said.items() if times is not None},
         tuple(sorted(unread)),
     )
+    bucket = _bucket_of(seen, shoot.decode(Shoot).status.seed_name or "")
+    return seen if bucket is None else replace(seen, lacks_credentials=await _lacks_credentials(client, bucket))
+
+
+async def _lacks_credentials(client: Client, bucket: BackupBucket) -> str:
+    try:
+        return await lacks_credentials(client, bucket)
+    except Forbidden:
+        return ""
 
 
 @dataclass(frozen=True)
@@ -228,10 +241,14 @@ def _condition(shoot: Shoot) -> Condition | None:
     return next((one for one in shoot.status.conditions if one.type == READY_FOR_DISASTER), None)
 
 
-def _bucket(seen: Seen, role: str, name: str) -> Finding:
+def _bucket_of(seen: Seen, name: str) -> BackupBucket | None:
     seed = seen.seeds.get(name)
+    return seen.buckets.get(names.bucket(seed.metadata.uid)) if seed is not None else None
+
+
+def _bucket(seen: Seen, role: str, name: str) -> Finding:
     what = f"bucket of {role} {name}"
-    bucket = seen.buckets.get(names.bucket(seed.metadata.uid)) if seed is not None else None
+    bucket = _bucket_of(seen, name)
     if bucket is None:
         return Finding(f"{what} is there", None if "backupbuckets" in seen.unread else False, "found no BackupBucket")
     status = bucket.status
@@ -241,6 +258,8 @@ def _bucket(seen: Seen, role: str, name: str) -> Finding:
     reference = bucket.spec.credentials_ref or bucket.spec.secret_ref
     if role == "source" and reference is None:
         return Finding(f"the destination can open {what}", False, "it names no credentials in the garden")
+    if role == "source" and seen.lacks_credentials:
+        return Finding(f"the destination can open {what}", False, seen.lacks_credentials)
     said = error or ("its last operation succeeded" if is_ready else "its seed has not reported it ready")
     if role == "source" and is_ready and reference is not None:
         said = f"its seed reports it ready; the destination gets Secret {reference.namespace}/{reference.name}"

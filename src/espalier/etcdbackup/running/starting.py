@@ -38,7 +38,10 @@ def usable(stock: Inventory, marker: FirstStart, served: Served | None) -> Inven
     missing = listed - {one.name for one in found}
     if missing and own is None:
         names = ", ".join(sorted(missing)[:3])
-        raise NotStarted(f"{names} was copied for epoch {marker.epoch} but is not in its store: bring it back with `espalier etcd-agent copy`")
+        raise NotStarted(
+            f"{names} was copied for epoch {marker.epoch} but is not in its store: bring it back with "
+            "`espalier etcd-agent copy`"
+        )
     return replace(stock, snapshots=tuple(found))
 
 

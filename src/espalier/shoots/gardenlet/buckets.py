@@ -27,6 +27,7 @@ from espalier.runtime.writer import Precondition, found_by_owner
 from espalier.shoots.gardenlet import reach
 from espalier.shoots.gardenlet.comparing import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Tools
+from espalier.shoots.gardenlet.credentials import lacks_credentials
 from espalier.shoots.gardenlet.names import FINALIZER, GARDEN_NAMESPACE
 from espalier.shoots.gardenlet.observe import Observer
 from espalier.shoots.local_provider.cloud import TYPE
@@ -157,6 +158,8 @@ class Backups:
             error = there.status.last_error
             why = f": {error.description}" if error is not None else ""
             return await self._waits(live, "BucketNotReady", f"BackupBucket {bucket.name} is not ready yet{why}")
+        if lacking := await lacks_credentials(self._tools.garden.client, there):
+            return await self._waits(live, "CredentialsMissing", f"BackupBucket {bucket.name}: {lacking}")
         provider = there.spec.provider
         wanted: Tree = {
             "type": provider.type,

@@ -9,16 +9,18 @@ from typing import Any
 
 from espalier.api.core import DEPLOYMENT, NAMESPACE, SERVICE
 from espalier.api.gardener import metadata_keys, responsibility
+from espalier.api.gardener.backups import BackupBucket
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.shoot import READY_FOR_MIGRATION
 from espalier.api.gardener.worker import Worker
-from espalier.kube.errors import KubeError
+from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.shoots.flow.task import Act, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
+from espalier.shoots.gardenlet.credentials import lacks_credentials
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLER_MANAGER, MACHINE_CONTROLLER_MANAGER, SCHEDULER
 from espalier.shoots.gardenlet.tasks.acts import SOON, act, applied, gone, of_shoot, together
 
@@ -29,9 +31,22 @@ def destination_ready(ctx: Context) -> Verdict:
     for one in shoot.status.constraints:
         if one.type == READY_FOR_MIGRATION:
             if one.status == "True":
-                return Done()
+                return Act("read the credentials that the destination gets", lambda: _readable(ctx))
             return Wait(one.reason or "DestinationSeedUnready", one.message or "the destination is not ready")
     return Wait("DestinationSeedUnready", f"the garden has not checked seed {shoot.spec.seed_name} yet")
+
+
+async def _readable(ctx: Context) -> Continue | Wait:
+    """Another seed reads this shoot's backups with the Secret of the bucket. Without it the shoot would stay down."""
+    current, garden = ctx.scope.ownership.current, ctx.tools.garden.client
+    if current is None:
+        return Continue()
+    try:
+        bucket = (await garden.get(BackupBucket.resource, current.bucket)).decode(BackupBucket)
+    except NotFound:
+        return Wait("BucketMissing", f"there is no BackupBucket {current.bucket}", SOON)
+    lacking = await lacks_credentials(garden, bucket)
+    return Wait("CredentialsMissing", f"BackupBucket {current.bucket}: {lacking}", SOON) if lacking else Continue()
 
 
 def begun(ctx: Context) -> str:
