@@ -29,11 +29,13 @@ def test_examples_are_valid(example: Path, capsys: pytest.CaptureFixture[str]) -
     assert told.err == ""
 
 
+@pytest.mark.parametrize(("name", "manager"), [("garden", "laptop"), ("no", "on"), ("null", "true")])
 @pytest.mark.parametrize("provider", MANIFESTS)
 def test_the_manifest_to_begin_with_is_valid_once_it_is_filled_in(
-    provider: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    provider: str, name: str, manager: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["generate", "clusterconfig", "garden", "-p", provider, "--management-cluster", "laptop"]) == 0
+    """Also where the name of a cluster is no text to YAML."""
+    assert run(["generate", "clusterconfig", name, "-p", provider, "--management-cluster", manager]) == 0
     told = capsys.readouterr()
     assert told.err == ""
     file = tmp_path / "garden.yaml"
