@@ -68,7 +68,7 @@ class Taint(Part):
         Literal["NoSchedule", "PreferNoSchedule", "NoExecute"],
         Meta(description="What happens to pods that do not tolerate the taint."),
     ]
-    value: Annotated[str, Meta(description="Value of the taint.")] = ""
+    value: Annotated[str, Meta(description="Value of the taint.", extra_json_schema={"maxLength": 63})] = ""
     time_added: Annotated[
         str | None,
         Meta(description="When the taint was added; NoExecute only.", extra_json_schema={"format": "date-time"}),

@@ -61,6 +61,25 @@ def test_lists_of_ours_say_how_they_are_merged(cls: type[KubeObject]) -> None:
     assert [path for path, node in lists.items() if "x-kubernetes-list-type" not in node] == []
 
 
+BROUGHT_BY_RELEASES = {"Bundles", "EKSARelease", "Release", "Manifest"}
+
+
+def is_unlimited(path: str, node: Schema) -> bool:
+    if node.get("type") == "array":
+        return "maxItems" not in node
+    if node.get("type") == "string":  # text that stands alone is as short as an object has to be
+        return "[]" in path and not {"maxLength", "enum", "format"} & set(node)
+    is_open = "additionalProperties" in node or node.get("x-kubernetes-preserve-unknown-fields")
+    return bool(is_open) and "maxProperties" not in node
+
+
+@pytest.mark.parametrize("cls", [one for one in EKSA_KINDS if one.resource.kind not in BROUGHT_BY_RELEASES])
+def test_whatever_a_user_can_repeat_has_a_limit(cls: type[KubeObject]) -> None:
+    """One tenant's list without end, or map, would keep the manager of all tenants busy."""
+    spec = root(cls)["properties"].get("spec", {})
+    assert [path for path, node in nodes(spec) if is_unlimited(path, node)] == []
+
+
 @pytest.mark.parametrize("cls", EKSA_KINDS)
 def test_every_field_of_ours_is_explained(cls: type[KubeObject]) -> None:
     silent = [

@@ -9,12 +9,14 @@ from msgspec import Meta
 from espalier.api.eksa import sentences
 from espalier.api.eksa.fields import (
     HTTPS_URLS,
+    NAME_LIMIT,
     NODE_RULES,
     SIZE_OF_CONTROL_PLANE,
     Kubelet,
     Labels,
     Ref,
     Taints,
+    Text,
     is_https_url,
     keys_rule,
 )
@@ -28,6 +30,9 @@ LONGEST_POLICY = 256 * 1024
 """Characters of an audit policy: that of Kubernetes' own clusters has 10,000, and an object has room for 1.5 MB."""
 
 FLAGS = "a name like audit-log-maxage"
+
+LONGEST_FLAG = 32 * 1024
+"""Characters of a flag's value: Linux takes arguments of 128 KiB."""
 
 _DNS_NAME = "^([*][.])?[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$"
 
@@ -79,7 +84,7 @@ class ControlPlaneConfiguration(Part):
         ),
     ] = msgspec.field(default_factory=list, name="certSans")
     api_server_extra_args: Annotated[
-        dict[str, str],
+        dict[str, Annotated[str, Meta(extra_json_schema={"maxLength": LONGEST_FLAG})]],
         Meta(description="Flags of kube-apiserver, without leading dashes.", extra_json_schema={"maxProperties": 100}),
     ] = {}
     kubelet_configuration: Kubelet = None
@@ -137,10 +142,10 @@ class ExternalEtcdConfiguration(Part):
 class KeyManagementService(Part):
     """A KMS plugin for the API server."""
 
-    name: Annotated[str, Meta(description="Name of the plugin.")]
-    socket_listen_address: Annotated[str, Meta(description="Socket of the plugin, unix:///….")]
+    name: Annotated[str, Meta(description="Name of the plugin.", extra_json_schema=NAME_LIMIT)]
+    socket_listen_address: Annotated[Text, Meta(description="Socket of the plugin, unix:///….")]
     cachesize: Annotated[int | None, Meta(description="Number of cached keys.")] = None
-    timeout: Annotated[str, Meta(description="Timeout of a call, like 3s.")] = ""
+    timeout: Annotated[Text, Meta(description="Timeout of a call, like 3s.")] = ""
 
 
 class EtcdEncryptionProvider(Part):
@@ -155,4 +160,4 @@ class EtcdEncryption(Part):
     providers: Annotated[
         list[EtcdEncryptionProvider], Meta(description="Encryption providers.", extra_json_schema=ATOMIC | MANY)
     ]
-    resources: Annotated[list[str], Meta(description="Resources to encrypt.", extra_json_schema=ATOMIC | MANY)]
+    resources: Annotated[list[Text], Meta(description="Resources to encrypt.", extra_json_schema=ATOMIC | MANY)]

@@ -61,6 +61,12 @@ for Cluster API accepts up to 2147483647."""
 SIZE_OF_CONTROL_PLANE, SIZE_OF_GROUP = {"maximum": MOST_CONTROL_PLANES}, {"maximum": LARGEST_GROUP}
 """Extra schema of such counts."""
 
+NAME_LIMIT = {"maxLength": 253}
+"""Extra schema of a name in Kubernetes, or of a host."""
+
+Text = Annotated[str, Meta(extra_json_schema={"maxLength": 2048})]
+"""An item of a list, or a value of a map."""
+
 Labels = Annotated[
     dict[str, Annotated[str, Meta(extra_json_schema={"maxLength": 63})]],
     Meta(description="Labels of the nodes.", extra_json_schema={"maxProperties": 50}),
@@ -75,8 +81,8 @@ Kubelet = Annotated[
 class Ref(Part):
     """Reference to an object of the same namespace."""
 
-    kind: Annotated[str, Meta(min_length=1, description="Kind of the object.")]
-    name: Annotated[str, Meta(min_length=1, description="Name of the object.")]
+    kind: Annotated[str, Meta(min_length=1, description="Kind of the object.", extra_json_schema=NAME_LIMIT)]
+    name: Annotated[str, Meta(min_length=1, description="Name of the object.", extra_json_schema=NAME_LIMIT)]
 
 
 def keys_rule(field: str, is_bad: str, message: str, allowed: str, found: str = "{0}") -> Rule:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa import sentences
-from espalier.api.eksa.fields import HTTPS_URLS, is_https_url, same, unchanged
+from espalier.api.eksa.fields import HTTPS_URLS, Text, is_https_url, same, unchanged
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
@@ -107,17 +107,17 @@ class OIDCConfig(KubeObject):
 class MapRole(Part):
     """An AWS IAM role, and its user and groups in the cluster."""
 
-    role_arn: Annotated[str, Meta(description="ARN of the role.")] = msgspec.field(name="roleARN")
-    username: Annotated[str, Meta(description="Its user in the cluster.")]
-    groups: Annotated[list[str], Meta(description="Its groups in the cluster.", extra_json_schema=ATOMIC | MANY)] = []
+    role_arn: Annotated[Text, Meta(description="ARN of the role.")] = msgspec.field(name="roleARN")
+    username: Annotated[Text, Meta(description="Its user in the cluster.")]
+    groups: Annotated[list[Text], Meta(description="Its groups in the cluster.", extra_json_schema=ATOMIC | MANY)] = []
 
 
 class MapUser(Part):
     """An AWS IAM user, and its user and groups in the cluster."""
 
-    user_arn: Annotated[str, Meta(description="ARN of the user.")] = msgspec.field(name="userARN")
-    username: Annotated[str, Meta(description="Its user in the cluster.")]
-    groups: Annotated[list[str], Meta(description="Its groups in the cluster.", extra_json_schema=ATOMIC | MANY)] = []
+    user_arn: Annotated[Text, Meta(description="ARN of the user.")] = msgspec.field(name="userARN")
+    username: Annotated[Text, Meta(description="Its user in the cluster.")]
+    groups: Annotated[list[Text], Meta(description="Its groups in the cluster.", extra_json_schema=ATOMIC | MANY)] = []
 
 
 BACKEND_MODES = ("CRD", "EKSConfigMap", "MountedFile")

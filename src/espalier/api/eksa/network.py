@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa import sentences
-from espalier.api.kinds import ATOMIC, MANY, Rule
+from espalier.api.eksa.fields import Text
+from espalier.api.kinds import ATOMIC, MANY, PRESERVE, Rule
 from espalier.api.meta import Part
 
 _RANGE = "a range like 192.168.0.0/16"
@@ -130,7 +131,7 @@ class CiliumConfig(Part):
         dict[str, Any],
         Meta(
             description="Additional values for Cilium's Helm chart.",
-            extra_json_schema={"x-kubernetes-preserve-unknown-fields": True},
+            extra_json_schema=PRESERVE | {"maxProperties": 100},
         ),
     ] = {}
 
@@ -256,7 +257,7 @@ class ProxyConfiguration(Part):
     http_proxy: Annotated[str, Meta(description="Proxy for HTTP.", extra_json_schema={"maxLength": 1024})] = ""
     https_proxy: Annotated[str, Meta(description="Proxy for HTTPS.", extra_json_schema={"maxLength": 1024})] = ""
     no_proxy: Annotated[
-        list[str],
+        list[Text],
         Meta(
             description="Hosts and ranges that are reached without a proxy.",
             extra_json_schema=ATOMIC | {"maxItems": 1000},
@@ -267,8 +268,8 @@ class ProxyConfiguration(Part):
 class OCINamespace(Part):
     """Namespace of a registry's images on the mirror."""
 
-    registry: Annotated[str, Meta(description="The registry.")]
-    namespace: Annotated[str, Meta(description="Its namespace on the mirror.")] = ""
+    registry: Annotated[Text, Meta(description="The registry.")]
+    namespace: Annotated[Text, Meta(description="Its namespace on the mirror.")] = ""
 
 
 class RegistryMirrorConfiguration(Part):
@@ -301,6 +302,8 @@ class RegistryMirrorConfiguration(Part):
     oci_namespaces: Annotated[
         list[OCINamespace], Meta(description="Namespaces of registries on the mirror.", extra_json_schema=ATOMIC | MANY)
     ] = []
-    ca_cert_content: Annotated[str, Meta(description="CA certificate of the mirror, as PEM.")] = ""
+    ca_cert_content: Annotated[
+        str, Meta(description="CA certificate of the mirror, as PEM.", extra_json_schema={"maxLength": 262144})
+    ] = ""
     authenticate: Annotated[bool, Meta(description="True if the mirror requires a password.")] = False
     insecure_skip_verify: Annotated[bool, Meta(description="True if the mirror's certificate is not verified.")] = False

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from espalier.api.kinds import ATOMIC
+from espalier.api.eksa.fields import Text
+from espalier.api.kinds import ATOMIC, MANY
 from espalier.api.meta import Part
 
 
@@ -30,7 +31,7 @@ class PackageControllerConfiguration(Part):
     tag: Annotated[str, Meta(description="Tag of its image.")] = ""
     digest: Annotated[str, Meta(description="Digest of its image.")] = ""
     disable_webhooks: Annotated[bool, Meta(description="True if it runs without webhooks.")] = False
-    env: Annotated[list[str], Meta(description="Environment, as name=value.", extra_json_schema=ATOMIC)] = []
+    env: Annotated[list[Text], Meta(description="Environment, as name=value.", extra_json_schema=ATOMIC | MANY)] = []
     resources: Annotated[PackageControllerResources | None, Meta(description="Its resources.")] = None
 
 

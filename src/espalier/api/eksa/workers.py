@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from espalier.api.eksa import sentences
-from espalier.api.eksa.fields import KUBERNETES_VERSION, NODE_RULES, SIZE_OF_GROUP, Kubelet, Labels, Ref, Taints
+from espalier.api.eksa.fields import KUBERNETES_VERSION, NODE_RULES, SIZE_OF_GROUP, Kubelet, Labels, Ref, Taints, Text
 from espalier.api.eksa.health_checks import MachineHealthCheck
 from espalier.api.eksa.rollouts import WorkerNodesUpgradeRolloutStrategy
 from espalier.api.kinds import ATOMIC, MANY, Rule
@@ -77,7 +77,7 @@ class WorkerNodeGroupConfiguration(Part):
     taints: Taints = []
     labels: Labels = {}
     failure_domains: Annotated[
-        list[str], Meta(description="Failure domains over which machines are spread.", extra_json_schema=ATOMIC | MANY)
+        list[Text], Meta(description="Failure domains over which machines are spread.", extra_json_schema=ATOMIC | MANY)
     ] = []
     kubelet_configuration: Kubelet = None
     machine_health_check: Annotated[
