@@ -127,7 +127,7 @@ def _violation(error: jsonschema_rs.ValidationError, tree: Tree) -> Violation:
             return Violation(paths.render(path), shown(value), f"{limit} characters or less", "too long")
         case "minItems":
             return Violation(paths.render(path), shown(value), f"{limit} items or more", "too few items")
-        case "maxItems":
+        case "maxItems" | "maxProperties":
             return Violation(paths.render(path), shown(value), f"{limit} items or less", TOO_MANY)
     return Violation(paths.render(path), shown(value), "", error.message)
 

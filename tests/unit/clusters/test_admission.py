@@ -65,6 +65,39 @@ def test_so_is_that_of_a_group_which_has_its_own() -> None:
     assert len(ask(same, now=datetime(2027, 1, 1, tzinfo=UTC)).warnings) == 1, "once for each version"
 
 
+KUBELETS_REFUSE: list[tuple[str, Any, str, str]] = [
+    ("maxPods", -1, "", "0 or more"),
+    ("podsPerCore", -1, "", "0 or more"),
+    ("evictionHard", {"disk.available": "5%"}, "evictionHard[disk.available]", "unknown field; did you mean"),
+    ("evictionHard", {"memory.available": "lots"}, "evictionHard[memory.available]", 'found "lots"'),
+    ("evictionHard", {"memory.available": "101%"}, "evictionHard[memory.available]", 'found "101%"'),
+    ("evictionHard", {"memory.available": "-1Gi"}, "evictionHard[memory.available]", 'found "-1Gi"'),
+    ("evictionSoft", {"cpu": "1"}, "evictionSoft.cpu", "unknown field"),
+    ("evictionSoftGracePeriod", {"memory.available": "-1m"}, "evictionSoftGracePeriod[memory.available]", '"-1m"'),
+    ("evictionMinimumReclaim", {"memory.available": ""}, "evictionMinimumReclaim[memory.available]", 'found ""'),
+    ("cpuManagerPolicy", "fast", "", 'found "fast"; allowed: none, static'),
+    ("memoryManagerPolicy", "static", "", 'did you mean "Static"?'),
+    ("topologyManagerPolicy", "strict", "", 'found "strict"; allowed: none, best-effort, restricted, single-numa-node'),
+    ("topologyManagerScope", "node", "", 'found "node"; allowed: container, pod'),
+    ("cgroupDriver", "cgroup", "", 'did you mean "cgroupfs"?'),
+    ("hairpinMode", "yes", "", "promiscuous-bridge, hairpin-veth, none"),
+    ("systemReserved", {"gpu": "1"}, "systemReserved.gpu", "allowed: cpu, ephemeral-storage, memory, pid"),
+    ("kubeReserved", {"memory": "1 GB"}, "kubeReserved.memory", 'found "1 GB"'),
+    ("imageGCHighThresholdPercent", 101, "", "100 or less"),
+    ("imageGCLowThresholdPercent", -1, "", "0 or more"),
+    ("clusterDNS", ["dns.example.com"], "clusterDNS[0]", "not an IP address; found dns.example.com"),
+    ("registerWithTaints", [{"key": "a b", "effect": "NoSchedule"}], "registerWithTaints[0].key", 'found "a b"'),
+    ("registerWithTaints", [{"key": "a", "effect": "Never"}], "registerWithTaints[0].effect", 'found "Never"'),
+    ("registerWithTaints", [{"key": "a"}], "registerWithTaints[0].effect", "required field is missing"),
+    ("registerWithTaints", [{"key": "a", "value": "b c", "effect": "NoExecute"}], "registerWithTaints[0].value", "b c"),
+    ("shutdownGracePeriod", "-1m", "", 'found "-1m"'),
+    ("syncFrequency", "-1s", "", 'found "-1s"'),
+    ("eventBurst", -1, "", "0 or more"),
+    ("oomScoreAdj", 1001, "", "1000 or less"),
+    ("readOnlyPort", 65536, "", "65535 or less"),
+]
+"""Fields of KubeletConfigurations, values with which no kubelet starts, the field that is named, and what is said."""
+
 WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"metadata.name": "Garden"}, "metadata.name", "found Garden"),
     ({"metadata.name": "-garden"}, "metadata.name", "must be a DNS label that begins with a letter"),
@@ -214,6 +247,36 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         {GROUP + "kubeletConfiguration": {"kind": "x"}},
         GROUP + "kubeletConfiguration.kind",
         'unsupported value; found "x"; allowed: KubeletConfiguration',
+    ),
+    *(
+        ({part + "kubeletConfiguration": {name: value}}, f"{part}kubeletConfiguration.{field or name}", said)
+        for part in (CONTROL_PLANE, GROUP)
+        for name, value, field, said in KUBELETS_REFUSE
+    ),
+    *(
+        ({part + "kubeletConfiguration": value}, f"{part}kubeletConfiguration{field}", said)
+        for part in (CONTROL_PLANE, GROUP)
+        for value, field, said in (
+            ({"evictionHard": {f"a{at}": "1" for at in range(60_000)}}, "", "bytes; allowed: at most 65536 bytes of"),
+            ({"logging": {"options": ["x" * 70_000]}}, "", "bytes; allowed: at most 65536 bytes of JSON"),
+            ({"featureGates": {f"A{at}": True for at in range(301)}}, ".featureGates", "300 items or less"),
+            ({"allowedUnsafeSysctls": ["a"] * 301}, ".allowedUnsafeSysctls", "300 items or less"),
+            (
+                {"evictionSoft": {"memory.available": "5%"}},
+                ".evictionSoftGracePeriod",
+                "each soft threshold needs a grace period; found none for memory.available",
+            ),
+            (
+                {"imageGCHighThresholdPercent": 70},
+                ".imageGCLowThresholdPercent",
+                "must be below imageGCHighThresholdPercent; found 80 (the default); allowed: 0 to 69",
+            ),
+            (
+                {"imageGCLowThresholdPercent": 85},
+                ".imageGCLowThresholdPercent",
+                "must be below imageGCHighThresholdPercent; found 85; allowed: 0 to 84",
+            ),
+        )
     ),
     ({GROUP + "taints": [{"key": "a b/!", "effect": "PreferNoSchedule"}]}, GROUP + "taints[0].key", "not a valid t"),
     (
@@ -399,9 +462,26 @@ def test_what_is_passed_on_to_kubernetes_may_be_anything_that_it_reads() -> None
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "maxPods": 50,
             "authentication": {"anonymous": {"enabled": False}},
-            "evictionHard": {"memory.available": "5%"},
+            "evictionHard": {
+                "memory.available": "5%",
+                "nodefs.available": "0%",
+                "pid.available": "1e3",
+                "imagefs.available": "1.5Gi",
+            },
+            "evictionSoft": {"memory.available": "10%", "nodefs.inodesFree": "100%"},
+            "evictionSoftGracePeriod": {"memory.available": "1m30s"},
+            "podPidsLimit": -1,
+            "nodeStatusMaxImages": -1,
+            "volumeStatsAggPeriod": "-1s",
+            "clusterDNS": ["169.254.20.10", "fd00::a"],
+            "cpuManagerPolicy": "",
+            "registerWithTaints": [{"key": "example.com/a", "effect": "NoSchedule", "value": ""}],
+            "systemReserved": {"cpu": "0.5", "memory": "200Mi", "ephemeral-storage": "1Gi", "pid": "100"},
+            "imageGCHighThresholdPercent": 70,
+            "imageGCLowThresholdPercent": 50,
+            "featureGates": {"NotYetKnown": True},
+            "tlsCipherSuites": ["NOT_YET_KNOWN"],
             "shutdownGracePeriod": "1m30s",
-            "featureGates": {"A": True},
         },
     }
     assert ask(edited(everything)).causes == ()
