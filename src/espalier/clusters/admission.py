@@ -156,7 +156,8 @@ class Admission:
             return AdmissionResponse.refuse(asked, schema.violations(eksa.Cluster, asked.tree))
         wished = tuple(warnings.annotation_values(new.metadata.annotations, self._observer.patches))
         if old is not None and (new.metadata.deletion_timestamp or _is_same(old, new)):
-            return AdmissionResponse(warnings=(*wished, *self._preview(request, new)))
+            changed = self._linked_warnings(new) if request.dry_run else ()  # linked objects may be about to change
+            return AdmissionResponse(warnings=(*wished, *changed, *self._preview(request, new)))
         if not self._observer.is_filled:
             return _NOT_READY
         management = None if is_self_managed(new) else self._observer.management(new)
@@ -167,6 +168,7 @@ class Admission:
         warned = (
             *wished,
             *unsupported.warnings(new.spec, self._observer.providers),
+            *self._linked_warnings(new),
             *api_server.warnings(new.spec),
             *(changes.warnings(old.spec, new.spec) if old is not None else ()),
             *releases.warnings(new, management),
@@ -177,6 +179,12 @@ class Admission:
         if is_self_managed(new):
             warned = ("the cluster is self-managed and paused: the manager does not act on this record of it",)
         return AdmissionResponse(warnings=(*warned, *self._preview(request, new)))
+
+    def _linked_warnings(self, new: eksa.Cluster) -> Iterable[str]:
+        if is_self_managed(new):
+            return ()
+        children = self._observer.linked.children(new.metadata.namespace, new.spec)
+        return warnings.linked(unsupported.provider_of(new.spec, self._observer.providers), new.spec, children)
 
     def _in_place_violations(self, old: Object, new: Object) -> Iterator[Violation]:
         """Changes of the control plane and groups that can't be made in place, as far as the caches show.

@@ -93,6 +93,10 @@ class Links(msgspec.Struct, frozen=True):
     """The violations of a Cluster together with its linked objects. The controller waits until they are resolved,
     because a manifest may create the Cluster first. Pure."""
 
+    warnings: Callable[[eksa.ClusterSpec, Sequence[Object]], Iterator[str]] = lambda _spec, _children: iter(())
+    """Warnings about values of linked objects that a Cluster's machines do not get, from its spec and the existing
+    children. Pure."""
+
     resolve: Callable[[eksa.ClusterSpec, Sequence[Object]], Mapping[str, str]] = lambda _spec, _children: {}
     """Values that a controller of the provider resolved and keeps in the status of children, by a name for messages;
     empty values are not known yet. They are content like a spec. Pure."""

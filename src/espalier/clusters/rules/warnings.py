@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+
+import msgspec
 
 from espalier.api.eksa.cluster import ClusterSpec
 from espalier.api.eksa.release import Bundles
 from espalier.clusters import names
 from espalier.clusters.drift import Policy, policy
+from espalier.clusters.provider import Provider
 from espalier.clusters.rules import messages
+from espalier.kube.objects import Object
 from espalier.releases.contents import is_due, support_text
 
 
@@ -25,6 +30,22 @@ def annotation_values(annotations: Mapping[str, str], patches: Collection[str]) 
             f"metadata.annotations[{names.PATCHES_ANNOTATION}]: this manager has no patch "
             f"{', '.join(sorted(unknown))}; it has {there}"
         )
+
+
+def linked(provider: Provider | None, spec: ClusterSpec, children: Sequence[Object]) -> Iterator[str]:
+    """Warnings about values of the existing linked objects that machines do not get."""
+    if provider is None:
+        return
+    with suppress(msgspec.ValidationError):  # the controller says what is wrong with them
+        yield from provider.links.warnings(spec, children)
+    for child in children:
+        users = child.tree.get("spec", {}).get("users") or ()
+        where = f"{child.kind} {child.name}: spec.users"
+        if len(users) > 1:
+            yield f"{where}: found {len(users)}, but only the first is created, as in EKS Anywhere; remove the others"
+        if users and len(keys := users[0].get("sshAuthorizedKeys") or ()) > 1:
+            found = f"found {len(keys)}, but only the first is used, as in EKS Anywhere; remove the others"
+            yield f"{where}[0].sshAuthorizedKeys: {found}"
 
 
 def support(spec: ClusterSpec, bundles: Bundles | None, now: datetime) -> Iterator[str]:

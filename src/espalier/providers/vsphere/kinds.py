@@ -36,10 +36,6 @@ def _given(*fields: str) -> tuple[Rule, ...]:
     return tuple(Rule(f"self.{name} != ''", "must be set", f".{name}", found="'nothing'") for name in fields)
 
 
-LEAST_DISK = 20
-"""GiB of a disk, as in EKS Anywhere: smaller numbers are raised."""
-
-
 class FailureDomain(Part):
     """A part of a datacenter that fails as a unit: a compute cluster, and the objects that its machines use."""
 
@@ -182,15 +178,18 @@ class VSphereMachineConfigSpec(Part, kw_only=True):
     ]
     memory_mi_b: Annotated[
         int,
-        Meta(description="Memory in MiB, at least 2048; 0 means 8192.", extra_json_schema=_COUNT),
+        Meta(
+            description="Memory in MiB. Less than 2048 is raised to it, of external etcd less than 8192; 0 means 8192.",
+            extra_json_schema=_COUNT,
+        ),
     ] = msgspec.field(name="memoryMiB")
-    num_cpus: Annotated[int, Meta(description="Virtual CPUs, at least 2.", extra_json_schema=_COUNT)] = msgspec.field(
-        name="numCPUs"
-    )
+    num_cpus: Annotated[
+        int, Meta(description="Virtual CPUs. Less than 2 is raised to it.", extra_json_schema=_COUNT)
+    ] = msgspec.field(name="numCPUs")
     disk_gi_b: Annotated[
         int | None,
         Meta(
-            description="Size of the disk in GiB, at least 20. Defaults to the template's.",
+            description="Size of the disk in GiB. Less than 20 is raised to it. Defaults to the template's.",
             extra_json_schema=_COUNT,
         ),
     ] = msgspec.field(default=None, name="diskGiB")

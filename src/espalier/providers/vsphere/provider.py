@@ -24,6 +24,7 @@ def vsphere(look_up: LookUp) -> Provider:
             carriers=(SECRET,),
             zone=references.zone,
             violations=rules.linked_violations,
+            warnings=rules.linked_warnings,
             resolve=references.resolve,
             problems=problems_of(
                 VSphereDatacenterConfig.resource,

@@ -42,7 +42,6 @@ from espalier.providers.vsphere.cluster_api import (
     VSphereMachineTemplateSpec,
 )
 from espalier.providers.vsphere.kinds import (
-    LEAST_DISK,
     FailureDomain,
     VSphereDatacenterConfig,
     VSphereDatacenterConfigSpec,
@@ -55,15 +54,12 @@ from espalier.providers.vsphere.references import (
     value,
     zone_name,
 )
+from espalier.providers.vsphere.sizes import sizes
 
 CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
 API_PORT = 6443
 
 _KUBELET_ARGS = {"cloud-provider": "external"}
-
-_LEAST_MEMORY, _USUAL_MEMORY, _ETCD_MEMORY = 2048, 8192, 8192
-_LEAST_CPUS = 2
-"""As in EKS Anywhere, and CAPV: smaller numbers are raised."""
 
 SECOND_NETWORK = "second-network-interface-bootstrap-container"
 """Name of that container, as in EKS Anywhere."""
@@ -213,7 +209,7 @@ def etcd_machine_template(design: Design, name: str) -> VSphereMachineTemplate:
         name,
         linked_objects.of_etcd(VSphereMachineConfig, design),
         design.of_control_plane,
-        least_memory=_ETCD_MEMORY,
+        of_etcd=True,
     )
 
 
@@ -293,14 +289,14 @@ def thumbprint(spec: VSphereDatacenterConfigSpec) -> str:
 
 
 def _template(
-    design: Design, name: str, config: VSphereMachineConfig, components: Components, *, least_memory: int = 0
+    design: Design, name: str, config: VSphereMachineConfig, components: Components, *, of_etcd: bool = False
 ) -> VSphereMachineTemplate:
     asked, where = config.spec, linked_objects.datacenter(VSphereDatacenterConfig, design).spec
 
     def path(field: str, given: str) -> str:
         return design.resolved.get(value(config, field), given)
 
-    networks = asked.networks or [where.network]
+    networks, made = asked.networks or [where.network], sizes(asked, of_etcd=of_etcd)
     machine = VSphereMachineSpec(
         server=where.server,
         datacenter=where.datacenter,
@@ -310,9 +306,9 @@ def _template(
         storage_policy_name=asked.storage_policy_name,
         template=path("template", asked.template) or path(for_version(components.bundle.kube_version), ""),
         clone_mode=asked.clone_mode or path("cloneMode", ""),
-        num_cpus=max(asked.num_cpus, _LEAST_CPUS),
-        memory_mi_b=max(asked.memory_mi_b or _USUAL_MEMORY, least_memory, _LEAST_MEMORY),
-        disk_gi_b=max(asked.disk_gi_b, LEAST_DISK) if asked.disk_gi_b else None,
+        num_cpus=made.cpus,
+        memory_mi_b=made.memory,
+        disk_gi_b=made.disk,
         network=MachineNetwork(devices=[_device(where, one) for one in networks]),
         tag_ids=asked.tags,
     )

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from espalier.api.eksa import cluster as eksa
 from espalier.api.violations import Violation
 from espalier.clusters.linked_objects import of_kind
-from espalier.clusters.machine_groups import WORKERS, machine_groups, references_to
+from espalier.clusters.machine_groups import ETCD, WORKERS, machine_groups, references_to
 from espalier.clusters.rules import endpoint
 from espalier.kube.objects import Object
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
+from espalier.providers.vsphere.sizes import raised
 
 _GROUPS = "spec.workerNodeGroupConfigurations"
 _KIND = VSphereMachineConfig.resource.kind
@@ -42,6 +43,21 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
         if config is not None and config.spec.networks and one.role != WORKERS:
             message = "only workers can have networks; use a machine config without"
             yield Violation(f"{one.field}.machineGroupRef.name", config.metadata.name, "", message)
+
+
+def linked_warnings(spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[str]:
+    """Sizes of machines that are raised."""
+    configs = of_kind(VSphereMachineConfig, children)
+    found: dict[str, None] = {}
+    for one in machine_groups(spec):
+        config = configs.get(one.reference.name) if one.reference is not None else None
+        if config is None:
+            continue
+        who = "machines of external etcd" if one.role == ETCD else "machines"
+        for field, asked, made in raised(config.spec, of_etcd=one.role == ETCD):
+            where = f"{_KIND} {config.metadata.name}: spec.{field}"
+            found[f"{where}: found {asked}, but {who} get {made}, as in EKS Anywhere; set at least {made}"] = None
+    yield from found
 
 
 def _failure_domains(spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Violation]:

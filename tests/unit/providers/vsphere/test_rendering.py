@@ -23,7 +23,7 @@ from espalier.clusters.scope import Scope
 from espalier.clusters.validity import missing_objects, problem, unresolved_values
 from espalier.kube.objects import to_bytes
 from espalier.kube.wire import ADMIN
-from espalier.runtime.admission import AdmissionRequest
+from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from tests.support.vsphere import (
     CREDENTIALS,
     KEY,
@@ -182,12 +182,42 @@ def test_without_the_build_of_eks_anywhere_external_etcd_is_refused() -> None:
     assert found.reason == "RequiresEKSAnywhereClusterAPI"
 
 
-def refused(trees: list[Tree]) -> list[str]:
+def answer(trees: list[Tree]) -> AdmissionResponse:
     """What admission says of a Cluster beside these."""
     known = observer(*stored(trees)[1:], credentials(), laptop(), FORK)
     request = AdmissionRequest("CREATE", "Cluster", NAMESPACE, "vineyard", ADMIN, as_object(trees[0]), None)
-    answer = Admission(known, lambda: NOW).validate(request)
-    return [] if answer.allowed else answer.message.split("; spec.")
+    return Admission(known, lambda: NOW).validate(request)
+
+
+def refused(trees: list[Tree]) -> list[str]:
+    said = answer(trees)
+    return [] if said.allowed else said.message.split("; spec.")
+
+
+def test_sizes_that_are_raised_and_users_that_are_left_out_are_warned_of() -> None:
+    trees = everything()
+    said = [one for one in answer(trees).warnings if "MachineConfig" in one]
+    assert [one for one in said if "numCPUs" in one or "GiB" in one or "MiB" in one] == [], "of the example, none is"
+    keys = of(trees, "VSphereMachineConfig")["users"][0]["sshAuthorizedKeys"] * 2
+    of(trees, "VSphereMachineConfig", "vineyard-cp").update(
+        memoryMiB=4096, users=[{"name": "ann", "sshAuthorizedKeys": keys[:1]}] * 3
+    )
+    small = of(trees, "VSphereMachineConfig")
+    small.update(memoryMiB=1, numCPUs=0, diskGiB=1, users=[{"name": "ann", "sshAuthorizedKeys": keys}])
+    found, is_raised = set(answer(trees).warnings), "in EKS Anywhere; set at least"
+    of_plane, of_workers = (f"VSphereMachineConfig {name}: spec." for name in ("vineyard-cp", "vineyard"))
+    assert found >= {
+        f"{of_plane}memoryMiB: found 4096, but machines of external etcd get 8192, as {is_raised} 8192",
+        f"{of_workers}memoryMiB: found 1, but machines get 2048, as {is_raised} 2048",
+        f"{of_workers}numCPUs: found 0, but machines get 2, as {is_raised} 2",
+        f"{of_workers}diskGiB: found 1, but machines get 20, as {is_raised} 20",
+        f"{of_plane}users: found 3, but only the first is created, as in EKS Anywhere; remove the others",
+        f"{of_workers}users[0].sshAuthorizedKeys: found 2, but only the first is used, as in EKS Anywhere; "
+        "remove the others",
+    }
+    assert f"{of_plane}memoryMiB: found 4096, but machines get" not in "".join(found)
+    small["memoryMiB"] = 0
+    assert "vineyard: spec.memoryMiB" not in "".join(answer(trees).warnings), "0 means the default"
 
 
 PLANE, GROUP = "controlPlaneConfiguration", "workerNodeGroupConfigurations"
