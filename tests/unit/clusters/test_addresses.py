@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.clusters.addresses import Place, place
+from espalier.api.eksa.hosts import LOCAL_HOSTS
+from espalier.clusters.addresses import Place, is_local, parsed, place
 
 
 @pytest.mark.parametrize(
@@ -49,3 +53,24 @@ def test_what_is_written_of_a_place_is_that_place(address: object, port: int) ->
     assert found is not None
     assert place(f"[{found.host}]:{found.port}") == found
     assert found.port == str(port)
+
+
+LOCAL = re.compile(LOCAL_HOSTS.replace("[[]", r"\["))
+"""In CEL, a bracket may stand in brackets."""
+SPECIAL = ("127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32", "0.0.0.0/32", "198.51.100.0/24")
+
+
+@given(st.one_of(*(st.ip_addresses(v=4, network=one) for one in SPECIAL), st.ip_addresses(v=4)))
+def test_the_crds_and_the_controller_agree_on_what_is_local(address: ipaddress.IPv4Address) -> None:
+    high, low = f"{address.packed.hex()[:4]}", f"{address.packed.hex()[4:]}"
+    local = is_local(address)
+    for text in (str(address), f"64:ff9b::{high}:{low}", f"64:ff9b:1::{address}", f"2002:{high}:{low}::1"):
+        found = parsed(text)
+        assert found is not None
+        for spelled in {text, str(found)}:
+            assert (is_local(found), LOCAL.fullmatch(spelled) is not None) == (local, local), spelled
+
+
+@given(st.ip_addresses(v=6))
+def test_they_agree_on_other_addresses_of_ipv6(address: ipaddress.IPv6Address) -> None:
+    assert (LOCAL.fullmatch(str(address)) is not None) == is_local(address)

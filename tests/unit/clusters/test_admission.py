@@ -131,6 +131,14 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         NETWORK + "pods.cidrBlocks",
         "set exactly one range",
     ),
+    *(
+        ({f"{NETWORK}{name}.cidrBlocks": [block]}, f"{NETWORK}{name}.cidrBlocks[0]", f"found {block}")
+        for name, blocks in (
+            ("pods", ("127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/12", "64.0.0.0/2", "ff00::/56", "fe80::/56")),
+            ("services", ("127.0.0.0/16", "224.0.0.0/12", "ff00::/112")),
+        )
+        for block in blocks
+    ),
     ({NETWORK + "pods.cidrBlocks": ["10.0.0.1/8"]}, NETWORK + "pods.cidrBlocks[0]", "host bits"),
     (
         {NETWORK + "services.cidrBlocks": ["192.168.3.0/24"]},

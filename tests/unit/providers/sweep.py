@@ -24,9 +24,14 @@ from tests.unit.clusters.test_every_field import leaves
 LOCAL = (
     *("0:0:0:0:0:0:0:1", "0000:0000:0000:0000:0000:0000:0000:0001", "::0001", "0:0:0:0:0:0:0:0"),
     *("::ffff:7f00:1", "0:0:0:0:0:ffff:7f00:1", "::ffff:a9fe:a9fe"),
+    *("64:ff9b::7f00:1", "0064:ff9b:0:0:0:0:7f00:0001", "64:ff9b::127.0.0.1", "64:ff9b:1::a9fe:a9fe", "64:ff9b::"),
+    *("2002:7f00:1::", "2002:a9fe:a9fe::1", "2002:E000:1::1", "::7f00:1", "::127.0.0.1", "ff02::1", "FF0E::1"),
 )
-"""Loopback and link-local addresses in unusual spellings."""
+"""Loopback, link-local and multicast addresses of IPv6 in all spellings, also those that stand for one of IPv4."""
+LOCAL_IPV4 = ("127.0.0.1", "169.254.169.254", "0.0.0.0", "224.0.0.1", "239.255.255.250", "255.255.255.255")
 NO_NAMES = (
+    *(*LOCAL_IPV4, "localhost.localdomain", "a.LOCALHOST.localdomain.", "localhost6.localdomain6"),
+    *("localhost4", "ip6-localhost", "ip6-loopback", "ipv6-localhost"),
     "2130706433",
     "0x7f000001",
     "0177.0.0.1",
@@ -38,7 +43,7 @@ NO_NAMES = (
     "a..b",
     "1.2.3.256",
 )
-"""What resolvers take for addresses, or nobody for a host."""
+"""What means the machine itself, what resolvers take for addresses, or nobody for a host."""
 
 
 class Values(NamedTuple):

@@ -13,6 +13,10 @@ from espalier.api.violations import Violation
 
 Range: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+_NO_SERVICES = [ipaddress.ip_network(one) for one in ("127.0.0.0/8", "224.0.0.0/4", "::1/128", "ff00::/8")]
+_NO_PODS = [*_NO_SERVICES, *(ipaddress.ip_network(one) for one in ("169.254.0.0/16", "fe80::/10"))]
+"""Loopback and multicast addresses. Kubernetes accepts no link-local addresses in the endpoints of a Service either."""
+
 _DEFAULT_NODE_MASK = {4: 24, 6: 64}
 
 
@@ -94,8 +98,14 @@ def _range(field: str, blocks: Sequence[str]) -> Generator[Violation, None, Rang
         yield Violation(field, ", ".join(blocks) or "nothing", "a range like 192.168.0.0/16", sentences.ONE_RANGE)
         return None
     try:
-        return ipaddress.ip_network(blocks[0])
+        found = ipaddress.ip_network(blocks[0])
     except ValueError as error:
         sentence = str(error) if "host bits" in str(error) else sentences.RANGE
         yield Violation(f"{field}[0]", blocks[0], "a range like 192.168.0.0/16", sentence)
         return None
+    for special in _NO_PODS if field.endswith("pods.cidrBlocks") else _NO_SERVICES:
+        if found.version == special.version and found.overlaps(special):
+            message = f"nodes do not route packets to {special}"
+            yield Violation(f"{field}[0]", blocks[0], "a range like 192.168.0.0/16", message)
+            return None
+    return found

@@ -10,7 +10,7 @@ from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
 from espalier.api.eksa.fields import keys_rule, unchanged
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.eksa.host_os import Users
-from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS
+from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS, PORT
 from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, Column, KubeObject, Rule, kind
 from espalier.api.meta import Part
 from espalier.api.resource import Resource
@@ -25,7 +25,7 @@ _MAP = {"maxProperties": 50}
 _PATH = "^(/[A-Za-z0-9._-]+)+$"
 _PATHS = "absolute paths of letters, digits, dots, dashes and underscores, without a slash at the end"
 _REFERENCE = "^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$"
-_API = f"^[Hh][Tt][Tt][Pp][Ss]?://({HOST})(:[0-9]{{1,5}})?(/[-A-Za-z0-9._~/]*)?$"
+_API = f"^[Hh][Tt][Tt][Pp][Ss]?://({HOST})(:{PORT})?(/[-A-Za-z0-9._~/]*)?$"
 _LOCAL_API = f"^https?://({LOCAL_HOSTS})[.]?(:.*|/.*)?$"
 _DEVICE = "^/dev/[A-Za-z0-9][A-Za-z0-9/_-]*$"
 _LABEL = "^[A-Za-z0-9]([A-Za-z0-9._-]{0,14}[A-Za-z0-9])?$"
@@ -57,7 +57,7 @@ def _api(field: str) -> tuple[Rule, ...]:
         ),
         Rule(
             f"!has(self.{field}) || !self.{field}.lowerAscii().matches('{_LOCAL_API}')",
-            "the CloudStack API must not be at a loopback or link-local address",
+            "the CloudStack API must not be at a loopback, link-local or multicast address",
             f".{field}",
             found=f"self.{field}",
             allowed="the host name or address of a management server",

@@ -53,7 +53,7 @@ def _endpoint(spec: eksa.ClusterSpec) -> Iterator[Violation]:
         yield Violation(endpoint.FIELD, given, "ports from 1 to 65535", "not a valid port")
     elif address is None and not _NAME.fullmatch(found.host):
         yield Violation(endpoint.FIELD, given, _ALLOWED, "neither an IP address nor a DNS name")
-    elif found.host.lower() == "localhost" or (address is not None and addresses.is_local(address)):
+    elif addresses.is_local_name(found.host) or (address is not None and addresses.is_local(address)):
         yield Violation(endpoint.FIELD, given, _ALLOWED, "machines can't be reached there")
     elif address is not None:
         yield from endpoint.in_networks(endpoint.FIELD, address, spec)

@@ -97,7 +97,7 @@ class NutanixDatacenterConfigSpec(Part, kw_only=True):
         Rule("self.endpoint != ''", "must be set", ".endpoint", found="'nothing'"),
         Rule(
             f"!self.endpoint.lowerAscii().matches('^({LOCAL_HOSTS})[.]?$')",
-            "Prism Central must not be at a loopback or link-local address",
+            "Prism Central must not be at a loopback, link-local or multicast address",
             ".endpoint",
             found="self.endpoint",
             allowed="host name or address of a Prism Central",

@@ -172,7 +172,7 @@ class SnowMachineConfigSpec(Part, kw_only=True):
             "not addresses of devices",
             ".devices",
             found=f"self.devices.filter(one, !isIP(one) || one.lowerAscii().matches('^({LOCAL_HOSTS})$'))[0]",
-            allowed="IP addresses, except loopback and link-local ones",
+            allowed="IP addresses, except loopback, link-local and multicast ones",
         ),
         Rule(
             "!has(self.devices) || self.devices.all(one, self.devices.exists_one(other, other == one))",

@@ -58,7 +58,7 @@ class TinkerbellDatacenterConfigSpec(Part, kw_only=True):
         ),
         Rule(
             f"!self.tinkerbellIP.lowerAscii().matches('^({LOCAL_HOSTS})$')",
-            "bare metal can't reach a loopback or link-local address",
+            "bare metal can't reach a loopback, link-local or multicast address",
             ".tinkerbellIP",
             found="self.tinkerbellIP",
             allowed="an IP address of Tinkerbell in the network of bare metal",

@@ -11,7 +11,7 @@ from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
 from espalier.api.eksa.fields import unchanged
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU, HostOSConfiguration, Users
-from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS
+from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS, PORT
 from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, Column, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
@@ -67,13 +67,13 @@ class VSphereDatacenterConfigSpec(Part, kw_only=True):
         *_given("server", "datacenter", "network"),
         Rule(
             f"!self.server.lowerAscii().matches('^({LOCAL_HOSTS})[.]?(:[0-9]+)?$')",
-            "the vCenter must not be at a loopback or link-local address",
+            "the vCenter must not be at a loopback, link-local or multicast address",
             ".server",
             found="self.server",
             allowed="host name or address of a vCenter",
         ),
         Rule(
-            f"self.server == '' || self.server.matches('^({HOST})(:[0-9]+)?$')",
+            f"self.server == '' || self.server.matches('^({HOST})(:{PORT})?$')",
             "not a host; leave out https:// and any path",
             ".server",
             found="self.server",

@@ -44,6 +44,7 @@ APIS = [
     ),
     *(f"https://[{one}]:8443/client/api" for one in LOCAL),
     *(f"https://{one}/client/api" for one in NO_NAMES),
+    *("https://cloudstack.example.com:65536/", "https://cloudstack.example.com:0/"),
     *("https://a.localhost:1/", "https://localhost./", "https://cloudstack.example.com:x/", "https:///client/api"),
 ]
 OLD: Tree = {"zones": [{"name": "zone-1", "network": NETWORK}], "domain": "ROOT", "managementApiEndpoint": API}

@@ -192,6 +192,7 @@ OF_CLUSTER: dict[str, tuple[dict[str, Any], str]] = {
     "a port that is too high": (at("192.0.2.9:65536"), "not a valid port"),
     "here": (at("127.0.0.1:6443"), "machines can't be reached there"),
     "here by its name": (at("localhost"), "machines can't be reached there"),
+    "here by another": (at("LOCALHOST.localdomain:6443"), "machines can't be reached there"),
     "a pod's address": (at("192.168.3.4"), "reserves 192.168.0.0/16 for pods"),
     "no machines": ({PLANE: {"machineGroupRef": None}}, "name the config of the machines"),
     "other machines": (

@@ -20,7 +20,7 @@ from espalier.providers.snow.kinds import KINDS, SnowDatacenterConfig, SnowIPPoo
 from tests.support.snow import everything, everything_with_bottlerocket, of
 from tests.unit.providers import bottlerocket_fields
 from tests.unit.providers.snow.test_rendering import made, seen
-from tests.unit.providers.sweep import LOCAL, Values, all_leaves, counted, put, server, verdict
+from tests.unit.providers.sweep import LOCAL, LOCAL_IPV4, Values, all_leaves, counted, put, server, verdict
 from tests.unit.providers.vsphere.test_rendering import objects
 
 Example = Callable[[], list[Tree]]
@@ -64,7 +64,7 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
             [
                 *([], ["glacier.example.com"], ["10.0.0.9", "10.0.0.9"], ["10.0.0.9:8443"], [""]),
                 *(["127.0.0.1"], ["10.0.0.9", "169.254.169.254"], ["::1"], ["fe80::1"], ["FE80::1"], ["0.0.0.0"]),
-                *([one] for one in LOCAL),
+                *([one] for one in (*LOCAL, *LOCAL_IPV4)),
                 *(["::ffff:127.0.0.1"], [f"10.0.0.{one}" for one in range(65)]),
             ],
         ),

@@ -23,7 +23,7 @@ from espalier.providers.tinkerbell.kinds import (
 )
 from tests.support.tinkerbell import FORGE, MACHINES, everything, of
 from tests.support.vsphere import KEY_OF_ANN
-from tests.unit.providers.sweep import LOCAL, Values, all_leaves, counted, put, server, verdict
+from tests.unit.providers.sweep import LOCAL, LOCAL_IPV4, Values, all_leaves, counted, put, server, verdict
 from tests.unit.providers.tinkerbell.test_rendering import made, objects, seen
 
 DATACENTER, MACHINE, TEMPLATE = TinkerbellDatacenterConfig, TinkerbellMachineConfig, TinkerbellTemplateConfig
@@ -86,7 +86,7 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
             ["10.0.0.9", "fd00::9"],
             [
                 *("", "tinkerbell.example.com", "10.0.0.9:80", 1),
-                *("127.0.0.1", "169.254.169.254", "::1", "fe80::1", "0.0.0.0", *LOCAL),
+                *("::1", "fe80::1", *LOCAL, *LOCAL_IPV4),
             ],
         ),
         "osImageURL": Values([URL, "http://a/1.36,1.35"], NOT_URLS),

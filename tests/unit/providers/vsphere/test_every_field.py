@@ -37,7 +37,7 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
         "server": Values(
             [
                 "10.0.0.9",
-                "vc.example.com:8443",
+                *("vc.example.com:8443", "vc.example.com:65535", "127.vc.example.com", "[64:ff9b::c000:201]:1"),
                 "[fd00::1]:443",
                 "vcenter",
                 "10.0.0.9.4com:1",
@@ -47,6 +47,7 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
             [
                 *("", "https://vc.example.com", "localhost", "a.localhost", "127.0.0.1", "127.0.0.1:443"),
                 *("169.254.169.254", "::1", "[::1]:443", "fe80::1", "0.0.0.0", "a b", "LOCALHOST", "localhost."),
+                *("vc.example.com:99999", "1.1.1.1:0", "[fd00::1]:65536"),
                 *(*LOCAL, *NO_NAMES, *(f"[{one}]:443" for one in LOCAL), *(f"{one}:443" for one in NO_NAMES)),
             ],
         ),

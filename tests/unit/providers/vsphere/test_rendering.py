@@ -40,6 +40,7 @@ from tests.support.vsphere import (
 from tests.unit.clusters.layers.designs import documents
 from tests.unit.clusters.seen import NAMESPACE, NOW, as_object, laptop, observer
 from tests.unit.clusters.test_story import compare_with_golden, text_of
+from tests.unit.providers.sweep import LOCAL, LOCAL_IPV4
 
 FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
 
@@ -225,9 +226,10 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "no endpoint": ({PLANE: {"endpoint": None}}, {}, "set the address of the API server"),
     "a name": ({PLANE: {"endpoint": {"host": "api.example.com"}}}, {}, "kube-vip assigns it"),
     "a port": ({PLANE: {"endpoint": {"host": "192.0.2.10:6443"}}}, {}, "kube-vip assigns it"),
-    "loopback": ({PLANE: {"endpoint": {"host": "127.0.0.1"}}}, {}, "machines can't be reached there"),
-    "link-local": ({PLANE: {"endpoint": {"host": "169.254.1.1"}}}, {}, "machines can't be reached there"),
-    "loopback in IPv6": ({PLANE: {"endpoint": {"host": "::ffff:127.0.0.1"}}}, {}, "machines can't be reached there"),
+    **{
+        f"local as {host}": ({PLANE: {"endpoint": {"host": host}}}, {}, "machines can't be reached there")
+        for host in (*LOCAL, *LOCAL_IPV4, "::ffff:127.0.0.1")
+    },
     "an address of Services": (
         {PLANE: {"endpoint": {"host": "10.96.0.5"}}},
         {},

@@ -189,7 +189,11 @@ def _address(text: str) -> str | None:
         found = ipaddress.IPv4Address(text)
     except ValueError:
         return None
-    return str(found) if not (found.is_loopback or found.is_multicast or found.is_unspecified) else None
+    is_one = not (found.is_loopback or found.is_multicast or found.is_unspecified or found == _BROADCAST)
+    return str(found) if is_one else None
+
+
+_BROADCAST = ipaddress.IPv4Address("255.255.255.255")
 
 
 def _netmask(text: str) -> str | None:
@@ -328,11 +332,16 @@ def _once(name: str, value: str, cell: _Cell, seen: dict[tuple[str, str], int], 
 
 
 def _judge_network(values: Mapping[str, Any], cells: Mapping[str, _Cell], file: _File) -> None:
-    """The gateway must be in the network of the address: Linux accepts no other."""
+    """The gateway must be in the network of the address: Linux accepts no other. Neither is all of the network."""
     if not values.keys() >= {"ip_address", "netmask", "gateway"}:
         return
     network = ipaddress.IPv4Interface(f"{values['ip_address']}/{values['netmask']}").network
     address, gateway = values["ip_address"], values["gateway"]
+    if network.prefixlen < 31:  # smaller ones have only hosts
+        for name in ("ip_address", "gateway"):
+            if ipaddress.IPv4Address(values[name]) in (network.network_address, network.broadcast_address):
+                message = f"the first and last address of {network} are not those of a host"
+                file.wrong(cells[name], name, message, values[name], f"{network[1]} to {network[-2]}")
     if gateway == address:
         file.wrong(cells["gateway"], "gateway", "this is the address of the machine itself", gateway)
     elif ipaddress.IPv4Address(gateway) not in network:
