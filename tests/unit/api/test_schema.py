@@ -121,3 +121,19 @@ def test_of_many_unknown_fields_so_many_are_told() -> None:
     spec = {f"a{at}": 1 for at in range(9999)}
     cluster = {"apiVersion": Cluster.resource.api_version, "kind": "Cluster", "spec": spec}
     assert len(violations(Cluster, cluster)) <= MOST_TOLD + 10
+
+
+@pytest.mark.parametrize(
+    ("network", "field"),
+    [
+        ({"dns": {"resolvConf": {"path": "/a b"}}}, "dns.resolvConf.path"),
+        (
+            {"cniConfig": {"cilium": {"egressMasqueradeInterfaces": "a\nb"}}},
+            "cniConfig.cilium.egressMasqueradeInterfaces",
+        ),
+        ({"cniConfig": {"cilium": {"egressMasqueradeInterfaces": "eth0 ens+"}}}, ""),
+    ],
+)
+def test_what_becomes_a_flag_or_a_setting_has_one_line(network: dict[str, Any], field: str) -> None:
+    found = [one.field for one in violations(Cluster, cluster(clusterNetwork=network))]
+    assert found == ([f"spec.clusterNetwork.{field}"] if field else [])

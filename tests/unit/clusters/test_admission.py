@@ -28,6 +28,7 @@ from tests.unit.clusters.asked import (
     paused,
 )
 from tests.unit.clusters.seen import NAMESPACE, NOW, RELEASES, as_object, laptop, observer
+from tests.unit.clusters.test_story import COMPANY
 
 PROXY = {"httpProxy": "http://proxy:3128", "httpsProxy": "http://proxy:3128"}
 MIRROR = {"endpoint": "mirror.example.com", "port": "5000"}
@@ -592,6 +593,14 @@ def test_fields_that_nothing_acts_on_are_accepted_with_a_warning(edits: dict[str
     assert response.allowed, response.message
     assert [text.partition(":")[0] for text in response.warnings] == [warning]
     assert "secret-token" not in "".join(response.warnings)
+
+
+def test_a_provider_that_may_make_users_of_kubernetes_itself_is_warned_of() -> None:
+    asked = edited({SPEC + "identityProviderRefs": [{"kind": "OIDCConfig", "name": "company"}]})
+    assert ask(asked, None, COMPANY).warnings == ()
+    powerful = COMPANY | {"spec": COMPANY["spec"] | {"groupsPrefix": "system:"}}
+    (warning,) = ask(asked, None, powerful).warnings
+    assert warning.startswith("OIDCConfig company: spec.groupsPrefix: users and groups of Kubernetes itself begin with")
 
 
 def default(tree: Tree) -> Tree:

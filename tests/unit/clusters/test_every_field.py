@@ -114,7 +114,7 @@ FIELDS: dict[str, Values] = {
     NETWORK + "pods.cidrBlocks[]": Values([["10.1.0.0/16"]], [["10.1.0.0/30"], ["10.0.0.1"], []]),
     NETWORK + "services.cidrBlocks[]": Values([["10.2.0.0/29"]], [["10.2.0.0/30"], ["fd00::/112"]]),
     NETWORK + "nodes.cidrMaskSize": Values([17, 32], [16, 33]),
-    NETWORK + "dns.resolvConf.path": Values(["/etc/my.conf"], []),
+    NETWORK + "dns.resolvConf.path": Values(["/etc/my.conf"], ["/etc/my conf", "/etc/my.conf\n"]),
     NETWORK + "cni": Values([], ["cilium", "flannel"]),
     NETWORK + "cniConfig.kindnetd": Values([], []),
     "externalEtcdConfiguration.count": Values([1, 3, 99], [0, 2, -1, 101]),

@@ -76,19 +76,22 @@ def mappings(whole: Tree, arn: str) -> dict[str, Values]:
     }
 
 
+BRANCHES = ("a b", "a..b", "-a", "/a", "a/", "a.lock", "a~1", "a\nb", "a@{b", "a//b")
+PATHS = ("..", "../..", "a/../b", "a\nb")
+NAMESPACES = Values(["another", "", "x" * 63], ["x y", "Flux", "x" * 64, "a.b", 1])
 ALGORITHMS = (["ecdsa", "rsa", "ed25519", ""], ["dsa", "RSA", 1])
 NO_HOSTS = ("a@b", "a:b/", "a[b", "a%zz", "a/%zz", "[1.2.3.4]", "[::::]", "[:]", "[1:2]", "[::ffff:102:304]")
 FIELDS: dict[type[KubeObject], dict[str, Values]] = {
     OIDC: {
-        "clientId": of_512("another", refused=("",)),
+        "clientId": of_512("another one", refused=("", "a\nb")),
         "issuerUrl": Values(
             ["https://a", "https://a.example:8443/b", "https://[2001:db8::1]:443/b%20c"],
             ["", "a", "http://a", 1, *map("https://{}".format, NO_HOSTS)],
         ),
-        "usernameClaim": of_512("name", ""),
-        "usernamePrefix": of_512("-", ""),
-        "groupsClaim": of_512("roles", ""),
-        "groupsPrefix": of_512("b:", ""),
+        "usernameClaim": of_512("name", "", refused=("a\nb",)),
+        "usernamePrefix": of_512("-", "", refused=("a\tb",)),
+        "groupsClaim": of_512("roles", "", refused=("a\nb",)),
+        "groupsPrefix": of_512("b:", "", refused=("a\x7fb",)),
         "requiredClaims[].claim": Values(
             [[], claims(claim="team"), claims(claim="x" * 512)],
             [
@@ -115,9 +118,9 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
         "partition": Values(["aws-cn", "x" * 50], ["x" * 51, 1]),
     },
     FLUX: {
-        "branch": text(),
-        "clusterConfigPath": text(),
-        "systemNamespace": text(),
+        "branch": text(*BRANCHES),
+        "clusterConfigPath": text(*PATHS),
+        "systemNamespace": NAMESPACES,
         "git.repositoryUrl": Values(
             ["ssh://a/b", "ssh://git@git:22/a/b.git", "ssh://git@[fd00::1]/a"],
             [
@@ -126,16 +129,16 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
             ],
         ),
         "git.sshKeyAlgorithm": Values(*ALGORITHMS),
-        "github.owner": text(""),
-        "github.repository": text(""),
+        "github.owner": text("", "o o"),
+        "github.repository": text("", "r r", "a/b"),
         "github.personal": Values([True, False], ["yes", 1]),
     },
     GITOPS: {
-        "flux.github.owner": text(""),
-        "flux.github.repository": text(""),
-        "flux.github.branch": text(),
-        "flux.github.clusterConfigPath": text(),
-        "flux.github.fluxSystemNamespace": text(),
+        "flux.github.owner": text("", "o o"),
+        "flux.github.repository": text("", "r r", "a/b"),
+        "flux.github.branch": text(*BRANCHES),
+        "flux.github.clusterConfigPath": text(*PATHS),
+        "flux.github.fluxSystemNamespace": NAMESPACES,
         "flux.github.personal": Values([True, False], ["yes", 1]),
     },
     AWS: {"region": text(), "amiID": text()},

@@ -61,6 +61,9 @@ for Cluster API accepts up to 2147483647."""
 SIZE_OF_CONTROL_PLANE, SIZE_OF_GROUP = {"maximum": MOST_CONTROL_PLANES}, {"maximum": LARGEST_GROUP}
 """Extra schema of such counts."""
 
+ONE_LINE = "^[^\\x00-\\x1f\\x7f]*$"
+"""Text without line breaks and other control characters, which flags and settings do not survive."""
+
 NAME_LIMIT = {"maxLength": 253}
 """Extra schema of a name in Kubernetes, or of a host."""
 

@@ -16,6 +16,8 @@ from espalier.api.resource import Resource
 
 ALGORITHMS = ("ecdsa", "rsa", "ed25519")
 
+_TEXT = {"maxLength": 2048}
+
 _BRANCH = "Branch; main by default."
 _PATH = "Folder of the cluster in the repository."
 _OWNER = "User or organization that owns the repository."
@@ -24,6 +26,42 @@ _PERSONAL = "Whether the owner is a user, not an organization."
 
 _SSH = "^ssh://([^/ ]+@)?[^/ @]+/.+"
 """Git needs both the host and the path. As the URL can't be changed later, a stored one without them is kept."""
+
+
+def _form(field: str, pattern: str, message: str, allowed: str, *, never: str = "") -> Rule:
+    """A field that is empty, missing, or of this form; and not of the other."""
+    value = f"self.{field}"
+    is_not = f" && !{value}.matches('{never}')" if never else ""
+    rule = f"!has({value}) || {value} == '' || {value}.matches('{pattern}'){is_not}"
+    return Rule(rule, message, f".{field}", found=value, allowed=allowed)
+
+
+_BRANCHES = _form(
+    "branch",
+    "^[^-/.[:cntrl:] ~^:?*[\\\\\\\\][^[:cntrl:] ~^:?*[\\\\\\\\]*$",
+    "not the name of a branch",
+    "what `git check-ref-format --branch` accepts",
+    never="[.][.]|@[{]|//|/[.]|[/.]$|[.]lock(/|$)",
+)
+_FOLDERS = _form(
+    "clusterConfigPath",
+    "^[^[:cntrl:]]*$",
+    "not a folder of the repository",
+    "a path like clusters/management, without ..",
+    never="(^|/)[.][.](/|$)",
+)
+_GITHUB = tuple(
+    _form(name, f"^[A-Za-z0-9{more}_-]+$", "GitHub has no such names", f"letters, digits, {what}")
+    for name, more, what in (
+        ("owner", "", "dashes and underscores"),
+        ("repository", ".", "dots, dashes and underscores"),
+    )
+)
+
+
+def _namespace(field: str) -> Rule:
+    label = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+    return _form(field, label, "not the name of a namespace", "at most 63 lower-case letters, digits and dashes")
 
 
 def _given(name: str) -> Rule:
@@ -45,7 +83,7 @@ _PERSONAL_FIXED = Rule(
     sentences.GITOPS_CHANGED,
     ".personal",
 )
-_OF_GITHUB = (_given("owner"), _given("repository"), *_fixed(owner="", repository=""), _PERSONAL_FIXED)
+_OF_GITHUB = (_given("owner"), _given("repository"), *_GITHUB, *_fixed(owner="", repository=""), _PERSONAL_FIXED)
 
 
 class GithubProviderConfig(Part):
@@ -53,8 +91,8 @@ class GithubProviderConfig(Part):
 
     validations: ClassVar[tuple[Rule, ...]] = _OF_GITHUB
 
-    owner: Annotated[str, Meta(description=_OWNER)]
-    repository: Annotated[str, Meta(description=_REPOSITORY)]
+    owner: Annotated[str, Meta(description=_OWNER, extra_json_schema=_TEXT)]
+    repository: Annotated[str, Meta(description=_REPOSITORY, extra_json_schema=_TEXT)]
     personal: Annotated[bool | None, Meta(description=_PERSONAL)] = None
 
 
@@ -101,14 +139,19 @@ class FluxConfigSpec(Part):
             sentences.GITOPS_CHANGED,
             ".git",
         ),
+        _BRANCHES,
+        _FOLDERS,
+        _namespace("systemNamespace"),
         *_fixed(branch="main", clusterConfigPath="", systemNamespace="flux-system"),
     )
 
-    branch: Annotated[str, Meta(description=_BRANCH)] = ""
-    cluster_config_path: Annotated[str, Meta(description=_PATH)] = ""
+    branch: Annotated[str, Meta(description=_BRANCH, extra_json_schema=_TEXT)] = ""
+    cluster_config_path: Annotated[str, Meta(description=_PATH, extra_json_schema=_TEXT)] = ""
     git: GitProviderConfig | None = None
     github: GithubProviderConfig | None = None
-    system_namespace: Annotated[str, Meta(description="Namespace of Flux; flux-system by default.")] = ""
+    system_namespace: Annotated[
+        str, Meta(description="Namespace of Flux; flux-system by default.", extra_json_schema=_TEXT)
+    ] = ""
 
 
 class FluxConfigStatus(Observed, frozen=True):
@@ -128,14 +171,19 @@ class Github(Part):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         *_OF_GITHUB,
+        _BRANCHES,
+        _FOLDERS,
+        _namespace("fluxSystemNamespace"),
         *_fixed(branch="main", clusterConfigPath="", fluxSystemNamespace="flux-system"),
     )
 
-    owner: Annotated[str, Meta(description=_OWNER)]
-    repository: Annotated[str, Meta(description=_REPOSITORY)]
-    branch: Annotated[str, Meta(description=_BRANCH)] = ""
-    cluster_config_path: Annotated[str, Meta(description=_PATH)] = ""
-    flux_system_namespace: Annotated[str, Meta(description="Namespace of Flux; flux-system by default.")] = ""
+    owner: Annotated[str, Meta(description=_OWNER, extra_json_schema=_TEXT)]
+    repository: Annotated[str, Meta(description=_REPOSITORY, extra_json_schema=_TEXT)]
+    branch: Annotated[str, Meta(description=_BRANCH, extra_json_schema=_TEXT)] = ""
+    cluster_config_path: Annotated[str, Meta(description=_PATH, extra_json_schema=_TEXT)] = ""
+    flux_system_namespace: Annotated[
+        str, Meta(description="Namespace of Flux; flux-system by default.", extra_json_schema=_TEXT)
+    ] = ""
     personal: Annotated[bool | None, Meta(description=_PERSONAL)] = None
 
 

@@ -1,11 +1,14 @@
 """The operating system in machine configs of several providers: users and settings."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
 
+from espalier.api import kubelet
+from espalier.api.eksa.fields import ONE_LINE, keys_rule
+from espalier.api.eksa.hosts import LOCAL_NAMES
 from espalier.api.kinds import ATOMIC, MANY, Rule
 from espalier.api.meta import Part
 
@@ -19,7 +22,45 @@ _PUBLIC_KEY = "^ *(ssh|ecdsa|sk)-[a-z0-9@.-]+ +AAAA[A-Za-z0-9+/]+=*( .*)?[[:spac
 
 Text = Annotated[str, Meta(extra_json_schema=_TEXT)]
 Texts = Annotated[list[Text], Meta(extra_json_schema=ATOMIC | MANY)]
+Lines = Annotated[
+    list[Annotated[str, Meta(extra_json_schema=_TEXT | {"pattern": ONE_LINE})]], Meta(extra_json_schema=ATOMIC | MANY)
+]
 Settings = Annotated[dict[str, Text], Meta(extra_json_schema=_MAP)]
+
+_SYSCTL, _PARAMETER = "^[A-Za-z0-9./_-]{1,128}$", "^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$"
+"""Names that Bottlerocket takes."""
+_ITSELF = f"{LOCAL_NAMES}|127[.]0[.][0-9]+[.][0-9]+|0[.]0[.]0[.]0|[0:]+:0{{0,3}}1?"
+"""Hosts that are the machine itself. A link-local address may be the time server of a cloud."""
+
+
+def _form(pattern: str) -> dict[str, Any]:
+    """Extra schema of text of this form."""
+    return _TEXT | {"pattern": pattern}
+
+
+_Duration = Annotated[str, Meta(extra_json_schema=_form(f"^$|{kubelet.DURATION}"))]
+_Size = Annotated[str, Meta(extra_json_schema=_form(f"^$|{kubelet.QUANTITY}"))]
+"""Empty ones are as if they were left out."""
+_Sysctls = Annotated[
+    list[Annotated[str, Meta(extra_json_schema=_form("^[A-Za-z0-9._/*-]+$"))]], Meta(extra_json_schema=ATOMIC | MANY)
+]
+_Lines = Annotated[
+    dict[str, Annotated[str, Meta(extra_json_schema=_form(ONE_LINE.replace("*", "+")))]], Meta(extra_json_schema=_MAP)
+]
+_Thresholds = Annotated[
+    dict[str, Annotated[str, Meta(extra_json_schema=_form(kubelet.THRESHOLD))]], Meta(extra_json_schema=_MAP)
+]
+_Durations = Annotated[
+    dict[str, Annotated[str, Meta(extra_json_schema=_form(kubelet.DURATION))]], Meta(extra_json_schema=_MAP)
+]
+_Quantities = Annotated[
+    dict[str, Annotated[str, Meta(extra_json_schema=_form(kubelet.QUANTITY))]], Meta(extra_json_schema=_MAP)
+]
+
+
+def _like(name: str) -> dict[str, Any]:
+    """Extra schema of a field that the kubelet has as well: its limits."""
+    return {key: given for key, given in kubelet.SCHEMA["properties"][name].items() if key != "type"}
 
 
 class UserConfiguration(Part):
@@ -70,6 +111,13 @@ class NtpConfiguration(Part):
             found="self.servers.size() > 0 ? self.servers.join(', ') : 'nothing'",
             allowed="host names and addresses",
         ),
+        Rule(
+            f"!self.servers.exists(one, one.lowerAscii().matches('^({_ITSELF})[.]?$'))",
+            "a machine can't get the time from itself",
+            ".servers",
+            found=f"self.servers.filter(one, one.lowerAscii().matches('^({_ITSELF})[.]?$'))[0]",
+            allowed="host names and addresses of other machines",
+        ),
     )
 
     servers: Annotated[
@@ -105,21 +153,69 @@ class CertBundle(Part):
 class BottlerocketBoot(Part):
     """Kernel boot parameters."""
 
+    validations: ClassVar[tuple[Rule, ...]] = (
+        keys_rule(
+            "bootKernelParameters",
+            f"!k.matches('{_PARAMETER}')",
+            "not the name of a kernel parameter; its values are a list below it",
+            "letters, digits, dashes and underscores, with dots between them",
+        ),
+    )
+
     boot_kernel_parameters: Annotated[
-        dict[str, Texts], Meta(description="Kernel parameters, and their values.", extra_json_schema=_MAP)
+        dict[str, Lines], Meta(description="Kernel parameters, and their values.", extra_json_schema=_MAP)
     ] = {}
 
 
 class BottlerocketKernel(Part):
     """Settings of the kernel."""
 
-    sysctl_settings: Annotated[Settings, Meta(description="sysctl settings.")] = {}
+    validations: ClassVar[tuple[Rule, ...]] = (
+        keys_rule(
+            "sysctlSettings",
+            f"!k.matches('{_SYSCTL}')",
+            "not the name of a sysctl",
+            "at most 128 letters, digits, dots, slashes, dashes and underscores",
+        ),
+    )
+
+    sysctl_settings: Annotated[_Lines, Meta(description="sysctl settings.")] = {}
 
 
 class BottlerocketKubernetes(Part):
-    """Kubelet settings of Bottlerocket."""
+    """Kubelet settings of Bottlerocket. Values are limited to those with which kubelets start (`api/kubelet.py`)."""
 
-    allowed_unsafe_sysctls: Annotated[Texts, Meta(description="Unsafe sysctls that pods may use.")] = []
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.clusterDNSIPs) || self.clusterDNSIPs.all(one, isIP(one))",
+            "not an IP address",
+            ".clusterDNSIPs",
+            found="self.clusterDNSIPs.filter(one, !isIP(one))[0]",
+            allowed="IP addresses",
+        ),
+        *(
+            keys_rule(name, f"!(k in {list(names)})", message, ", ".join(names))
+            for name, names, message in (
+                ("evictionHard", kubelet.SIGNALS, "not an eviction signal"),
+                ("evictionSoft", kubelet.SIGNALS, "not an eviction signal"),
+                ("evictionSoftGracePeriod", kubelet.SIGNALS, "not an eviction signal"),
+                ("kubeReserved", kubelet.RESERVABLE, "not a resource that can be reserved"),
+                ("systemReserved", kubelet.RESERVABLE, "not a resource that can be reserved"),
+            )
+        ),
+        Rule(
+            "!has(self.imageGCHighThresholdPercent) || !has(self.imageGCLowThresholdPercent)"
+            " || self.imageGCLowThresholdPercent < self.imageGCHighThresholdPercent",
+            "must be below imageGCHighThresholdPercent",
+            ".imageGCLowThresholdPercent",
+            found="self.imageGCLowThresholdPercent",
+        ),
+    )
+
+    allowed_unsafe_sysctls: Annotated[
+        _Sysctls,
+        Meta(description="Unsafe sysctls that pods may use."),
+    ] = []
     cluster_dns_ips: Annotated[Texts, Meta(description="Addresses of the cluster's DNS.")] = msgspec.field(
         default_factory=list, name="clusterDNSIPs"
     )
@@ -127,51 +223,78 @@ class BottlerocketKubernetes(Part):
     container_log_max_files: Annotated[int | None, Meta(description="Number of log files kept for each container.")] = (
         None
     )
-    container_log_max_size: Annotated[Text, Meta(description="Size at which a log file is rotated.")] = ""
+    container_log_max_size: Annotated[_Size, Meta(description="Size at which a log file is rotated.")] = ""
     cpu_cfs_quota: Annotated[bool | None, Meta(description="True if CPU limits are enforced.")] = msgspec.field(
         default=None, name="cpuCFSQuota"
     )
-    cpu_manager_policy: Annotated[Text, Meta(description="How CPUs are assigned to containers.")] = ""
+    cpu_manager_policy: Annotated[
+        Text, Meta(description="How CPUs are assigned to containers.", extra_json_schema=_like("cpuManagerPolicy"))
+    ] = ""
     cpu_manager_policy_options: Annotated[Settings, Meta(description="Options of that policy.")] = {}
-    cpu_manager_reconcile_period: Annotated[Text, Meta(description="How often the assignment is checked.")] = ""
-    event_burst: Annotated[int | None, Meta(description="Burst of events.")] = None
-    event_record_qps: Annotated[int | None, Meta(description="Events per second.")] = msgspec.field(
-        default=None, name="eventRecordQPS"
+    cpu_manager_reconcile_period: Annotated[_Duration, Meta(description="How often the assignment is checked.")] = ""
+    event_burst: Annotated[int | None, Meta(description="Burst of events.", extra_json_schema=_like("eventBurst"))] = (
+        None
     )
-    eviction_hard: Annotated[Settings, Meta(description="Hard eviction thresholds, by signal.")] = {}
+    event_record_qps: Annotated[
+        int | None, Meta(description="Events per second.", extra_json_schema=_like("eventRecordQPS"))
+    ] = msgspec.field(default=None, name="eventRecordQPS")
+    eviction_hard: Annotated[_Thresholds, Meta(description="Hard eviction thresholds, by signal.")] = {}
     eviction_max_pod_grace_period: Annotated[
         int | None, Meta(description="Longest grace period, in seconds, of pods evicted at a soft threshold.")
     ] = None
-    eviction_soft: Annotated[Settings, Meta(description="Soft eviction thresholds, by signal.")] = {}
-    eviction_soft_grace_period: Annotated[Settings, Meta(description="Grace periods of soft eviction thresholds.")] = {}
+    eviction_soft: Annotated[_Thresholds, Meta(description="Soft eviction thresholds, by signal.")] = {}
+    eviction_soft_grace_period: Annotated[
+        _Durations, Meta(description="Grace periods of soft eviction thresholds.")
+    ] = {}
     image_gc_high_threshold_percent: Annotated[
-        int | None, Meta(description="Disk usage at which image garbage collection starts.")
+        int | None,
+        Meta(
+            description="Disk usage at which image garbage collection starts.",
+            extra_json_schema=_like("imageGCHighThresholdPercent"),
+        ),
     ] = msgspec.field(default=None, name="imageGCHighThresholdPercent")
     image_gc_low_threshold_percent: Annotated[
-        int | None, Meta(description="Disk usage down to which images are garbage collected.")
+        int | None,
+        Meta(
+            description="Disk usage down to which images are garbage collected.",
+            extra_json_schema=_like("imageGCLowThresholdPercent"),
+        ),
     ] = msgspec.field(default=None, name="imageGCLowThresholdPercent")
-    kube_api_burst: Annotated[int | None, Meta(description="Burst of requests to the API server.")] = msgspec.field(
-        default=None, name="kubeAPIBurst"
-    )
-    kube_api_qps: Annotated[int | None, Meta(description="Requests to the API server per second.")] = msgspec.field(
-        default=None, name="kubeAPIQPS"
-    )
-    kube_reserved: Annotated[Settings, Meta(description="Resources reserved for Kubernetes components.")] = {}
-    max_pods: Annotated[int | None, Meta(description="Maximum number of pods on a node.")] = None
-    memory_manager_policy: Annotated[Text, Meta(description="How memory is assigned to containers.")] = ""
+    kube_api_burst: Annotated[
+        int | None, Meta(description="Burst of requests to the API server.", extra_json_schema=_like("kubeAPIBurst"))
+    ] = msgspec.field(default=None, name="kubeAPIBurst")
+    kube_api_qps: Annotated[
+        int | None, Meta(description="Requests to the API server per second.", extra_json_schema=_like("kubeAPIQPS"))
+    ] = msgspec.field(default=None, name="kubeAPIQPS")
+    kube_reserved: Annotated[_Quantities, Meta(description="Resources reserved for Kubernetes components.")] = {}
+    max_pods: Annotated[
+        int | None, Meta(description="Maximum number of pods on a node.", extra_json_schema=_like("maxPods"))
+    ] = None
+    memory_manager_policy: Annotated[
+        Text, Meta(description="How memory is assigned to containers.", extra_json_schema=_like("memoryManagerPolicy"))
+    ] = ""
     pod_pids_limit: Annotated[int | None, Meta(description="Maximum number of processes in a pod.")] = None
     provider_id: Annotated[Text, Meta(description="Provider ID of the machine.")] = msgspec.field(
         default="", name="providerID"
     )
-    registry_burst: Annotated[int | None, Meta(description="Burst of image pulls.")] = None
-    registry_pull_qps: Annotated[int | None, Meta(description="Image pulls per second.")] = msgspec.field(
-        default=None, name="registryPullQPS"
-    )
-    shutdown_grace_period: Annotated[Text, Meta(description="How long a shutdown waits for pods.")] = ""
-    shutdown_grace_period_critical_pods: Annotated[Text, Meta(description="Part of that time for critical pods.")] = ""
-    system_reserved: Annotated[Settings, Meta(description="Resources reserved for the operating system.")] = {}
-    topology_manager_policy: Annotated[Text, Meta(description="How resources are aligned to NUMA nodes.")] = ""
-    topology_manager_scope: Annotated[Text, Meta(description="Unit of alignment: container or pod.")] = ""
+    registry_burst: Annotated[
+        int | None, Meta(description="Burst of image pulls.", extra_json_schema=_like("registryBurst"))
+    ] = None
+    registry_pull_qps: Annotated[
+        int | None, Meta(description="Image pulls per second.", extra_json_schema=_like("registryPullQPS"))
+    ] = msgspec.field(default=None, name="registryPullQPS")
+    shutdown_grace_period: Annotated[_Duration, Meta(description="How long a shutdown waits for pods.")] = ""
+    shutdown_grace_period_critical_pods: Annotated[
+        _Duration, Meta(description="Part of that time for critical pods.")
+    ] = ""
+    system_reserved: Annotated[_Quantities, Meta(description="Resources reserved for the operating system.")] = {}
+    topology_manager_policy: Annotated[
+        Text,
+        Meta(description="How resources are aligned to NUMA nodes.", extra_json_schema=_like("topologyManagerPolicy")),
+    ] = ""
+    topology_manager_scope: Annotated[
+        Text, Meta(description="Unit of alignment: container or pod.", extra_json_schema=_like("topologyManagerScope"))
+    ] = ""
 
 
 class BottlerocketConfiguration(Part):

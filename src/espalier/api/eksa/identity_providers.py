@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa import sentences
-from espalier.api.eksa.fields import HTTPS_URLS, Text, is_https_url, same, unchanged
+from espalier.api.eksa.fields import HTTPS_URLS, ONE_LINE, Text, is_https_url, same, unchanged
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
@@ -17,13 +17,15 @@ from espalier.api.resource import Resource
 
 _TEXT = {"maxLength": 2048}
 _SHORT = {"maxLength": 512}
+_FLAG = _SHORT | {"pattern": ONE_LINE}
+"""A value, or part of one, of a flag of kube-apiserver."""
 
 
 class OIDCRequiredClaim(Part):
     """A claim that every token must have."""
 
-    claim: Annotated[str, Meta(description="Name of the claim.", extra_json_schema=_SHORT)] = ""
-    value: Annotated[str, Meta(description="Its value.", extra_json_schema=_SHORT)] = ""
+    claim: Annotated[str, Meta(description="Name of the claim.", extra_json_schema=_FLAG)] = ""
+    value: Annotated[str, Meta(description="Its value.", extra_json_schema=_FLAG)] = ""
 
 
 _FIRST_CLAIM = "self.requiredClaims[0].claim"
@@ -67,16 +69,14 @@ class OIDCConfigSpec(Part):
         ),
     )
 
-    client_id: Annotated[str, Meta(description="Client that tokens must be issued for.", extra_json_schema=_SHORT)] = ""
+    client_id: Annotated[str, Meta(description="Client that tokens must be issued for.", extra_json_schema=_FLAG)] = ""
     issuer_url: Annotated[str, Meta(description="URL of the provider, https only.", extra_json_schema=_TEXT)] = ""
     username_claim: Annotated[
-        str, Meta(description="Claim with the user name; sub by default.", extra_json_schema=_SHORT)
+        str, Meta(description="Claim with the user name; sub by default.", extra_json_schema=_FLAG)
     ] = ""
-    username_prefix: Annotated[str, Meta(description="Prefix of user names; - for none.", extra_json_schema=_SHORT)] = (
-        ""
-    )
-    groups_claim: Annotated[str, Meta(description="Claim with the groups of the user.", extra_json_schema=_SHORT)] = ""
-    groups_prefix: Annotated[str, Meta(description="Prefix of group names.", extra_json_schema=_SHORT)] = ""
+    username_prefix: Annotated[str, Meta(description="Prefix of user names; - for none.", extra_json_schema=_FLAG)] = ""
+    groups_claim: Annotated[str, Meta(description="Claim with the groups of the user.", extra_json_schema=_FLAG)] = ""
+    groups_prefix: Annotated[str, Meta(description="Prefix of group names.", extra_json_schema=_FLAG)] = ""
     required_claims: Annotated[
         list[OIDCRequiredClaim],
         Meta(description="A claim that every token must have; one at most.", extra_json_schema=ATOMIC | MANY),

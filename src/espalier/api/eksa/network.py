@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa import sentences
-from espalier.api.eksa.fields import Text
+from espalier.api.eksa.fields import ONE_LINE, Text
 from espalier.api.kinds import ATOMIC, MANY, PRESERVE, Rule
 from espalier.api.meta import Part
 
@@ -61,7 +61,13 @@ class Nodes(Part):
 class ResolvConf(Part):
     """Name servers of the nodes."""
 
-    path: Annotated[str, Meta(description="resolv.conf on the node that the kubelet reads.")] = ""
+    path: Annotated[
+        str,
+        Meta(
+            description="resolv.conf on the node that the kubelet reads.",
+            extra_json_schema={"maxLength": 4096, "pattern": "^[^\\x00-\\x20\\x7f]*$"},
+        ),
+    ] = ""
 
 
 class Dns(Part):
@@ -104,7 +110,11 @@ class CiliumConfig(Part):
         Literal["", "default", "always", "never"], Meta(description="For which pods network policies are enforced.")
     ] = ""
     egress_masquerade_interfaces: Annotated[
-        str, Meta(description="Interfaces on which egress traffic is masqueraded.")
+        str,
+        Meta(
+            description="Interfaces on which egress traffic is masqueraded.",
+            extra_json_schema={"maxLength": 2048, "pattern": ONE_LINE},
+        ),
     ] = ""
     skip_upgrade: Annotated[bool | None, Meta(description="True if Cilium is installed, but not upgraded.")] = None
     routing_mode: Annotated[

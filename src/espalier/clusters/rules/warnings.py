@@ -9,6 +9,7 @@ from datetime import datetime
 import msgspec
 
 from espalier.api.eksa.cluster import ClusterSpec
+from espalier.api.eksa.identity_providers import OIDCConfig
 from espalier.api.eksa.release import Bundles
 from espalier.clusters import names
 from espalier.clusters.drift import Policy, policy
@@ -39,6 +40,8 @@ def linked(provider: Provider | None, spec: ClusterSpec, children: Sequence[Obje
     with suppress(msgspec.ValidationError):  # the controller says what is wrong with them
         yield from provider.links.warnings(spec, children)
     for child in children:
+        if child.kind == OIDCConfig.resource.kind:
+            yield from _reserved_prefixes(child)
         users = child.tree.get("spec", {}).get("users") or ()
         where = f"{child.kind} {child.name}: spec.users"
         if len(users) > 1:
@@ -46,6 +49,17 @@ def linked(provider: Provider | None, spec: ClusterSpec, children: Sequence[Obje
         if users and len(keys := users[0].get("sshAuthorizedKeys") or ()) > 1:
             found = f"found {len(keys)}, but only the first is used, as in EKS Anywhere; remove the others"
             yield f"{where}[0].sshAuthorizedKeys: {found}"
+
+
+def _reserved_prefixes(config: Object) -> Iterator[str]:
+    """Prefixes by which a provider can make users and groups of Kubernetes itself."""
+    for field in ("usernamePrefix", "groupsPrefix"):
+        if str(config.tree.get("spec", {}).get(field, "")).startswith("system:"):
+            where = f"{config.kind} {config.name}: spec.{field}"
+            yield (
+                f"{where}: users and groups of Kubernetes itself begin with system:, so whoever controls the provider "
+                "may become an administrator of the cluster; use another prefix"
+            )
 
 
 def support(spec: ClusterSpec, bundles: Bundles | None, now: datetime) -> Iterator[str]:
