@@ -9,6 +9,7 @@ from datetime import datetime
 import msgspec
 
 from espalier.api.eksa.cluster import ClusterSpec
+from espalier.api.eksa.host_os import UserConfiguration
 from espalier.api.eksa.identity_providers import OIDCConfig
 from espalier.api.eksa.release import Bundles
 from espalier.clusters import names
@@ -39,16 +40,22 @@ def linked(provider: Provider | None, spec: ClusterSpec, children: Sequence[Obje
         return
     with suppress(msgspec.ValidationError):  # the controller says what is wrong with them
         yield from provider.links.warnings(spec, children)
-    for child in children:
-        if child.kind == OIDCConfig.resource.kind:
-            yield from _reserved_prefixes(child)
-        users = child.tree.get("spec", {}).get("users") or ()
-        where = f"{child.kind} {child.name}: spec.users"
-        if len(users) > 1:
-            yield f"{where}: found {len(users)}, but only the first is created, as in EKS Anywhere; remove the others"
-        if users and len(keys := users[0].get("sshAuthorizedKeys") or ()) > 1:
-            found = f"found {len(keys)}, but only the first is used, as in EKS Anywhere; remove the others"
-            yield f"{where}[0].sshAuthorizedKeys: {found}"
+        for child in children:
+            if child.kind == OIDCConfig.resource.kind:
+                yield from _reserved_prefixes(child)
+            else:
+                yield from _users(child)
+
+
+def _users(config: Object) -> Iterator[str]:
+    """Users of machines, and SSH keys, that are left out."""
+    users = msgspec.convert(config.tree.get("spec", {}).get("users") or [], list[UserConfiguration])
+    where = f"{config.kind} {config.name}: spec.users"
+    if len(users) > 1:
+        yield f"{where}: found {len(users)}, but only the first is created, as in EKS Anywhere; remove the others"
+    if users and len(keys := users[0].ssh_authorized_keys) > 1:
+        found = f"found {len(keys)}, but only the first is used, as in EKS Anywhere; remove the others"
+        yield f"{where}[0].sshAuthorizedKeys: {found}"
 
 
 def _reserved_prefixes(config: Object) -> Iterator[str]:
