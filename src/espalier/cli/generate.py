@@ -82,7 +82,7 @@ def _as_text(name: str, manifest: str) -> str:
     """The manifest with a name in quotes where it is a whole value, if YAML reads it as a boolean or as null."""
     if _PLAIN.fullmatch(name):
         return manifest
-    return re.sub(f"(?m)(: ){re.escape(name)}$", rf'\1"{name}"', manifest)
+    return re.sub(f"(?m)(\\bname: ){re.escape(name)}$", rf'\1"{name}"', manifest)
 
 
 @generate.command()
