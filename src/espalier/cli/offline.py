@@ -14,12 +14,14 @@ from espalier.api.core import ConfigMap
 from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster, ClusterSpec, ManagementCluster
 from espalier.api.eksa.group import MANAGEMENT_CLUSTER, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.kinds import KubeObject
 from espalier.api.manifests import Document
 from espalier.api.meta import ObjectMeta, Tree
-from espalier.api.resource import Key
+from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.cli import documents
 from espalier.cli.failures import Failure
+from espalier.clusterapi import templates
 from espalier.clusters import cni, names, plan, workload_objects
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview.previews import Preview, Previews
@@ -65,9 +67,10 @@ class OfflineManager:
         if workload:
             made = [one.body for one in (*cni.objects(design), *workload_objects.wanted(design))]
         else:
-            wanted = [*plan.control_plane(design, nothing), *plan.worker_groups(design, nothing)]
+            naming = _Templates()
+            wanted = [*plan.control_plane(design, nothing, naming), *plan.worker_groups(design, nothing, naming)]
             made = [msgspec.to_builtins(object_) for object_ in wanted]
-        return made
+        return [tree for at, tree in enumerate(made) if tree not in made[:at]]
 
     def design(self, document: Document) -> Design:
         """What the objects of one Cluster are rendered from. Raises as `objects` does."""
@@ -140,6 +143,21 @@ class OfflineManager:
             if (namespace, name) not in given
         ]
         return [Object(to_bytes(cluster)) for cluster in made_up]
+
+
+class _Templates:
+    """Names templates as a manager does that writes one after the other: those of a group whose first name the control
+    plane has get the next one, unless they have the same content."""
+
+    def __init__(self) -> None:
+        self._contents: dict[Resource, dict[str, Tree]] = {}
+
+    def __call__(self, _nothing: ClusterAPIObjects, wanted: KubeObject, _referenced: str | None) -> str:
+        spec: Tree = msgspec.to_builtins(wanted)["spec"]
+        made = self._contents.setdefault(wanted.resource, {})
+        name = templates.choose_name(wanted.metadata.name, None, made, lambda name: made[name] == spec)
+        made[name] = spec
+        return name
 
 
 class _Variables(Mapping[str, str]):

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+from collections import Counter
+from pathlib import Path
+
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from espalier.api.manifests import read_manifests
 from espalier.cli.main import program
 from espalier.providers.kinds import MANIFESTS
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def said(*arguments: str, stdin: str = "") -> str:
@@ -43,3 +50,24 @@ def test_a_name_that_no_cluster_can_have_is_refused() -> None:
         assert done.exit_code != 0
         assert field in str(done.exception)
         assert "must be a DNS label that begins with a letter" in str(done.exception)
+
+
+@pytest.mark.parametrize("version", ["1.34", "1.35"])
+def test_a_group_called_like_the_control_plane_gets_templates_of_its_own(version: str, tmp_path: Path) -> None:
+    """As from a manager: other content has the next name, the same content is one template."""
+    documents = list(yaml.safe_load_all((EXAMPLES / "docker.yaml").read_text()))
+    spec = next(one for one in documents if one["kind"] == "Cluster")["spec"]
+    (group,) = copy.deepcopy(spec["workerNodeGroupConfigurations"])
+    spec["workerNodeGroupConfigurations"] = [group | {"name": "control-plane", "kubernetesVersion": version}]
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(documents))
+    result = CliRunner().invoke(program, ["generate", "objects", "-f", str(file)])
+    assert result.exit_code == 0, result.output
+    made = list(yaml.safe_load_all(result.stdout))
+    names = Counter((one["kind"], one["metadata"]["name"]) for one in made)
+    assert set(names.values()) == {1}
+    machines = sorted(name for kind, name in names if kind == "DockerMachineTemplate")
+    (deployment,) = (one for one in made if one["kind"] == "MachineDeployment")
+    used = deployment["spec"]["template"]["spec"]["infrastructureRef"]["name"]
+    assert used == machines[-1]
+    assert len(machines) == (1 if version == spec["kubernetesVersion"] else 2)
