@@ -9,18 +9,23 @@ from dataclasses import dataclass
 
 import pytest
 
+from espalier.api import core
 from espalier.api.cloud import CloudRequest, Create, Delete, Refusal
 from espalier.api.gardener import names
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.project import Project
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.shoot import READY_FOR_DISASTER, Shoot
 from espalier.cli.environment.gardens import Garden
 from espalier.cli.environment.migration_story import quick_settings
-from espalier.kube.errors import Invalid, NotFound
+from espalier.cli.garden_components import VALIDATING_WEBHOOKS
+from espalier.kube.errors import ApiError, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime import virtual
 from espalier.simulator.cloud.service import Fault, refuse
+from tests.support.garden_commands import GardenCommands
 from tests.support.garden_users import GardenUser
 from tests.support.gardens import EPOCH, NAMESPACE, World, garden
 
@@ -63,6 +68,34 @@ def test_a_shoot_that_was_deleted_when_its_seed_was_lost_is_moved_to_be_deleted(
         await asyncio.sleep(world.config.give_up_after + 1800)
         assert (await world.client.list(Shoot.resource, NAMESPACE)).items == []
         assert await world.left("b") == []
+
+    tell(story)
+
+
+def test_a_seed_that_was_deleted_past_admission_loses_no_etcd_and_its_shoots_say_so_and_move(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        main = world.seeds["a"].client.get
+        before = (await main(Etcd.resource, "etcd-main", "shoot--dev--apple")).tree["spec"]
+        assert before["backup"]["store"]["provider"]
+        with pytest.raises(ApiError, match=r"Seed a can't be deleted: .*garden-dev/apple"):
+            await world.client.delete(Seed.resource, "a")
+        await world.client.delete(core.VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
+        await world.client.delete(Seed.resource, "a")
+        await asyncio.sleep(60)
+        await world.patch({"metadata": {"annotations": {"gardener.cloud/operation": "reconcile"}}})
+        await asyncio.sleep(60)
+        assert (await main(Etcd.resource, "etcd-main", "shoot--dev--apple")).tree["spec"] == before
+        said = {one.type: one for one in (await world.shoot()).status.conditions}[READY_FOR_DISASTER]
+        assert (said.status, said.reason) == ("False", "SeedMissing")
+        assert said.message.startswith("there is no Seed a any more")
+        espalier = GardenCommands(world.client, monkeypatch, capsys)
+        assert (await espalier("seeds", "evacuate", "a")).complaint.endswith("seed a has no shoots left\n")
+        await world.healthy("b")
+        assert (await espalier("seeds", "evacuate", "a")).complaint == "there is no seed 'a'; existing: b"
 
     tell(story)
 

@@ -93,8 +93,9 @@ async def evacuate(
     seconds = flags.seconds(timeout)
     async with connection.connect(connect) as connected:
         there = {one.name for one in await _seeds(connected.client)}
+        has = {name} & (await _seeds_of_shoots(connected.client))  # somebody has deleted its Seed
         for one in filter(None, (name, destination)):
-            if one not in there:
+            if one not in there | has:
                 raise Failure(f"there is no seed {one!r}; existing: {', '.join(sorted(there)) or 'none'}")
         if destination == name:
             raise Failure(f"--to: found {name}, which is the seed to evacuate; name another one")
@@ -171,6 +172,11 @@ async def _seeds(client: Client) -> list[Object]:
         return (await client.list(Seed.resource)).items
     except NotFound:
         raise Failure("this API server does not serve Seeds: use the kubeconfig of a garden") from None
+
+
+async def _seeds_of_shoots(client: Client) -> set[str]:
+    shoots = (one.decode(Shoot) for one in (await client.list(Shoot.resource)).items)
+    return {name for one in shoots for name in (one.spec.seed_name, one.status.seed_name) if name}
 
 
 async def _renewed(client: Client) -> dict[str, str]:

@@ -83,7 +83,8 @@ async def observe(client: Client, key: Key, destination: str) -> Seen:
         {name: times for name, times in said.items() if times is not None},
         tuple(sorted(unread)),
     )
-    bucket = _bucket_of(seen, shoot.decode(Shoot).status.seed_name or "")
+    typed = shoot.decode(Shoot)
+    bucket = seen.buckets.get(_bucket_of_data(typed) or _bucket_of_seed(seen, typed.status.seed_name or ""))
     return seen if bucket is None else replace(seen, lacks_credentials=await _lacks_credentials(client, bucket))
 
 
@@ -217,8 +218,8 @@ def _findings(seen: Seen, shoot: Shoot, source: str) -> Iterator[Finding]:
     yield Finding(f"source {source} gives signs of life", *_gives_signs(seen, source))
     reason, message = unready(seen.seeds.get(seen.destination))
     yield Finding(f"destination {seen.destination} is ready", not reason, message or "its gardenlet reports it ready")
-    for role, name in (("source", source), ("destination", seen.destination)):
-        yield _bucket(seen, role, name)
+    yield _bucket(seen, "source", source, _bucket_of_data(shoot) or _bucket_of_seed(seen, source))
+    yield _bucket(seen, "destination", seen.destination, _bucket_of_seed(seen, seen.destination))
     yield _network(seen, source)
     yield _ownership(shoot, source)
     last = shoot.status.last_operation
@@ -241,16 +242,26 @@ def _condition(shoot: Shoot) -> Condition | None:
     return next((one for one in shoot.status.conditions if one.type == READY_FOR_DISASTER), None)
 
 
-def _bucket_of(seen: Seen, name: str) -> BackupBucket | None:
+def _bucket_of_data(shoot: Shoot) -> str:
+    """The bucket of the epoch whose data are copied: its Seed may be gone, or another one of its name."""
+    try:
+        last = ownership.parse(shoot.metadata.annotations.get(OWNERSHIP)).last_started
+    except OwnershipError:
+        return ""
+    return last.bucket if last is not None else ""
+
+
+def _bucket_of_seed(seen: Seen, name: str) -> str:
     seed = seen.seeds.get(name)
-    return seen.buckets.get(names.bucket(seed.metadata.uid)) if seed is not None else None
+    return names.bucket(seed.metadata.uid) if seed is not None else ""
 
 
-def _bucket(seen: Seen, role: str, name: str) -> Finding:
+def _bucket(seen: Seen, role: str, name: str, bucket_name: str) -> Finding:
     what = f"bucket of {role} {name}"
-    bucket = _bucket_of(seen, name)
+    bucket = seen.buckets.get(bucket_name)
     if bucket is None:
-        return Finding(f"{what} is there", None if "backupbuckets" in seen.unread else False, "found no BackupBucket")
+        why = f"found no BackupBucket {bucket_name}" if bucket_name else f"there is no Seed {name}, which names it"
+        return Finding(f"{what} is there", None if "backupbuckets" in seen.unread else False, why)
     status = bucket.status
     last = status.last_operation
     error = status.last_error.description if status.last_error is not None else ""

@@ -10,11 +10,14 @@ import pytest
 
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import move_times
+from espalier.api.gardener.backups import BackupBucket, BackupBucketSpec, BackupBucketStatus, BucketProvider
+from espalier.api.gardener.metadata_keys import OWNERSHIP
 from espalier.api.gardener.move_times import MoveTimes
-from espalier.api.gardener.operations import Condition
-from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, Seed
+from espalier.api.gardener.operations import Condition, LastOperation
+from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, CredentialsReference, Seed
 from espalier.api.gardener.shoot import Shoot
-from espalier.api.meta import Tree
+from espalier.api.meta import ObjectMeta, Tree
 from espalier.cli.election_times import read_times
 from espalier.cli.failures import Usage
 from espalier.cli.garden import config_of
@@ -60,6 +63,24 @@ def test_a_destination_that_is_not_ready_is_no_refusal_but_is_seen() -> None:
     assert planned.refusals == ()
     said = {one.what: (one.ready, one.message) for one in planned.findings}
     assert said["destination west is ready"] == (False, "seed west is not ready: it is silent")
+
+
+def test_the_bucket_of_a_source_is_that_of_its_data_also_when_its_seed_was_deleted() -> None:
+    owned = shoot().tree
+    owned["metadata"]["annotations"] = {OWNERSHIP: Ownership().add("east", "uid-1").start(1, "east").render()}
+    spec = BackupBucketSpec(
+        provider=BucketProvider(type="local"), credentials_ref=CredentialsReference(name="s", namespace="garden")
+    )
+    done = BackupBucketStatus(last_operation=LastOperation("Create", "Succeeded"))
+    bucket = BackupBucket(metadata=ObjectMeta(name="uid-1"), spec=spec, status=done)
+    there = replace(seen("west", seed("west"), of=Object(encode_json(owned))), buckets={"uid-1": bucket})
+    said = {one.what: (one.ready, one.message) for one in Plan.of(there).findings}
+    assert said["source east gives signs of life"] == (False, "there is no such seed")
+    assert said["bucket of source east is ready"][0]
+    gone = {one.what: one.message for one in Plan.of(replace(there, buckets={})).findings}
+    assert gone["bucket of source east is there"] == "found no BackupBucket uid-1"
+    unknown = {one.what: one.message for one in Plan.of(seen("nowhere")).findings}
+    assert unknown["bucket of source east is there"] == "there is no Seed east, which names it"
 
 
 BACKUPS = "backups are current, and others can read them"

@@ -30,6 +30,7 @@ from espalier.shoots.admission import (
     backup_entries,
     etcds,
     messages,
+    seed_objects,
     shoot_states,
     shoots,
     state_pieces,
@@ -42,6 +43,7 @@ from espalier.shoots.state import pieces
 _PATH = "/validate-core-gardener-cloud"
 VALIDATE_SHOOT = f"{_PATH}-v1beta1-shoot"
 VALIDATE_SHOOT_STATUS = f"{VALIDATE_SHOOT}-status"
+VALIDATE_SEED = f"{_PATH}-v1beta1-seed"
 VALIDATE_BACKUP_ENTRY = f"{_PATH}-v1beta1-backupentry"
 VALIDATE_BACKUP_BUCKET = f"{_PATH}-v1beta1-backupbucket"
 VALIDATE_SHOOT_STATE = f"{_PATH}-v1alpha1-shootstate"
@@ -52,6 +54,7 @@ VALIDATE_ETCD = "/validate-druid-gardener-cloud-v1alpha1-etcd"
 WEBHOOKS = (
     AdmissionWebhook("validate", Shoot.resource, VALIDATE_SHOOT),
     AdmissionWebhook("validate", Shoot.resource, VALIDATE_SHOOT_STATUS, ("UPDATE",), subresource="status"),
+    AdmissionWebhook("validate", Seed.resource, VALIDATE_SEED, ("DELETE",)),
     AdmissionWebhook("validate", BackupEntry.resource, VALIDATE_BACKUP_ENTRY, (*WRITES, "DELETE")),
     AdmissionWebhook("validate", BackupBucket.resource, VALIDATE_BACKUP_BUCKET, (*WRITES, "DELETE")),
     AdmissionWebhook("validate", ShootState.resource, VALIDATE_SHOOT_STATE, (*WRITES, "DELETE")),
@@ -102,6 +105,7 @@ class Admission:
         """Register the handlers at their paths."""
         webhooks.handle(VALIDATE_SHOOT, self.shoot)
         webhooks.handle(VALIDATE_SHOOT_STATUS, self.shoot_status)
+        webhooks.handle(VALIDATE_SEED, self.seed)
         webhooks.handle(VALIDATE_BACKUP_ENTRY, self.backup_entry)
         webhooks.handle(VALIDATE_BACKUP_BUCKET, self.backup_bucket)
         webhooks.handle(VALIDATE_SHOOT_STATE, self.shoot_state)
@@ -118,6 +122,15 @@ class Admission:
         if old is None:
             return AdmissionResponse()
         return self._judge(request, Shoot, lambda new: statuses.violations(old, new, request.user, self.garden))
+
+    def seed(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Reject the deletion of a Seed while it has shoots, or is to have some: nobody could find their backups."""
+        if not self._shoots.synced:
+            return _NOT_READY
+        there = [str(one.key) for one in self._shoots.by_index(BY_SEED, request.name)]
+        if not there:
+            return AdmissionResponse()
+        return AdmissionResponse(False, seed_objects.held(request.name, there))
 
     def backup_entry(self, request: AdmissionRequest) -> AdmissionResponse:
         """Review a write of a BackupEntry; reject its deletion while its Shoot exists."""

@@ -84,6 +84,11 @@ def controller(
         return [one.key for one in observer.shoots() if one.decode(Shoot).status.seed_name == observer.seed_name]
 
     made.watch(observer.garden[Seed.resource], of_another)
+    made.watch(
+        observer.garden[Seed.resource],
+        lambda found: [one.key for one in observer.shoots()] if found.name == observer.seed_name else [],
+        predicate=lambda old, new: old is None or new is None,
+    )
     made.watch(observer.seed[DEPLOYMENT], of_namespace)
     made.watch(observer.seed[Etcd.resource], of_namespace)
     return made

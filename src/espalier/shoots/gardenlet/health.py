@@ -23,7 +23,7 @@ from espalier.api.gardener.shoot import (
 )
 from espalier.api.meta import Tree
 from espalier.shoots.gardenlet.context import ShootHealth
-from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLERS
+from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLERS, SEED_MISSING
 from espalier.shoots.gardenlet.scope import Scope
 
 MOST_NAMED = 10
@@ -67,7 +67,10 @@ def conditions(scope: Scope, backups: Backups | None, shoot: ShootHealth | None 
         found += [Condition(type, *asleep) for type in (EVERY_NODE_READY, SYSTEM_COMPONENTS_HEALTHY)]
     elif shoot is not None:
         found += [_nodes(scope, shoot), _components(scope, shoot)]
-    if backups is not None:
+    if scope.seed is None:
+        message = f"there is no Seed {scope.seed_name} any more, which tells where backups are: {SEED_MISSING}"
+        found.append(Condition(READY_FOR_DISASTER, "False", "SeedMissing", message))
+    elif backups is not None:
         found.append(ready_for_disaster(scope, backups))
     return found
 

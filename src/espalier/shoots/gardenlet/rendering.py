@@ -109,7 +109,7 @@ def copy_etcd(scope: Scope) -> Tree:
     spec["backup"]["sourceStore"] = {
         "container": before.bucket,
         "prefix": names.store_prefix(scope.entry_name, before.epoch),
-        "provider": _store_provider(scope),
+        "provider": store_provider(scope),
         "secretRef": {"name": names.SOURCE_BACKUP_SECRET},
     }
     return {**body, "spec": spec}
@@ -121,7 +121,7 @@ def _etcd_spec(scope: Scope, replicas: int) -> Tree:
     store = {
         "container": current.bucket if current is not None else "",
         "prefix": names.store_prefix(scope.entry_name, scope.epoch),
-        "provider": _store_provider(scope),
+        "provider": store_provider(scope),
         "secretRef": {"name": names.BACKUP_SECRET},
     }
     return {
@@ -133,8 +133,15 @@ def _etcd_spec(scope: Scope, replicas: int) -> Tree:
     }
 
 
-def _store_provider(scope: Scope) -> str:
-    return scope.bucket.spec.provider.type if scope.bucket is not None else ""
+def store_provider(scope: Scope) -> str:
+    """The type of the epoch's store; empty if it is not known. Neither the deletion of the Seed nor another one of its
+    name changes it."""
+    bucket, current, etcd = scope.bucket, scope.ownership.current, scope.typed_etcd
+    is_of_epoch = bucket is not None and current is not None and bucket.metadata.name == current.bucket
+    there = etcd.spec.backup.store if etcd is not None and not is_of_epoch else None
+    if there is not None and there.provider:
+        return there.provider
+    return bucket.spec.provider.type if bucket is not None else ""
 
 
 def extensions(scope: Scope, dns_type: str, domain: str, dns_ttl: int = 120) -> list[Rendered]:

@@ -26,7 +26,7 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, Invalid
 from espalier.runtime.cache import Caches
 from espalier.runtime.webhooks import Webhooks
-from espalier.shoots.admission import handlers
+from espalier.shoots.admission import handlers, seed_objects
 from espalier.shoots.admission.handlers import Admission
 from espalier.shoots.state.store import ShootStates
 from tests.support.embedded_server import client_of, new_server
@@ -91,6 +91,12 @@ async def move(client: Client, to: str) -> None:
     await client.patch(Shoot.resource, "x", NAMESPACE_NAME, patch=patch, type=PatchType.MERGE)
 
 
+async def settled() -> None:
+    """Caches have seen what was written."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
 async def test_a_shoot_is_moved_by_one_patch() -> None:
     """G34."""
     async with garden() as client:
@@ -104,6 +110,27 @@ async def test_a_refusal_names_the_field_and_the_reason() -> None:
             await move(client, "nowhere")
         with pytest.raises(Invalid, match=r"spec.seedName: the seed is being deleted; found going"):
             await move(client, "going")
+
+
+async def test_a_seed_is_deleted_only_when_no_shoot_is_on_it_or_is_to_come() -> None:
+    """Without its Seed nobody knows where the backups of a shoot are."""
+    async with garden() as client:
+        with pytest.raises(ApiError, match=r"Seed a can't be deleted: .* garden-core/x; move .*seeds evacuate a"):
+            await client.delete(Seed.resource, "a")
+        await move(client, "b")
+        await settled()
+        for seed in ("a", "b"):
+            with pytest.raises(ApiError, match="can't be deleted"):
+                await client.delete(Seed.resource, seed)
+        has = {"status": {"seedName": "b"}}
+        await client.patch(Shoot.resource, "x", NAMESPACE_NAME, patch=has, type=PatchType.MERGE, subresource="status")
+        await settled()
+        await client.delete(Seed.resource, "a")
+        assert (await client.get(Seed.resource, "a")).metadata.deletion_timestamp
+
+
+def test_only_some_of_many_shoots_are_named() -> None:
+    assert "shoots a/0, a/1, a/2, a/3, a/4 and 2 more" in seed_objects.held("b", [f"a/{one}" for one in range(7)])
 
 
 async def test_a_shoot_state_is_not_deleted_by_hand_while_its_shoot_is_there() -> None:

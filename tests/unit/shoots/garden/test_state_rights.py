@@ -32,7 +32,7 @@ from espalier.api.gardener.shoot_state import ExtensionState
 from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
 from espalier.apiserver.webhooks import WebhookCall
-from espalier.cli.garden_components import webhook_configuration
+from espalier.cli.garden_components import VALIDATING_WEBHOOKS, webhook_configuration
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid
 from espalier.kube.objects import Object
@@ -291,6 +291,7 @@ async def test_a_role_that_was_named_as_that_of_another_seed_is_withdrawn(of: st
 async def test_a_seed_that_is_deleted_keeps_its_rights_only_while_it_has_shoots() -> None:
     """Who has its user's certificate is to get at nothing any more."""
     async with garden() as world:
+        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
         await world.client.delete(Seed.resource, "a")
         await settled()
         assert await world.rules("a")

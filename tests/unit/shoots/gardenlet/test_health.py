@@ -13,14 +13,16 @@ from espalier.api.etcd.calls import BackupStatus
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.seed import Seed, SeedProvider, SeedSpec
 from espalier.api.gardener.shoot import (
     API_SERVER_AVAILABLE,
     CONTROL_PLANE_HEALTHY,
     EVERY_NODE_READY,
+    READY_FOR_DISASTER,
     SYSTEM_COMPONENTS_HEALTHY,
     Shoot,
 )
-from espalier.api.meta import Tree
+from espalier.api.meta import ObjectMeta, Tree
 from espalier.kube.objects import Object, encode_json
 from espalier.shoots.gardenlet.context import ShootHealth
 from espalier.shoots.gardenlet.health import Backups, Report, conditions, merged, ready_for_disaster
@@ -28,6 +30,7 @@ from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLERS
 from espalier.shoots.gardenlet.scope import Scope
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SEED = Seed(metadata=ObjectMeta(name="east"), spec=SeedSpec(provider=SeedProvider(type="local")))
 PROGRAMS = (API_SERVER, *CONTROLLERS)
 CURRENT = BackupStatus(1, True, 20, "2026-03-01T11:00:00Z", "2026-03-01T11:59:50Z", "2026-03-01T11:59:55Z")
 
@@ -50,7 +53,7 @@ def scope(*, available: tuple[str, ...] = PROGRAMS, etcd: bool = True, state: st
     found: dict[str, Any] = dict.fromkeys(Scope.__dataclass_fields__)
     return Scope(
         **found
-        | {"object": shoot, "now": NOW, "seed_name": "east", "ownership": Ownership(()), "etcd": main}
+        | {"object": shoot, "now": NOW, "seed_name": "east", "ownership": Ownership(()), "etcd": main, "seed": SEED}
         | {"deployments": running, "pod_roles": frozenset(), "extensions": ()}
     )
 
@@ -157,6 +160,13 @@ def test_what_others_say_of_a_place_that_is_not_the_buckets_does_not_count() -> 
     found = ready_for_disaster(scope(), Backups(CURRENT, NOW, others=(Report("west", "refused"),), is_elsewhere=True))
     assert found.status == "True"
     assert "other seeds can't try it: spec.backup.providerConfig of its Seed lacks the endpoint" in found.message
+
+
+def test_a_shoot_whose_seed_was_deleted_says_so_whatever_its_agent_answers() -> None:
+    for backups in (None, Backups(CURRENT, NOW)):
+        found = conditions(replace(scope(), seed=None), backups)[-1]
+        assert (found.type, found.status, found.reason) == (READY_FOR_DISASTER, "False", "SeedMissing")
+        assert "there is no Seed east any more" in found.message
 
 
 def test_an_answer_is_not_late_because_it_was_given_a_while_ago() -> None:

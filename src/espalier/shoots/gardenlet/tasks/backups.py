@@ -26,7 +26,7 @@ from espalier.runtime.writer import Precondition
 from espalier.shoots.flow.task import Act, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
-from espalier.shoots.gardenlet.names import BACKUPS_SINCE, COPIED_EPOCH, INITIATED_AT, WOKEN_AT
+from espalier.shoots.gardenlet.names import BACKUPS_SINCE, COPIED_EPOCH, INITIATED_AT, SEED_MISSING, WOKEN_AT
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.gardenlet.tasks import control_plane
 from espalier.shoots.gardenlet.tasks.acts import SOON, act, applied, gone, together
@@ -147,6 +147,8 @@ def copied(ctx: Context) -> Verdict:
         return Done()
     if scope.etcd is not None and not _is_copy(scope):
         return gone(ctx, Etcd.resource, scope.etcd)  # of an epoch that never started
+    if lacking := _lacking(scope):
+        return lacking
     live = scope.typed_etcd
     verdict = applied(ctx, Etcd.resource, scope.etcd, rendering.copy_etcd(scope))
     if not isinstance(verdict, Done) or live is None:
@@ -262,6 +264,8 @@ def etcd_deployed(ctx: Context) -> Verdict:
         return Wait("NotStarted", "the start of this epoch is not recorded in the garden yet", SOON)
     if _is_copy(scope):
         return gone(ctx, Etcd.resource, scope.etcd)
+    if lacking := _lacking(scope):
+        return lacking
     replicas = 0 if scope.is_hibernated else 1
     verdict = applied(ctx, Etcd.resource, scope.etcd, rendering.etcd(scope, replicas=replicas))
     live = scope.typed_etcd
@@ -270,6 +274,15 @@ def etcd_deployed(ctx: Context) -> Verdict:
     if replicas == 0 or _is_ready(live, scope):
         return Done()
     return _unready(ctx, live, Wait("EtcdNotReady", "etcd-main is not ready", SOON))
+
+
+def _lacking(scope: Scope) -> Wait | None:
+    """No etcd can be made without what tells its store."""
+    if rendering.store_provider(scope):
+        return None
+    if scope.seed is None:
+        return Wait("SeedMissing", f"there is no Seed {scope.seed_name} any more: {SEED_MISSING}", SOON)
+    return Wait("BucketMissing", f"the BackupBucket of seed {scope.seed_name} does not exist yet", SOON)
 
 
 # Source.
