@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,12 @@ from espalier.api.gardener import names
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.metadata_keys import FORCE_RESTORE
 from espalier.api.gardener.project import Project
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import READY_FOR_DISASTER, Shoot
+from espalier.api.gardener.shoot_state import ShootState
 from espalier.cli.environment.gardens import Garden
 from espalier.cli.environment.migration_story import quick_settings
 from espalier.cli.garden_components import VALIDATING_WEBHOOKS
@@ -98,6 +102,46 @@ def test_a_seed_that_was_deleted_past_admission_loses_no_etcd_and_its_shoots_say
         assert (await espalier("seeds", "evacuate", "a")).complaint == "there is no seed 'a'; existing: b"
 
     tell(story)
+
+
+def test_a_wrong_state_is_told_for_as_long_as_it_is_wrong_and_a_corrected_one_is_restored() -> None:
+    """With real extensions: one that fails in the same way again and again says so once."""
+
+    async def main(simulation: virtual.Simulation) -> None:
+        settings = quick_settings(random_keys=False)
+        async with Garden.run_with(simulation.clock, simulation.random, ("a", "b"), settings) as made:
+            user = GardenUser(made)
+            await user.create_shoot("apple", "a")
+            await user.healthy("a")
+            await made.seeds["a"].power_off()
+            good = await replaced_states(user, {"Infrastructure": {"networkID": 5}})
+            await user.move("b")
+            await user.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}})
+            wrong = "Infrastructure apple: status.state: Expected `str`, got `object`; allowed: state that this"
+            told = await user.until(lambda shoot: wrong in str(shoot.status.last_errors), seconds=120)
+            await asyncio.sleep(5)
+            at = (Infrastructure.resource, "apple", told.status.technical_id)
+            before = await made.seeds["b"].client.get(*at)
+            await asyncio.sleep(180)
+            assert (await made.seeds["b"].client.get(*at)).resource_version == before.resource_version
+            assert wrong in (await user.shoot()).status.last_errors[0].description
+            await replaced_states(user, good)
+            await user.patch({"metadata": {"annotations": {"gardener.cloud/operation": "retry"}}})
+            await user.healthy("b", seconds=60)
+            assert "status.state" not in str((await made.seeds["b"].client.get(*at)).tree["status"].get("lastError"))
+            assert len(made.cloud.inventory.all("Network")) == 1
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+async def replaced_states(user: GardenUser, states: dict[str, Any]) -> dict[str, Any]:
+    """Write states of extensions into the ShootState by hand, by kind; gives those that it had."""
+    tree = (await user.client.get(ShootState.resource, "apple", NAMESPACE)).tree
+    before = {one["kind"]: one["state"] for one in tree["extensions"]}
+    for one in tree["extensions"]:
+        one["state"] = states.get(one["kind"], one["state"])
+    await user.client.replace(ShootState.resource, tree)
+    return before
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,10 @@ RELEASED_EPOCH = DOMAIN + "released-epoch"
 """On a Shoot: the epoch whose seed has migrated all extension resources away. Nothing of it acts any longer, so who
 comes next does not wait for its lease to expire. Written by the gardenlet of that seed alone."""
 
+GIVEN_STATE = DOMAIN + "given-state"
+"""On an extension resource: the digest of the state that it was given to restore. While it still has that one, a
+corrected ShootState replaces it."""
+
 EPOCH = DOMAIN + "epoch"
 """On Etcds, extension resources and ShootStates: the ownership epoch that they belong to."""
 

@@ -158,9 +158,14 @@ class Attempt(Generic[S]):
             "lastUpdateTime": timestamp(self.tools.clock.now()),
         }
 
+    @property
+    def present(self) -> Tree:
+        """The status that the object has."""
+        return self.object.decode(_Status).status or {}
+
     def changed(self, change: Tree) -> Tree:
         """The status with these fields; None removes a field."""
-        merged = {**(self.object.decode(_Status).status or {}), **change}
+        merged = {**self.present, **change}
         return {name: value for name, value in merged.items() if value is not None}
 
     def with_lease(self, *, valid: bool, reason: str = "", message: str = "") -> Tree:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, TypeVar
 
 from espalier.api.conditions import timestamp
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.metadata_keys import TIMESTAMP
 from espalier.api.gardener.operations import OperationState
 from espalier.api.printable import quoted
 from espalier.api.resource import Key
@@ -113,6 +115,8 @@ def _report(attempt: Attempt[Any], outcome: Outcome) -> Report | None:
             return Report(attempt.changed(attempt.with_lease(valid=False, reason=reason, message=message)))
         case Wait(reason, message) if reason not in _UNTOLD:
             return Report(attempt.changed({"lastOperation": _still(attempt, OperationState.PROCESSING, message)}))
+        case Fault("TooManyWrites") if _has_error(attempt):
+            return None  # the cause is told
         case Fault(_, message):
             description = quoted(message, LONGEST_DESCRIPTION)
             error: dict[str, Any] = {
@@ -121,10 +125,30 @@ def _report(attempt: Attempt[Any], outcome: Outcome) -> Report | None:
             }
             if attempt.codes:
                 error["codes"] = [str(code) for code in attempt.codes]
+            if _is_told(attempt, error):
+                return None
             said = _still(attempt, OperationState.ERROR, description)
             return Report(attempt.changed({"lastOperation": said, "lastError": error}))
         case _:
             return None
+
+
+def _has_error(attempt: Attempt[Any]) -> bool:
+    last = attempt.object.decode(ExtensionObject).status.last_operation
+    return last is not None and (last.type, last.state) == (attempt.operation, OperationState.ERROR)
+
+
+def _is_told(attempt: Attempt[Any], error: dict[str, Any]) -> bool:
+    """True if the status has this error already, of a retry of the same order: nothing is new but the time."""
+    present, since = attempt.present.get("lastError"), error["lastUpdateTime"]
+    if not _has_error(attempt) or not isinstance(present, dict) or {**present, "lastUpdateTime": since} != error:
+        return False
+    try:
+        told = datetime.fromisoformat(str(present.get("lastUpdateTime")))
+        ordered = datetime.fromisoformat(attempt.object.metadata.annotations.get(TIMESTAMP, ""))
+    except ValueError:  # there is no order, or no time
+        return TIMESTAMP not in attempt.object.metadata.annotations
+    return ordered.replace(microsecond=0) <= told
 
 
 def _still(attempt: Attempt[Any], state: OperationState, description: str) -> dict[str, Any]:

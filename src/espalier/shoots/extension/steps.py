@@ -56,6 +56,8 @@ async def begin(attempt: Attempt[Any]) -> Outcome:
     if before is not None and (before.type, before.state) == (attempt.operation, OperationState.PROCESSING):
         # What it waits for is told already. Who reads it would be woken, and wake this one again.
         said = attempt.said(OperationState.PROCESSING, before.progress, before.description)
+    elif before is not None and (before.type, before.state) == (attempt.operation, OperationState.ERROR):
+        said = attempt.present["lastOperation"]  # the same: its cause stays until something else is known
     else:
         said = attempt.said(OperationState.PROCESSING, _BEGUN, f"{attempt.operation} is in progress")
     await attempt.write({"lastOperation": said, **attempt.with_lease(valid=True)}, is_first=True)

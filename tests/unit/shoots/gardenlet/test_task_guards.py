@@ -42,6 +42,7 @@ from espalier.shoots.gardenlet.controller import ShootReconciler
 from espalier.shoots.gardenlet.names import BACKUPS_SINCE, INITIATED_AT, SHOOT_UID, WOKEN_AT
 from espalier.shoots.gardenlet.scope import Found
 from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions
+from espalier.shoots.state import digests
 from espalier.shoots.state.stored import StoredState
 from tests.support.embedded_server import client_of, new_server
 from tests.unit.shoots.gardenlet.scopes import NOW, STARTED, TECHNICAL_ID, an_object, context, etcd, scope, shoot
@@ -128,6 +129,37 @@ async def test_a_resource_has_its_state_before_it_is_told_to_restore_it() -> Non
         assert found.tree["status"]["state"] == {"id": 7}
         assert found.metadata.annotations[metadata_keys.OPERATION] == order
     await server.close()
+
+
+@pytest.mark.parametrize(
+    ("last", "given", "has", "stored", "is_given"),
+    [
+        ("Restore Error", "1", "1", "2", True),
+        ("Restore Error", "", "", "2", True),  # it was ordered without any
+        ("Restore Error", "1", "2", "2", True),  # who gave it died before it said so
+        ("Restore Error", "1", "3", "2", False),  # its extension knows more by now
+        ("Restore Error", "1", "1", "1", False),
+        ("Restore Processing", "1", "1", "2", False),
+        ("Restore Succeeded", "1", "1", "2", False),
+    ],
+)
+def test_a_corrected_state_is_given_to_a_restore_that_fails_unless_its_extension_has_saved_another(
+    last: str, given: str, has: str, stored: str, is_given: bool
+) -> None:
+    kind, state = last.split()
+    marks = {metadata_keys.OPERATION: metadata_keys.RESTORE}
+    if given:
+        marks[metadata_keys.GIVEN_STATE] = digests.of_value(given.encode())
+    status: Tree = {"lastOperation": {"type": kind, "state": state}, **({"state": int(has)} if has else {})}
+    metadata = {"annotations": marks}
+    made = an_object(
+        Infrastructure.resource, "apple", TECHNICAL_ID, metadata=metadata, spec={"type": "local"}, status=status
+    )
+    of = scope(STARTED.add("b", "bucket-b"), extensions=(Found(Infrastructure, made),))
+    ctx = context(of, OperationType.RESTORE)
+    ctx.live.stored = cast(StoredState, SimpleNamespace(state_for=lambda *_: stored.encode()))
+    verdict = extensions.deploy(Infrastructure)(ctx)
+    assert (isinstance(verdict, Act) and verdict.what.startswith("give Infrastructure apple its state")) is is_given
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.rendering import Rendered
 from espalier.shoots.gardenlet.scope import Found
 from espalier.shoots.gardenlet.tasks.acts import SOON, act, gone, together
+from espalier.shoots.state import digests
 from espalier.shoots.state.document import digested
 from espalier.shoots.state.found import FoundState, state_of
 from espalier.shoots.state.merging import Found as Stored
@@ -112,12 +113,29 @@ def _deployed(ctx: Context, wanted: Rendered) -> Verdict:
     if order == metadata_keys.WAIT_FOR_STATE:
         return _give_state(ctx, wanted, live, state)
     last = status.last_operation
+    if order == metadata_keys.RESTORE and state is not None and _is_corrected(live, wanted.kind, state):
+        return _give_state(ctx, wanted, live, state)
     is_away = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
     if order == metadata_keys.MIGRATE or (is_away and order != metadata_keys.RESTORE):
         return _order(ctx, wanted.kind, live, metadata_keys.RESTORE)
     if order != metadata_keys.RESTORE and not is_as_rendered(live, body):
         return _apply(ctx, wanted, body, metadata_keys.RECONCILE)
     return _succeeded(live, status, order)
+
+
+def _is_corrected(live: Object, kind: type[Extended], state: bytes) -> bool:
+    """True if a restore has failed with another state than the ShootState has by now, and its extension has not
+    changed it since: then its own one would be newer."""
+    last = live.decode(kind).status.last_operation
+    if last is None or last.state not in (OperationState.ERROR, OperationState.FAILED):
+        return False
+    found = state_of(live, kind)
+    if found.problem:
+        return False
+    given, has, wanted = live.metadata.annotations.get(metadata_keys.GIVEN_STATE, ""), "", digests.of_value(state)
+    if found.text:
+        has = found.digest
+    return wanted != given and has in (given, wanted)
 
 
 def _succeeded(live: Object, status: Any, order: str) -> Verdict:
@@ -168,15 +186,22 @@ def _give_state(ctx: Context, wanted: Rendered, live: Object, state: bytes | Non
 
     async def give() -> Continue | Wait | Failure:
         status: dict[str, Any] = {"state": Raw(state)}
+        seen = {"uid": live.metadata.uid}
+        if responsibility.order(live.metadata) != metadata_keys.WAIT_FOR_STATE:  # its extension may have saved another
+            seen["resourceVersion"] = live.resource_version
         patched = await ctx.tools.seed.client.patch(
             wanted.kind.resource,
             live.name,
             live.namespace,
-            patch={"metadata": {"uid": live.metadata.uid}, "status": status},
+            patch={"metadata": seen, "status": status},
             type=PatchType.MERGE,
             subresource="status",
         )
-        orders = {metadata_keys.OPERATION: metadata_keys.RESTORE, metadata_keys.TIMESTAMP: _stamp(ctx)}
+        orders = {
+            metadata_keys.OPERATION: metadata_keys.RESTORE,
+            metadata_keys.TIMESTAMP: _stamp(ctx),
+            metadata_keys.GIVEN_STATE: digests.of_value(state),
+        }
         await ctx.tools.seed.merge(
             wanted.kind.resource, patched, {"metadata": {"annotations": orders}}, Precondition.UID
         )
