@@ -13,7 +13,7 @@ from espalier.api.gardener import names
 from espalier.api.gardener.backups import BackupBucket
 from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, Seed
-from espalier.api.gardener.shoot import READY_FOR_DISASTER, Shoot
+from espalier.api.gardener.shoot import CONTROL_PLANE_HEALTHY, HANDED_OVER, READY_FOR_DISASTER, Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli.environment.gardens import Garden
@@ -31,10 +31,10 @@ from tests.support.gardens import EPOCH, GARDENLET, World, client_of, garden
 BY_OTHERS = "BucketNotReachedByOthers"
 
 
-def told(story: Callable[[GardenUser], Awaitable[None]], *seeds: str) -> None:
+def told(story: Callable[[GardenUser], Awaitable[None]], *seeds: str, care: float = 2, bucket_check: float = 8) -> None:
     """A garden with real agents, whose shoot `apple` is on the first seed."""
     settings = quick_settings(random_keys=False)
-    settings = replace(settings, gardenlet=replace(settings.gardenlet, care=2, bucket_check=8))
+    settings = replace(settings, gardenlet=replace(settings.gardenlet, care=care, bucket_check=bucket_check))
 
     async def main(simulation: virtual.Simulation) -> None:
         async with Garden.run_with(simulation.clock, simulation.random, seeds, settings) as made:
@@ -76,6 +76,34 @@ def test_a_shoot_is_not_ready_for_disaster_while_the_only_other_seed_is_cut_from
         assert await says(user, "b") == {"a": ("True", "BucketReached")}
 
     told(story, "a", "b")
+
+
+def test_a_shoot_that_has_moved_says_nothing_of_its_former_bucket_and_soon_says_how_the_present_one_is() -> None:
+    async def story(user: GardenUser) -> None:
+        await user.healthy("a")
+        await user.move("b")
+        moved = await user.until(lambda shoot: shoot.status.seed_name == "b", every=0.05)
+        assert (ready(moved).status, ready(moved).reason) == ("Unknown", HANDED_OVER)
+        assert ready(moved).message == "seed b has the shoot now, and its gardenlet has not reported yet"
+        await user.healthy("b")
+        await user.until(lambda shoot: ready(shoot).message.endswith("seed a reaches it"), seconds=10)
+
+    told(story, "a", "b", care=60, bucket_check=600)
+
+
+def test_a_shoot_whose_seed_is_cut_from_the_bucket_is_not_ready_for_disaster_as_soon_as_it_is_unhealthy() -> None:
+    def is_unhealthy(shoot: Shoot) -> bool:
+        return any(one.type == CONTROL_PLANE_HEALTHY and one.status != "True" for one in shoot.status.conditions)
+
+    async def story(user: GardenUser) -> None:
+        await user.healthy("a")
+        user.garden.seeds["a"].links.bucket.cut()
+        await user.until(is_unhealthy, seconds=60)
+        await user.until(lambda shoot: ready(shoot).status != "True", seconds=2)
+        user.garden.seeds["a"].links.bucket.restore()
+        await user.until(lambda shoot: ready(shoot).status == "True", seconds=120)
+
+    told(story, "a", "b", care=60, bucket_check=600)
 
 
 def test_one_of_two_other_seeds_is_enough_and_both_are_named_while_both_reach_it() -> None:

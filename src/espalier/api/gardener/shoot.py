@@ -43,6 +43,10 @@ TOLD_BY_GARDENLET = (
 """Conditions of a Shoot that the gardenlet of its seed keeps: without it nobody knows."""
 
 
+HANDED_OVER, SEED_GIVEN_UP = "HandedOver", "SeedGivenUp"
+"""Reasons of these conditions when another seed has the shoot from now on, and has not reported yet."""
+
+
 class WorkerMachine(Part):
     """Machine type and image of a worker pool."""
 

@@ -19,7 +19,7 @@ from espalier.api.gardener.operations import Condition, LastOperation, Operation
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import migrating
 from espalier.api.gardener.seed import GARDENLET_READY, Seed
-from espalier.api.gardener.shoot import READY_FOR_MIGRATION, TOLD_BY_GARDENLET, Shoot, ShootStatus
+from espalier.api.gardener.shoot import READY_FOR_MIGRATION, SEED_GIVEN_UP, TOLD_BY_GARDENLET, Shoot, ShootStatus
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict, NotFound
 from espalier.kube.objects import Object
@@ -189,7 +189,7 @@ class Garden:
             seed_name=typed.spec.seed_name,
             last_operation=last,
             last_errors=[],
-            conditions=_unknown(typed.status, "SeedGivenUp", f"seed {source} was given up", self._clock.now()),
+            conditions=_unknown(typed.status, SEED_GIVEN_UP, f"seed {source} was given up", self._clock.now()),
         )
         await self._writer.status(Shoot.resource, live, wanted, Precondition.VERSION, before=typed.status)
         return Done()

@@ -23,7 +23,13 @@ from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import migrating, seed_of
 from espalier.api.gardener.seed import Seed
-from espalier.api.gardener.shoot import EVERY_NODE_READY, READY_FOR_DISASTER, Shoot
+from espalier.api.gardener.shoot import (
+    EVERY_NODE_READY,
+    HANDED_OVER,
+    READY_FOR_DISASTER,
+    SEED_GIVEN_UP,
+    Shoot,
+)
 from espalier.api.resource import Key
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
@@ -33,7 +39,7 @@ from espalier.runtime.reconciler import replanned
 from espalier.runtime.writer import Precondition
 from espalier.shoots.gardenlet import reach
 from espalier.shoots.gardenlet.context import Live, ShootHealth, Tools
-from espalier.shoots.gardenlet.health import Backups, conditions, merged
+from espalier.shoots.gardenlet.health import Backups, conditions, is_control_plane_healthy, merged
 from espalier.shoots.gardenlet.observe import Observer
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.local_provider.backups import ENDPOINT, with_endpoint
@@ -58,6 +64,8 @@ class _Asked:
     """The reason why another seed could not read it, whether that was tried, and whether others can't know where it
     is."""
     shoot_due: float = math.inf
+    was_healthy: bool = False
+    """True if its control plane was healthy when it was last observed."""
     was_settled: bool = False
     """True if no operation was running when it was last observed."""
     shoot: ShootHealth | None = None
@@ -141,6 +149,12 @@ class Care:
         is_new = asked.bucket is None and not scope.is_hibernated and (etcd is None or not etcd.status.ready)
         if not scope.is_started or is_new:
             return None
+        is_healthy = is_control_plane_healthy(scope)
+        if is_healthy is not asked.was_healthy:  # what both have said is probably over
+            asked.was_healthy = is_healthy
+            asked.agent_due = now
+            if not is_healthy:
+                asked.bucket_due = now
         if now >= asked.agent_due:
             asked.agent_due = self._later(config.care)
             if not scope.is_hibernated:
@@ -177,7 +191,10 @@ class Care:
 
     def _first(self, scope: Scope, now: float) -> float:
         """A bucket is read at once, unless this process has just started: then not all of them are read at a time."""
-        is_known = any(one.type == READY_FOR_DISASTER for one in scope.shoot.status.conditions)
+        is_known = any(
+            one.type == READY_FOR_DISASTER and one.reason not in (HANDED_OVER, SEED_GIVEN_UP)
+            for one in scope.shoot.status.conditions
+        )
         return now + self._rng.random() * self._tools.config.bucket_check / 4 if is_known else now
 
     def _later(self, seconds: float) -> float:

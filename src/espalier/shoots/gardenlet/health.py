@@ -102,13 +102,21 @@ def _control_plane(scope: Scope) -> Condition:
         return Condition(
             CONTROL_PLANE_HEALTHY, "True", "Hibernated", "the shoot is hibernated and needs no control plane"
         )
-    bad = [name for name in (API_SERVER, *CONTROLLERS) if not _is_available(scope, name)]
-    etcd = scope.typed_etcd
-    if etcd is None or not etcd.status.ready:
-        bad.insert(0, "etcd-main")
+    bad = _not_ready(scope)
     if not bad:
         return Condition(CONTROL_PLANE_HEALTHY, "True", "ControlPlaneRunning", "")
     return _unhealthy(scope, CONTROL_PLANE_HEALTHY, "ComponentsNotReady", f"not ready: {', '.join(bad)}")
+
+
+def is_control_plane_healthy(scope: Scope) -> bool:
+    """True if all of it runs."""
+    return not _not_ready(scope)
+
+
+def _not_ready(scope: Scope) -> list[str]:
+    etcd = scope.typed_etcd
+    bad = [] if etcd is not None and etcd.status.ready else ["etcd-main"]
+    return bad + [name for name in (API_SERVER, *CONTROLLERS) if not _is_available(scope, name)]
 
 
 def _nodes(scope: Scope, shoot: ShootHealth) -> Condition:
@@ -170,10 +178,14 @@ def ready_for_disaster(scope: Scope, backups: Backups) -> Condition:
     if others and all(one.problem for one in others):
         seen = _named([f"seed {one.seed}: {one.problem}" for one in others], "; ")
         return no("BucketNotReachedByOthers", f"no other seed reaches its bucket: {seen}")
+    reached = [one.seed for one in others if not one.problem]
+    if not backups.is_checked and not reached:
+        message = "neither this seed nor another one has tried whether its bucket can be read"
+        return Condition(READY_FOR_DISASTER, "Unknown", "BucketNotTested", message)
     read = (
         "the garden's credentials can read the bucket" if backups.is_checked else "access to the bucket was not tested"
     )
-    can = f"{read}, and {_reached(backups.is_elsewhere, [one.seed for one in others if not one.problem])}"
+    can = f"{read}, and {_reached(backups.is_elsewhere, reached)}"
     if scope.is_hibernated:
         return Condition(
             READY_FOR_DISASTER, "True", "Hibernated", f"the shoot is hibernated and fully backed up; {can}"

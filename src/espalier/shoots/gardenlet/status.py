@@ -7,10 +7,11 @@ from datetime import datetime
 import msgspec
 
 from espalier.api.conditions import timestamp
-from espalier.api.gardener.operations import LastError, LastOperation, OperationState, OperationType
-from espalier.api.gardener.shoot import Shoot, ShootStatus
+from espalier.api.gardener.operations import Condition, LastError, LastOperation, OperationState, OperationType
+from espalier.api.gardener.shoot import HANDED_OVER, TOLD_BY_GARDENLET, Shoot, ShootStatus
 from espalier.kube.objects import Object
 from espalier.shoots.flow.standing import Standing
+from espalier.shoots.gardenlet.health import merged
 from espalier.shoots.gardenlet.names import DESTINATION_READY
 from espalier.shoots.gardenlet.scope import Scope
 
@@ -81,9 +82,16 @@ def passed_on(scope: Scope, now: datetime) -> ShootStatus:
     """The status once the destination is responsible."""
     before = scope.shoot.status
     description = f"seed {scope.seed_name} has handed the shoot over to seed {scope.shoot.spec.seed_name}"
+    now_of = f"seed {scope.shoot.spec.seed_name} has the shoot now, and its gardenlet has not reported yet"
+    unknown = [
+        Condition(one.type, "Unknown", HANDED_OVER, now_of)
+        for one in before.conditions
+        if one.type in TOLD_BY_GARDENLET
+    ]
     return msgspec.structs.replace(
         before,
         seed_name=scope.shoot.spec.seed_name,
+        conditions=merged(before.conditions, unknown, now),
         last_operation=LastOperation(OperationType.MIGRATE, OperationState.SUCCEEDED, description, 100, timestamp(now)),
         last_errors=[],
         retry_cycle_start_time=None,

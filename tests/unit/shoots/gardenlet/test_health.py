@@ -169,6 +169,13 @@ def test_a_shoot_whose_seed_was_deleted_says_so_whatever_its_agent_answers() -> 
         assert "there is no Seed east any more" in found.message
 
 
+def test_a_bucket_that_nobody_has_tried_is_not_said_to_be_good() -> None:
+    untested = Backups(CURRENT, NOW, is_checked=False)
+    found = ready_for_disaster(scope(), untested)
+    assert (found.status, found.reason) == ("Unknown", "BucketNotTested")
+    assert ready_for_disaster(scope(), replace(untested, others=(Report("west"),))).status == "True"
+
+
 def test_an_answer_is_not_late_because_it_was_given_a_while_ago() -> None:
     """It was fresh when it was given; the agent is asked once a minute."""
     given = NOW - timedelta(minutes=5)
