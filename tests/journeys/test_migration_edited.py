@@ -147,7 +147,7 @@ EDITS: dict[str, Edit] = {
     ),
     "an order to retry": annotated("gardener.cloud/operation", "retry"),
     "an order to reconcile": annotated("gardener.cloud/operation", "reconcile"),
-    "the released epoch is another one": annotated("espalier.gardener.cloud/released-epoch", "77"),
+    "the released epoch is another one": annotated("espalier.gardener.cloud/released-epoch", "0"),
     "the ownership epochs go": annotated(OWNERSHIP, None),
     "the ownership epochs are nonsense": annotated(OWNERSHIP, "nonsense"),
     "the ShootState is deleted": of_garden(ShootState.resource, "apple", NAMESPACE, None),

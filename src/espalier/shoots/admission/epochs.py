@@ -34,8 +34,8 @@ def violations(old: Mapping[str, str], new: Mapping[str, str], user: User) -> It
         return
     if metadata_keys.OWNERSHIP in changed:
         yield from _epochs(old.get(metadata_keys.OWNERSHIP), new.get(metadata_keys.OWNERSHIP), seed)
-    if metadata_keys.RELEASED_EPOCH in changed and seed is not None:
-        yield from _released(new, seed)
+    if metadata_keys.RELEASED_EPOCH in changed:
+        yield from _released(new, seed) if seed is not None else _unknown(new)
 
 
 def _released(new: Mapping[str, str], seed: str) -> Iterator[Violation]:
@@ -49,6 +49,18 @@ def _released(new: Mapping[str, str], seed: str) -> Iterator[Violation]:
     if found is None or found != own:
         field = f"metadata.annotations[{metadata_keys.RELEASED_EPOCH}]"
         yield Violation(field, _text(found), _text(own), messages.NOT_YOUR_RELEASE)
+
+
+def _unknown(new: Mapping[str, str]) -> Iterator[Violation]:
+    """An epoch that is to come would be taken for released before it begins."""
+    try:
+        current = ownership.parse(new.get(metadata_keys.OWNERSHIP)).current
+    except OwnershipError:
+        return
+    found, newest = new.get(metadata_keys.RELEASED_EPOCH), current.epoch if current is not None else 0
+    if found is not None and not (found.isdecimal() and len(found) < 16 and int(found) <= newest):
+        field = f"metadata.annotations[{metadata_keys.RELEASED_EPOCH}]"
+        yield Violation(field, _text(found), f"up to {newest}", messages.NO_SUCH_EPOCH)
 
 
 def _epochs(old: str | None, new: str | None, seed: str | None) -> Iterator[Violation]:

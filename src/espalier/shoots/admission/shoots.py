@@ -17,7 +17,7 @@ from espalier.api.gardener.shoot_state import FINALIZER
 from espalier.api.violations import Violation
 from espalier.kube.objects import Object
 from espalier.kube.wire import User
-from espalier.shoots.admission import epochs, messages, moves, naming, seeds, users
+from espalier.shoots.admission import epochs, messages, moves, naming, seeds, specs, users
 
 
 class Garden(msgspec.Struct, frozen=True):
@@ -41,6 +41,7 @@ def violations(old: Object | None, new: Object, user: User, garden: Garden) -> I
     """The problems of a write of a Shoot."""
     shoot = new.decode(Shoot)
     before = old.decode(Shoot) if old is not None else None
+    yield from specs.violations(before, shoot, garden.profile(shoot.spec.cloud_profile_name))
     yield from epochs.violations(old.metadata.annotations if old else {}, new.metadata.annotations, user)
     if before is None or old is None:
         yield from naming.violations(shoot, garden.project(shoot.metadata.namespace), garden.is_taken)

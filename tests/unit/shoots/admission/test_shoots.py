@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from espalier.api.gardener.cloud_profile import CloudProfile, CloudProfileSpec, OfferedKubernetes, OfferedVersion
 from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.seed import Seed, SeedBackup, SeedNetworks, SeedProvider, SeedSpec, SeedStatus, SeedTaint
@@ -272,6 +273,80 @@ def test_who_may_not_move_a_shoot_does_not_give_up_its_seed() -> None:
     assert found(forced, SETTLED, SCHEDULER) == []
 
 
+PROFILE = CloudProfile(
+    spec=CloudProfileSpec(
+        type="local", kubernetes=OfferedKubernetes([OfferedVersion("1.34.0"), OfferedVersion("1.35.1")])
+    )
+)
+BEGUN = shoot("a", "a", kubernetes={"version": "1.35.1"}, networking={"pods": "10.4.0.0/16", "services": "10.5.0.0/16"})
+
+
+def of_spec(old: Object | None, annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, str]:
+    """The refused fields of a write that sets these parts of the spec."""
+    tree = (old or BEGUN).tree
+    tree["spec"] |= spec
+    tree["metadata"]["annotations"] = annotations or {}
+    new = Object(msgspec.json.encode(tree))
+    garden = Garden(SEEDS.get, lambda _name: PROFILE)
+    return {one.field: one.message for one in violations(old, new, ADMIN, garden)}
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        ("1.35.1", ""),
+        ("1.3", messages.NO_VERSION),
+        ("", messages.NO_VERSION),
+        ("1.34.0", messages.DOWNGRADE),
+        ("1.36.0", messages.NOT_OFFERED),
+    ],
+)
+def test_a_shoot_gets_a_version_that_there_is_and_no_earlier_one(version: str, message: str) -> None:
+    field = {"spec.kubernetes.version": message} if message else {}
+    assert of_spec(BEGUN, kubernetes={"version": version}) == field
+    if message != messages.DOWNGRADE:
+        assert of_spec(None, kubernetes={"version": version}) == (field if version else {})
+
+
+def test_the_networks_of_a_shoot_stay_and_do_not_overlap() -> None:
+    both = {"pods": "10.4.0.0/16", "services": "10.5.0.0/16"}
+    for name in both:
+        changed = {**both, name: "10.9.0.0/16"}
+        assert of_spec(BEGUN, networking=changed) == {f"spec.networking.{name}": messages.NETWORK_STAYS}
+    assert of_spec(BEGUN, networking={**both, "nodes": "10.9.0.0/16"}) == {}
+    same = {"pods": "10.4.0.0/16", "services": "10.4.0.0/24"}
+    assert of_spec(None, networking=same) == {"spec.networking.pods": messages.NETWORKS_OVERLAP}
+    assert of_spec(None, networking={"pods": "10.4"}) == {"spec.networking.pods": messages.NO_RANGE}
+    unscheduled = shoot(None, networking=same)
+    assert of_spec(unscheduled, networking=both) == {}, "no seed has begun with it"
+    assert of_spec(shoot("a", "a", networking=same), purpose="testing", networking=same) == {}, "it was stored before"
+
+
+def test_a_worker_group_has_no_more_machines_at_least_than_at_most() -> None:
+    worker = {"name": "pool", "machine": {"type": "small"}, "minimum": 3, "maximum": 2}
+    wrong = {"type": "local", "workers": [worker]}
+    assert of_spec(BEGUN, provider=wrong) == {"spec.provider.workers[0].minimum": messages.MINIMUM}
+    assert of_spec(BEGUN, provider={"type": "local", "workers": [{**worker, "maximum": 3}]}) == {}
+
+
+@pytest.mark.parametrize(
+    "order", ["reconcile", "retry", "maintain", "rotate-credentials-start", "force-in-place-update"]
+)
+def test_orders_of_gardener_are_accepted(order: str) -> None:
+    assert of_spec(BEGUN, {"gardener.cloud/operation": order}) == {}
+
+
+def test_an_order_that_nobody_knows_is_refused() -> None:
+    for key, message in (
+        ("gardener.cloud/operation", messages.NO_ORDER),
+        ("core.gardener.cloud/operation", messages.NO_ORDER),
+        ("shoot.gardener.cloud/force-restore", messages.NO_FORCE),
+    ):
+        assert of_spec(BEGUN, {key: "dance"}) == {f"metadata.annotations[{key}]": message}
+        stored = with_metadata(BEGUN, {"annotations": {key: "dance"}})
+        assert of_spec(stored, {key: "dance"}, purpose="testing") == {}, "it was stored before"
+
+
 def test_a_gardenlet_does_not_change_what_users_ask_for() -> None:
     """The garden lets it read the Secret that the Shoot names."""
     other = shoot("a", "a", secretBindingName="of-others")
@@ -333,7 +408,9 @@ def test_a_gardenlet_releases_no_epoch_but_its_own_newest_one() -> None:
     for owned, epoch, seed in ((one, "1", "b"), (two, "1", "a"), (two, "1", "b"), (one, "2", "a")):
         write = released(None, owned), released(epoch, owned)
         assert found(*write, gardenlet(seed)) == refused(messages.NOT_YOUR_RELEASE, field)
-        assert found(*write, SCHEDULER) == []
+        assert found(*write, SCHEDULER) == (
+            refused(messages.NO_SUCH_EPOCH, field) if epoch == "2" and owned is one else []
+        )
     assert found(released("1", one), released(None, one), gardenlet("a")) == refused(messages.NOT_YOUR_RELEASE, field)
 
 
