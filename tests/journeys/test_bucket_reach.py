@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from espalier.api.core import NAMESPACE, SECRET
+import pytest
+
+from espalier.api.core import NAMESPACE, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.gardener import names
 from espalier.api.gardener.backups import BackupBucket
 from espalier.api.gardener.operations import Condition
@@ -18,9 +20,10 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli.environment.gardens import Garden
 from espalier.cli.environment.migration_story import quick_settings
+from espalier.cli.garden_components import VALIDATING_WEBHOOKS
 from espalier.cli.shoot_plan import Plan, observe
 from espalier.kube.client import PatchType
-from espalier.kube.errors import NotFound
+from espalier.kube.errors import Invalid, NotFound
 from espalier.kube.wire import User
 from espalier.runtime import virtual
 from espalier.shoots.admission.users import SEEDS
@@ -184,6 +187,9 @@ def test_a_typo_in_the_endpoint_leaves_agents_their_store_and_the_shoot_says_whi
 
         await name(named)
         await user.until(lambda shoot: ready(shoot).message.endswith("seed b reaches it"), seconds=30)
+        with pytest.raises(Invalid, match=r"spec.backup.providerConfig.endpoint: found 'store.a.example'"):
+            await name("store.a.example")
+        await user.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
         await name("store.a.example")
         told = await user.until(lambda shoot: ready(shoot).status == "False", seconds=60)
         assert "spec.backup.providerConfig of Seed a: endpoint: " in ready(told).message

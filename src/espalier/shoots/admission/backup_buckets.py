@@ -30,10 +30,13 @@ def is_held(name: str, shoots: Iterable[Shoot]) -> bool:
     return False
 
 
-def violations(new: BackupBucket, user: User, seed: Seed | None) -> Iterator[Violation]:
+def violations(old: BackupBucket | None, new: BackupBucket, user: User, seed: Seed | None) -> Iterator[Violation]:
     """The problems of a BackupBucket that a user writes. `seed` is that of the user, if it is a gardenlet."""
     own = users.seed_of(user)
     if own is None:
+        present = old.spec.seed_name if old is not None else None
+        if present and new.spec.seed_name != present:
+            yield Violation("spec.seedName", new.spec.seed_name or "nothing", present, messages.SEED_OF_BUCKET)
         return
     name = new.metadata.name
     if seed is None or name != names.bucket(seed.metadata.uid):

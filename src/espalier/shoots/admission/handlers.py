@@ -54,7 +54,7 @@ VALIDATE_ETCD = "/validate-druid-gardener-cloud-v1alpha1-etcd"
 WEBHOOKS = (
     AdmissionWebhook("validate", Shoot.resource, VALIDATE_SHOOT),
     AdmissionWebhook("validate", Shoot.resource, VALIDATE_SHOOT_STATUS, ("UPDATE",), subresource="status"),
-    AdmissionWebhook("validate", Seed.resource, VALIDATE_SEED, ("DELETE",)),
+    AdmissionWebhook("validate", Seed.resource, VALIDATE_SEED, (*WRITES, "DELETE")),
     AdmissionWebhook("validate", BackupEntry.resource, VALIDATE_BACKUP_ENTRY, (*WRITES, "DELETE")),
     AdmissionWebhook("validate", BackupBucket.resource, VALIDATE_BACKUP_BUCKET, (*WRITES, "DELETE")),
     AdmissionWebhook("validate", ShootState.resource, VALIDATE_SHOOT_STATE, (*WRITES, "DELETE")),
@@ -124,10 +124,18 @@ class Admission:
         return self._judge(request, Shoot, lambda new: statuses.violations(old, new, request.user, self.garden))
 
     def seed(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Reject the deletion of a Seed while it has shoots, or is to have some: nobody could find their backups."""
-        if not self._shoots.synced:
+        """Review a write of a Seed. Reject its deletion while it has shoots, or is to have some: nobody could find
+        their backups."""
+        if request.operation != "CREATE" and not self._shoots.synced:
             return _NOT_READY
         there = [str(one.key) for one in self._shoots.by_index(BY_SEED, request.name)]
+        if request.operation != "DELETE":
+
+            def found(new: Object) -> Iterator[Violation]:
+                old = request.old.decode(Seed) if request.old is not None else None
+                return seed_objects.violations(old, new.decode(Seed), has_shoots=bool(there))
+
+            return judged(request, Seed, found)
         if not there:
             return AdmissionResponse()
         return AdmissionResponse(False, seed_objects.held(request.name, there))
@@ -162,10 +170,11 @@ class Admission:
                 return AdmissionResponse()
             return AdmissionResponse(False, f"BackupBucket {request.name} can't be deleted: {messages.BUCKET_HELD}")
         seed = _typed(self._seeds, users.seed_of(request.user) or "", Seed)
+        old = request.old.decode(BackupBucket) if request.old is not None else None
         return self._judge(
             request,
             BackupBucket,
-            lambda new: backup_buckets.violations(new.decode(BackupBucket), request.user, seed),
+            lambda new: backup_buckets.violations(old, new.decode(BackupBucket), request.user, seed),
         )
 
     def shoot_state(self, request: AdmissionRequest) -> AdmissionResponse:

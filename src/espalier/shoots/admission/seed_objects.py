@@ -1,11 +1,92 @@
-"""Seeds: when one may be deleted. Pure."""
+"""Seeds: which fields make sense, what stays while a seed has shoots, and when one may be deleted. Pure.
+
+What is stored already is judged only where it changes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from urllib.parse import urlsplit
+
+import msgspec
+
+from espalier.api import json_trees
+from espalier.api.core import SECRET
+from espalier.api.gardener.seed import Seed, SeedBackup
+from espalier.api.violations import Violation
+from espalier.shoots.admission import messages
+from espalier.shoots.admission.specs import NETWORKS, network_of
+from espalier.shoots.local_provider.backups import BUCKET, BucketConfig, endpoint_fault, url_fault
+from espalier.shoots.local_provider.cloud import TYPE
 
 MOST_NAMED = 5
 """The largest number of shoots that a message names."""
+SCHEMES = ("file", "s3", "gs", "az")
+"""Of URLs of stores."""
+
+
+def violations(old: Seed | None, new: Seed, *, has_shoots: bool) -> Iterator[Violation]:
+    """The problems of a write of a Seed."""
+    before, after = old.spec if old is not None else None, new.spec
+    for name in NETWORKS:
+        text = getattr(after.networks, name) if after.networks is not None else ""
+        present = getattr(before.networks, name) if before is not None and before.networks is not None else ""
+        if text and text != present and network_of(text) is None:
+            yield Violation(f"spec.networks.{name}", text, "a range like 10.0.0.0/16", messages.NO_RANGE)
+    if has_shoots and before is not None and before.provider.type != after.provider.type:
+        yield Violation("spec.provider.type", after.provider.type, before.provider.type, messages.STAYS_WITH_SHOOTS)
+    present_backup = before.backup if before is not None else None
+    if after.backup is not None and after.backup != present_backup:
+        yield from _backup(after.backup)
+    if has_shoots and present_backup is not None:
+        yield from _moved(present_backup, after.backup)
+
+
+def _backup(backup: SeedBackup) -> Iterator[Violation]:
+    for field, reference in (("credentialsRef", backup.credentials_ref), ("secretRef", backup.secret_ref)):
+        if reference is not None and reference.kind not in ("", SECRET.kind):
+            yield Violation(f"spec.backup.{field}.kind", reference.kind, SECRET.kind, messages.IN_SECRETS)
+    if backup.provider != TYPE:
+        return  # its providerConfig is not ours
+    config = _config(backup)
+    if config is None:
+        yield Violation("spec.backup.providerConfig", "", "url and endpoint, both text", messages.NO_STORE)
+        return
+    bucket = "bucket"
+    if config.url and (fault := _url_fault(config.url.replace(BUCKET, bucket), bucket)):
+        yield Violation("spec.backup.providerConfig.url", "", "", fault)
+    if config.endpoint and (fault := endpoint_fault(config.endpoint)):
+        yield Violation("spec.backup.providerConfig.endpoint", "", "", fault)
+
+
+def _url_fault(url: str, bucket: str) -> str:
+    if fault := url_fault(url, bucket):
+        return fault
+    scheme = urlsplit(url).scheme
+    return "" if scheme in SCHEMES else f"there are no stores of scheme {scheme}; allowed: {', '.join(SCHEMES)}"
+
+
+def _moved(before: SeedBackup, after: SeedBackup | None) -> Iterator[Violation]:
+    """Backups of shoots are where they are. Credentials and endpoint may change: they are renewed and corrected."""
+    if after is None:
+        yield Violation("spec.backup", "nothing", before.provider, messages.STAYS_WITH_SHOOTS)
+        return
+    urls = [config.url if (config := _config(one)) is not None else "" for one in (before, after)]
+    for field, present, wanted in (
+        ("provider", before.provider, after.provider),
+        ("region", before.region, after.region),
+        ("providerConfig.url", *urls),
+    ):
+        if present and wanted != present:
+            yield Violation(f"spec.backup.{field}", wanted or "nothing", present, messages.STAYS_WITH_SHOOTS)
+
+
+def _config(backup: SeedBackup) -> BucketConfig | None:
+    """None if it can't be read."""
+    try:
+        return json_trees.decode(backup.provider_config or b"{}", BucketConfig)
+    except msgspec.MsgspecError:
+        return None
 
 
 def held(name: str, shoots: Collection[str]) -> str:

@@ -11,7 +11,7 @@ from espalier.api.gardener import etcd, ownership
 from espalier.api.gardener.backups import BackupBucket, BackupBucketSpec, BackupEntry, BackupEntrySpec, BucketProvider
 from espalier.api.gardener.operations import LastOperation
 from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.seed import CredentialsReference, Seed, SeedBackup, SeedProvider, SeedSpec
+from espalier.api.gardener.seed import CredentialsReference, Seed, SeedBackup, SeedNetworks, SeedProvider, SeedSpec
 from espalier.api.gardener.shoot import Provider, Shoot, ShootSpec, ShootStatus
 from espalier.api.gardener.shoot_state import (
     ExtensionState,
@@ -22,7 +22,7 @@ from espalier.api.gardener.shoot_state import (
 )
 from espalier.api.meta import ObjectMeta, OwnerReference
 from espalier.kube.wire import User
-from espalier.shoots.admission import backup_buckets, backup_entries, etcds, messages, shoot_states
+from espalier.shoots.admission import backup_buckets, backup_entries, etcds, messages, seed_objects, shoot_states
 
 ENTRY, SOURCE = "shoot--core--x--1", "source-shoot--core--x--1"
 
@@ -101,7 +101,7 @@ def bucket_refused(
         provider=BucketProvider(type=provider, region=region), seed_name=seed, credentials_ref=reference
     )
     new = BackupBucket(metadata=ObjectMeta(name=name), spec=spec)
-    return [one.field for one in backup_buckets.violations(new, user, SEED)]
+    return [one.field for one in backup_buckets.violations(None, new, user, SEED)]
 
 
 def test_a_gardenlet_chooses_no_secret_that_the_garden_would_let_it_read_nor_who_uses_it_elsewhere() -> None:
@@ -112,6 +112,66 @@ def test_a_gardenlet_chooses_no_secret_that_the_garden_would_let_it_read_nor_who
     assert bucket_refused(GARDENLET, provider="another") == ["spec.provider.type"]
     assert bucket_refused(GARDENLET, region="inside.example/") == ["spec.provider.region"]
     assert bucket_refused(User("admin", ("system:masters",)), name="x", secret="of-others") == []
+
+
+def test_a_bucket_is_never_given_to_another_seed() -> None:
+    """The garden would let that one read its credentials."""
+    admin = User("admin", ("system:masters",))
+
+    def of(seed: str | None) -> BackupBucket:
+        spec = BackupBucketSpec(provider=BucketProvider(type="local"), seed_name=seed)
+        return BackupBucket(metadata=ObjectMeta(name="y"), spec=spec)
+
+    def refused(old: str | None, new: str | None) -> list[str]:
+        return [one.message for one in backup_buckets.violations(of(old), of(new), admin, None)]
+
+    assert refused("a", "b") == refused("a", None) == [messages.SEED_OF_BUCKET]
+    assert refused("a", "a") == refused(None, "a") == []
+
+
+def a_seed(networks: SeedNetworks | None = None, kind: str = "Secret", type: str = "local", **backup: Any) -> Seed:
+    reference = CredentialsReference(name="s", namespace="garden", kind=kind)
+    config = msgspec.Raw(msgspec.json.encode({"url": "s3://{bucket}", **backup.pop("config", {})}))
+    given = SeedBackup(**{"provider": "local", "credentials_ref": reference, "provider_config": config, **backup})
+    return Seed(
+        metadata=ObjectMeta(name="a"), spec=SeedSpec(provider=SeedProvider(type=type), backup=given, networks=networks)
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        (a_seed(SeedNetworks(pods="10.4")), "networks.pods"),
+        (a_seed(kind="Sekret"), "backup.credentialsRef.kind"),
+        (a_seed(config={"url": "fil://{bucket}"}), "backup.providerConfig.url"),
+        (a_seed(config={"url": 5}), "backup.providerConfig"),
+        (a_seed(config={"endpoint": "htp:/x y"}), "backup.providerConfig.endpoint"),
+    ],
+)
+def test_a_seed_with_which_nothing_can_be_stored_is_refused(wrong: Seed, field: str) -> None:
+    for old in (None, a_seed()):
+        assert [one.field for one in seed_objects.violations(old, wrong, has_shoots=False)] == [f"spec.{field}"]
+    assert list(seed_objects.violations(wrong, wrong, has_shoots=True)) == [], "it was stored before"
+    assert list(seed_objects.violations(None, a_seed(SeedNetworks(pods="10.4.0.0/16")), has_shoots=False)) == []
+
+
+def test_where_backups_are_stays_while_a_seed_has_shoots_and_credentials_are_renewed() -> None:
+    def changed(new: Seed, *, has_shoots: bool = True) -> list[str]:
+        return [one.field for one in seed_objects.violations(a_seed(), new, has_shoots=has_shoots)]
+
+    without = a_seed()
+    without.spec.backup = None
+    moved = {
+        "spec.provider.type": a_seed(type="other"),
+        "spec.backup": without,
+        "spec.backup.provider": a_seed(provider="other"),
+        "spec.backup.providerConfig.url": a_seed(config={"url": "s3://other-{bucket}"}),
+    }
+    for field, new in moved.items():
+        assert changed(new) == [field]
+        assert changed(new, has_shoots=False) == []
+    other = CredentialsReference(name="new", namespace="garden")
+    assert changed(a_seed(credentials_ref=other, config={"endpoint": "https://s3.example"})) == []
 
 
 def test_a_bucket_is_held_while_a_shoot_needs_its_backups() -> None:
