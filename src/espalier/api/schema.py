@@ -67,20 +67,30 @@ def _validator(kind: type[KubeObject]) -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator(_full_schema(kind), pattern_options=jsonschema_rs.RegexOptions())
 
 
-def _unknown_fields(schema: Schema, value: Any, path: tuple[paths.Step, ...]) -> Iterator[Violation]:
+def kept_fields(kind: type[KubeObject], spec: Any) -> dict[str, str]:
+    """The fields of a spec that a kind does not declare but keeps, as those of another product: by field, the declared
+    name that it resembles, or nothing."""
+    found = _unknown_fields(object_schema(kind)["properties"]["spec"], spec, ("spec",), kept=True)
+    return {one.field: one.message.partition('"')[2].partition('"')[0] for one in islice(found, MOST_TOLD)}
+
+
+def _unknown_fields(
+    schema: Schema, value: Any, path: tuple[paths.Step, ...], *, kept: bool = False
+) -> Iterator[Violation]:
+    """`kept`: also those that objects with properties keep."""
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _unknown_fields(schema.get("items", {}), item, (*path, index))
+            yield from _unknown_fields(schema.get("items", {}), item, (*path, index), kept=kept)
     if not isinstance(value, dict) or schema.get("type") != "object":
         return
     properties: dict[str, Schema] = schema.get("properties", {})
     others: Schema | None = schema.get("additionalProperties")
     for key, item in value.items():
         if key in properties:
-            yield from _unknown_fields(properties[key], item, (*path, key))
+            yield from _unknown_fields(properties[key], item, (*path, key), kept=kept)
         elif others is not None:
-            yield from _unknown_fields(others, item, (*path, key))
-        elif not schema.get("x-kubernetes-preserve-unknown-fields"):
+            yield from _unknown_fields(others, item, (*path, key), kept=kept)
+        elif not schema.get("x-kubernetes-preserve-unknown-fields") or (kept and properties):
             yield _unknown(key, item, properties, path)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -243,7 +243,23 @@ def judged(
     except msgspec.MsgspecError as error:
         wrong = [replace(one, found="") for one in schema.violations(kind, new.tree)]  # it may be of a secret
         return AdmissionResponse.refuse(new, wrong or [Violation("", "", "", str(error))])
-    return AdmissionResponse.refuse(new, violations) if violations else AdmissionResponse()
+    if violations:
+        return AdmissionResponse.refuse(new, violations)
+    return AdmissionResponse(warnings=_idle_fields(kind, request) if kind in (Shoot, Seed) else ())
+
+
+def _idle_fields(kind: type[KubeObject], request: AdmissionRequest) -> tuple[str, ...]:
+    """Warnings of new fields that are kept, as Gardener has more of them than we do, but that do nothing here."""
+    before: Any = request.old.tree.get("spec") if request.old is not None else {}
+    after: Any = request.object.tree.get("spec") if request.object is not None else {}
+    if before == after:
+        return ()
+    known = schema.kept_fields(kind, before)
+    return tuple(
+        f"{field}: it is kept, but does nothing here" + (f'; did you mean "{meant}"?' if meant else "")
+        for field, meant in schema.kept_fields(kind, after).items()
+        if field not in known
+    )
 
 
 def seed_lease(request: AdmissionRequest) -> AdmissionResponse:

@@ -20,10 +20,14 @@ from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
 from espalier.apiserver.webhooks import WebhookCall
 from espalier.cli.manifests import webhook_tree
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, Invalid
+from espalier.kube.objects import Object, encode_json
+from espalier.kube.wire import ADMIN
+from espalier.runtime.admission import AdmissionRequest
 from espalier.runtime.cache import Caches
 from espalier.runtime.webhooks import Webhooks
 from espalier.shoots.admission import handlers, seed_objects
@@ -127,6 +131,25 @@ async def test_a_seed_is_deleted_only_when_no_shoot_is_on_it_or_is_to_come() -> 
         await settled()
         await client.delete(Seed.resource, "a")
         assert (await client.get(Seed.resource, "a")).metadata.deletion_timestamp
+
+
+def test_a_field_that_does_nothing_is_kept_with_a_warning_when_it_is_set() -> None:
+    def warned(old: Tree | None, new: Tree) -> tuple[str, ...]:
+        made = [
+            Object(encode_json({"kind": "Shoot", "metadata": at("x"), "spec": {"provider": {"type": "local"}, **spec}}))
+            for spec in (new, old or {})
+        ]
+        request = AdmissionRequest("UPDATE", "Shoot", NAMESPACE_NAME, "x", ADMIN, made[0], made[1] if old else None)
+        return handlers.judged(request, Shoot, lambda _new: ()).warnings
+
+    config = {"type": "toy", "providerConfig": {"any": 1}}
+    typos = {"tpyo": 1, "regoin": "here", "kubernetes": {"kubeAPIServer": {}}, "extensions": [config]}
+    assert warned(None, typos) == (
+        "spec.tpyo: it is kept, but does nothing here",
+        'spec.regoin: it is kept, but does nothing here; did you mean "region"?',
+        "spec.kubernetes.kubeAPIServer: it is kept, but does nothing here",
+    )
+    assert warned(typos, {**typos, "region": "here"}) == ()
 
 
 def test_only_some_of_many_shoots_are_named() -> None:
