@@ -152,7 +152,10 @@ class Roles:
         live, name = self._seeds.get(key), key.name
         if live is None and any(name in _seeds_of(one) for one in self._shoots.list()):
             return Done()  # whoever deleted the Seed has its gardenlet pass on, or remove, what it still has
-        granted = self._granted(live.decode(Seed)) if live is not None else {}
+        if live is None:
+            await self._forget(name)
+            return Done()
+        granted = self._granted(live.decode(Seed))
         for (namespace, suffix), rights in granted.items():
             await self._grant(namespace, rights, name, suffix)
         for resource in (core.ROLE, core.CLUSTER_ROLE):
@@ -161,6 +164,17 @@ class Roles:
                 if former is not None and (role.namespace, former) not in granted:
                     await self._grant(role.namespace, [], name, former)
         return Done()
+
+    async def _forget(self, seed: str) -> None:
+        """Delete the Roles of a Seed that is gone. Bindings tell whose they are, so each goes after its Role."""
+        for resource, binding in ((core.ROLE, core.ROLE_BINDING), (core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING)):
+            for bound in self._roles[binding].list():
+                if self._suffix(bound, seed) is None:
+                    continue
+                role = self._roles[resource].get(bound.key)
+                for kind, live in ((resource, role), (binding, bound)):
+                    if live is not None:
+                        await self._writer.delete(kind, live, found_by_owner)
 
     def _granted(self, seed: Seed) -> dict[tuple[str, str], list[Right]]:
         """All rights of a seed, by namespace and suffix of the Role."""
@@ -204,17 +218,17 @@ class Roles:
             for one in self._entries.list()
             if one.decode(BackupEntry).spec.seed_name == seed
         }
-        found: dict[str, list[str]] = {}
+        found: dict[str, set[str]] = {}
         for bucket in self._buckets.list():
             spec = bucket.decode(BackupBucket).spec
             reference = spec.credentials_ref or spec.secret_ref
             if reference is not None and (spec.seed_name == seed or bucket.name in used):
-                found.setdefault(reference.namespace, []).append(reference.name)
+                found.setdefault(reference.namespace, set()).add(reference.name)
         own = self._seeds.get(Key("", seed))
         backup = own.decode(Seed).spec.backup if own is not None else None
         reference = (backup.credentials_ref or backup.secret_ref) if backup is not None else None
-        if reference is not None and reference.name not in found.get(reference.namespace, []):
-            found.setdefault(reference.namespace, []).append(reference.name)
+        if reference is not None:
+            found.setdefault(reference.namespace, set()).add(reference.name)
         return {namespace: sorted(secrets) for namespace, secrets in found.items()}
 
     async def _grant(self, namespace: str, rights: list[Right], seed: str, suffix: str = "") -> None:

@@ -34,7 +34,7 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.webhooks import WebhookCall
 from espalier.cli.garden_components import VALIDATING_WEBHOOKS, webhook_configuration
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import Forbidden, Invalid
+from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.kube.wire import User
 from espalier.runtime.cache import Caches
@@ -42,7 +42,7 @@ from espalier.runtime.webhooks import Webhooks
 from espalier.runtime.writer import Writer
 from espalier.shoots.admission.handlers import Admission
 from espalier.shoots.admission.users import SEEDS
-from espalier.shoots.garden.roles import USER, Roles
+from espalier.shoots.garden.roles import USER, WRITTEN, Roles
 from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Document, Entry
 from espalier.shoots.state.limits import MIB
@@ -107,8 +107,11 @@ class Garden:
         await settled()
 
     async def rules(self, seed: str, namespace: str = PROJECT) -> list[Tree]:
-        """What a seed's Role grants."""
-        found = await self.client.get(ROLE, ROLE_OF_GARDENLET.format(seed=seed), namespace)
+        """What a seed's Role grants; nothing if there is none."""
+        try:
+            found = await self.client.get(ROLE, ROLE_OF_GARDENLET.format(seed=seed), namespace)
+        except NotFound:
+            return []
         return found.tree.get("rules") or []
 
     async def own(self, name: str, epochs: Ownership) -> None:
@@ -303,3 +306,19 @@ async def test_a_seed_that_is_deleted_keeps_its_rights_only_while_it_has_shoots(
         with pytest.raises(Forbidden):
             await world.seeds["a"].list(Shoot.resource, PROJECT)
         await world.seeds["b"].list(Shoot.resource, PROJECT)
+        for kind in WRITTEN:  # and nothing of it stays
+            left = {one.name for one in (await world.client.list(kind)).items}
+            assert ROLE_OF_GARDENLET.format(seed="b") in left
+            assert not [name for name in left if name.startswith(ROLE_OF_GARDENLET.format(seed="a"))]
+
+
+async def test_a_secret_that_two_buckets_of_a_seed_name_is_granted_once() -> None:
+    async with garden() as world:
+        await world.client.create(NAMESPACE, {"metadata": {"name": "vault"}})
+        for name in ("one", "two"):
+            reference = {"name": "of-a", "namespace": "vault"}
+            spec = {"provider": {"type": "local"}, "seedName": "a", "credentialsRef": reference}
+            await world.client.create(BackupBucket.resource, {"metadata": {"name": name}, "spec": spec})
+        await settled()
+        (rule,) = await world.rules("a:backup", "vault")
+        assert rule["resourceNames"] == ["of-a"]
