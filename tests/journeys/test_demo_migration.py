@@ -141,7 +141,6 @@ async def shows_where_the_shoot_is(espalier: GardenCommands) -> None:
         "garden-dev",
         "apple",
         "east",
-        "east",
         "Create",
         "Succeeded",
         "100",

@@ -144,6 +144,41 @@ async def replaced_states(user: GardenUser, states: dict[str, Any]) -> dict[str,
     return before
 
 
+def test_a_seed_whose_gardenlet_never_came_is_not_said_to_have_stopped() -> None:
+    async def story(world: World) -> None:
+        spec = (await world.client.get(Seed.resource, "a")).tree["spec"]
+        await world.client.create(Seed.resource, {"metadata": {"name": "typo"}, "spec": spec})
+        await asyncio.sleep(60)
+        (said,) = (await world.client.get(Seed.resource, "typo")).decode(Seed).status.conditions
+        assert said.message == "its gardenlet has never created Lease typo: check whether it runs"
+
+    tell(story)
+
+
+def test_commands_refuse_before_they_begin_and_a_shoot_that_moves_is_listed_with_both_seeds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        espalier, there = GardenCommands(world.client, monkeypatch, capsys), ("apple", "-n", NAMESPACE)
+        late = await espalier("shoots", "migrate", *there, "--to", "b", "--timeout", "0s")
+        assert late.complaint == "--timeout: found 0s, allowed: more than 0s, like 5m"
+        planned = await espalier("shoots", "plan", *there, "--to", "a")
+        assert (planned.code, planned.output) == (1, "")
+        assert "--to: found a, where shoot garden-dev/apple already is" in planned.complaint
+        assert (await world.shoot()).spec.seed_name == "a"
+        await world.move("b")
+        listed = await espalier("shoots", "list", "-n", NAMESPACE)
+        assert listed.output.splitlines()[1].split()[1:5] == ["apple", "a", "->", "b"]
+        await world.healthy("b")
+        listed = await espalier("shoots", "list", "-n", NAMESPACE)
+        assert listed.output.splitlines()[1].split()[:4] == ["garden-dev", "apple", "b", "Restore"]
+        assert (await espalier("shoots", "list", "-n", "other")).complaint == "No shoots found in namespace other.\n"
+
+    tell(story)
+
+
 @dataclass(frozen=True)
 class Moment:
     """Of a deletion, at which its seed is lost."""

@@ -18,6 +18,7 @@ from espalier.cli.environment import programs
 from espalier.cli.environment.gardens import Garden
 from espalier.cli.environment.migration_story import (
     DELTA_PERIOD,
+    GARDEN_NAMESPACE,
     NAME,
     NODES,
     PODS,
@@ -86,8 +87,8 @@ async def show(*, real: bool = False, real_nodes: bool = False) -> None:
         program = os.path.relpath(sys.argv[0])
         output.say(
             f"\nWhat happens in each step, and what to do when it does not: docs/migration.md\n"
-            f"In a garden of your own:\n  {program} shoots plan {NAME} --to {SECOND}\n"
-            f"  {program} shoots migrate {NAME} --to {SECOND}\n"
+            f"In a garden of your own:\n  {program} shoots plan {NAME} -n {GARDEN_NAMESPACE} --to {SECOND}\n"
+            f"  {program} shoots migrate {NAME} -n {GARDEN_NAMESPACE} --to {SECOND}\n"
         )
 
 

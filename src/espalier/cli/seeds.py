@@ -19,7 +19,7 @@ from espalier.cli.commands import Group
 from espalier.cli.failures import Failure, Overdue
 from espalier.cli.progress import Progress
 from espalier.cli.shoot_moves import move
-from espalier.cli.shoots import timeout_
+from espalier.cli.shoots import timeout_, waiting_time
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError, Forbidden, NotFound
 from espalier.kube.objects import Object
@@ -90,7 +90,7 @@ async def evacuate(
     Example:
       espalier seeds evacuate west --at-once 10
     """
-    seconds = flags.seconds(timeout)
+    seconds = waiting_time(timeout)
     async with connection.connect(connect) as connected:
         there = {one.name for one in await _seeds(connected.client)}
         has = {name} & (await _seeds_of_shoots(connected.client))  # somebody has deleted its Seed

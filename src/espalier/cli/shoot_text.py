@@ -12,7 +12,7 @@ from espalier.cli import output
 from espalier.cli.shoot_moves import standing
 from espalier.cli.shoot_plan import Plan, Times
 
-COLUMNS = ("Namespace", "Name", "Seed", "Wanted Seed", "Operation", "State", "Progress")
+COLUMNS = ("Namespace", "Name", "Seed", "Operation", "State", "Progress")
 
 
 def row(shoot: Shoot) -> tuple[str, ...]:
@@ -23,8 +23,7 @@ def row(shoot: Shoot) -> tuple[str, ...]:
     return (
         metadata.namespace,
         metadata.name,
-        shoot.status.seed_name or "",
-        shoot.spec.seed_name or "",
+        " -> ".join(dict.fromkeys(filter(None, (shoot.status.seed_name, shoot.spec.seed_name)))),
         *operation,
     )
 

@@ -8,7 +8,7 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.api.resource import Key
 from espalier.cli import connection, flags, output, shoot_text, tables
 from espalier.cli.commands import Group
-from espalier.cli.failures import Failure
+from espalier.cli.failures import Failure, Usage
 from espalier.cli.progress import Progress
 from espalier.cli.shoot_moves import move, until_moved
 from espalier.cli.shoot_plan import Plan, observe
@@ -26,9 +26,24 @@ timeout_ = click.option(
 )
 
 
+def waiting_time(timeout: str) -> float:
+    """The seconds of `--timeout`. Raises `Usage` for none: what was started would be reported as late at once."""
+    seconds = flags.seconds(timeout)
+    if seconds <= 0:
+        raise Usage(f"--timeout: found {timeout}, allowed: more than 0s, like 5m")
+    return seconds
+
+
 @click.group(cls=Group)
 def shoots() -> None:
-    """Show shoots of a garden, and move their control planes between seeds."""
+    """Show shoots of a garden, and move their control planes between seeds.
+
+    \b
+    Examples:
+      espalier shoots list -A
+      espalier shoots plan apple -n garden-dev --to west
+      espalier shoots migrate apple -n garden-dev --to west
+    """
 
 
 @shoots.command("list")
@@ -37,7 +52,7 @@ def shoots() -> None:
 @click.option("--seed", default="", metavar="NAME", help="Only shoots that are on this seed, or move to it.")
 @flags.output("wide, name, json, yaml or jsonpath=TEMPLATE")
 async def list_(*, connect: flags.Connection, all_namespaces: bool, seed: str, output_format: str) -> None:
-    """List shoots with their seed, their wanted seed, and the progress of their operation.
+    """List shoots with their seed, and the progress of their operation. A shoot that moves has both seeds: `a -> b`.
 
     \b
     Example:
@@ -46,8 +61,8 @@ async def list_(*, connect: flags.Connection, all_namespaces: bool, seed: str, o
     output.check_format(output_format)
     async with connection.connect(connect) as connected:
         namespace = None if all_namespaces else connected.namespace
-        if not seed and output_format in ("", "wide"):
-            await tables.write(connected.client, Selection(Shoot.resource, namespace), wide=output_format == "wide")
+        if not seed and output_format == "wide":
+            await tables.write(connected.client, Selection(Shoot.resource, namespace), wide=True)
             return
         found = [(one, one.decode(Shoot)) for one in (await connected.client.list(Shoot.resource, namespace)).items]
     chosen = [(one, typed) for one, typed in found if seed in ("", typed.spec.seed_name, typed.status.seed_name)]
@@ -56,7 +71,8 @@ async def list_(*, connect: flags.Connection, all_namespaces: bool, seed: str, o
     elif chosen:
         output.write_table(shoot_text.COLUMNS, [shoot_text.row(typed) for _, typed in chosen])
     else:
-        output.say(f"No shoots of seed {seed} found.", stderr=True)
+        where = f"in namespace {namespace}" if namespace else "in any namespace"
+        output.say(f"No shoots{f' of seed {seed}' if seed else ''} found {where}.", stderr=True)
 
 
 @shoots.command()
@@ -133,7 +149,7 @@ async def migrate(
     Example:
       espalier shoots migrate apple -n garden-dev --to west
     """
-    seconds = flags.seconds(timeout)
+    seconds = waiting_time(timeout) if wait else 0.0
     async with connection.connect(connect) as connected:
         key = Key(connected.namespace, name)
         with Progress() as progress:
@@ -161,7 +177,9 @@ async def plan(name: str, *, destination: str, connect: flags.Connection, output
     output.check_format(output_format)
     async with connection.connect(connect) as connected:
         key = Key(connected.namespace, name)
-        await _shoot(connected.client, key)
+        there = (await _shoot(connected.client, key)).decode(Shoot)
+        if destination == there.spec.seed_name:
+            raise Failure(f"--to: found {destination}, where shoot {key} already is, or moves to; name another seed")
         made = Plan.of(await observe(connected.client, key, destination))
     if output_format:
         output.write_facts(made.facts(), output_format)

@@ -81,12 +81,14 @@ class Garden:
             return Wait("NotLooked", "Leases of seeds have not been read yet: its condition stays unchanged", after=1)
         silence = self._signs.silence(key.name)
         status = live.decode(Seed).status
-        is_alive = silence < self._config.heartbeat_grace and self._signs.has_seen(key.name)
+        has_begun = self._signs.has_seen(key.name)
+        is_alive = silence < self._config.heartbeat_grace and has_begun
+        since = "has not renewed Lease {} for some time" if has_begun else "has never created Lease {}"
         ready = Condition(
             GARDENLET_READY,
             "True" if is_alive else "Unknown",
             "GardenletReady" if is_alive else "GardenletSilent",
-            "" if is_alive else f"its gardenlet has not renewed Lease {key.name} for some time: check whether it runs",
+            "" if is_alive else f"its gardenlet {since.format(key.name)}: check whether it runs",
         )
         conditions = _with(status.conditions, ready, self._clock.now())
         wanted = msgspec.structs.replace(status, conditions=conditions)
