@@ -179,17 +179,19 @@ def ready_for_disaster(scope: Scope, backups: Backups) -> Condition:
         seen = _named([f"seed {one.seed}: {one.problem}" for one in others], "; ")
         return no("BucketNotReachedByOthers", f"no other seed reaches its bucket: {seen}")
     reached = [one.seed for one in others if not one.problem]
-    if not backups.is_checked and not reached:
-        message = "neither this seed nor another one has tried whether its bucket can be read"
-        return Condition(READY_FOR_DISASTER, "Unknown", "BucketNotTested", message)
     read = (
         "the garden's credentials can read the bucket" if backups.is_checked else "access to the bucket was not tested"
     )
     can = f"{read}, and {_reached(backups.is_elsewhere, reached)}"
+
+    def yes(reason: str, message: str) -> Condition:
+        if not backups.is_checked and not reached:
+            untested = "neither this seed nor another one has tried whether its bucket can be read"
+            return Condition(READY_FOR_DISASTER, "Unknown", "BucketNotTested", untested)
+        return Condition(READY_FOR_DISASTER, "True", reason, f"{message}; {can}")
+
     if scope.is_hibernated:
-        return Condition(
-            READY_FOR_DISASTER, "True", "Hibernated", f"the shoot is hibernated and fully backed up; {can}"
-        )
+        return yes("Hibernated", "the shoot is hibernated and fully backed up")
     status = backups.status
     if status is None:
         message = "the agent of etcd-main does not report the age of its backups: check whether it runs"
@@ -202,8 +204,7 @@ def ready_for_disaster(scope: Scope, backups: Backups) -> Condition:
     if _is_late(status, backups.at or scope.now):
         message = f"writes since {status.unstored_since} are in no snapshot"
         return no("BackupsLate", f"{message} and would be lost with the seed; see the agent's /healthz")
-    message = f"writes are backed up within {status.delta_period:g} s; {can}"
-    return Condition(READY_FOR_DISASTER, "True", "BackupsCurrent", message)
+    return yes("BackupsCurrent", f"writes are backed up within {status.delta_period:g} s")
 
 
 def _reached(is_elsewhere: bool, by: Sequence[str]) -> str:
