@@ -17,7 +17,7 @@ from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.metadata_keys import FORCE_RESTORE
+from espalier.api.gardener.metadata_keys import FORCE_RESTORE, OPERATION
 from espalier.api.gardener.project import Project
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import READY_FOR_DISASTER, Shoot
@@ -25,12 +25,13 @@ from espalier.api.gardener.shoot_state import ShootState
 from espalier.cli.environment.gardens import Garden
 from espalier.cli.environment.migration_story import quick_settings
 from espalier.cli.garden_components import VALIDATING_WEBHOOKS
+from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime import virtual
 from espalier.simulator.cloud.service import Fault, refuse
 from tests.support.garden_commands import GardenCommands
-from tests.support.garden_users import GardenUser
+from tests.support.garden_users import PROJECT, GardenUser
 from tests.support.gardens import EPOCH, NAMESPACE, World, garden
 
 OVERLAPPING = {"spec": {"networks": {"pods": "10.0.0.0/16", "services": "100.64.0.0/13"}}}
@@ -296,6 +297,31 @@ def test_a_destination_that_is_lost_while_it_removes_the_source_backup_entry_lea
         assert not names.is_source_backup_entry(entry.name)
 
     tell(story, "a", "b", "c")
+
+
+@pytest.mark.parametrize("way_out", ["migrate", "move"])
+def test_an_infrastructure_that_was_deleted_in_its_seed_is_let_go_and_its_network_kept(way_out: str) -> None:
+    async def main(simulation: virtual.Simulation) -> None:
+        settings = quick_settings(random_keys=False)
+        async with Garden.run_with(simulation.clock, simulation.random, ("a", "b"), settings) as made:
+            user = GardenUser(made)
+            await user.create_shoot("apple", "a")
+            await user.healthy("a")
+            created, seed = len(creations(made)), made.seeds["a"].client
+            at = ("apple", names.technical_id(PROJECT, "apple"))
+            await seed.delete(Infrastructure.resource, *at)
+            told = await user.until(lambda shoot: "is used by" in str(shoot.status.last_operation), seconds=60)
+            assert "Infrastructure apple is being deleted" in str(told.status.last_operation)
+            if way_out == "migrate":
+                order = {"metadata": {"annotations": {OPERATION: "migrate"}}}
+                await seed.patch(Infrastructure.resource, *at, patch=order, type=PatchType.MERGE)
+                await user.healthy("a", seconds=60)
+                assert (await seed.get(Infrastructure.resource, *at)).metadata.deletion_timestamp is None
+            await user.move("b")
+            await user.healthy("b", seconds=600)
+            assert creations(made)[created:] == []
+
+    virtual.run(main, epoch=EPOCH, seed=1)
 
 
 async def deleted(user: GardenUser, seconds: float = 300) -> None:

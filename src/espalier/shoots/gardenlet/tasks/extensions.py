@@ -106,9 +106,12 @@ def _deployed(ctx: Context, wanted: Rendered) -> Verdict:
     if live is None:
         first = metadata_keys.WAIT_FOR_STATE if state is not None else metadata_keys.RESTORE
         return _apply(ctx, wanted, body, first if moved else metadata_keys.RECONCILE)
-    if live.metadata.deletion_timestamp is not None:
-        return Wait("BeingDeleted", f"{live.kind} {live.name} is being deleted and will then be recreated", after=SOON)
     status = live.decode(wanted.kind).status
+    if live.metadata.deletion_timestamp is not None:
+        why = f"; its extension: {status.last_error.description}" if status.last_error is not None else ""
+        # No failure: a failed Shoot would go on only after an order to retry.
+        said = f"{live.kind} {live.name} is being deleted and will then be recreated{why}"
+        return Wait("BeingDeleted", said, after=SOON)
     order = responsibility.order(live.metadata)
     if order == metadata_keys.WAIT_FOR_STATE:
         return _give_state(ctx, wanted, live, state)
