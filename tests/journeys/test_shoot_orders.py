@@ -6,7 +6,10 @@ import asyncio
 
 import pytest
 
+from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.gardener.metadata_keys import OLDER_OPERATION, OPERATION
+from espalier.cli.garden_components import VALIDATING_WEBHOOKS
+from espalier.kube.errors import Invalid
 from espalier.runtime import virtual
 from tests.support.gardens import EPOCH, World, garden
 from tests.support.sampling import sampled
@@ -46,6 +49,10 @@ def test_orders_that_are_not_for_people_move_nothing_and_reconcile_tries_again_w
             await order(world, "reconcile")
             settled = await world.healthy("a")
             assert OPERATION not in settled.metadata.annotations
+            for internal in ("migrate", "restore"):
+                with pytest.raises(Invalid, match=r"there is no such operation.*found \"?" + internal):
+                    await order(world, internal)
+            await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
             for internal in ("migrate", "restore"):
                 await order(world, internal)
                 await asyncio.sleep(60)
