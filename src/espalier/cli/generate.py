@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -68,21 +67,9 @@ def clusterconfig(*, name: str, provider: str, management_cluster: str, releases
             stderr=True,
         )
     newest = Releases.load(releases).newest().kubernetes_versions[-1]
-    manifest = MANIFESTS[provider](name, kubernetes_version=newest, management_cluster=management_cluster or name)
-    for one in {name, management_cluster or name}:
-        manifest = _as_text(one, manifest)
-    output.write_data(manifest)
-
-
-_PLAIN = re.compile("(?!(?:y|n|yes|no|on|off|true|false|null)$)[a-z][a-z0-9-]*")
-"""Names that every reader of YAML 1.1 or 1.2 takes for text without quotes."""
-
-
-def _as_text(name: str, manifest: str) -> str:
-    """The manifest with a name in quotes where it is a whole value, if YAML reads it as a boolean or as null."""
-    if _PLAIN.fullmatch(name):
-        return manifest
-    return re.sub(f"(?m)(\\bname: ){re.escape(name)}$", rf'\1"{name}"', manifest)
+    output.write_data(
+        MANIFESTS[provider](name, kubernetes_version=newest, management_cluster=management_cluster or name)
+    )
 
 
 @generate.command()

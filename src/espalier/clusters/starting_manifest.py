@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import yaml
+
 CLUSTER_NETWORK = """\
   clusterNetwork:
     cniConfig:
@@ -32,4 +34,9 @@ def management_cluster(name: str) -> str:
     return f"""\
   # The cluster that manages this one; with its own name, this one is a management cluster.
   managementCluster:
-    name: {name}"""
+    name: {scalar(name)}"""
+
+
+def scalar(text: str) -> str:
+    """A text as YAML, in quotes where it would be read as something else, like the name `yes`."""
+    return yaml.dump([text], Dumper=yaml.CSafeDumper).removeprefix("- ").rstrip("\n")

@@ -35,6 +35,17 @@ def test_what_is_generated_becomes_objects_unchanged(provider: str) -> None:
     assert "kind: KubeadmControlPlane" in objects
 
 
+@pytest.mark.parametrize("provider", MANIFESTS)
+@pytest.mark.parametrize(("name", "manager"), [("yes", "no"), ("null", "on"), ("true", "off")])
+def test_a_name_is_quoted_that_yaml_would_read_as_something_else(provider: str, name: str, manager: str) -> None:
+    manifest = said("clusterconfig", name, "-p", provider, "--management-cluster", manager)
+    cluster, *others = yaml.safe_load_all(manifest)
+    assert cluster["metadata"] == {"name": name}
+    assert cluster["spec"]["datacenterRef"]["name"] == name
+    assert cluster["spec"]["managementCluster"] == {"name": manager}
+    assert all(isinstance(one["metadata"]["name"], str) for one in others)
+
+
 def test_without_another_the_cluster_is_its_own_management_cluster_as_in_eks_anywhere() -> None:
     documents = read_manifests(said("clusterconfig", "garden", "-p", "docker").encode(), source="garden.yaml")
     cluster, datacenter = (document.tree for document in documents)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import CLUSTER_NETWORK, ENDPOINT, EXTERNAL_ETCD
+from espalier.clusters.starting_manifest import CLUSTER_NETWORK, ENDPOINT, EXTERNAL_ETCD, scalar
 from espalier.clusters.starting_manifest import management_cluster as manager
 
 
@@ -14,7 +14,7 @@ def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> 
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: Cluster
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec:
 {CLUSTER_NETWORK}
   controlPlaneConfiguration:
@@ -26,7 +26,7 @@ spec:
       name: {name}-cp
   datacenterRef:
     kind: CloudStackDatacenterConfig
-    name: {name}
+    name: {scalar(name)}
 {EXTERNAL_ETCD}
     count: 3
     machineGroupRef:
@@ -40,13 +40,13 @@ spec:
     name: md-0
     machineGroupRef:
       kind: CloudStackMachineConfig
-      name: {name}
+      name: {scalar(name)}
 
 ---
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: CloudStackDatacenterConfig
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec:
   # Machines are spread across them. They can be added and removed, not changed; one of the old ones must remain.
   availabilityZones:
@@ -82,7 +82,7 @@ spec:
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: CloudStackMachineConfig
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec:
 {_machines(kubernetes_version)}"""
 

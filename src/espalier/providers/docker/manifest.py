@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import CLUSTER_NETWORK, EXTERNAL_ETCD
+from espalier.clusters.starting_manifest import CLUSTER_NETWORK, EXTERNAL_ETCD, scalar
 from espalier.clusters.starting_manifest import management_cluster as manager
 
 
@@ -12,7 +12,7 @@ def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> 
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: Cluster
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec:
 {CLUSTER_NETWORK}
   controlPlaneConfiguration:
@@ -20,7 +20,7 @@ spec:
     count: 1
   datacenterRef:
     kind: DockerDatacenterConfig
-    name: {name}
+    name: {scalar(name)}
 {EXTERNAL_ETCD}
     count: 1
   # Upgrade one minor version at a time.
@@ -34,6 +34,6 @@ spec:
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: DockerDatacenterConfig
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec: {{}}
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import CLUSTER_NETWORK, ENDPOINT, EXTERNAL_ETCD
+from espalier.clusters.starting_manifest import CLUSTER_NETWORK, ENDPOINT, EXTERNAL_ETCD, scalar
 from espalier.clusters.starting_manifest import management_cluster as manager
 
 
@@ -15,7 +15,7 @@ def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> 
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: Cluster
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec:
 {CLUSTER_NETWORK}
   controlPlaneConfiguration:
@@ -27,7 +27,7 @@ spec:
       name: {name}-cp
   datacenterRef:
     kind: NutanixDatacenterConfig
-    name: {name}
+    name: {scalar(name)}
 {EXTERNAL_ETCD}
     count: 3
     machineGroupRef:
@@ -41,13 +41,13 @@ spec:
     name: md-0
     machineGroupRef:
       kind: NutanixMachineConfig
-      name: {name}
+      name: {scalar(name)}
 
 ---
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: NutanixDatacenterConfig
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec:
   # Name or address of Prism Central, without https://. It can't be changed later.
   endpoint: "prism.example.com"
@@ -78,7 +78,7 @@ spec:
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: NutanixMachineConfig
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec:
 {_machines(kubernetes_version)}"""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import CLUSTER_NETWORK, ENDPOINT, EXTERNAL_ETCD
+from espalier.clusters.starting_manifest import CLUSTER_NETWORK, ENDPOINT, EXTERNAL_ETCD, scalar
 from espalier.clusters.starting_manifest import management_cluster as manager
 
 
@@ -15,7 +15,7 @@ def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> 
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: Cluster
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec:
 {CLUSTER_NETWORK}
   controlPlaneConfiguration:
@@ -27,7 +27,7 @@ spec:
       name: {name}-cp
   datacenterRef:
     kind: SnowDatacenterConfig
-    name: {name}
+    name: {scalar(name)}
 {EXTERNAL_ETCD}
     count: 3
     machineGroupRef:
@@ -41,13 +41,13 @@ spec:
     name: md-0
     machineGroupRef:
       kind: SnowMachineConfig
-      name: {name}
+      name: {scalar(name)}
 
 ---
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: SnowDatacenterConfig
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec:
   # The Secret in eksa-system.
   identityRef:
@@ -72,7 +72,7 @@ spec:
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: SnowMachineConfig
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec:
 {_machines(name)}
 ---
@@ -80,7 +80,7 @@ spec:
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: SnowIPPool
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec:
   pools:
   - ipStart: "192.0.2.20"

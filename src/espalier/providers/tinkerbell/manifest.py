@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import CLUSTER_NETWORK, ENDPOINT
+from espalier.clusters.starting_manifest import CLUSTER_NETWORK, ENDPOINT, scalar
 from espalier.clusters.starting_manifest import management_cluster as manager
 
 
@@ -14,7 +14,7 @@ def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> 
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: Cluster
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec:
 {CLUSTER_NETWORK}
   controlPlaneConfiguration:
@@ -30,7 +30,7 @@ spec:
     #   type: InPlace
   datacenterRef:
     kind: TinkerbellDatacenterConfig
-    name: {name}
+    name: {scalar(name)}
   # Upgrade one minor version at a time; the URLs of operating system images below contain it.
   kubernetesVersion: "{kubernetes_version}"
 {manager(management_cluster)}
@@ -40,13 +40,13 @@ spec:
     name: md-0
     machineGroupRef:
       kind: TinkerbellMachineConfig
-      name: {name}
+      name: {scalar(name)}
 
 ---
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: TinkerbellDatacenterConfig
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec:
   # The address at which bare metal reaches Tinkerbell, not that of the API server. It can't be changed later.
   tinkerbellIP: "192.0.2.9"
@@ -65,7 +65,7 @@ spec:
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: TinkerbellMachineConfig
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec:
 {_machines("worker")}"""
 

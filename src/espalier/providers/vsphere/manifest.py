@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import CLUSTER_NETWORK, ENDPOINT, EXTERNAL_ETCD
+from espalier.clusters.starting_manifest import CLUSTER_NETWORK, ENDPOINT, EXTERNAL_ETCD, scalar
 from espalier.clusters.starting_manifest import management_cluster as manager
 
 
@@ -16,7 +16,7 @@ def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> 
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: Cluster
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec:
 {CLUSTER_NETWORK}
   controlPlaneConfiguration:
@@ -28,7 +28,7 @@ spec:
       name: {name}-cp
   datacenterRef:
     kind: VSphereDatacenterConfig
-    name: {name}
+    name: {scalar(name)}
 {EXTERNAL_ETCD}
     count: 3
     machineGroupRef:
@@ -42,13 +42,13 @@ spec:
     name: md-0
     machineGroupRef:
       kind: VSphereMachineConfig
-      name: {name}
+      name: {scalar(name)}
 
 ---
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: VSphereDatacenterConfig
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec:
   # Name or address of the vCenter, without https://. Server, datacenter and network can't be changed later.
   server: "vcenter.example.com"
@@ -79,7 +79,7 @@ spec:
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: VSphereMachineConfig
 metadata:
-  name: {name}
+  name: {scalar(name)}
 spec:
 {_machines(kubernetes_version)}"""
 
