@@ -294,7 +294,7 @@ def _missing(scope: Scope) -> Wait | None:
         if scope.bundles_ref is not None:
             of_release = "" if spec.bundles_ref else spec.eksa_version or ""
             return Wait(names.BUNDLES_NOT_FOUND, messages.no_bundles(of_release, scope.bundles_ref))
-        known = ", ".join(scope.known_versions) or "none"
+        known = ", ".join(releases.fitting(spec, scope.known_versions, scope.management)) or "none"
         if not spec.eksa_version:
             return Wait(names.EKSA_VERSION_INVALID, f"spec.eksaVersion: missing; set a release, available are: {known}")
         message = f"spec.eksaVersion: there is no EKSARelease for {spec.eksa_version}; available are: {known}"

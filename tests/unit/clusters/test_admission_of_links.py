@@ -7,6 +7,7 @@ import pytest
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.names import labels
+from espalier.clusters.rules import messages
 from espalier.providers.registry import PROVIDERS
 from tests.unit.clusters.asked import (
     GROUP,
@@ -65,6 +66,13 @@ def test_a_workload_cluster_manages_no_other() -> None:
     assert ask(edited({field: "hub"}), None, coming).allowed, "its record may come yet"
     stored = edited({field: "orchard"})
     assert ask(edited({GROUP + "count": 3}, stored), stored, orchard).allowed, "a name that stays is not judged again"
+
+
+def test_what_the_config_map_names_is_not_mistaken_for_the_cluster_that_was_named() -> None:
+    said = messages.no_management_cluster("garden", Key(NAMESPACE, "laptop"), names_others=False)
+    assert said.startswith(
+        '"garden" is not the management cluster; ConfigMap eksa-system/management-cluster names the management cluster '
+    )
 
 
 CILIUM: Tree = {"cilium": {"policyEnforcementMode": "always"}}

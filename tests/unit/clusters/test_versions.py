@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission, validate_release
 from espalier.clusters.observe import Observer
+from espalier.clusters.rules import releases
 from espalier.kube.client import Client
 from espalier.kube.wire import ADMIN
 from espalier.providers.registry import PROVIDERS
@@ -363,3 +366,12 @@ def test_a_manager_that_has_not_read_everything_refuses_with_the_reason() -> Non
     response = Admission(unread, lambda: NOW).validate(request)
     assert (response.allowed, response.code) == (False, 503)
     assert "try again" in response.message
+
+
+def test_a_release_that_is_missing_is_answered_with_those_that_would_be_accepted() -> None:
+    """Not with those that are newer than the management cluster, or too far behind it."""
+    manager, cluster = (msgspec.convert(one, Cluster) for one in (laptop(), garden()))
+    manager.spec.eksa_version, cluster.spec.eksa_version = "v0.25.1", "v0.25.9"
+    known = ("v0.26.0", "v0.25.1", "v0.23.0", "v0.22.0")
+    found = list(releases.version(None, cluster, known=known, management=manager))
+    assert found[0].allowed == "v0.25.1, v0.23.0"

@@ -51,8 +51,8 @@ BOTTLEROCKET_REQUIRES_EKS_ANYWHERE = (
 )
 
 NAMES_IT = (
-    "ConfigMap eksa-system/management-cluster names it (`espalier manifests --management-cluster "
-    "NAMESPACE/NAME`, docs/management-cluster.md)"
+    "ConfigMap eksa-system/management-cluster names the management cluster (`espalier manifests "
+    "--management-cluster NAMESPACE/NAME`, docs/management-cluster.md)"
 )
 
 

@@ -71,7 +71,8 @@ def version(
         yield Violation(_VERSION, text, "a version like v0.26.0", sentences.NOT_SEMVER)
         return
     if text not in known:
-        yield Violation(_VERSION, text, ", ".join(known) or "none", messages.UNKNOWN_RELEASE)
+        allowed = ", ".join(fitting(new.spec, known, management)) or "none"
+        yield Violation(_VERSION, text, allowed, messages.UNKNOWN_RELEASE)
     if old is not None:
         yield from _step(old, new, wanted, is_made=is_made, is_unused=is_unused)
     yield from skew(new.spec, wanted, management)
@@ -89,6 +90,11 @@ def skew(
         field = _VERSION if spec.bundles_ref is None else _BUNDLES
         text = spec.eksa_version if spec.bundles_ref is None else spec.bundles_ref.name
         yield from _skew(field, text or "", release, management, manager)
+
+
+def fitting(spec: eksa.ClusterSpec, known: Sequence[str], management: eksa.Cluster | None) -> list[str]:
+    """The versions, of those that are known, that the skew to the management cluster permits."""
+    return [one for one in known if not any(skew(spec, parsed(one), management))]
 
 
 def managed(
