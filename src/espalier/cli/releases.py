@@ -192,7 +192,13 @@ async def _find(version: str, offered: Releases, connect: flags.Connection) -> R
             known = ", ".join(offered.versions)
             raise Failure(f"there is no release {version}, neither installed nor in {known}") from None
         reference = release.spec.bundles_ref
-        found = await connected.client.get(Bundles.resource, reference.name, reference.namespace)
+        try:
+            found = await connected.client.get(Bundles.resource, reference.name, reference.namespace)
+        except NotFound:
+            raise Failure(
+                f"release {version} names Bundles {reference.namespace}/{reference.name}, which do not exist; apply "
+                "them, or import the release with them (`espalier releases import`)"
+            ) from None
         bundles = _shown(found, Bundles)
         return Release(release, bundles, await _distros(connected.client, bundles))
 

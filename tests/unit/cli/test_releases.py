@@ -1,0 +1,38 @@
+"""What the commands say of releases in the management cluster that lack something."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from espalier.api.eksa.release import EKSARelease
+from espalier.cli import connection, releases
+from espalier.cli.failures import Failure
+from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object, to_bytes
+from espalier.releases import Releases
+
+
+async def test_a_release_whose_bundles_are_missing_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered = Releases.load()
+    newest = offered.newest().eksa_release
+    release = replace(newest, metadata=replace(newest.metadata, name="eksa-v0-26-3"))
+
+    async def get(kind: Any, name: str, namespace: str | None = None) -> Object:
+        if kind == EKSARelease.resource:
+            return Object(to_bytes(release))
+        raise NotFound.of(f'bundles "{name}" not found')
+
+    @asynccontextmanager
+    async def connect(_: object) -> AsyncIterator[Any]:
+        yield SimpleNamespace(client=SimpleNamespace(get=get))
+
+    monkeypatch.setattr(connection, "connect", connect)
+    server: Any = None
+    with pytest.raises(Failure, match=r"release v0\.26\.3 names Bundles eksa-system/.*, which do not exist; .*import"):
+        await releases._find("v0.26.3", offered, server)
