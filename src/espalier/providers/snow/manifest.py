@@ -115,5 +115,5 @@ def _machines(pool: str) -> str:
       primary: true
       ipPoolRef:
         kind: SnowIPPool
-        name: {pool}
+        name: {scalar(pool)}
 """
