@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -73,7 +75,9 @@ async def cluster(name: str, *, connect: flags.Connection, show_all: bool, outpu
         output.write_facts(_facts(whole, events) | {"supportEnds": supported}, output_format)
         return
     now = datetime.now(UTC)
-    output.say("\n".join(map(in_one_line, _top(whole, support_text(supported, now), now))) + "\n")
+    width = output.console().width if sys.stdout.isatty() else 0
+    top = _top(whole, support_text(supported, now), now)
+    output.say("\n".join(line for fact in top for line in within(in_one_line(fact), width)) + "\n")
     columns = ("object", "state", "since", "message")
     output.write_table(
         columns, [_row(line, member, now) for line, member in _lines(whole, show_all=show_all)], sentences=True
@@ -169,6 +173,14 @@ def _top(whole: Member, supported: str, now: datetime) -> Iterator[str]:
     if blocking is not None and blocking is not whole:
         why = blocking.state.sentence or f"is {blocking.state.text}"
         yield f"Blocked   by {blocking.kind} {blocking.name}: {why}"
+
+
+def within(fact: str, width: int) -> list[str]:
+    """The lines of a fact on a terminal of this width, below its value; one line for 0, where there is none."""
+    if not width:
+        return [fact]
+    blank = " " * len("Cluster   ")
+    return textwrap.wrap(fact, width, subsequent_indent=blank, break_long_words=False, break_on_hyphens=False)
 
 
 def _lines(
