@@ -365,3 +365,39 @@ async def is_leased(world: World, seed: str) -> bool:
     """True if extensions of the seed may act for its shoot."""
     (cluster,) = (await world.seeds[seed].client.list(Cluster.resource)).items
     return cluster.decode(Cluster).spec.lease_expiration > world.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def test_a_shoot_that_was_never_created_on_a_seed_that_is_lost_for_good_is_deleted_by_hand() -> None:
+    """It has no state with which another seed could delete it: docs/migration.md says which finalizers to remove."""
+
+    def nothing_new(request: CloudRequest) -> Fault | None:
+        return refuse(Refusal.UNAVAILABLE, "later")(request) if isinstance(request.call, Create) else None
+
+    async def main(simulation: virtual.Simulation) -> None:
+        settings = quick_settings(random_keys=False)
+        async with Garden.run_with(simulation.clock, simulation.random, ("a", "b"), settings) as made:
+            user = GardenUser(made)
+            made.cloud.faults = nothing_new
+            await user.create_shoot("apple", "a")
+            await user.until(lambda shoot: "the cloud refused" in str(shoot.status.last_operation))
+            await made.seeds["a"].power_off()
+            await asyncio.sleep(60)
+            await user.client.delete(Shoot.resource, "apple", NAMESPACE)
+            with pytest.raises(Invalid, match="the shoot can move only after its creation has succeeded"):
+                await user.move("b")
+            (entry,) = await entries(user)
+            for resource, name in (
+                (Shoot.resource, "apple"),
+                (ShootState.resource, "apple"),
+                (BackupEntry.resource, entry.name),
+            ):
+                without = {"metadata": {"finalizers": None}}
+                await user.client.patch(resource, name, NAMESPACE, patch=without, type=PatchType.MERGE)
+            await asyncio.sleep(60)
+            for resource in (Shoot.resource, ShootState.resource, BackupEntry.resource):
+                assert (await user.client.list(resource, NAMESPACE)).items == []
+            made.cloud.faults = lambda _request: None
+            await user.create_shoot("apple", "b")
+            await user.healthy("b")
+
+    virtual.run(main, epoch=EPOCH, seed=1)
