@@ -99,6 +99,15 @@ KUBELETS_REFUSE: list[tuple[str, Any, str, str]] = [
 ]
 """Fields of KubeletConfigurations, values with which no kubelet starts, the field that is named, and what is said."""
 
+
+def fitting(block: str) -> Tree:
+    """The other settings of the network, so that nothing else is wrong with this range."""
+    if ":" not in block:
+        return {NETWORK + "nodes.cidrMaskSize": 18} if block.endswith("/2") else {}
+    pods, services = [f"{NETWORK}{name}.cidrBlocks" for name in ("pods", "services")]
+    return {pods: ["fd00:10::/56"], services: ["fd00:20::/112"], NETWORK + "nodes.cidrMaskSize": 64}
+
+
 WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"metadata.name": "Garden"}, "metadata.name", "found Garden"),
     ({"metadata.name": "-garden"}, "metadata.name", "must be a DNS label that begins with a letter"),
@@ -133,7 +142,11 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         "set exactly one range",
     ),
     *(
-        ({f"{NETWORK}{name}.cidrBlocks": [block]}, f"{NETWORK}{name}.cidrBlocks[0]", f"found {block}")
+        (
+            fitting(block) | {f"{NETWORK}{name}.cidrBlocks": [block]},
+            f"{NETWORK}{name}.cidrBlocks[0]",
+            f"found {block}",
+        )
         for name, blocks in (
             ("pods", ("127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/12", "64.0.0.0/2", "ff00::/56", "fe80::/56")),
             ("services", ("127.0.0.0/16", "224.0.0.0/12", "ff00::/112")),
