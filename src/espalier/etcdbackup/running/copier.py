@@ -26,6 +26,9 @@ from espalier.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
 
+_WITHOUT_FINAL = (
+    "it may still appear; if it is lost, have the copy go on without it, as docs/etcd-backup.md says (Release by hand)"
+)
 _MOST_NAMED = 3
 """The most objects that a message names."""
 
@@ -139,20 +142,22 @@ class CopierRun:
         stock = await take_stock(source)
         latest = stock.latest
         if final is not None and (latest is None or final not in {one.name for one in latest.members}):
-            raise Corrupt(source.where, f"the final snapshot {final} is not in its latest set", "it may still appear")
+            raise Corrupt(source.where, f"the final snapshot {final} is not in its latest set", _WITHOUT_FINAL)
         if latest is None:
             if await self._theirs.served() is not None:
                 found = "no full snapshot, and clients have written to this etcd"
                 raise Corrupt(source.where, found, "find its backups: an etcd that had data never starts empty")
             return ()
-        done = await self._intact(stock)
+        done, around = await self._intact(stock)
         names = {*done.copied, *done.present}
-        if final is not None and (snapshot := parse(final)) is not None and str(snapshot.without_final()) not in names:
+        wanted = parse(final) if final is not None and final not in around else None
+        if wanted is not None and str(wanted.without_final()) not in names:
             raise Corrupt(source.where, f"the final snapshot {final} was not copied", "copy again")
         return tuple(sorted(names))
 
-    async def _intact(self, stock: Inventory) -> Copied:
+    async def _intact(self, stock: Inventory) -> tuple[Copied, frozenset[str]]:
         """Copy what leads to the last revision, around damaged snapshots: an older full one and deltas may lead as far.
+        Gives the names of the damaged ones, too.
 
         Raises `Corrupt` if nothing does: an epoch that starts from less has lost writes, and nobody agreed to that.
         """
@@ -162,7 +167,8 @@ class CopierRun:
             _require_all(stock, damaged, source.where)
             copy = Copier(source, self._parts.target, self._clock, progress=self._parts.progress)
             try:
-                return await copy.run(LATEST, is_listed=True, without=damaged)
+                done = await copy.run(LATEST, is_listed=True, without=damaged)
+                return done, frozenset(error.stored.name for error in damaged.values())
             except Damaged as error:
                 if error.stored.key in damaged:
                     raise

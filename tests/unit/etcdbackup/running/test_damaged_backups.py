@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from espalier.api.etcd.ownership import CopyOperation, Status, Writer, copy_operation_key, encoded
 from espalier.etcdbackup.running.copier import CopierRun
 from espalier.etcdbackup.snapshots.reading import take_stock
 from espalier.etcdbackup.snapshots.sets import SnapshotSet
@@ -124,5 +125,53 @@ def test_without_any_intact_full_snapshot_nothing_starts() -> None:
         await moves.until(lambda: "no intact full snapshot" in copy.trouble)
         await asyncio.sleep(60)
         assert not copy.ready
+
+    moving(story)
+
+
+async def closed_source(moves: Moves, *, is_quiet: bool) -> tuple[Seat, str]:
+    """A source that has handed its data over, and the end of whose final snapshot is missing. If it `is_quiet`, the
+    last delta has all of it, too."""
+    source = await moves.founded()
+    await asyncio.sleep(2.5 * moves.schedule.delta_period)
+    if is_quiet:
+        await source.without_clients()
+        await asyncio.sleep(2 * moves.schedule.delta_period)
+    await moves.initiated(source)
+    (final,) = [key for key in source.bucket.objects if key.endswith(".final")]
+    whole = source.bucket.objects[final].data
+
+    async def half() -> AsyncIterator[bytes]:
+        yield whole[: len(whole) // 2]
+
+    await source.bucket.delete(final)
+    await source.bucket.upload(final, half())
+    return source, final
+
+
+def test_a_damaged_final_snapshot_costs_nothing_where_deltas_lead_as_far() -> None:
+    async def story(moves: Moves) -> None:
+        await closed_source(moves, is_quiet=True)
+        destination = moves.seat()
+        await moves.taken_over(destination)
+        assert await moves.missing(destination) == []
+
+    moving(story)
+
+
+def test_a_final_snapshot_that_is_lost_is_done_without_when_its_operator_says_so() -> None:
+    async def story(moves: Moves) -> None:
+        source, final = await closed_source(moves, is_quiet=False)
+        destination = moves.seat()
+        copy = moves.copy(destination)
+        await moves.until(lambda: f"delete {final.rpartition('/')[2]} there" in copy.trouble)
+        await source.bucket.delete(final)
+        await moves.until(lambda: "is not in its latest set; it may still appear; if it is lost, " in copy.trouble)
+        await asyncio.sleep(60)
+        assert not copy.ready
+        await moves.end_copies()
+        await source.bucket.delete(copy_operation_key(1))
+        await source.bucket.create(copy_operation_key(1), encoded(CopyOperation(1, Status.READY, Writer.DESTINATION)))
+        await moves.taken_over(destination)
 
     moving(story)
