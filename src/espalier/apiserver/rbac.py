@@ -19,6 +19,9 @@ from espalier.kube.wire import User
 
 P = TypeVar("P", bound=Part)
 
+_MOST_ANSWERS = 4096
+"""Answers that are kept while no role or binding changes."""
+
 
 class PolicyRule(Part):
     """Verbs on resources; `*` stands for all, `pods/*` for all subresources of pods."""
@@ -120,10 +123,19 @@ class Rbac:
         self._store = store
         self._read_at: tuple[int, ...] = ()
         self._grants: list[Grant] = []
+        self._answers: dict[tuple[Attributes, User], bool] = {}
 
     def __call__(self, asked: Attributes, user: User) -> bool:
-        """True if the user may make the request."""
-        return masters_only(asked, user) or allows(asked, user, self._current())
+        """True if the user may make the request. Controllers ask the same again and again."""
+        if masters_only(asked, user):
+            return True
+        grants = self._current()
+        answer = self._answers.get((asked, user))
+        if answer is None:
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
+            answer = self._answers[asked, user] = allows(asked, user, grants)
+        return answer
 
     def rules_for(self, user: User, namespace: str) -> list[PolicyRule]:
         """All rules of a user in a namespace; "" for cluster-wide ones."""
@@ -138,6 +150,7 @@ class Rbac:
         now = tuple(self._store.table(resource.group_resource).latest for resource in _RESOURCES)
         if now != self._read_at:
             self._grants = list(self._read())
+            self._answers.clear()
             self._read_at = now
         return self._grants
 

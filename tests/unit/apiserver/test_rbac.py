@@ -104,6 +104,9 @@ async def test_what_is_stored_counts_at_once(server: Server) -> None:
     own = {"roleRef": {"kind": "Role", "name": "reader"}, "subjects": [subject]}
     await admin.create(ROLE_BINDING, {"metadata": meta, **own})
     assert (await robot.list(SECRET, "default")).items == []
+    await admin.delete(ROLE, "reader", "default")
+    with pytest.raises(Forbidden):
+        await robot.list(SECRET, "default")
 
 
 async def test_who_selects_one_object_of_a_collection_by_its_name_asks_for_that_one() -> None:
