@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
 from pathlib import PurePosixPath
@@ -119,7 +119,18 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how long the tests of each directory took: the sum over all workers, with their fixtures."""
+    """Say why tests were skipped, each reason once, and how long those of each directory took."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
+    if reasons:
+        terminalreporter.section("skipped")
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count:5}  {reason}")
+    _say_seconds(terminalreporter)
+
+
+def _say_seconds(terminalreporter: pytest.TerminalReporter) -> None:
+    """The sum over all workers, with their fixtures."""
     seconds: defaultdict[str, float] = defaultdict(float)
     tests: defaultdict[str, set[str]] = defaultdict(set)
     for reports in terminalreporter.stats.values():

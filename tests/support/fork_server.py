@@ -6,6 +6,7 @@ its own arguments, environment, folder and standard streams, and ends as it does
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
@@ -60,12 +61,16 @@ def _address() -> str:
     )
     assert server.stdout is not None
     assert server.stdout.readline() == b"ready\n"
-    _servers.append(server)
+    atexit.register(_end, server)
     return address
 
 
-_servers: list[subprocess.Popen[bytes]] = []
-"""Held, for their standard input is closed when they are forgotten."""
+def _end(server: subprocess.Popen[bytes]) -> None:
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.close()
+    server.stdout.close()
+    server.wait()
 
 
 def _number(connection: socket.socket) -> int:
