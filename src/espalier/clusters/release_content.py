@@ -7,6 +7,7 @@ digests that each Cluster carries. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import blake2b
 
 import msgspec
@@ -27,8 +28,12 @@ def name_of(found: Object) -> str:
     return f"{found.kind}/{found.name}"
 
 
+@lru_cache(maxsize=256)
 def digest(found: Object) -> str:
-    """The digest of an object's content. Order of keys and nulls do not count."""
+    """The digest of an object's content. Order of keys and nulls do not count.
+
+    Cached: each reconcile of each cluster asks for those of its releases.
+    """
     content = {part: json_trees.without_nulls(found.tree.get(part) or {}) for part in _PARTS}
     return blake2b(_encode(content), digest_size=_DIGEST_BYTES).hexdigest()
 

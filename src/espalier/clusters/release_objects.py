@@ -35,7 +35,6 @@ class ReleaseObjects:
         self._releases = caches.of(EKSARelease.resource)
         self._bundles = caches.of(Bundles.resource, SYSTEM_NAMESPACE)
         self._distros = caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
-        self._digests: dict[str, tuple[Object, str]] = {}
         self._decoded: dict[tuple[Resource, Key], tuple[Object, Any]] = {}
         self._unreadable: dict[tuple[Resource, Key], str] = {}
 
@@ -116,15 +115,8 @@ class ReleaseObjects:
         distros = (
             self._distros.get(_distro_key(entry.eks_d.name)) for entry in entries if entry.kube_version in versions
         )
-        return {release_content.name_of(one): self._digest(one) for one in (release, bundles, *distros) if one}
-
-    def _digest(self, found: Object) -> str:
-        """Computed once for each object: many clusters share it."""
-        name = release_content.name_of(found)
-        known = self._digests.get(name)
-        if known is None or known[0] is not found:
-            known = self._digests[name] = (found, release_content.digest(found))
-        return known[1]
+        found = (one for one in (release, bundles, *distros) if one)
+        return {release_content.name_of(one): release_content.digest(one) for one in found}
 
     def unusable(self, spec: eksa.ClusterSpec) -> str:
         """The release object that a Cluster lacks because it could not be installed, or can't be read, and why; empty

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from espalier.clusters.observe import Observer
 from espalier.clusters.provider import Provider
 from espalier.clusters.scope import Scope
 from espalier.kube.client import Client
-from espalier.kube.objects import Object, to_bytes
+from espalier.kube.objects import Object, encode_json, to_bytes
 from espalier.kube.wire import Request, Response, Stream
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.registry import PROVIDERS
@@ -51,13 +53,18 @@ class NoServer:
 
 def example(name: str = "docker.yaml", **spec: Any) -> list[Tree]:
     """The documents of an example, as the server would store them; `spec` replaces fields of the Cluster's spec."""
-    trees = [document.tree for document in read_manifests((EXAMPLES / name).read_bytes(), source=name)]
+    trees: list[Tree] = json.loads(_documents(name))
     for number, tree in enumerate(trees):
         tree["metadata"] |= {"namespace": NAMESPACE, "uid": f"uid-{number}", "generation": 1, "resourceVersion": "7"}
         tree["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
         if tree["kind"] == "Cluster":
             tree["spec"] |= {"eksaVersion": "v0.26.0"} | spec
     return trees
+
+
+@cache
+def _documents(name: str) -> bytes:
+    return encode_json([document.tree for document in read_manifests((EXAMPLES / name).read_bytes(), source=name)])
 
 
 def laptop() -> Tree:
@@ -107,21 +114,29 @@ def observer(
     made = Observer(caches, layers=layers, front_end=front_end, providers=providers)
     seen = [laptop(), *trees]
     seen += [] if any(tree["kind"] == "ConfigMap" for tree in trees) else [naming(_last_record(seen))]
-    if with_releases:
-        seen += [msgspec.to_builtins(object_) for object_ in RELEASES.objects()]
-    fill(caches, seen)
+    fill(caches, seen, _releases() if with_releases else ())
     return made
 
 
-def fill(caches: Caches, trees: Iterable[Tree]) -> None:
+@cache
+def _releases() -> tuple[Object, ...]:
+    """The releases of this build, read once for all tests: nothing is stripped from them, so caches may share them."""
+    return tuple(as_object(msgspec.to_builtins(one)) for one in RELEASES.objects())
+
+
+def fill(caches: Caches, trees: Iterable[Tree], shared: Iterable[Object] = ()) -> None:
     """Have the caches know these objects, and no others."""
-    objects = [as_object(tree) for tree in trees]
-    for cache in caches.all:
-        cache.begin_list()
-        kind = (cache.source.resource.kind, cache.source.resource.api_version)
-        seen = (found for found in objects if (found.kind, found.head.api_version) == kind)
-        cache.listed([Object(found.raw) for found in seen])  # each cache changes its own
-        cache.end_list("1000")
+    raw: defaultdict[tuple[str, str], list[bytes]] = defaultdict(list)
+    for tree in trees:
+        raw[tree["kind"], tree["apiVersion"]].append(to_bytes(tree))
+    objects: defaultdict[tuple[str, str], list[Object]] = defaultdict(list)
+    for one in shared:
+        objects[one.kind, one.head.api_version].append(one)
+    for cached in caches.all:
+        kind = (cached.source.resource.kind, cached.source.resource.api_version)
+        cached.begin_list()
+        cached.listed([*(Object(one) for one in raw[kind]), *objects[kind]])  # each cache changes its own
+        cached.end_list("1000")
 
 
 def as_object(tree: Tree) -> Object:
