@@ -375,6 +375,7 @@ def rules(value: Any) -> Iterator[str]:
             yield from rules(part)
 
 
+@pytest.mark.often("real")
 async def test_a_cluster_may_have_as_much_of_everything_as_its_schema_says(client: Client, place: str) -> None:
     """The rules about it stay within what servers allow rules to cost."""
     tree = largest_cluster()

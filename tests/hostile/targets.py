@@ -97,7 +97,9 @@ ALIASES = "\n".join(["- &a0 {x: 1}", *(f"- &a{i} {{<<: *a{i - 1}}}" for i in ran
 LAUGHS = "a0: &a0 [x,x]\n" + "\n".join(f"a{i}: &a{i} [*a{i - 1},*a{i - 1},*a{i - 1}]" for i in range(1, 40))
 NUMBERS = tuple(f"a: {sign}{digits}" for sign in ("", "-", "0x", "1e") for digits in ("9" * 400, "9" * 5000))
 yaml_text = YAML_BITS | st.text(max_size=200) | tree.map(lambda value: json.dumps(value, indent=1))
-YAML_BOMBS = (*NESTED, ALIASES, LAUGHS, *NUMBERS, "a: 1\n" * 200_000, "k: " + "x y " * 200_000)
+YAML_TRAPS = (*NESTED, *NUMBERS)
+YAML_BOMBS = (*YAML_TRAPS, ALIASES, LAUGHS, "a: 1\n" * 200_000, "k: " + "x y " * 200_000)
+"""For the two that read YAML itself; all others read it through them, as `test_nobody_else_reads_yaml` says."""
 
 EC2_TAGS = [
     "imagesSet",
@@ -485,13 +487,13 @@ TARGETS: dict[str, Target] = {
         (),
         tuple((name, packed, bomb) for name in SNAPSHOTS for packed in (False, True) for bomb in SNAPSHOT_BOMBS),
     ),
-    "audit policy": Target(yaml_text, _audit, (), YAML_BOMBS),
-    "kubeconfig": Target(yaml_text, _kubeconfig, (KubeconfigError,), YAML_BOMBS),
+    "audit policy": Target(yaml_text, _audit, (), YAML_TRAPS),
+    "kubeconfig": Target(yaml_text, _kubeconfig, (KubeconfigError,), YAML_TRAPS),
     "kubeadm-config": Target(
         yaml_text,
         lambda text: addons.cluster_configuration({"data": {"ClusterConfiguration": text}}),
         (ValueError,),
-        YAML_BOMBS,
+        YAML_TRAPS,
     ),
     "bootstrap data": Target(json_text, _cloud_config, (ValueError,), JSON_BOMBS),
     "json": Target(json_text, _json, (msgspec.MsgspecError,), JSON_BOMBS),

@@ -64,6 +64,7 @@ async def says(user: GardenUser, seed: str) -> dict[str, tuple[str, str]]:
     }
 
 
+@pytest.mark.soak
 def test_a_shoot_is_not_ready_for_disaster_while_the_only_other_seed_is_cut_from_its_store() -> None:
     async def story(user: GardenUser) -> None:
         reached = "the garden's credentials can read the bucket, and seed b reaches it"
@@ -81,6 +82,7 @@ def test_a_shoot_is_not_ready_for_disaster_while_the_only_other_seed_is_cut_from
     told(story, "a", "b")
 
 
+@pytest.mark.soak
 def test_a_shoot_that_has_moved_says_nothing_of_its_former_bucket_and_soon_says_how_the_present_one_is() -> None:
     async def story(user: GardenUser) -> None:
         await user.healthy("a")
@@ -94,6 +96,7 @@ def test_a_shoot_that_has_moved_says_nothing_of_its_former_bucket_and_soon_says_
     told(story, "a", "b", care=60, bucket_check=600)
 
 
+@pytest.mark.soak
 def test_a_shoot_whose_seed_is_cut_from_the_bucket_is_not_ready_for_disaster_as_soon_as_it_is_unhealthy() -> None:
     def is_unhealthy(shoot: Shoot) -> bool:
         return any(one.type == CONTROL_PLANE_HEALTHY and one.status != "True" for one in shoot.status.conditions)
@@ -160,6 +163,7 @@ def test_a_seed_that_lies_about_its_bucket_has_others_connect_to_nothing_that_op
     told(story, "a", "b")
 
 
+@pytest.mark.soak
 def test_an_endpoint_that_operators_name_later_is_what_others_try_and_what_agents_get() -> None:
     named = "https://store.a.example"
 
@@ -211,6 +215,7 @@ def written(world: World, agent: str = GARDENLET) -> int:
     )
 
 
+@pytest.mark.soak
 def test_seeds_are_written_to_once_for_each_change_and_not_while_nothing_changes() -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, "a", "b", "c") as world:

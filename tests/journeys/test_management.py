@@ -479,6 +479,7 @@ def test_an_environment_does_not_warn_of_the_record_that_it_makes_of_itself() ->
     story(tell)
 
 
+@pytest.mark.soak
 def test_a_datacenter_that_an_earlier_manager_took_is_given_back_to_the_management_cluster() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()

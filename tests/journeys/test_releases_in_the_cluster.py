@@ -258,6 +258,7 @@ def test_bundles_that_name_what_is_not_there_are_said_and_nothing_is_made() -> N
     story(tell)
 
 
+@pytest.mark.soak
 def test_a_release_whose_bundles_come_later_is_named_until_they_do() -> None:
     """With every field that nothing is made of odd: that keeps nobody from anything, and moves nobody."""
     bundles = odd_bundles()

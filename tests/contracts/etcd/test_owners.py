@@ -119,7 +119,7 @@ async def test_an_agent_that_is_killed_alone_leaves_a_door_that_shuts(
         await until(lambda: moves.witnesses.count(1) > count + 50)
 
 
-@pytest.mark.often("embedded")
+@pytest.mark.often("etcd-3.6")
 async def test_etcd_dies_with_its_guard(tmp_path: Path, component: Component | None) -> None:
     async with seats(tmp_path, component) as moves:
         source = await moves.founded()
@@ -134,7 +134,7 @@ async def test_etcd_dies_with_its_guard(tmp_path: Path, component: Component | N
         await until(lambda: moves.witnesses.count(1) > count + 50, source.logs)
 
 
-@pytest.mark.often("embedded")
+@pytest.mark.often("etcd-3.6")
 async def test_a_data_directory_that_is_lost_is_restored(tmp_path: Path, component: Component | None) -> None:
     async with seats(tmp_path, component) as moves:
         source = await moves.founded()

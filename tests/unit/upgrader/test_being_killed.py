@@ -123,7 +123,8 @@ def node(tmp_path: Path) -> Iterator[Simulated]:
 
 
 @pytest.mark.parametrize(
-    ("step", "shares"), [*((step, False) for step in STEPS), ("cni-plugins", True), ("containerd", True)]
+    ("step", "shares"),
+    sampled([*((step, False) for step in STEPS), ("cni-plugins", True), ("containerd", True)], 1, 3, 4, 6),
 )
 @any_share
 def test_wherever_a_step_is_killed_it_finishes_when_it_is_run_again(
