@@ -81,7 +81,7 @@ def test_a_worker_that_never_is_ready_again_is_replaced_by_its_health_check_and_
     tell(ready_cluster(1, 2), story)
 
 
-@pytest.mark.parametrize("step", CONTAINERS)
+@pytest.mark.parametrize("step", sampled(CONTAINERS, 1))
 def test_a_kubelet_that_stays_silent_is_told_at_all_levels_with_the_step(step: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders, _watcher: Watcher) -> None:
         async def silence(workload: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
