@@ -40,6 +40,7 @@ class Load:
     def __init__(self, client: Client, rng: random.Random) -> None:
         self.client, self.rng = client, rng
         self.acknowledged = 0
+        self.compacts = True
         self.events: list[Event] = []
         self._came = asyncio.Event()
 
@@ -65,7 +66,7 @@ class Load:
                 case 2:
                     granted = await self.client.grant(3600)
                     self.acknowledged = await self.client.put(keys[0], value, lease=granted.id)
-                case 3 if len(self.events) > 40 and rng.random() < 0.3:
+                case 3 if self.compacts and len(self.events) > 40 and rng.random() < 0.3:
                     await self.client.compact(self.events[-20].item.mod_revision)  # never what is still to be seen here
                 case _:
                     self.acknowledged = await self.client.put(keys[0], value)
