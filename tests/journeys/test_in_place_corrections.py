@@ -74,7 +74,7 @@ async def stuck_in_pulling(env: ManagedEnvironment, upgraders: Upgraders, worker
 
     upgraders.happening = happening
     await by_hand(env, worker)
-    await until_so(env, NodeUpgrade.resource, "by-hand", reasons("PodCanNotBegin"))
+    await until_so(env, NodeUpgrade.resource, "by-hand", reasons("PodNotStarting"))
     return forever
 
 
@@ -262,7 +262,7 @@ def test_a_retry_makes_a_pod_anew_that_can_not_begin_its_next_step() -> None:
 
         upgraders.happening = happening
         await by_hand(env, worker)
-        await until_so(env, NodeUpgrade.resource, "by-hand", reasons("PodCanNotBegin"))
+        await until_so(env, NodeUpgrade.resource, "by-hand", reasons("PodNotStarting"))
         upgraders.happening = None
         asked: Tree = {"metadata": {"annotations": {RETRY_ANNOTATION: "now"}}}
         await env.client.patch(NodeUpgrade.resource, "by-hand", SYSTEM_NAMESPACE, patch=asked, type=PatchType.MERGE)

@@ -409,7 +409,7 @@ def test_a_lost_kubeconfig_says_how_to_have_it_back() -> None:
         body: Tree = {name: kept.tree[name] for name in ("data", "type") if name in kept.tree}
         await env.client.create(SECRET, {**body, "metadata": metadata})
         upgraders.hanging.clear()
-        assert f"delete Pod {SYSTEM_NAMESPACE}/{upgrader(plane)}" in await told(env, name, "StepRuns")
+        assert f"delete Pod {SYSTEM_NAMESPACE}/{upgrader(plane)}" in await told(env, name, "UpgraderPodRunning")
         await reach(env).client.delete(POD, upgrader(plane), SYSTEM_NAMESPACE)
         await env.until_ready(seconds=7200)
         assert set(await env.versions()) == {NEW}

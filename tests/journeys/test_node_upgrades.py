@@ -294,7 +294,7 @@ def test_a_node_upgrade_that_is_deleted_lets_the_running_step_end_and_gives_the_
         await until_so(env, name, lambda upgrade: ready(upgrade).reason == "UpgradingKubelet")
         assert (await node(env, worker.name))["spec"]["unschedulable"]
         await env.client.delete(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
-        waiting = ready(await until_so(env, name, lambda upgrade: ready(upgrade).reason == "StepRuns"))
+        waiting = ready(await until_so(env, name, lambda upgrade: ready(upgrade).reason == "UpgraderPodRunning"))
         assert waiting.message.startswith(f"waiting for the upgrader pod on node {worker.name} to finish: to abort")
         cache = env.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
         await until(cache, Key(SYSTEM_NAMESPACE, name), lambda found: found is None)

@@ -21,7 +21,7 @@ from tests.journeys.managed import MANAGER_AGENT
 
 
 class Interceptor:
-    """Stands in connections and passes everything on; what goes wrong is the matter of those who inherit from it.
+    """Stands in connections and passes everything on; subclasses inject faults.
 
     It is what stories give as `wrap`, and one for all connections.
     """

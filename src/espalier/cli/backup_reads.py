@@ -51,7 +51,7 @@ async def _read(store: Store, key: str) -> str:
         async with asyncio.timeout(TIMEOUT):
             await store.read(key, most=LARGEST)
     except NotFound:
-        return f"{store.where} has no {key}: it is another bucket, or another prefix"
+        return f"{store.where} has no {key}: check the bucket and its prefix"
     except TimeoutError:  # an OSError, too
         return f"{store.where} did not answer within {TIMEOUT:g} s"
     except (StoreError, OSError) as error:

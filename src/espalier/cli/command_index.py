@@ -32,7 +32,7 @@ COMMANDS: Mapping[str, Listed] = {
     "down": Listed("up", "Stop the local environment."),
     "etcd-agent": Listed("etcd_agent", "Back up an etcd; list, verify, copy and restore its backups."),
     "etcd-guard": Listed(
-        "etcd_guard", "Run etcd when its agent says so, and admit clients for as long as the agent allows."
+        "etcd_guard", "Run etcd under the control of its backup agent, and admit clients until the agent's deadline."
     ),
     "garden": Listed(
         "garden",

@@ -70,7 +70,7 @@ def _as_meant(document: Document) -> Document:
 
 
 def _with_versions(problem: Problem) -> Problem:
-    """What is no version of Kubernetes is told with those of the newest release, and not with a pattern."""
+    """For an invalid Kubernetes version: those of the newest release instead of the pattern."""
     violation = problem.violation
     if not violation.field.endswith("kubernetesVersion") or "matches" not in violation.allowed:
         return problem

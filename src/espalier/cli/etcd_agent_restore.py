@@ -81,7 +81,9 @@ def _said(given: RestoreFlags, done: Restored) -> str:
     if contents.served != contents.revision:
         lines.append(f"etcd starts at revision {contents.served}, so that clients relist: writes may be lost")
     if contents.leases:
-        lines.append(f"granted for {given.lease_ttl}: {counted(len(contents.leases), 'lease')} that no snapshot has")
+        lines.append(
+            f"granted for {given.lease_ttl}: {counted(len(contents.leases), 'lease')} not contained in any snapshot"
+        )
     if done.replaced is not None:
         lines.append(f"the previous data are in {done.replaced}")
     return "\n".join(lines)

@@ -35,7 +35,7 @@ SERVICE_NAMES = f"{SERVICE}.{SYSTEM_NAMESPACE}.svc,{SERVICE}.{SYSTEM_NAMESPACE}.
     default="15m",
     metavar="TIME",
     show_default=True,
-    help="Time without Lease renewal after which moves away from a seed no longer wait for it.",
+    help="Age of its Lease after which a seed counts as lost, and moves away from it no longer wait for it.",
 )
 @processes.leader_elect
 @processes.webhook_address

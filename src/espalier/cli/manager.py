@@ -45,7 +45,7 @@ USER_AGENT = "espalier-manager"
     "--isolation",
     Isolation.LAYERS,
     help="How changes of the manager reach clusters. layers: each is rendered as its eksaVersion does, and only when "
-    "changed; gate: as this manager does, from its next change on; off: as this manager does, at once.",
+    "changed; gate: as this manager does, at the next requested change; off: as this manager does, at once.",
 )
 @flags.choice(
     "--in-place",

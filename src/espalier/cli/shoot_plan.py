@@ -215,7 +215,7 @@ def _refusals(seen: Seen) -> Iterator[str]:
 
 
 def _findings(seen: Seen, shoot: Shoot, source: str) -> Iterator[Finding]:
-    yield Finding(f"source {source} gives signs of life", *_gives_signs(seen, source))
+    yield Finding(f"source {source} renews its Lease", *_gives_signs(seen, source))
     reason, message = unready(seen.seeds.get(seen.destination))
     yield Finding(f"destination {seen.destination} is ready", not reason, message or "its gardenlet reports it ready")
     yield _bucket(seen, "source", source, _bucket_of_data(shoot) or _bucket_of_seed(seen, source))

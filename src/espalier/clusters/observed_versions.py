@@ -80,7 +80,7 @@ def _has_machines(one: MachineSet) -> bool:
 
 
 def _machines(desired: str, reported: Iterable[str], is_known: bool = True) -> Machines:
-    """Of what is no version, which only a hand writes there, nobody knows what machines have."""
+    """For an invalid version, which only a manual edit leaves there, it is unknown what machines have."""
     versions = [minor_of(version) for version in (desired, *reported) if version]
     earliest = min(filter(None, versions), key=minor, default="")
     return Machines(minor_of(desired), earliest, is_known and all(versions))

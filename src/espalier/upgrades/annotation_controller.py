@@ -187,7 +187,7 @@ async def advance(ctx: Context) -> Outcome:
         return Wait("NodeUnderWay", f"waiting for {node}: its result is recorded before another upgrade starts")
     if falls_back or is_ready or is_other:
         await writer.delete(group.resource, upgrade, found_by_owner)
-        return Wait("UpgradeEnds", f"waiting for {group.resource.kind} {upgrade.name} to be deleted")
+        return Wait("UpgradeDeleting", f"waiting for {group.resource.kind} {upgrade.name} to be deleted")
     return Continue()
 
 

@@ -35,7 +35,8 @@ def obstacle(nodes: Sequence[Node], pods: Sequence[Pod], spared: str, machines: 
                 return f"{component} on node {node.metadata.name} is not ready: {advice}"
     majority = machines // 2 + 1
     if has_etcd and machines > 1 and len(others) < majority:
-        return f"etcd has {machines} members: the {len(others)} besides node {spared} are no majority ({majority})"
+        left = f"{len(others)} of {machines} etcd members are left"
+        return f"without node {spared}, {left}, which is not a quorum ({majority})"
     return ""
 
 

@@ -75,7 +75,7 @@ def test_the_bucket_of_a_source_is_that_of_its_data_also_when_its_seed_was_delet
     bucket = BackupBucket(metadata=ObjectMeta(name="uid-1"), spec=spec, status=done)
     there = replace(seen("west", seed("west"), of=Object(encode_json(owned))), buckets={"uid-1": bucket})
     said = {one.what: (one.ready, one.message) for one in Plan.of(there).findings}
-    assert said["source east gives signs of life"] == (False, "there is no such seed")
+    assert said["source east renews its Lease"] == (False, "there is no such seed")
     assert said["bucket of source east is ready"][0]
     gone = {one.what: one.message for one in Plan.of(replace(there, buckets={})).findings}
     assert gone["bucket of source east is there"] == "found no BackupBucket uid-1"

@@ -156,10 +156,10 @@ BEGUN = made(
     ("of", "node_upgrades", "annotations", "reason"),
     [
         (upgrade(), (BEGUN,), MARKED, ""),
-        (upgrade(ready=True), (), MARKED, "UpgradeEnds"),
-        (upgrade(version="v1.35.9"), (), MARKED, "UpgradeEnds"),
+        (upgrade(ready=True), (), MARKED, "UpgradeDeleting"),
+        (upgrade(version="v1.35.9"), (), MARKED, "UpgradeDeleting"),
         (upgrade(version="v1.35.9"), (BEGUN,), MARKED, "NodeUnderWay"),
-        (upgrade(version="v1.35.9"), (BEGUN,), FALLS_BACK, "UpgradeEnds"),
+        (upgrade(version="v1.35.9"), (BEGUN,), FALLS_BACK, "UpgradeDeleting"),
     ],
 )
 def test_an_upgrade_ends_when_it_is_done_or_another_one_is_asked_for_and_no_node_is_under_way(
@@ -170,7 +170,7 @@ def test_an_upgrade_ends_when_it_is_done_or_another_one_is_asked_for_and_no_node
     outcome, did = ended(advance, annotations, due=due, of=of, node_upgrades=node_upgrades)
     assert isinstance(outcome, Wait | Continue)
     assert (outcome.reason if isinstance(outcome, Wait) else "") == reason
-    assert did == (["deleted garden-cp-upgrade"] if reason == "UpgradeEnds" else [])
+    assert did == (["deleted garden-cp-upgrade"] if reason == "UpgradeDeleting" else [])
 
 
 def test_an_upgrade_goes_with_its_mark() -> None:

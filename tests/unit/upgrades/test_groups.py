@@ -218,7 +218,7 @@ def test_no_group_is_upgraded_whose_machines_can_not_be_or_are_not_known() -> No
 def test_a_machine_of_another_group_is_not_upgraded_with_this_one() -> None:
     owner = machine_set("md", "1")
     objects = capi_objects([machine_set("s", "1")], "s")
-    for name, reason in (("s-x", ""), ("other", "MachineOfOthers")):
+    for name, reason in (("s-x", ""), ("other", "MachineOfAnotherOwner")):
         view = machine(name, version="v1.36.3")
         seen = replace(
             scope(controlled=False),
@@ -246,7 +246,7 @@ def test_a_machine_of_another_group_is_not_upgraded_with_this_one() -> None:
             "1",
             "ExternalEtcd",
         ),
-        ({}, "2", "MachineOfOthers"),
+        ({}, "2", "MachineOfAnotherOwner"),
     ],
 )
 def test_no_control_plane_is_upgraded_by_hand_with_machines_of_another_or_etcd_elsewhere(

@@ -97,7 +97,7 @@ def test_of_an_image_that_can_not_be_pulled_it_is_told_where_it_is_corrected() -
     waiting = {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}
     outcome, _ = ended(node_life.follow_pod, with_pod("Pending", {"components-copier": waiting}))
     assert isinstance(outcome, Wait)
-    assert outcome.reason == "PodCanNotBegin"
+    assert outcome.reason == "PodNotStarting"
     assert f"correct entry {NEW} of ConfigMap eksa-system/in-place-upgrade" in outcome.message
 
 

@@ -174,7 +174,8 @@ REASONS: tuple[Reason, ...] = (
     _person("InPlaceUpgradeFailed", "an in-place upgrade failed; the message has the machine and what to do"),
     _person(
         "TooFewMachinesForHooks",
-        "Cluster API would add a machine before it calls the hooks; change the front end or the fallback",
+        "Cluster API would add a machine before it calls the hooks; run the manager with --in-place annotations, or "
+        "set upgradeRolloutStrategy.fallback",
     ),
     _time("RuntimeHooksNotDiscovered", "Cluster API has not discovered the runtime hooks yet"),
     # General.
@@ -204,7 +205,7 @@ REASONS: tuple[Reason, ...] = (
     _person("OwnerNotFound", "the referenced KubeadmControlPlane or MachineDeployment does not exist", GROUP),
     _time("OwnerDeleted", "the KubeadmControlPlane or MachineDeployment is being deleted", GROUP),
     _person("OwnerNotPaused", "Cluster API would replace the machines, for the owner is not paused; pause it", GROUP),
-    _person("MachineOfOthers", "a referenced machine belongs to another owner", GROUP),
+    _person("MachineOfAnotherOwner", "a referenced machine belongs to another owner", GROUP),
     _person("NodeUpgradeTaken", "a NodeUpgrade of that name exists and belongs to somebody else; delete it", GROUP),
     _person("SpecDataInvalid", "the spec data of the upgrade can't be decoded", GROUP, NODE),
     _person("KubeadmConfigInvalid", "kubeadm's ConfigMap in the workload cluster is missing or can't be read", NODE),
@@ -219,10 +220,10 @@ REASONS: tuple[Reason, ...] = (
         NODE,
     ),
     _change("Refused", "changed fields can't be changed in place", GROUP),
-    _change("WouldRoll", "machines would be replaced afterwards, because of the fields in the message", GROUP),
+    _change("RolloutRequired", "machines would be replaced afterwards, because of the fields in the message", GROUP),
     _time("ControlPlaneUnhealthy", "the control plane can't spare a member now", GROUP, NODE),
     _time("ControlPlaneFirst", "workers wait for the control plane", GROUP),
-    _time("NodesMissing", "maxUnavailable allows no more unavailable nodes", GROUP),
+    _time("MaxUnavailableReached", "maxUnavailable allows no more unavailable nodes", GROUP),
     _time("ReplacingMachine", "Cluster API replaces a lost control plane machine, then the upgrade resumes", GROUP),
     _person("KubeadmConfigMissing", "a machine's KubeadmConfig was deleted; restore it, or replace the machine", GROUP),
     _person(
@@ -241,7 +242,7 @@ REASONS: tuple[Reason, ...] = (
         "a NodeUpgrade is completed, but its node has another version; delete it",
         GROUP,
     ),
-    _time("UpgradeEnds", "the finished in-place upgrade is being deleted", GROUP),
+    _time("UpgradeDeleting", "the finished in-place upgrade is being deleted", GROUP),
     # In-place upgrades of a node.
     _time("NodeUpgradePending", "the NodeUpgrade has not been reconciled yet", GROUP, NODE),
     _person("MachineNotFound", "the referenced machine does not exist, or was replaced", GROUP, NODE),
@@ -262,9 +263,9 @@ REASONS: tuple[Reason, ...] = (
     _time("PodCreated", "the upgrader pod was created", NODE),
     _time("Waiting", "the upgrader pod does not exist yet", NODE),
     _time("Retrying", "the upgrader pod is being recreated", NODE),
-    _time("StepRuns", "deletion waits for the upgrader pod to end", NODE),
+    _time("UpgraderPodRunning", "deletion waits for the upgrader pod to end", NODE),
     _person("PodRefused", "Pod Security of the workload cluster rejects the upgrader pod; label its namespace", NODE),
-    _person("PodCanNotBegin", "the upgrader pod can't start, usually because of its image", NODE),
+    _person("PodNotStarting", "the upgrader pod can't start, usually because of its image", NODE),
     _person("PodFailed", "the upgrader pod failed; fix the cause and retry", NODE),
     *(_time(name, meaning, NODE) for name, meaning in STEPS.items()),
     *(_person(f"{name}Failed", f"failed: {meaning}; fix the cause and retry", NODE) for name, meaning in STEPS.items()),

@@ -46,7 +46,7 @@ def technical_id(project: str, shoot: str) -> str:
 
 
 def parse_technical_id(text: str) -> TechnicalID | None:
-    """Project and shoot of a technical ID, None where the text is none. Names of projects have no `--`."""
+    """Project and shoot of a technical ID, None if the text is not a technical ID. Names of projects have no `--`."""
     project, separator, shoot = text.removeprefix(TECHNICAL_ID_PREFIX).partition("--")
     if not text.startswith(TECHNICAL_ID_PREFIX) or not (project and separator and shoot):
         return None

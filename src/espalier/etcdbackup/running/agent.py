@@ -176,7 +176,7 @@ class AgentRun:
         self._marker = asyncio.get_running_loop().create_future()
         try:
             state = self._state = await self._begun()
-            self._turns.begin(self._door.run(), "door of etcd")
+            self._turns.begin(self._door.run(), "proxy in front of etcd")
             while True:
                 event, at = await self._turns.next(agent.due(self._settings, state))
                 before = state
@@ -373,7 +373,7 @@ class _Door:
                 self._is_shutting = False
                 self._turns.arrived(events.DoorShut(idle_since))
             elif self._until is not None and not self._is_held and (telling is None or telling.done()):
-                telling = self._turns.begin(self._open(), "opening the door of etcd")
+                telling = self._turns.begin(self._open(), "admitting clients to etcd")
 
     async def _open(self) -> None:
         """Send the newest time, until there is no newer one."""

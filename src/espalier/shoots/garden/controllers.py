@@ -78,7 +78,7 @@ class Garden:
         if live is None:
             return Done()
         if not self._signs.has_looked:
-            return Wait("NotLooked", "Leases of seeds have not been read yet: its condition stays unchanged", after=1)
+            return Wait("LeasesNotSynced", "the Leases of seeds are not synced yet", after=1)
         silence = self._signs.silence(key.name)
         status = live.decode(Seed).status
         has_begun = self._signs.has_seen(key.name)

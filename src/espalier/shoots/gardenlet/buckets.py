@@ -221,7 +221,7 @@ class Backups:
             return Wait("EntryMigrates", "waiting for the extension to release the entry", after=SOON)
         if live.metadata.deletion_timestamp is None:
             await self._tools.seed.delete(kind.resource, live, found_by_owner)
-        return Wait("EntryGoes", "the extension resource is being deleted", after=SOON)
+        return Wait("BackupEntryDeleting", "the extension resource is being deleted", after=SOON)
 
     # Both.
 

@@ -132,7 +132,7 @@ class Care:
         asked = self._asked[key]
         due = min(asked.agent_due, asked.bucket_due, asked.shoot_due) - self._tools.clock.monotonic()
         after = self._tools.config.care if backups is None else max(1.0, due)
-        return Wait("CaredFor", "its backups will be checked again", after=after)
+        return Wait("BackupCheckScheduled", "its backups will be checked again", after=after)
 
     def _is_ours(self, found: Object) -> bool:
         typed, seed = found.decode(Shoot), self._tools.config.seed

@@ -156,7 +156,7 @@ def _unhealthy(scope: Scope, type: str, reason: str, message: str) -> Condition:
     """During an operation unhealthy parts are to be expected, and one sentence is enough."""
     last = scope.shoot.status.last_operation
     if last is not None and not last.finished:
-        return Condition(type, "Progressing", "OperationUnderWay", f"{last.type} is in progress")
+        return Condition(type, "Progressing", "OperationInProgress", f"{last.type} is in progress")
     return Condition(type, "False", reason, message)
 
 

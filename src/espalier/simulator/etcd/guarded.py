@@ -232,7 +232,7 @@ class _Through:
         except TimeoutError:
             raise Unavailable("etcd does not answer", sent=sent) from None
         if self._is_client and not guard.is_open:
-            raise Unavailable("the door of etcd is shut", sent=sent)
+            raise Unavailable("etcd's guard admits no clients", sent=sent)
         if self._is_client and not self._closed:
             guard._connected[self] = None
 
@@ -286,5 +286,5 @@ class _Passing(Generic[Request, Response]):
 
     async def _check(self) -> None:
         if self.cut.is_set():
-            raise Unavailable("the door of etcd was shut")
+            raise Unavailable("etcd's guard closed the connection")
         await self._through.check(sent=True)

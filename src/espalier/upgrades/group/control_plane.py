@@ -159,7 +159,7 @@ class ControlPlaneGroup(Group):
         name = f"KubeadmControlPlane {scope.owner.key}"
         for member in scope.members:
             if member.machine and scope.owner.metadata.uid not in by_controller(member.machine.object):
-                return Wait("MachineOfOthers", f"Machine {member.name} does not belong to {name}")
+                return Wait("MachineOfAnotherOwner", f"Machine {member.name} does not belong to {name}")
         configuration = control_plane.spec.kubeadm_config_spec.cluster_configuration
         if configuration and configuration.etcd and configuration.etcd.external:
             return Wait(

@@ -177,7 +177,7 @@ class DeploymentGroup(Group):
         own = {view.name for view in found.machines}
         for member in scope.members:
             if member.machine is not None and member.name not in own:
-                return Wait("MachineOfOthers", f"Machine {member.name} does not belong to {name}")
+                return Wait("MachineOfAnotherOwner", f"Machine {member.name} does not belong to {name}")
         problem = shared_problem(scope, name, deployment.spec.template.spec.version, self.asked_for(scope.owner))
         if problem:
             return problem

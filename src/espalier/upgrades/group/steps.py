@@ -100,7 +100,9 @@ async def await_nodes(ctx: GroupContext) -> Outcome:
     missing = ctx.group.missing(scope)
     if counts.left and missing:
         told = f"{counts.upgraded} of {total} nodes are upgraded; the next one has to wait: {', '.join(missing)}"
-        return Wait("NodesMissing", f"{told}; at most {ctx.group.at_once(scope)} may be unavailable at the same time")
+        return Wait(
+            "MaxUnavailableReached", f"{told}; at most {ctx.group.at_once(scope)} may be unavailable at the same time"
+        )
     if counts.left:
         return Wait("Upgrading", f"{counts.upgraded} of {total} nodes are upgraded")
     return Continue()
@@ -118,7 +120,7 @@ async def finish(ctx: GroupContext) -> Outcome:
     remaining = ctx.group.remaining(ctx.scope)
     if remaining:
         message = f"all nodes are upgraded, but Cluster API would still replace {'; '.join(remaining)}"
-        return Wait("WouldRoll", f"{message}; {ctx.owner} stays paused until these fields are reverted")
+        return Wait("RolloutRequired", f"{message}; {ctx.owner} stays paused until these fields are reverted")
     return Done()
 
 

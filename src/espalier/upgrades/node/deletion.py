@@ -55,7 +55,7 @@ async def end_on_node(ctx: Context) -> Outcome:
     if not scope.may_go:
         running = f"{names.UPGRADER_NAMESPACE}/{names.upgrader(scope.node_name)}"
         advice = f"to abort a step that does not finish, delete Pod {running} in the workload cluster"
-        return Wait("StepRuns", f"waiting for the upgrader pod on node {scope.node_name} to finish: {advice}")
+        return Wait("UpgraderPodRunning", f"waiting for the upgrader pod on node {scope.node_name} to finish: {advice}")
     node = scope.workload.node_object(scope.node_name)
     if node is not None and CORDONED_BY_UPGRADE in node.metadata.annotations:
         notes = {CORDONED_BY_UPGRADE: None, DRAIN_BLOCKED: None}

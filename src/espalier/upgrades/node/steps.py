@@ -331,7 +331,7 @@ async def follow_pod(ctx: Context) -> Outcome:
     if stuck := status.stuck(scope.pod):
         entry = f"entry {scope.upgrade.spec.kubernetes_version} of ConfigMap {names.IMAGES_KEY}"
         advice = f"if its image is the cause, correct {entry}, and the pod is recreated; otherwise {how}"
-        return Wait("PodCanNotBegin", f"the upgrader pod on node {scope.node_name} can't start: {stuck}; {advice}")
+        return Wait("PodNotStarting", f"the upgrader pod on node {scope.node_name} can't start: {stuck}; {advice}")
     if scope.cluster_view and scope.workload and scope.workload.silent_for >= _SILENT:
         return Wait("WorkloadClusterUnreachable", _as_far_as_known(ctx, scope.cluster_view.waiting_for), after=_SILENT)
     since = scope.node.not_ready_since if scope.node else None

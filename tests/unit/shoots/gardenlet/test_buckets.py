@@ -175,8 +175,8 @@ async def test_an_entry_of_another_seed_is_migrated_away_and_never_deleted_with_
         (in_seed("Migrate Processing", "migrate"), "EntryMigrates", []),
         (in_seed("Migrate Succeeded", "migrate"), "EntryMigrates", []),  # of an earlier move
         (in_seed("Migrate Error", "migrate"), "EntryMigrates", []),
-        (in_seed("Migrate Succeeded"), "EntryGoes", ["delete BackupEntry " + ENTRY]),
-        (in_seed("Migrate Succeeded", **DELETED), "EntryGoes", []),
+        (in_seed("Migrate Succeeded"), "BackupEntryDeleting", ["delete BackupEntry " + ENTRY]),
+        (in_seed("Migrate Succeeded", **DELETED), "BackupEntryDeleting", []),
     ]
     for live, reason, asked in steps:
         world = World(elsewhere, live)

@@ -77,7 +77,7 @@ def test_a_control_plane_is_healthy_only_with_all_its_parts() -> None:
 def test_while_an_operation_is_under_way_one_sentence_stands_for_all_that_comes_up() -> None:
     some, none = scope(available=PROGRAMS[1:], state="Processing"), scope(available=(), etcd=False, state="Processing")
     assert conditions(some, None)[1] == conditions(none, None)[1]
-    assert said(none)[CONTROL_PLANE_HEALTHY] == ("Progressing", "OperationUnderWay")
+    assert said(none)[CONTROL_PLANE_HEALTHY] == ("Progressing", "OperationInProgress")
 
 
 def test_a_shoot_that_sleeps_wants_nothing() -> None:

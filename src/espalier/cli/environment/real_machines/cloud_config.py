@@ -21,7 +21,7 @@ COMMANDS = (
 
 
 def cloud_config(user_data: bytes) -> bytes:
-    """What cloud-init is told. A machine without a kubeconfig runs, and is no node."""
+    """The user data for cloud-init. A machine without a kubeconfig runs but does not join as a node."""
     files = files_of(user_data)
     written = [{"path": path, "content": content, "permissions": "0600"} for path, content in files.items()]
     commands = list(COMMANDS) if BOOTSTRAP_KUBECONFIG in files else []

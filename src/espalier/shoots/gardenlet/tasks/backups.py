@@ -251,7 +251,7 @@ def started(ctx: Context) -> Verdict:
         try:
             ctx.live.shoot = await ctx.tools.garden.merge(Shoot.resource, live, mark)
         except Conflict:
-            return Wait("ShootChanged", "the Shoot was changed meanwhile: it is read again", after=0.1)
+            return Wait("ShootChanged", "the Shoot changed meanwhile; reading it again", after=0.1)
         return Continue()
 
     return Act(f"record in the garden that epoch {scope.epoch} starts", record)
@@ -378,7 +378,7 @@ def released(ctx: Context) -> Verdict:
         try:
             ctx.live.shoot = await ctx.tools.garden.merge(Shoot.resource, live, mark)
         except Conflict:
-            return Wait("ShootChanged", "the Shoot was changed meanwhile: it is read again", after=0.1)
+            return Wait("ShootChanged", "the Shoot changed meanwhile; reading it again", after=0.1)
         return Continue()
 
     return Act(f"record in the garden that epoch {scope.epoch} is released", release)
