@@ -40,7 +40,7 @@ used (the reason is on standard error) · 2 wrong command line
 def etcd_guard(
     *, command: tuple[str, ...], listen: str, etcd_socket: str, control: str, liveness: str, stop_timeout: str
 ) -> None:
-    """Run etcd when its agent says so, and admit clients for as long as the agent allows.
+    """Run etcd under the control of its backup agent, and admit clients until the agent's deadline.
 
     etcd must listen for clients on a unix socket only; the guard forwards bytes unchanged, including TLS. If the guard
     dies, etcd dies with it. On SIGTERM, it stops etcd, then itself.

@@ -42,7 +42,7 @@ def test_it_says_what_was_restored(store: str, tmp_path: Path, capsys: Captured)
     assert capsys.readouterr().out.splitlines() == [
         f"restored revision 9 into {folder}, from {full(5, 0)} and 2 deltas with 4 events",
         "etcd starts at revision 1000000009, so that clients relist: writes may be lost",
-        "granted for 1h: 1 lease that no snapshot has",
+        "granted for 1h: 1 lease not contained in any snapshot",
     ]
     with Database.open(database(folder)) as found:
         members = found.bucket(b"members")
