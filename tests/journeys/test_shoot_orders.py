@@ -50,7 +50,7 @@ def test_orders_that_are_not_for_people_move_nothing_and_reconcile_tries_again_w
             settled = await world.healthy("a")
             assert OPERATION not in settled.metadata.annotations
             for internal in ("migrate", "restore"):
-                with pytest.raises(Invalid, match=r"there is no such operation.*found \"?" + internal):
+                with pytest.raises(Invalid, match=r"this operation is unknown.*found \"?" + internal):
                     await order(world, internal)
             await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
             for internal in ("migrate", "restore"):

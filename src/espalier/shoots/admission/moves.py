@@ -49,13 +49,13 @@ def violations(old: Shoot, new: Shoot, source: Seed | None, destination: Seed | 
     if old.metadata.deletion_timestamp is not None and not (old.status.seed_name and is_lost(source)):
         yield Violation(FIELD, str(after), before, messages.DELETED)
         return
-    if not created(old) and not restoring(old):
+    returns = after == old.status.seed_name and migrating(old)
+    if not created(old) and not restoring(old) and (begun(old) or not returns):
         last = old.status.last_operation
         state = f"{last.type} {last.state}" if last is not None else "nothing yet"
         yield Violation(FIELD, f"{after}, while the last operation is {state}", before, messages.NOT_CREATED)
         return
     moves = migrating(old) or restoring(old)
-    returns = after == old.status.seed_name and migrating(old)
     if moves and (begun(old) or restoring(old)) and (returns or not is_lost(destination)):
         yield Violation(FIELD, str(after), before, messages.MOVING)
         return

@@ -29,6 +29,9 @@ from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.reconciler import replanned
 from espalier.runtime.writer import Precondition, Writer
+from espalier.shoots.admission import moves
+from espalier.shoots.admission.shoots import Garden as Lookups
+from espalier.shoots.admission.shoots import unmovable
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.readiness import choose, placed, unready
 from espalier.shoots.garden.signs_of_life import SignsOfLife
@@ -118,8 +121,7 @@ class Garden:
             return Done()
         typed = live.decode(Shoot)
         counts = placed(other.decode(Shoot) for other in self._shoots.list())
-        found = self._profiles.get(Key("", typed.spec.cloud_profile_name))
-        profile = found.decode(CloudProfile) if found is not None else None
+        profile = self._profile(typed.spec.cloud_profile_name)
         chosen, why = choose(typed, [one.decode(Seed) for one in self._seeds.list()], counts, profile)
         if chosen is None:
             last = LastOperation(
@@ -129,6 +131,10 @@ class Garden:
             return Wait("NoSeed", why)
         await self._writer.merge(Shoot.resource, live, {"spec": {"seedName": chosen}})
         return Done()
+
+    def _profile(self, name: str) -> CloudProfile | None:
+        found = self._profiles.get(Key("", name))
+        return found.decode(CloudProfile) if found is not None else None
 
     async def _told(self, live: Object, status: ShootStatus, last: LastOperation) -> None:
         before = status.last_operation
@@ -155,14 +161,32 @@ class Garden:
         )
         if not reason and seed is not None and (trouble := self._bucket_trouble(seed)):
             reason, message = "DestinationSeedUnready", trouble
+        if not reason and (refusals := self._refusals(typed)):
+            reason, message = "MoveRefused", refusals
         ready = Condition(READY_FOR_MIGRATION, "False" if reason else "True", reason or "DestinationSeedReady", message)
         now = self._clock.now()
         status = live.decode(Shoot).status
         said = msgspec.structs.replace(status, constraints=_with(status.constraints, ready, now))
         live = await self._writer.status(Shoot.resource, live, said, Precondition.VERSION, before=status)
         if reason:
-            return Wait(reason, message)
+            return Wait(reason, message, after=self._config.look if reason == "MoveRefused" else None)
         return await self._give_up(live)
+
+    def _refusals(self, shoot: Shoot) -> str:
+        """The refusals of admission for a move that has not begun, which was requested while no webhook was called."""
+        if moves.begun(shoot) or shoot.metadata.deletion_timestamp is not None:
+            return ""
+        others = placed(one.decode(Shoot) for one in self._shoots.list() if one.metadata.uid != shoot.metadata.uid)
+
+        def seed(name: str) -> Seed | None:
+            found = self._seeds.get(Key("", name))
+            return found.decode(Seed) if found is not None else None
+
+        lookups = Lookups(seed, self._profile, others.__getitem__)
+        refusals = "; ".join(str(one) for one in unmovable(shoot, lookups))
+        return (
+            refusals and f"{refusals}. Name seed {shoot.status.seed_name} again, or another one that can have the shoot"
+        )
 
     def _bucket_trouble(self, seed: Object) -> str:
         live = self._buckets.get(Key("", names.bucket(seed.metadata.uid)))

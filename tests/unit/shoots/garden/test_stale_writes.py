@@ -16,9 +16,10 @@ from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.seed import BUCKET_REACHABLE, Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
+from espalier.api.resource import Key
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Conflict
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, encode_json
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.outcome import Done, Wait
@@ -57,6 +58,10 @@ async def patched(client: Client, patch: Tree, **more: Any) -> Object:
     return await client.patch(Shoot.resource, "apple", PROJECT, patch=patch, type=PatchType.MERGE, **more)
 
 
+def object_of(tree: Tree) -> Object:
+    return Object(encode_json(tree))
+
+
 async def seed_of(client: Client) -> str | None:
     return (await client.get(Shoot.resource, "apple", PROJECT)).decode(Shoot).status.seed_name
 
@@ -78,11 +83,49 @@ async def test_that_a_destination_is_ready_is_not_said_of_a_shoot_that_is_to_go_
     async with moving() as (client, seen):
         nothing = Caches(client, rng=random.Random(1))
         garden = Garden(nothing, Writer(client, {}), SystemClock(), GardenConfig(), cast(SignsOfLife, None))
-        garden._shoots = garden._seeds = cast(Cache, SimpleNamespace(get={seen.key: seen}.get))
+        garden._shoots = garden._seeds = cast(Cache, SimpleNamespace(get={seen.key: seen}.get, list=lambda: [seen]))
         await patched(client, {"spec": {"seedName": "c"}})
         with pytest.raises(Conflict):
             await garden._migrate(seen.key)
         assert not (await client.get(Shoot.resource, "apple", PROJECT)).decode(Shoot).status.constraints
+
+
+READY = {"conditions": [{"type": "GardenletReady", "status": "True"}]}
+BACKUP = {"provider": "local", "credentialsRef": {"name": "bucket", "namespace": "garden"}}
+
+
+async def test_a_move_that_no_webhook_has_reviewed_stops_nothing_while_admission_would_refuse_it() -> None:
+    async with moving() as (client, _seen):
+        seeds = {
+            Key("", name): object_of(
+                {"apiVersion": Seed.resource.api_version, "kind": "Seed", "metadata": {"name": name, "uid": name}}
+                | {"spec": {"provider": {"type": "local"}, "backup": BACKUP}, "status": READY}
+            )
+            for name in ("a", "b")
+        }
+        done = {"lastOperation": {"type": "Reconcile", "state": "Succeeded", "progress": 100}}
+        spec = {"seedName": "b", "provider": {"type": "local"}, "secretRef": {"name": "bucket", "namespace": "garden"}, "type": "local"}
+        bucket = object_of({"kind": "BackupBucket", "metadata": {"name": "b"}, "spec": spec, "status": done})
+        nothing = Caches(client, rng=random.Random(1))
+        silent = cast(SignsOfLife, SimpleNamespace(silence=lambda _seed: 0.0))
+        garden = Garden(nothing, Writer(client, {}), SystemClock(), GardenConfig(), silent)
+        garden._seeds = cast(Cache, SimpleNamespace(get=seeds.get))
+        garden._buckets = cast(Cache, SimpleNamespace(get=lambda _key: bucket))
+
+        async def told(state: str) -> tuple[str, str, str]:
+            last = {"type": "Create", "state": state, "progress": 50}
+            shoot = await patched(client, {"status": {"lastOperation": last}}, subresource="status")
+            garden._shoots = cast(Cache, SimpleNamespace(get={shoot.key: shoot}.get, list=lambda: [shoot]))
+            outcome = await garden._migrate(shoot.key)
+            assert isinstance(outcome, Wait)
+            (constraint,) = (await client.get(Shoot.resource, "apple", PROJECT)).decode(Shoot).status.constraints
+            return outcome.reason, constraint.status, constraint.message
+
+        reason, status, message = await told("Processing")
+        assert (reason, status) == ("MoveRefused", "False")
+        assert "Create Processing" in message
+        assert "Name seed a again" in message
+        assert (await told("Succeeded"))[:2] == ("SourceMigrates", "True")
 
 
 async def test_the_garden_keeps_what_a_gardenlet_has_said_in_its_seed_since_it_was_read() -> None:
