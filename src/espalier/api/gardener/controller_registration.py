@@ -28,21 +28,6 @@ class Lifecycle(Part):
     delete: str | None = None
     migrate: str | None = None
 
-    @property
-    def when_reconciled(self) -> str:
-        """The moment of reconcile and restore."""
-        return self.reconcile or Moment.AFTER_KUBE_API_SERVER
-
-    @property
-    def when_deleted(self) -> str:
-        """The moment of a deletion."""
-        return self.delete or Moment.BEFORE_KUBE_API_SERVER
-
-    @property
-    def when_migrated(self) -> str:
-        """The moment of a migration."""
-        return self.migrate or Moment.BEFORE_KUBE_API_SERVER
-
 
 class ControllerResource(Part):
     """A kind and type of `extensions.gardener.cloud`."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 TECHNICAL_ID_PREFIX = "shoot--"
 SOURCE_PREFIX = "source-"
 PROJECT_NAMESPACE_PREFIX = "garden-"
@@ -33,24 +31,9 @@ LONGEST_NAMESPACE = 63
 """Characters: a technical ID is the name of a namespace."""
 
 
-class TechnicalID(NamedTuple):
-    """Project and name of a shoot, as its technical ID has them."""
-
-    project: str
-    shoot: str
-
-
 def technical_id(project: str, shoot: str) -> str:
     """The name of a shoot's namespace in its seed, of its Cluster, and the start of its BackupEntry's name."""
     return f"{TECHNICAL_ID_PREFIX}{project}--{shoot}"
-
-
-def parse_technical_id(text: str) -> TechnicalID | None:
-    """Project and shoot of a technical ID, None if the text is not a technical ID. Names of projects have no `--`."""
-    project, separator, shoot = text.removeprefix(TECHNICAL_ID_PREFIX).partition("--")
-    if not text.startswith(TECHNICAL_ID_PREFIX) or not (project and separator and shoot):
-        return None
-    return TechnicalID(project, shoot)
 
 
 def project_namespace(project: str) -> str:

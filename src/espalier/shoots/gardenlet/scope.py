@@ -102,11 +102,6 @@ class Scope:
         return hibernation is not None and bool(hibernation.enabled)
 
     @property
-    def needs_copy(self) -> bool:
-        """True if data must be copied from another epoch, and were not yet."""
-        return self.ownership.predecessor is not None and not self.is_started
-
-    @property
     def is_copied(self) -> bool:
         """True if the copy for this epoch is complete."""
         entry = self.backup_entry

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from espalier.api.cloud import AnyCall, AnyItem, CallCloud, CloudError, CloudRequest, Create, Delete, ListItems, Refusal
+from espalier.api.cloud import AnyCall, AnyItem, CallCloud, CloudError, CloudRequest, Delete, ListItems, Refusal
 from espalier.runtime.clock import Clock
 from espalier.simulator.cloud.inventory import Inventory
 from espalier.simulator.cloud.journal import Journal
@@ -126,8 +126,3 @@ def refuse(refusal: Refusal, message: str, *calls: type[AnyCall]) -> Faults:
         return Fault(refused=CloudError(refusal, message)) if is_meant else None
 
     return faults
-
-
-def is_creation(request: CloudRequest, kind: type[AnyItem]) -> bool:
-    """True if the request creates an item of the kind."""
-    return isinstance(request.call, Create) and isinstance(request.call.item, kind)

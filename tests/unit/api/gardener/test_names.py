@@ -20,16 +20,6 @@ def test_a_source_entry_has_the_prefix_of_the_entry_it_stands_for() -> None:
     assert names.store_prefix(source, 2) == names.store_prefix(names.backup_entry("shoot--core--a", "1"), 2)
 
 
-@pytest.mark.parametrize(("project", "shoot"), [("core", "a"), ("core", "a--b"), ("a-b", "c-d")])
-def test_a_technical_id_is_parsed_to_what_it_was_made_of(project: str, shoot: str) -> None:
-    assert names.parse_technical_id(names.technical_id(project, shoot)) == (project, shoot)
-
-
-@pytest.mark.parametrize("text", ["", "shoot--", "shoot--a", "shoot--a--", "shoot----a", "kube-system", "xshoot--a--b"])
-def test_other_namespaces_are_no_technical_ids(text: str) -> None:
-    assert names.parse_technical_id(text) is None
-
-
 def test_projects_have_namespaces_with_a_prefix_but_the_garden_itself() -> None:
     assert names.project_namespace("core") == "garden-core"
     assert names.project_namespace("garden") == "garden"

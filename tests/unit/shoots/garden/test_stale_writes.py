@@ -104,7 +104,8 @@ async def test_a_move_that_no_webhook_has_reviewed_stops_nothing_while_admission
             for name in ("a", "b")
         }
         done = {"lastOperation": {"type": "Reconcile", "state": "Succeeded", "progress": 100}}
-        spec = {"seedName": "b", "provider": {"type": "local"}, "secretRef": {"name": "bucket", "namespace": "garden"}, "type": "local"}
+        secret = {"name": "bucket", "namespace": "garden"}
+        spec = {"seedName": "b", "provider": {"type": "local"}, "secretRef": secret, "type": "local"}
         bucket = object_of({"kind": "BackupBucket", "metadata": {"name": "b"}, "spec": spec, "status": done})
         nothing = Caches(client, rng=random.Random(1))
         silent = cast(SignsOfLife, SimpleNamespace(silence=lambda _seed: 0.0))
