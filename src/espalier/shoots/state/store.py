@@ -67,16 +67,12 @@ class ShootStates:
             raise Conflict.of(f"ShootState {shoot.key} was deleted while it was being created")
         return found
 
-    async def persist(
-        self, shoot: Object, secrets: Sequence[PersistedSecret], epoch: int = 0
-    ) -> dict[str, PersistedSecret]:
-        """Store generated secrets, and return all that are stored: existing ones are kept.
+    async def persist(self, shoot: Object, secrets: Sequence[PersistedSecret], epoch: int = 0) -> Object:
+        """Store generated secrets, and return the ShootState with all that are stored: existing ones are kept.
 
-        Deploy the result, not the generated secrets: a gardenlet that crashed may have stored others before. Without
-        secrets it returns those that exist.
+        Deploy those, not the generated secrets: a gardenlet that crashed may have stored others before.
         """
-        found = await self.change(shoot, epoch, lambda document: document.add_secrets(secrets))
-        return Document(found.raw).secrets
+        return await self.change(shoot, epoch, lambda document: document.add_secrets(secrets))
 
     async def claim(self, shoot: Object, epoch: int, read: Object | None = None) -> StoredState:
         """The stored state, claimed for the gardenlet of a new epoch: from now on, earlier epochs can't write.

@@ -42,8 +42,7 @@ async def _generate(ctx: Context) -> Continue | Wait | Failure:
         present, namespace=scope.technical_id, extra_names=domains, now=tools.clock.now(), rng=tools.rng
     )
     secrets = [_entry(name, {**present, **made}[name]) for name in names.CARRIED]
-    states = tools.states
-    ctx.live.state = await states.change(ctx.live.shoot, scope.epoch, lambda document: document.add_secrets(secrets))
+    ctx.live.state = await tools.states.persist(ctx.live.shoot, secrets, scope.epoch)
     return Continue()
 
 
