@@ -8,12 +8,8 @@ from espalier.api.core import CONFIG_MAP, ROLE, SECRET
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
-from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.kube.rbac import FOLLOW, Right
-
-HIDDEN: frozenset[Resource] = frozenset({ShootState.resource})
-"""Kinds in the namespaces of projects that no role for people has."""
 
 _READ = ("get", *FOLLOW)
 _WRITE = ("create", "update", "patch", "delete", "deletecollection")
@@ -50,15 +46,3 @@ PROJECT_ADMIN = (
     Right((CONFIG_MAP, SECRET), (*_READ, *_WRITE)),
 )
 """Rules of the Role of a project's admins, in its namespace. Secrets there are their own; state is elsewhere."""
-
-
-def revealing(rights: Iterable[Right]) -> list[Right]:
-    """Rights that would show ShootStates: by name, by a wildcard in group, kind or verb. None may be for people."""
-    return [right for right in rights if any(_covers(right, hidden) for hidden in HIDDEN)]
-
-
-def _covers(right: Right, hidden: Resource) -> bool:
-    return any(
-        resource.group in (hidden.group, "*") and resource.plural in (hidden.plural, "*")
-        for resource in right.resources
-    )
