@@ -6,9 +6,7 @@ longer render is a difference, because applying without it removes it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -99,7 +97,7 @@ def _differences(wanted: Any, live: Any, fields: dict[str, Any], path: tuple[pat
         for key, below in fields.items():
             if key == ".":
                 continue
-            ours, theirs = _item(wanted, key), _item(live, key)
+            ours, theirs = field_sets.item(wanted, key), field_sets.item(live, key)
             if ours is None or theirs is None:
                 yield paths.render(path)
             elif isinstance(ours, dict):
@@ -120,13 +118,13 @@ def _laid_over(live: Any, wanted: Any, fields: dict[str, Any]) -> Any:
         return kept | over
     keys = [key for key in fields if key.startswith("k:")]
     if isinstance(live, list) and isinstance(wanted, list) and keys:
-        names = _parsed(keys[0])[1].keys()
+        names = field_sets.identity(keys[0])[1].keys()
 
         def identity(item: Any) -> bytes:
             return _encode_sorted({name: item.get(name) for name in names})
 
         there = {identity(item): item for item in live}
-        below = {_encode_sorted(_parsed(key)[1]): fields[key] for key in keys}
+        below = {_encode_sorted(field_sets.identity(key)[1]): fields[key] for key in keys}
         asked = [(identity(item), item) for item in wanted]
         ours = [_laid_over(there.get(name), item, below.get(name, {})) for name, item in asked]
         known = below.keys() | {name for name, _ in asked}
@@ -156,17 +154,3 @@ def _lacking(wanted: Any, live: Any, path: tuple[paths.Step, ...]) -> Iterator[s
             yield from _lacking(value, live.get(name), (*path, name))
     elif wanted != live:
         yield paths.render(path)
-
-
-def _item(items: list[Any], key: str) -> Any:
-    """The item of a list that a key of FieldsV1 names: `k:{"name":"a"}` by its keys, `v:"a"` by its value."""
-    kind, value = _parsed(key)
-    if kind == "v":
-        return value if value in items else None
-    return next((item for item in items if all(item.get(name) == part for name, part in value.items())), None)
-
-
-@lru_cache(maxsize=1024)  # the same few in all clusters
-def _parsed(key: str) -> tuple[str, Any]:
-    kind, _, text = key.partition(":")
-    return kind, json.loads(text)

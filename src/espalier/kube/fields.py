@@ -67,6 +67,21 @@ def item_by_value(value: Any) -> str:
     return f"v:{_encode_sorted(value).decode()}"
 
 
+@lru_cache(maxsize=KNOWN_PARTS)
+def identity(element: str) -> tuple[str, Any]:
+    """What identifies a list item: "k" and its keys with their values, or "v" and its value."""
+    kind, _, text = element.partition(":")
+    return kind, json_trees.decode(text.encode())
+
+
+def item(items: list[Any], element: str) -> Any:
+    """The item of a list that a path element names; None if there is none."""
+    kind, value = identity(element)
+    if kind == "v":
+        return value if value in items else None
+    return next((one for one in items if all(one.get(name) == part for name, part in value.items())), None)
+
+
 def parse(raw: bytes | Tree) -> FieldSet:
     """The set that FieldsV1 (encoded, or decoded already) describes. Raises `ValueError` when it describes none."""
     try:
