@@ -107,7 +107,8 @@ REASONS: tuple[Reason, ...] = (
     ),
     _person(
         "ClusterAPIObjectsMissing",
-        "the Cluster API objects of an existing cluster are gone; restore them, or have the cluster recreated",
+        "the Cluster API objects of an existing cluster are gone; restore them, or remove the annotation that the "
+        "message names, which creates a new cluster",
     ),
     _person(
         "ClusterAPIObjectDeleted",
