@@ -123,10 +123,11 @@ def _settled(scope: Scope, here: Simulated, written: list[Change | Removal]) -> 
     """
     design, capi_objects = scope.design, scope.capi_objects
     here = replace(_simulated(here, capi_objects, written), settled=True)
-    if scope.isolation is not Isolation.LAYERS or design is None or capi_objects.cluster is None:
+    if scope.isolation is not Isolation.LAYERS or capi_objects.cluster is None:
         return here
-    if scope.replaced_releases:
-        return replace(here, stops=f"{synced.NOT_COMPARABLE}: {synced.incomparable(scope)}")
+    why = synced.incomparable(scope)
+    if why or design is None:  # without a design, there is a reason
+        return replace(here, stops=f"{synced.NOT_COMPARABLE}: {why}")
     found = drift.of_capi_objects(design, capi_objects, None if scope.leaves_cni_alone else scope.wanted_cni)
     corrected = drift.correctable(found, drift.policy(scope.cluster.metadata.annotations))
     remedies = [one.remedy for one in corrected if isinstance(one.remedy, Change | Removal)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,19 +15,22 @@ import pytest
 from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAMESPACE_LABEL, PAUSED_ANNOTATION
 from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, PROGRESSING, FrontEnd, refusal
 from espalier.api.meta import Tree
-from espalier.clusters import generated, names, release_content
+from espalier.clusters import generated, names, release_content, synced
 from espalier.clusters.context import Context, Tools
+from espalier.clusters.observe import Observer
 from espalier.clusters.preview.simulate import simulate
+from espalier.clusters.provider import Provider
 from espalier.clusters.rate_limit import RateLimits
 from espalier.clusters.scope import Scope
 from espalier.clusters.step import Step
 from espalier.clusters.steps import STEPS, steps_of
 from espalier.kube.client import Client
 from espalier.kube.wire import Request, Response, Stream
+from espalier.providers.registry import PROVIDERS
 from espalier.runtime import steps
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.events import Recorder
-from espalier.runtime.outcome import Fault, Outcome, Wait
+from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.remote_tasks import RemoteTasks
 from espalier.runtime.writer import Writer
@@ -49,6 +53,7 @@ class Case(NamedTuple):
     front_end: FrontEnd = FrontEnd.ANNOTATIONS
     secrets: Sequence[Tree] = ()
     with_releases: bool = True
+    providers: Mapping[str, Provider] = PROVIDERS
 
 
 def cluster(spec: Tree | None = None, **metadata: Any) -> Tree:
@@ -155,6 +160,36 @@ def remediation_stopped() -> Case:
     return case(None, *found)
 
 
+def drifted(found: Sequence[Tree], annotations: Tree | None = None, **env: Any) -> Case:
+    """A settled Cluster whose workers somebody scaled by hand, which its annotation has corrected."""
+    of_kind(found, "MachineDeployment")["spec"]["replicas"] = 9
+    marks = {names.DRIFT_ANNOTATION: "correct"} | (annotations or {})
+    return Case([cluster(annotations=marks) | {"status": settled()}, datacenter(), *found], **env)
+
+
+def of_others() -> Case:
+    found = objects()
+    of_kind(found, "MachineHealthCheck")["metadata"]["labels"][CLUSTER_NAMESPACE_LABEL] = "team-b"
+    return drifted(found)
+
+
+def needing_an_image_more() -> Case:
+    docker = "DockerDatacenterConfig"
+    return drifted(
+        objects(), providers={**PROVIDERS, docker: replace(PROVIDERS[docker], images=("docker.gatekeeper",))}
+    )
+
+
+SETTLED: dict[str, Callable[[], Case]] = {
+    "another cluster's object has the name": of_others,
+    "a manager needs an image that its Bundles lack": needing_an_image_more,
+    "its Bundles are missing": lambda: drifted(objects(), with_releases=False),
+    "the release came again with other content": lambda: drifted(
+        objects(), {names.RELEASE_ANNOTATION: release_content.record({"Bundles/bundles-1": "another"})}
+    ),
+}
+"""Settled clusters that can't be compared; linked objects and values are awaited before that."""
+
 CASES: dict[str, tuple[str, Callable[[], Case]]] = {
     "a linked object is missing": ("MissingDependentObjects", lambda: Case([cluster()])),
     "no such management cluster": (
@@ -230,7 +265,6 @@ NOT_BY_A_STEP = {
     "ReplicasChanged": "of settled clusters, which are left alone: drift says it",
     "Paused": "by the whole Cluster, below",
     "Drifted": "of Synced",
-    "NotComparable": "of Synced",
 }
 
 
@@ -239,6 +273,7 @@ class Server:
 
     def __init__(self, secrets: Sequence[Tree]) -> None:
         self._secrets = secrets
+        self.written: list[str] = []
 
     async def request(self, request: Request) -> Response:
         if request.method == "GET":
@@ -246,6 +281,7 @@ class Server:
             found = [one for one in self._secrets if asked == f"metadata.name={one['metadata']['name']}"]
             body = {"apiVersion": "v1", "kind": "SecretList", "metadata": {"resourceVersion": "9"}, "items": found}
             return Response(200, json.dumps(body).encode())
+        self.written.append(request.path)
         return Response(200, request.body)
 
     async def stream(self, request: Request) -> Stream | Response:
@@ -254,23 +290,26 @@ class Server:
     async def close(self) -> None: ...
 
 
+def observed(case: Case) -> Observer:
+    return observer(*case.trees, front_end=case.front_end, with_releases=case.with_releases, providers=case.providers)
+
+
 def scope_of(case: Case) -> Scope:
-    found = observer(*case.trees, front_end=case.front_end, with_releases=case.with_releases).scope(GARDEN)
+    found = observed(case).scope(GARDEN)
     assert found is not None
     return found
 
 
-def acted(case: Case) -> Outcome:
+def acted(case: Case, server: Server | None = None) -> Outcome:
     """How a reconcile ends."""
 
     async def act() -> Outcome:
-        seen = observer(*case.trees, front_end=case.front_end, with_releases=case.with_releases)
-        client, scope = Client(Server(case.secrets)), scope_of(case)
+        client, scope = Client(server or Server(case.secrets)), scope_of(case)
         remotes = RemoteClients(lambda _: client)
         recorder = Recorder(client, component="test", clock=SystemClock(), rng=random.Random(1))
         writer = Writer(client, {})
         tools = Tools(
-            seen,
+            observed(case),
             writer,
             remotes,
             recorder,
@@ -297,8 +336,26 @@ def test_a_preview_stops_where_the_reconcile_does(reason: str, make: Callable[[]
     assert simulated(make()) == f"{outcome.reason}: {outcome.message}"
 
 
+@pytest.mark.parametrize("make", SETTLED.values(), ids=SETTLED)
+def test_a_preview_corrects_nothing_of_a_settled_cluster_that_no_reconcile_compares(make: Callable[[], Case]) -> None:
+    server = Server(())
+    assert isinstance(acted(make(), server), Done)
+    assert [path for path in server.written if "/machinedeployments/" in path] == []
+    scope = scope_of(make())
+    said, plan = synced.unseen(scope), simulate(scope)
+    assert said is not None
+    assert (plan.settled, plan.objects, plan.drift) == (True, (), ())
+    assert plan.stops == f"{said.reason}: {said.message}"
+    assert said.reason == synced.NOT_COMPARABLE
+
+
+def test_what_is_compared_is_corrected() -> None:
+    assert [one.kind for one in simulate(scope_of(drifted(objects()))).objects] == ["MachineDeployment"]
+
+
 def test_every_reason_that_somebody_has_to_end_is_compared_or_explained() -> None:
-    assert {reason for reason, _ in CASES.values()} - {"ReleaseChosen"} | NOT_BY_A_STEP.keys() == names.FAILURES
+    compared = {reason for reason, _ in CASES.values()} - {"ReleaseChosen"} | {synced.NOT_COMPARABLE}
+    assert compared | NOT_BY_A_STEP.keys() == names.FAILURES
 
 
 def test_every_step_that_decides_is_asked_by_both() -> None:
