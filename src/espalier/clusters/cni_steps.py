@@ -56,7 +56,7 @@ async def install_cni(ctx: Context) -> Outcome:
     scope = ctx.scope
     installed = scope.capi_objects.installed_cni
     cluster = scope.capi_objects.cluster_object
-    if installed == scope.wanted_cni or (installed and scope.leaves_cni_alone) or cluster is None:
+    if not scope.is_cni_due or cluster is None:
         return Continue()
     content = scope.capi_objects.kubeconfig
     if content is None:

@@ -383,6 +383,12 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         return cni.content_hash(cni.objects(self.design)) if self.design else ""
 
     @property
+    def is_cni_due(self) -> bool:
+        """True if the CNI is to be installed, or the installed one to be updated."""
+        installed = self.capi_objects.installed_cni
+        return self.wanted_cni not in ("", installed) and not (installed and self.leaves_cni_alone)
+
+    @property
     def leaves_cni_alone(self) -> bool:
         """True if the CNI is not managed after its installation."""
         return bool(getattr(cni_of(self.spec), "skip_upgrade", False))

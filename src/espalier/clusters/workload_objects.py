@@ -74,6 +74,25 @@ def installed(scope: Scope) -> Installed:
     return Installed(digest_, tuple(_read(one) for one in objects.split(",") if one.count("/") == _SLASHES))
 
 
+class Due(NamedTuple):
+    """What is to be installed in the workload cluster."""
+
+    manifests: list[Manifest]
+    superfluous: tuple[Placed, ...]
+    """Installed objects that are no longer rendered: they are deleted."""
+    installed: Installed
+    """The content of the annotation afterwards."""
+
+
+def due(scope: Scope) -> Due | None:
+    """What is to be installed; None if nothing is, because the rendered objects are those installed last."""
+    manifests, before = wanted(scope.design), installed(scope)
+    after = Installed(digest(manifests), placed(manifests))
+    if before == after:
+        return None
+    return Due(manifests, tuple(one for one in before.objects if one not in after.objects), after)
+
+
 def _written(one: Placed) -> str:
     resource, key = one
     return "/".join((resource.group, resource.version, resource.plural, resource.kind, key.namespace, key.name))

@@ -54,17 +54,16 @@ async def install_workload_objects(ctx: Context) -> Outcome:
     The annotation lists objects before any is written.
     """
     scope, cluster = ctx.scope, ctx.scope.capi_objects.cluster_object
-    manifests, before = workload_objects.wanted(scope.design), workload_objects.installed(scope)
-    now = Installed(workload_objects.digest(manifests), workload_objects.placed(manifests))
-    if before == now or cluster is None:
+    due = workload_objects.due(scope)
+    if due is None or cluster is None:
         return Continue()
+    manifests, superfluous, installed = due
     content = scope.capi_objects.kubeconfig
     if content is None:
         secret = kubeconfig.secret_key(scope.cluster_identity.capi)
         return Wait("WaitingForKubeconfig", f"waiting for Secret {secret}")
     await ctx.open_gate()
-    superfluous = tuple(one for one in before.objects if one not in now.objects)
-    await _note(ctx, Installed(names.UNFINISHED, (*now.objects, *superfluous)))
+    await _note(ctx, Installed(names.UNFINISHED, (*installed.objects, *superfluous)))
     match await ctx.tools.remote_tasks.send(scope.cluster_identity, workload.install(manifests, content, superfluous)):
         case Failed(error):
             refused = isinstance(error, Invalid | Forbidden | BadRequest)
@@ -73,7 +72,7 @@ async def install_workload_objects(ctx: Context) -> Outcome:
             return Fault(REFUSED if refused else reason, message)
         case None:
             return Wait(INSTALLATION, _IN_PROGRESS)
-    await _note(ctx, now)
+    await _note(ctx, installed)
     ctx.event("Normal", "WorkloadObjectsInstalled", f"{len(manifests)} objects were applied to the workload cluster")
     return Continue()
 

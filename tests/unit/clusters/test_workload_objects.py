@@ -8,7 +8,7 @@ from espalier.api.resource import Key
 from espalier.clusters import names, workload_objects
 from espalier.clusters.rendered import Manifest
 from espalier.clusters.scope import Scope
-from espalier.clusters.workload_objects import Installed, Placed
+from espalier.clusters.workload_objects import Due, Installed, Placed
 from tests.unit.clusters.test_extras import cluster, linked, made, scope_of, see
 
 OBJECTS = (Placed(CONFIG_MAP, Key("kube-system", "a")), Placed(CLUSTER_ROLE, Key("", "system:orchard")))
@@ -42,3 +42,12 @@ def test_a_digest_is_another_when_the_content_is() -> None:
     digests = {workload_objects.digest([manifest(value)]) for value in ("1", "2")} | {workload_objects.digest([])}
     assert len(digests) == 3
     assert workload_objects.placed([manifest("1")]) == OBJECTS[:1]
+
+
+def test_what_is_due_is_rendered_and_not_noted_or_noted_and_not_rendered() -> None:
+    new = workload_objects.due(noted(""))
+    assert new is not None
+    assert (new.installed.objects, new.superfluous) == (workload_objects.placed(new.manifests), ())
+    assert workload_objects.due(noted(str(new.installed))) is None
+    more = Installed(new.installed.digest, (*new.installed.objects, *OBJECTS))
+    assert workload_objects.due(noted(str(more))) == Due(new.manifests, OBJECTS, new.installed)

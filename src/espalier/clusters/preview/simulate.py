@@ -88,7 +88,7 @@ def simulate(scope: Scope, last: Design | None = None) -> Simulated:
     for step in sequence:
         if step is install_cni and scope.design is not None:
             network = _cni(scope, scope.design, last)
-            of_provider = _of_provider(scope, scope.design, last)
+            of_provider = _of_provider(scope, last)
         match step.decide(scope) if isinstance(step, Step) else None:
             case Write(what):
                 # What was foreseen already has no owner yet by which it could be compared.
@@ -225,9 +225,9 @@ def _templates(capi_objects: ClusterAPIObjects) -> dict[tuple[str, str], str]:
 
 
 def _cni(scope: Scope, design: Design, last: Design | None) -> CNIChange | None:
-    wanted, installed = scope.wanted_cni, scope.capi_objects.installed_cni
-    if not wanted or installed == wanted or (installed and scope.leaves_cni_alone):
+    if not scope.is_cni_due:
         return None
+    wanted, installed = scope.wanted_cni, scope.capi_objects.installed_cni
     before = cni.objects(last) if last is not None else []
     if not installed or cni.content_hash(before) != installed:
         before = []
@@ -236,17 +236,17 @@ def _cni(scope: Scope, design: Design, last: Design | None) -> CNIChange | None:
     return CNIChange(wanted, installed, changes, is_exact=same or not installed)
 
 
-def _of_provider(scope: Scope, design: Design, last: Design | None) -> tuple[ObjectChange, ...]:
+def _of_provider(scope: Scope, last: Design | None) -> tuple[ObjectChange, ...]:
     """The objects that are applied and deleted in the workload cluster."""
-    wanted, installed = workload_objects.wanted(design), workload_objects.installed(scope)
-    if workload_objects.digest(wanted) == installed.digest:
+    due = workload_objects.due(scope)
+    if due is None:
         return ()
     before = workload_objects.wanted(last)
-    if workload_objects.digest(before) != installed.digest:
+    if workload_objects.digest(before) != workload_objects.installed(scope).digest:
         before = []
-    gone = (one for one in installed.objects if one not in workload_objects.placed(wanted))
+    gone = due.superfluous
     removed = (ObjectChange("delete", kind.api_version, kind.kind, key.namespace, key.name) for kind, key in gone)
-    return (*_cni_changes(before, wanted), *removed)
+    return (*_cni_changes(before, due.manifests), *removed)
 
 
 def _cni_changes(before: Iterable[cni.Manifest], after: Iterable[cni.Manifest]) -> Iterable[ObjectChange]:
