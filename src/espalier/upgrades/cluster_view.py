@@ -16,9 +16,9 @@ from espalier.api.eksa.upgrades import UNFINISHED
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import kubeconfig, machine_change
+from espalier.clusterapi import kubeconfig
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
-from espalier.clusterapi.machine_change import MachineParts
+from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
@@ -57,39 +57,16 @@ def kubeconfigs_alone(secret: Object) -> Object:
 
 
 @dataclass(frozen=True)
-class MachineView:
-    """A machine with the objects that belong to it."""
+class MachineView(MachineObjects):
+    """A machine with the objects that belong to it, as an upgrade of its node sees them."""
 
-    object: Object
-    machine: Machine
-    config: Object | None
-    infrastructure: Object | None
     infrastructure_kind: Resource | None
     """None for a provider that this build does not have."""
-
-    @property
-    def name(self) -> str:
-        """Name of the Machine."""
-        return self.object.name
-
-    @property
-    def lost_config(self) -> str:
-        """The problem if its KubeadmConfig is gone, without which the changes to its node are unknown; else empty."""
-        return machine_change.lost_config(self.machine, self.config)
 
     @property
     def is_unfinished(self) -> bool:
         """True if an upgrade of its node did not finish: the state of the node is unknown."""
         return UNFINISHED in self.object.metadata.annotations
-
-    @property
-    def parts(self) -> MachineParts:
-        """The parts that Cluster API compares."""
-        return machine_change.of_control_plane_machine(
-            self.machine,
-            self.config.decode(KubeadmConfig) if self.config else None,
-            self.infrastructure.metadata if self.infrastructure else None,
-        )
 
     @property
     def node(self) -> str:
@@ -173,7 +150,6 @@ class ClusterAPIObjects:
         provider = self.infrastructures.of_machine(infrastructure.kind)
         return MachineView(
             found,
-            machine,
             self.get(KubeadmConfig.resource, config.name) if config else None,
             self.get(provider.machine, infrastructure.name) if provider else None,
             provider.machine if provider else None,

@@ -12,12 +12,15 @@ from typing import Any
 
 import msgspec
 
+from espalier.api.capi.kubeadm import KubeadmConfig
+from espalier.api.capi.machine import Machine
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.manifests import read_manifests
-from espalier.api.meta import Tree
+from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key
+from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.observe import Observer
 from espalier.clusters.provider import Provider
@@ -142,6 +145,17 @@ def fill(caches: Caches, trees: Iterable[Tree], shared: Iterable[Object] = ()) -
 def as_object(tree: Tree) -> Object:
     """An object as it is read."""
     return Object(to_bytes(tree))
+
+
+def machine_objects(
+    machine: Machine, config: KubeadmConfig | None = None, infrastructure: ObjectMeta | None = None
+) -> MachineObjects:
+    """A machine with the objects that it was created from, as they are read."""
+    return MachineObjects(
+        Object(to_bytes(machine)),
+        Object(to_bytes(config)) if config else None,
+        Object(to_bytes({"metadata": infrastructure})) if infrastructure else None,
+    )
 
 
 def scope(

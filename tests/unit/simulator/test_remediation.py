@@ -10,7 +10,6 @@ import pytest
 
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.capi.machine import Machine
 from espalier.api.meta import Tree
 from espalier.clusterapi.remediation import FOR
 from espalier.kube.objects import Object, to_bytes
@@ -37,8 +36,7 @@ def machine(name: str, annotations: Tree | None = None, conditions: list[Tree] |
         },
         "status": {"nodeRef": {"name": name}, "conditions": conditions or []},
     }
-    found = Object(to_bytes(tree))
-    return OwnedMachine(found, found.decode(Machine), None, None)
+    return OwnedMachine(Object(to_bytes(tree)), None, None)
 
 
 def observed(*machines: OwnedMachine, status: Tree | None = None, **remediation: int) -> Observed:

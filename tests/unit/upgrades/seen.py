@@ -73,8 +73,7 @@ def machine(name: str, *, version: str = OLD, going: bool = False, control_plane
         "spec": {"clusterName": "c", "bootstrap": {}, "infrastructureRef": reference, "version": version},
         "status": {"nodeRef": {"name": name}},
     }
-    found = made(tree)
-    return MachineView(found, found.decode(Machine), None, None, None)
+    return MachineView(made(tree), None, None, None)
 
 
 def cluster_view(

@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, ObjectReference
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
@@ -173,9 +173,7 @@ def test_a_machine_that_is_named_has_to_be_the_one_that_is_there(reference: Tree
     seen = scope(controlled=False)
     spec = msgspec.structs.replace(seen.upgrade.spec, machines_require_upgrade=[ObjectReference(name="m", **reference)])
     view = machine("m", version="v1.36.3")
-    named = replace(
-        view, machine=Object(encode_json({**view.object.tree, "metadata": {"name": "m", "uid": "1"}})).decode(Machine)
-    )
+    named = replace(view, object=made({**view.object.tree, "metadata": {"name": "m", "uid": "1"}}))
     upgrade: Any = msgspec.structs.replace(seen.upgrade, spec=spec)
     found = shared_problem(
         replace(seen, upgrade=upgrade, members=(Member("m", named, None, None),)),
@@ -204,7 +202,7 @@ def test_no_group_is_upgraded_whose_machines_can_not_be_or_are_not_known() -> No
     tree = there.object.tree
     reference = {"apiGroup": "b", "kind": "KubeadmConfig", "name": "m"}
     lost = made({**tree, "spec": {**tree["spec"], "bootstrap": {"configRef": reference}}})
-    without_config = replace(there, object=lost, machine=lost.decode(Machine))
+    without_config = replace(there, object=lost)
     assert judged(there) == ""
     assert judged(without_config) == "KubeadmConfigMissing"
     assert judged(replace(without_config, config=made({"kind": "KubeadmConfig", "metadata": {"name": "m"}}))) == ""

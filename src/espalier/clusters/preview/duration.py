@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from espalier.api import conditions as condition_list
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS
-from espalier.clusters.preview.machines import Fleet, Group, SeenMachine
+from espalier.clusterapi.machine_objects import MachineObjects
+from espalier.clusters.preview.machines import Fleet, Group
 
 UNKNOWN = 300.0
 """Seconds assumed for a machine if none of the cluster can be measured."""
@@ -60,14 +61,14 @@ def _median(seconds: list[float]) -> float:
     return (ordered[middle] + ordered[~middle]) / 2
 
 
-def _seconds_in_place(seen: SeenMachine) -> float | None:
+def _seconds_in_place(seen: MachineObjects) -> float | None:
     try:
         return float(seen.machine.metadata.annotations.get(UPGRADE_SECONDS, ""))
     except ValueError:
         return None
 
 
-def seconds_to_ready(seen: SeenMachine) -> float | None:
+def seconds_to_ready(seen: MachineObjects) -> float | None:
     """Seconds from a machine's bootstrap data to its readiness; None when it is not ready.
 
     Not from its creation: workers of a new cluster wait for their control plane, which later ones do not.

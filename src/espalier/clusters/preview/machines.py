@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from espalier.api.capi.etcdadm import EtcdadmCluster
-from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
-from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.eksa.upgrades import (
     FALLBACK_ANNOTATION,
     IN_PLACE_CONTROL_PLANE,
@@ -28,6 +28,7 @@ from espalier.clusterapi.classification import Classified, Fate, Way, classify
 from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.clusterapi.intstr import share
 from espalier.clusterapi.machine_change import MachineParts
+from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusters import in_place
 from espalier.clusters.preview.simulate import Simulated
 
@@ -38,31 +39,13 @@ SCALED_IN = "replicas"
 GROUP_REMOVED = "the group is removed"
 
 
-class SeenMachine(NamedTuple):
-    """A machine, and the objects that it was created from as far as they exist."""
-
-    machine: Machine
-    config: KubeadmConfig | None = None
-    infrastructure: ObjectMeta | None = None
-
-    @property
-    def name(self) -> str:
-        """Name of the Machine."""
-        return self.machine.metadata.name
-
-    @property
-    def goes(self) -> bool:
-        """True if its deletion was requested already."""
-        return self.machine.metadata.deletion_timestamp is not None
-
-
 class Fleet(msgspec.Struct, frozen=True):
     """The existing machines of a cluster."""
 
-    machines: Sequence[SeenMachine] = ()
+    machines: Sequence[MachineObjects] = ()
     sets: Mapping[str, MachineSet] = msgspec.field(default_factory=dict)
 
-    def of_control_plane(self, name: str) -> list[SeenMachine]:
+    def of_control_plane(self, name: str) -> list[MachineObjects]:
         """Machines of a control plane that are not being deleted, oldest first."""
         return sorted(self._owned(KubeadmControlPlane.resource.kind, name), key=_age)
 
@@ -71,16 +54,16 @@ class Fleet(msgspec.Struct, frozen=True):
         owned = [one for one in self.sets.values() if _owner(one.metadata) == ("MachineDeployment", deployment)]
         return sorted(owned, key=lambda one: (int(one.metadata.annotations.get(_REVISION, "0")), one.metadata.name))
 
-    def of_set(self, name: str) -> list[SeenMachine]:
+    def of_set(self, name: str) -> list[MachineObjects]:
         """Machines of a set that are not being deleted, in the order of their removal."""
         return sorted(self._owned(MachineSet.resource.kind, name), key=lambda one: removal.of_set(one.machine))
 
-    def of_etcd(self, name: str) -> list[SeenMachine]:
+    def of_etcd(self, name: str) -> list[MachineObjects]:
         """Members of an etcd that are not being deleted, oldest first."""
         return sorted(self._owned(external_etcd.RESOURCE.kind, name), key=_age)
 
-    def _owned(self, kind: str, name: str) -> Iterable[SeenMachine]:
-        return (one for one in self.machines if not one.goes and _owner(one.machine.metadata) == (kind, name))
+    def _owned(self, kind: str, name: str) -> Iterable[MachineObjects]:
+        return (one for one in self.machines if not one.is_deleted and _owner(one.machine.metadata) == (kind, name))
 
 
 _REVISION = "machinedeployment.clusters.x-k8s.io/revision"
@@ -219,7 +202,7 @@ def _control_plane(
         changes = dict.fromkeys(staying, change)
     else:
         seen = fleet.of_control_plane(wanted.metadata.name)
-        changes = {one.name: classified(machine_change.of_control_plane_machine(*one), desired, way) for one in seen}
+        changes = {one.name: classified(one.parts, desired, way) for one in seen}
         marked = {one.name: removal.of_control_plane(one.machine) for one in seen}
         staying = sorted(changes, key=lambda name: marked[name])
     outdated = {name: change.fields for name, change in changes.items() if change.is_outdated}
@@ -259,7 +242,7 @@ def _etcd(live: EtcdadmCluster | None, wanted: EtcdadmCluster, fleet: Fleet | No
         changes = {f"#{number}": change for number in range(live.status.replicas or 0)}
     else:
         seen = fleet.of_etcd(wanted.metadata.name)
-        parts = {one.name: machine_change.of_etcd_machine(live, one.infrastructure) for one in seen}
+        parts = {one.name: machine_change.of_etcd_machine(live, one.infrastructure_metadata) for one in seen}
         changes = {name: classified(one, desired, Way.ROLLING) for name, one in parts.items()}
     outdated = {name: change.fields for name, change in changes.items() if change.is_outdated}
     going, coming = _one_by_one(list(changes), outdated, replicas, surge=1)
@@ -354,14 +337,14 @@ def _deployment(
     return Group(name, present, tuple(going), coming, at_once if rolls else max(1, coming), in_place, fallback=because)
 
 
-def _blocked(machines: Iterable[SeenMachine], owner: ObjectMeta, mark: str) -> tuple[str, ...]:
+def _blocked(machines: Iterable[MachineObjects], owner: ObjectMeta, mark: str) -> tuple[str, ...]:
     """The messages of component `upgrades` about machines of a marked owner before it changes any of them."""
     if mark not in owner.annotations:
         return ()
-    return tuple(filter(None, (machine_change.lost_config(one.machine, one.config) for one in machines)))
+    return tuple(filter(None, (one.lost_config for one in machines)))
 
 
-def _is_reached(seen: SeenMachine, wanted: MachineDeployment) -> bool:
+def _is_reached(seen: MachineObjects, wanted: MachineDeployment) -> bool:
     """True if an in-place upgrade has recorded a machine as up to date before its set was updated.
 
     The node's state is unknown if the machine has no KubeadmConfig, or its upgrade was aborted.
@@ -370,7 +353,7 @@ def _is_reached(seen: SeenMachine, wanted: MachineDeployment) -> bool:
     bootstrap, config, infrastructure = template.bootstrap.config_ref, seen.config, seen.infrastructure
     if bootstrap is None or config is None or infrastructure is None or UNFINISHED in machine.metadata.annotations:
         return False
-    cloned_from = [one.annotations.get(machine_change.CLONED_FROM_NAME) for one in (infrastructure, config.metadata)]
+    cloned_from = [one.metadata.annotations.get(machine_change.CLONED_FROM_NAME) for one in (infrastructure, config)]
     return [machine.spec.version, *cloned_from] == [template.version, template.infrastructure_ref.name, bootstrap.name]
 
 
@@ -388,7 +371,7 @@ def _at_once(surge: int | str | None, unavailable: int | str | None, replicas: i
     return max(1, share(surge, replicas, default=1, round_up=True) + share(unavailable, replicas, default=0))
 
 
-def _age(seen: SeenMachine) -> str:
+def _age(seen: MachineObjects) -> str:
     return seen.machine.metadata.creation_timestamp or ""
 
 

@@ -26,9 +26,10 @@ from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, ControlPlaneUpgrade, M
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd
+from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusters import generated, git_ops, references
 from espalier.clusters.observe import Observer, written
-from espalier.clusters.preview.machines import Fleet, SeenMachine
+from espalier.clusters.preview.machines import Fleet
 from espalier.clusters.provider import Providers, infrastructures
 from espalier.clusters.rules import bottlerocket, endpoint
 from espalier.clusters.scope import is_self_managed
@@ -374,17 +375,13 @@ def _fleets(objects: Iterable[Object]) -> dict[str, Fleet]:
     for one in objects:
         by_kind.setdefault(one.kind, {})[one.name] = one
     configs = by_kind.get(KubeadmConfig.resource.kind, {})
-    machines: dict[str, list[SeenMachine]] = {}
+    machines: dict[str, list[MachineObjects]] = {}
     for one in by_kind.get(Machine.resource.kind, {}).values():
         machine = one.decode(Machine)
         bootstrap, reference = machine.spec.bootstrap.config_ref, machine.spec.infrastructure_ref
         config = configs.get(bootstrap.name) if bootstrap is not None else None
         infrastructure = by_kind.get(reference.kind, {}).get(reference.name)
-        seen = SeenMachine(
-            machine,
-            config.decode(KubeadmConfig) if config is not None else None,
-            infrastructure.metadata if infrastructure is not None else None,
-        )
+        seen = MachineObjects(one, config, infrastructure)
         machines.setdefault(machine.spec.cluster_name, []).append(seen)
     sets: dict[str, dict[str, MachineSet]] = {}
     for one in by_kind.get(MachineSet.resource.kind, {}).values():

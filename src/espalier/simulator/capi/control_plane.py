@@ -12,45 +12,24 @@ from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import Cluster, Endpoint
 from espalier.api.capi.kubeadm import (
     ControlPlaneRemediation,
-    KubeadmConfig,
     KubeadmControlPlane,
 )
-from espalier.api.capi.machine import Machine
 from espalier.api.resource import Key
 from espalier.clusterapi import machine_change, removal
-from espalier.clusterapi.machine_change import MachineParts
+from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusterapi.remediation import FOR, Remediation, awaits_remediation, last, noted
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 
 
 @dataclass(frozen=True)
-class OwnedMachine:
-    """A control plane machine and the objects that it was created from."""
-
-    object: Object
-    machine: Machine
-    config: Object | None
-    infrastructure: Object | None
-
-    @property
-    def deleting(self) -> bool:
-        """True if it is being deleted."""
-        return self.machine.metadata.deletion_timestamp is not None
-
-    @property
-    def parts(self) -> MachineParts:
-        """The spec that it was created from."""
-        return machine_change.of_control_plane_machine(
-            self.machine,
-            self.config.decode(KubeadmConfig) if self.config else None,
-            self.infrastructure.metadata if self.infrastructure else None,
-        )
+class OwnedMachine(MachineObjects):
+    """A control plane machine, and whether its control plane components run."""
 
     @property
     def healthy(self) -> bool:
         """True if its control plane components run. As in Cluster API, that needs no pod network."""
-        return self.machine.status.node_ref is not None and not self.deleting
+        return self.machine.status.node_ref is not None and not self.is_deleted
 
     @property
     def ready(self) -> bool:
@@ -130,7 +109,7 @@ class Move:
 def next_move(observed: Observed, now: datetime) -> Move | Wait | None:
     """The change that replicas and outdated machines require; one at a time, on a healthy control plane only."""
     machines = observed.machines
-    staying = [owned for owned in machines if not owned.deleting]
+    staying = [owned for owned in machines if not owned.is_deleted]
     outdated = [owned for owned in staying if owned.object.name in observed.outdated]
     sick = [owned for owned in staying if awaits_remediation(owned.machine)]
     if sick and len(staying) > 1:
@@ -151,7 +130,7 @@ def next_move(observed: Observed, now: datetime) -> Move | Wait | None:
         return None
     if not machines:
         return move
-    if deleting := [owned.object.name for owned in machines if owned.deleting]:
+    if deleting := [owned.object.name for owned in machines if owned.is_deleted]:
         return Wait("MachineDeleting", f"waiting for the deletion of machine {deleting[0]}")
     # A machine may join before there is a pod network; no ready machine is deleted before the others are ready.
     others = [owned for owned in machines if owned is not move.remove]

@@ -103,7 +103,6 @@ class KubeadmControlPlanes:
         infrastructure = machine.spec.infrastructure_ref
         return OwnedMachine(
             found,
-            machine,
             inventory.configs.get(Key(found.namespace, config.name)) if config else None,
             inventory.infrastructure_object(infrastructure.kind, Key(found.namespace, infrastructure.name)),
         )
@@ -232,7 +231,7 @@ class KubeadmControlPlanes:
     async def _update_in_place(self, observed: Observed) -> Outcome:
         """Update labels, annotations and deletion timeouts in place, create missing parts, set UpToDate."""
         for owned in observed.machines:
-            if owned.deleting:
+            if owned.is_deleted:
                 continue
             await self._complete(observed, owned.object, owned.machine)
             current = await self._scheme.writer.merge(Machine.resource, owned.object, self._propagated(observed))

@@ -8,8 +8,10 @@ from espalier.api.capi.cluster import ContractReference
 from espalier.api.capi.machine import Bootstrap, Machine, MachineSpec, MachineStatus
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS
 from espalier.api.meta import Condition, ObjectMeta
+from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusters.preview.duration import UNKNOWN_IN_PLACE, Duration, in_place, seconds_to_ready
-from espalier.clusters.preview.machines import Fleet, Group, RemovedMachine, SeenMachine
+from espalier.clusters.preview.machines import Fleet, Group, RemovedMachine
+from tests.unit.clusters.seen import machine_objects
 
 STAY = RemovedMachine("", ("version",))
 GROUPS = (Group("", 3, upgraded=(STAY,) * 3), Group("a", 2, upgraded=(STAY,) * 2), Group("b", 1, upgraded=(STAY,)))
@@ -17,7 +19,7 @@ GROUPS = (Group("", 3, upgraded=(STAY,) * 3), Group("a", 2, upgraded=(STAY,) * 2
 
 def fleet(*seconds: str) -> Fleet:
     """Machines that say how long their last upgrade took."""
-    return Fleet([SeenMachine(machine(one)) for one in seconds], {})
+    return Fleet([machine_objects(machine(one)) for one in seconds], {})
 
 
 def machine(seconds: str) -> Machine:
@@ -38,12 +40,12 @@ def test_machines_that_are_replaced_have_no_part_in_it() -> None:
     assert in_place((Group("", 1, going=(RemovedMachine("garden-a", ("version",)),), coming=1),), fleet("60")) is None
 
 
-def ready_machine(*, bootstrapped: str) -> SeenMachine:
+def ready_machine(*, bootstrapped: str) -> MachineObjects:
     """A machine that was asked for at ten and is ready since five minutes later."""
     told = (("BootstrapConfigReady", bootstrapped), ("Ready", "2026-01-01T10:05:00Z"))
     said = [Condition(type_, "True", "Ready", last_transition_time=moment) for type_, moment in told if moment]
     metadata = ObjectMeta(creation_timestamp="2026-01-01T10:00:00Z")
-    return SeenMachine(replace(machine(""), metadata=metadata, status=MachineStatus(conditions=said)))
+    return machine_objects(replace(machine(""), metadata=metadata, status=MachineStatus(conditions=said)))
 
 
 def test_a_worker_that_waited_for_its_control_plane_took_as_long_as_it_took_to_join() -> None:

@@ -12,6 +12,7 @@ from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.eksa.upgrades import UNFINISHED, FrontEnd
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.clusterapi import machine_change, removal
+from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusters.preview import summary
 from espalier.clusters.preview.duration import UNKNOWN, duration
 from espalier.clusters.preview.machines import (
@@ -19,7 +20,6 @@ from espalier.clusters.preview.machines import (
     SCALED_IN,
     Fleet,
     Group,
-    SeenMachine,
     groups,
     refused_groups,
     refused_in_place,
@@ -29,6 +29,7 @@ from espalier.clusters.provider import infrastructures
 from espalier.clusters.scope import Scope
 from espalier.providers.registry import PROVIDERS
 from tests.unit.clusters.made import made, objects
+from tests.unit.clusters.seen import as_object, machine_objects
 
 GROUPS = [{"name": "md-0", "count": 2}]
 
@@ -61,7 +62,7 @@ def machine(name: str, kind: str, of: str, spec: Tree, *, age: int = 0, annotati
 
 def fleet(scope: Scope, *, marked: str = "") -> Fleet:
     """Machines exactly as the objects of a scope ask for."""
-    seen: list[SeenMachine] = []
+    seen: list[MachineObjects] = []
     sets: dict[str, MachineSet] = {}
     control_plane = scope.capi_objects.control_plane
     assert control_plane is not None
@@ -83,7 +84,7 @@ def fleet(scope: Scope, *, marked: str = "") -> Fleet:
             machine_change.CLONED_FROM_NAME: reference.name,
             machine_change.CLONED_FROM_GROUP_KIND: f"{reference.kind}.{reference.api_group}",
         }
-        seen.append(SeenMachine(made_of, config, ObjectMeta(name=name, annotations=cloned)))
+        seen.append(machine_objects(made_of, config, ObjectMeta(name=name, annotations=cloned)))
     for name, deployment in scope.capi_objects.typed_deployments.items():
         template = msgspec.to_builtins(deployment.spec.template)
         tree = {
@@ -95,7 +96,7 @@ def fleet(scope: Scope, *, marked: str = "") -> Fleet:
         sets[f"{name}-a"] = msgspec.convert(tree, MachineSet)
         for number in range(deployment.spec.replicas or 0):
             of_set = machine(f"{name}-a-{number}", "MachineSet", f"{name}-a", template["spec"])
-            seen.append(SeenMachine(of_set, KubeadmConfig(metadata=ObjectMeta(name=of_set.metadata.name))))
+            seen.append(machine_objects(of_set, KubeadmConfig(metadata=ObjectMeta(name=of_set.metadata.name))))
     return Fleet(seen, sets)
 
 
@@ -173,7 +174,7 @@ def test_workers_that_an_upgrade_in_place_has_done_are_not_upgraded_again(
         ObjectMeta(name=first.name, annotations={machine_change.CLONED_FROM_NAME: name})
         for name in (wanted.bootstrap.config_ref.name, wanted.infrastructure_ref.name)
     )
-    done = SeenMachine(recorded, KubeadmConfig(metadata=config), infrastructure)
+    done = machine_objects(recorded, KubeadmConfig(metadata=config), infrastructure)
     half = Fleet([done if one is first else one for one in there.machines], there.sets)
     found = {group.name: group for group in groups(simulate(scope), half, KNOWN)}["garden-md-0"]
     assert (found.present, found.going, found.coming) == (2, (), 0)
@@ -189,10 +190,10 @@ def test_a_group_with_a_machine_without_its_kubeadm_config_is_not_said_to_be_upg
     reference = {"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": lost}
     there = fleet(scope)
 
-    def without(seen: SeenMachine) -> SeenMachine:
-        tree = msgspec.to_builtins(seen.machine)
+    def without(one: MachineObjects) -> MachineObjects:
+        tree = one.object.tree
         tree["spec"]["bootstrap"] = {"configRef": reference}
-        return seen._replace(machine=msgspec.convert(tree, Machine), config=None)
+        return MachineObjects(as_object(tree), None, one.infrastructure)
 
     half = Fleet([without(one) if one.name == lost else one for one in there.machines], there.sets)
     found = {one.name: one for one in groups(simulate(scope), half, KNOWN)}
@@ -284,7 +285,7 @@ def test_machines_of_a_rollout_under_way_that_is_taken_back_are_those_that_go() 
     assert group.coming == 0
 
 
-def told_set(scope: Scope, deployment: str, version: str) -> tuple[list[SeenMachine], MachineSet]:
+def told_set(scope: Scope, deployment: str, version: str) -> tuple[list[MachineObjects], MachineSet]:
     template = msgspec.to_builtins(scope.capi_objects.typed_deployments[deployment].spec.template)
     template["spec"]["version"] = version
     tree = {
@@ -294,7 +295,7 @@ def told_set(scope: Scope, deployment: str, version: str) -> tuple[list[SeenMach
         "spec": {"clusterName": "garden", "selector": {}, "template": template},
     }
     one = machine(f"{deployment}-b-0", "MachineSet", f"{deployment}-b", template["spec"])
-    return [SeenMachine(one)], msgspec.convert(tree, MachineSet)
+    return [machine_objects(one)], msgspec.convert(tree, MachineSet)
 
 
 def test_unreadable_machines_are_counted_by_reported_replicas() -> None:
