@@ -47,7 +47,7 @@ from espalier.releases import Uninstalled
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.options import Options
 from espalier.runtime.own_writes import OwnWrites
-from espalier.runtime.transforms import keep_managed_fields, metadata_only, strip_managed_fields
+from espalier.runtime.transforms import keep_managed_fields, metadata_only, metadata_unless, strip_managed_fields
 from espalier.runtime.writer import Writer
 
 BY_CLUSTER = "cluster"
@@ -87,11 +87,6 @@ def followed(front_end: FrontEnd) -> tuple[Resource, ...]:
     """Kinds that report the progress of in-place upgrades."""
     kinds = (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource)
     return (*kinds, ExtensionConfig.resource) if front_end is FrontEnd.HOOKS else kinds
-
-
-def without_other_secrets(secret: Object) -> Object:
-    """Keep the data of kubeconfigs only: this process must not hold private keys of CAs and bootstrap tokens."""
-    return strip_managed_fields(secret) if kubeconfig.cluster_of(secret) is not None else metadata_only(secret)
 
 
 def with_our_fields(object_: Object) -> Object:
@@ -165,7 +160,7 @@ class Observer:
             SYSTEM_NAMESPACE,
             labels=kubeconfig.CLUSTER_NAME_LABEL,
             indexes={BY_NAME: _by_cluster_name},
-            transform=without_other_secrets,
+            transform=metadata_unless(kubeconfig.cluster_of),
         )
         self.sets = caches.of(MachineSet.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
         # Read by admission only: the control plane's status says what becomes of its machines.

@@ -57,6 +57,16 @@ def metadata_only(object_: Object) -> Object:
     return Object(encode_json(object_.head), object_.head)
 
 
+@cache
+def metadata_unless(is_needed: Callable[[Object], object]) -> Transform:
+    """Keep the content of needed objects only: a process must not hold the private keys and tokens of other Secrets."""
+
+    def transform(object_: Object) -> Object:
+        return strip_managed_fields(object_) if is_needed(object_) else metadata_only(object_)
+
+    return transform
+
+
 def unchanged(object_: Object) -> Object:
     """The whole object."""
     return object_

@@ -24,7 +24,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.mapping import by_controller
 from espalier.runtime.outcome import Wait
-from espalier.runtime.transforms import metadata_only, strip_managed_fields
+from espalier.runtime.transforms import metadata_unless
 from espalier.runtime.writer import Writer
 from espalier.upgrades import names
 from espalier.upgrades.views import Node, Pod
@@ -49,11 +49,6 @@ NO_PROVIDERS = Infrastructures(())
 KUBE_SYSTEM = "kube-system"
 CONTROL_PLANE_PODS = "tier=control-plane"
 KUBEADM_CONFIG = "kubeadm-config"
-
-
-def kubeconfigs_alone(secret: Object) -> Object:
-    """Keep only the data of kubeconfigs: this process must not hold private keys and bootstrap tokens."""
-    return strip_managed_fields(secret) if kubeconfig.cluster_of(secret) is not None else metadata_only(secret)
 
 
 @dataclass(frozen=True)
@@ -97,7 +92,8 @@ class ClusterAPIObjects:
         self.caches: dict[Resource, Cache] = {}
         kinds = (*OWNER_KINDS, *machine_kinds(NO_PROVIDERS), *template_kinds(NO_PROVIDERS))
         self._add(caches, kinds)
-        self._secrets = caches.of(SECRET, self._capi.namespace, self._labels, transform=kubeconfigs_alone)
+        kubeconfigs_only = metadata_unless(kubeconfig.cluster_of)
+        self._secrets = caches.of(SECRET, self._capi.namespace, self._labels, transform=kubeconfigs_only)
 
     def _add(self, caches: Caches, kinds: Iterable[Resource]) -> None:
         for resource in kinds:

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from espalier.api.core import NODE
+from espalier.clusterapi import kubeconfig
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
 from espalier.runtime import virtual
 from espalier.runtime.cache import Caches
+from espalier.runtime.transforms import metadata_unless
 from espalier.upgrades.cluster_tracker import _Side
-from espalier.upgrades.cluster_view import kubeconfigs_alone
 from tests.unit.upgrades.seen import made
 
 
@@ -30,7 +31,7 @@ def test_of_the_secrets_of_a_cluster_the_process_keeps_no_key_but_that_of_its_ku
     """Whoever reads its memory has what it needs, and no authority that makes more of it."""
     labels = {"cluster.x-k8s.io/cluster-name": "garden"}
     data = {"value": "YQ==", "tls.key": "Yg=="}
-    kept = kubeconfigs_alone(
+    kept = metadata_unless(kubeconfig.cluster_of)(
         made({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": labels}, "data": data})
     )
     assert ("data" in kept.tree) is is_kept
