@@ -39,7 +39,7 @@ class Answer:
 
 
 Step: TypeAlias = list[WebhookCall] | Write
-"""What a request needs from outside: webhooks that are asked, answered by their results; or a write, answered by
+"""The inputs of a request from outside: webhooks that are asked, answered by their results; or a write, answered by
 `Store.commit`. Meanwhile other requests may run."""
 Steps: TypeAlias = Generator[Step, Any, Answer]
 """The steps of a request."""

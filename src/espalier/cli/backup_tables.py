@@ -35,7 +35,7 @@ def set_row(one: SnapshotSet, now: datetime) -> tuple[str, ...]:
 
 
 def state(one: SnapshotSet) -> str:
-    """What its names say of a set, in a word or two."""
+    """A word or two on a set, from its names."""
     faults = [finding for finding in one.findings() if finding.is_fault]
     if any(finding.misfit is Misfit.EMPTY for finding in faults):
         return "empty object"

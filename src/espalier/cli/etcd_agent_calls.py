@@ -27,7 +27,7 @@ async def over_http() -> AsyncIterator[Call]:
 
 
 def session() -> aiohttp.ClientSession:
-    """What calls are made with; to be closed."""
+    """The clients that calls are made with; to be closed."""
     return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT))
 
 

@@ -20,7 +20,7 @@ from espalier.etcdbackup.restore.restorer import restore as restore_store
 
 @dataclass(frozen=True, slots=True)
 class RestoreFlags:
-    """What is restored, where to, and for which cluster; as texts of the command line."""
+    """Source, target and cluster of a restore; as texts of the command line."""
 
     store: str
     endpoint: str

@@ -41,7 +41,7 @@ POLICIES = ("exponential", "limit-based")
 
 @dataclass(frozen=True, slots=True)
 class RunFlags:
-    """What is backed up and when; as texts of the command line."""
+    """The etcd to back up, and the schedule; as texts of the command line."""
 
     store: str
     endpoint: str
@@ -154,7 +154,7 @@ def _ownership(given: RunFlags) -> Ownership | None:
 
 
 def server_files(certificate: Path | None, key: Path | None, client_authority: Path | None) -> ServerFiles | None:
-    """What `--server-cert`, `--server-key` and `--client-ca` name; None without. Raises `Usage`."""
+    """The files that `--server-cert`, `--server-key` and `--client-ca` name; None without. Raises `Usage`."""
     if (certificate is None) is not (key is None):
         raise Usage("--server-cert and --server-key belong together: give both or none")
     if certificate is None or key is None:

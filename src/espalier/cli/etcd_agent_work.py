@@ -36,7 +36,7 @@ _CLOCKS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class CopyOptions:
-    """What is copied, and how."""
+    """Source, target and options of a copy."""
 
     source: str
     target: str

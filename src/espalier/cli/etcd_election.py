@@ -66,7 +66,7 @@ def membership(command: Decorated) -> Decorated:
 
 
 def election(epoch: int, cluster: str, timing: Path | None) -> ElectionFlags:
-    """What these flags mean together. Raises `Usage`, also for what the file has."""
+    """The configuration from these flags together. Raises `Usage`, also for what the file has."""
     if not cluster:
         raise Usage("--cluster must be given with --epoch, such as the technical ID and UID of the shoot")
     return ElectionFlags(epoch, cluster, read_times(timing))

@@ -25,7 +25,7 @@ CERTIFICATE = "espalier-garden-webhook-certificate"
 
 
 def of_garden(webhook_url: str) -> list[Tree]:
-    """What a garden needs for `espalier garden`."""
+    """The objects that a garden needs for `espalier garden`."""
     process = Rights(
         cluster_scoped=(
             Right(
@@ -47,7 +47,7 @@ def of_garden(webhook_url: str) -> list[Tree]:
 
 
 def of_seed() -> list[Tree]:
-    """What a seed needs for `espalier gardenlet`."""
+    """The objects that a seed needs for `espalier gardenlet`."""
     made_of = (
         Component("gardenlet", kinds=SEED_KINDS, rights=gardenlet.RIGHTS),
         Component("etcd", rights=etcds.RIGHTS),

@@ -43,7 +43,7 @@ USER = 65532
 
 
 class Of(StrEnum):
-    """What manifests are for."""
+    """The purpose of manifests."""
 
     MANAGER = "manager"
     GARDEN = "garden"

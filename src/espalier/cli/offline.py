@@ -38,12 +38,12 @@ _KNOWN_LATER = (NOT_CHECKED, names.VALUES_NOT_RESOLVED, names.CREDENTIALS_NOT_PE
 
 
 class Examined(NamedTuple):
-    """What is known of a manifest without a management cluster."""
+    """Facts about a manifest that need no management cluster."""
 
     problems: tuple[Problem, ...]
     warnings: tuple[str, ...]
     later: tuple[str, ...] = ()
-    """What only a management cluster knows."""
+    """Facts that only a management cluster knows."""
 
 
 class OfflineManager:
@@ -73,7 +73,7 @@ class OfflineManager:
         return [tree for at, tree in enumerate(made) if tree not in made[:at]]
 
     def design(self, document: Document) -> Design:
-        """What the objects of one Cluster are rendered from. Raises as `objects` does."""
+        """The render input for the objects of one Cluster. Raises as `objects` does."""
         key, preview = self._preview(document)
         if preview.refusals:
             raise ManifestError(_refusals(document, preview))
@@ -83,7 +83,7 @@ class OfflineManager:
         return scope.design
 
     def examined(self, document: Document, *, is_refused: bool = False) -> Examined:
-        """What admission would refuse of one Cluster, and what a manager would wait for that only a manifest brings.
+        """The refusals of admission for one Cluster, and the waits of a manager that only a manifest can end.
 
         Rendering takes objects for granted that an API server accepts. What it makes of those that are refused already
         (`is_refused`) says nothing if it fails.

@@ -1,4 +1,4 @@
-"""What the programs that run controllers share: where they serve, how they are elected, and the flags for both."""
+"""Shared by the programs that run controllers: where they serve, how they are elected, and the flags for both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a gardenlet asks the API servers of its seed's shoots (`ShootAPIs`)."""
+"""A gardenlet's requests to the API servers of its seed's shoots (`ShootAPIs`)."""
 
 from __future__ import annotations
 

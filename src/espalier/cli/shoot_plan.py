@@ -36,7 +36,7 @@ START = 10.0
 
 @dataclass(frozen=True)
 class Seen:
-    """What a plan is made of."""
+    """The input of a plan."""
 
     shoot: Object
     destination: str
@@ -49,7 +49,7 @@ class Seen:
     unread: tuple[str, ...] = ()
     """Kinds that may not be read."""
     lacks_credentials: str = ""
-    """What is wrong with the Secret that the destination gets to read the source's backups, as far as it may be
+    """The problem of the Secret that the destination gets to read the source's backups, as far as it may be
     read."""
 
 
@@ -120,7 +120,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a move would be."""
+    """The plan of a move."""
 
     source: str
     destination: str
@@ -229,7 +229,7 @@ def _findings(seen: Seen, shoot: Shoot, source: str) -> Iterator[Finding]:
 
 
 def _backups(shoot: Shoot) -> Finding:
-    """What the source's gardenlet says of its backups."""
+    """The report of the source's gardenlet about its backups."""
     what = "backups are current, and others can read them"
     found = _condition(shoot)
     if found is None:
@@ -278,7 +278,7 @@ def _bucket(seen: Seen, role: str, name: str, bucket_name: str) -> Finding:
 
 
 def _network(seen: Seen, source: str) -> Finding:
-    """What the destination's gardenlet says of its network."""
+    """The report of the destination's gardenlet about its network."""
     what = f"the network of destination {seen.destination} reaches the store of source {source}"
     seed = seen.seeds.get(seen.destination)
     conditions = seed.status.conditions if seed is not None else []
@@ -301,7 +301,7 @@ def _ownership(shoot: Shoot, source: str) -> Finding:
 
 
 def _gives_signs(seen: Seen, name: str) -> tuple[bool, str]:
-    """What the garden says of a seed's gardenlet."""
+    """The garden's report about a seed's gardenlet."""
     seed = seen.seeds.get(name)
     if seed is None:
         return False, "there is no such seed"

@@ -29,7 +29,7 @@ def row(shoot: Shoot) -> tuple[str, ...]:
 
 
 def facts(shoot: Shoot) -> Iterator[tuple[str, str]]:
-    """What a description begins with."""
+    """The beginning of a description."""
     last, spec, status = shoot.status.last_operation, shoot.spec, shoot.status
     yield "seed", status.seed_name or "none yet"
     if spec.seed_name != status.seed_name:

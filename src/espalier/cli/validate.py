@@ -84,7 +84,7 @@ def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, 
 
 
 def _against_crds(found: Sequence[Document], known: Sequence[Problem]) -> tuple[list[Problem], list[str]]:
-    """What rules of CRDs refuse; or that nobody asked them, for they need the embedded API server."""
+    """The refusals by rules of CRDs; or that nobody asked them, for they need the embedded API server."""
     from espalier.cli import crd_rules  # noqa: PLC0415  other commands need not load what judges
 
     return (crd_rules.problems(found, known), []) if crd_rules.ASKED else ([], [crd_rules.NOT_ASKED])

@@ -40,7 +40,7 @@ def missing_objects(missing: Sequence[Missing]) -> Wait | None:
 
 
 def known_problem(scope: Scope) -> Wait | None:
-    """What is wrong with a cluster that is created or changed, and with its linked objects, while others are awaited.
+    """The problem of a cluster that is created or changed, and with its linked objects, while others are awaited.
 
     Rules about linked objects need all of them, but for credentials.
     """

@@ -75,7 +75,7 @@ def installed(scope: Scope) -> Installed:
 
 
 class Due(NamedTuple):
-    """What is to be installed in the workload cluster."""
+    """Objects to be installed in the workload cluster."""
 
     manifests: list[Manifest]
     superfluous: tuple[Placed, ...]
@@ -85,7 +85,7 @@ class Due(NamedTuple):
 
 
 def due(scope: Scope) -> Due | None:
-    """What is to be installed; None if nothing is, because the rendered objects are those installed last."""
+    """The objects to be installed; None if none are, because the rendered objects are those installed last."""
     manifests, before = wanted(scope.design), installed(scope)
     after = Installed(digest(manifests), placed(manifests))
     if before == after:

@@ -74,12 +74,12 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class State:
-    """What etcd keeps beside its records."""
+    """The content of an etcd's database beside its records."""
 
     revision: int = 1
     """Of the last change; 1 when there never was one."""
     compacted: int = NEVER_COMPACTED
-    """What is older than this revision can't be read any more."""
+    """The oldest revision that can be read."""
     leases: Mapping[int, int] = field(default_factory=dict)
     """ID -> seconds granted."""
     alarms: Iterable[tuple[int, str]] = ()
@@ -126,7 +126,7 @@ def read_records(database: Database, start: int = 0) -> Iterator[Record]:
 
 
 def read_state(database: Database) -> State:
-    """What a database holds beside its records. Raises `Damaged`."""
+    """The content of a database beside its records. Raises `Damaged`."""
     entries = {name: dict(bucket.items()) for name in (META, LEASE, ALARM) if (bucket := database.bucket(name))}
     meta = entries.get(META, {})
     compacted = max(_compaction(meta, FINISHED_COMPACTION), _compaction(meta, SCHEDULED_COMPACTION))

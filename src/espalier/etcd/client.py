@@ -217,7 +217,7 @@ class Client:
         return LeaseResult(answer.id, answer.ttl)
 
     async def time_to_live(self, lease: int, *, keys: bool = False) -> LeaseResult:
-        """What is left of a lease, and which keys it has. One that ended has a `ttl` of -1."""
+        """The time left of a lease, and its keys. One that ended has a `ttl` of -1."""
         message = rpc.LeaseTimeToLiveRequest(id=lease, keys=keys)
         answer = await self._call(services.LEASE_TIME_TO_LIVE, message, None, repeatable=True)
         return LeaseResult(answer.id, answer.ttl, answer.granted_ttl, tuple(answer.keys))

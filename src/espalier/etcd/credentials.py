@@ -37,7 +37,7 @@ class TlsFiles:
         return tuple(path for path in (self.certificate_authority, self.certificate, self.key) if path is not None)
 
     def read(self) -> TlsContent:
-        """What the files hold now. Raises `CertificateError`; also for files that are just being exchanged."""
+        """The present content of the files. Raises `CertificateError`; also for files that are just being exchanged."""
         return TlsContent(_read(self.certificate_authority), _read(self.certificate), _read(self.key)).checked(self)
 
 

@@ -121,7 +121,7 @@ class Corrupt(EtcdError):
 
 
 class NotEtcd(EtcdError):
-    """What answered does not speak this protocol."""
+    """The answer is not of this protocol."""
 
     code = Code.UNIMPLEMENTED
 

@@ -1,4 +1,4 @@
-"""What etcd answers, as values."""
+"""Answers of etcd, as values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class KeyValue(Struct, frozen=True, gc=False):
 
 
 class Header(Struct, frozen=True, gc=False):
-    """What every answer says of the member that gave it."""
+    """The header of every answer, about the member that gave it."""
 
     cluster_id: int
     member_id: int

@@ -1,4 +1,4 @@
-"""What the client speaks through: gRPC to real members, or calls to an etcd in this process.
+"""The client's transport: gRPC to real members, or calls to an etcd in this process.
 
 As with the API server (decision 0003), whatever is above speaks to either alike: resuming watches, joining fragments
 and checking snapshots run unchanged on virtual time, where there are no sockets and threads.

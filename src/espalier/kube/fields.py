@@ -69,7 +69,7 @@ def item_by_value(value: Any) -> str:
 
 @lru_cache(maxsize=KNOWN_PARTS)
 def identity(element: str) -> tuple[str, Any]:
-    """What identifies a list item: "k" and its keys with their values, or "v" and its value."""
+    """The identity of a list item: "k" and its keys with their values, or "v" and its value."""
     kind, _, text = element.partition(":")
     return kind, json_trees.decode(text.encode())
 

@@ -1,4 +1,4 @@
-"""What a step works with: the node's files and commands, the image, the API server, and a clock."""
+"""The means of a step: the node's files and commands, the image, the API server, and a clock."""
 
 from __future__ import annotations
 

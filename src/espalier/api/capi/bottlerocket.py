@@ -64,8 +64,8 @@ class RegistryMirror(Part):
 
 
 class BottlerocketFields(Part, kw_only=True):
-    """What kubeadm's ClusterConfiguration and JoinConfiguration have in that build: the first counts for the machine
-    that begins a control plane, the second for every other."""
+    """The fields of kubeadm's ClusterConfiguration and JoinConfiguration in that build: the first counts for the
+    machine that begins a control plane, the second for every other."""
 
     bottlerocket: BottlerocketConfiguration | None = None
     bottlerocket_admin: ImageParts | None = None

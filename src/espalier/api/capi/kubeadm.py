@@ -255,7 +255,7 @@ class FileSystem(Part):
 
 
 class DiskSetup(Part):
-    """What becomes of disks before anything is mounted."""
+    """The setup of disks before anything is mounted."""
 
     partitions: Annotated[list[Partition], Meta(extra_json_schema=ATOMIC)] = []
     filesystems: Annotated[list[FileSystem], Meta(extra_json_schema=ATOMIC)] = []

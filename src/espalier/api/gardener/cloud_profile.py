@@ -49,7 +49,7 @@ class SeedSelector(LabelSelector):
 
 
 class CloudProfileSpec(Part):
-    """What an infrastructure offers."""
+    """The offer of an infrastructure."""
 
     type: str
     kubernetes: OfferedKubernetes = msgspec.field(default_factory=OfferedKubernetes)
@@ -67,6 +67,6 @@ class CloudProfileSpec(Part):
     partly=True,
 )
 class CloudProfile(KubeObject, kw_only=True):
-    """What an infrastructure offers to shoots."""
+    """The offer of an infrastructure to shoots."""
 
     spec: CloudProfileSpec

@@ -28,6 +28,6 @@ class ControlPlaneSpec(ExtensionSpec):
     partly=True,
 )
 class ControlPlane(Extended, kw_only=True):
-    """What a provider adds to a shoot's control plane."""
+    """A provider's additions to a shoot's control plane."""
 
     spec: ControlPlaneSpec

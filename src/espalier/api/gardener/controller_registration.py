@@ -42,7 +42,7 @@ class ControllerResource(Part):
 
 
 class ControllerRegistrationSpec(Part):
-    """What an extension is responsible for."""
+    """The kinds and types that an extension is responsible for."""
 
     resources: Annotated[list[ControllerResource], Meta(extra_json_schema=ATOMIC)] = []
 

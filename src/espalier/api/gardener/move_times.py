@@ -1,4 +1,4 @@
-"""What a gardenlet tells of how long a move takes in its seed: in an annotation of its Lease, renewed anyway."""
+"""A gardenlet's times of a move in its seed: in an annotation of its Lease, renewed anyway."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MoveTimes(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def parse(text: str | None) -> MoveTimes | None:
-    """What an annotation says; None where there is none, or nothing that makes sense."""
+    """The content of an annotation; None where there is none, or nothing that makes sense."""
     if not text or len(text) > LARGEST:
         return None
     try:

@@ -17,7 +17,7 @@ Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 
 
 class OperationType(StrEnum):
-    """What is done to an object."""
+    """The type of an operation on an object."""
 
     CREATE = "Create"
     RECONCILE = "Reconcile"

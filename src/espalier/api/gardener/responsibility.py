@@ -52,7 +52,7 @@ def created(shoot: Shoot) -> bool:
 
 
 def operation_of_shoot(shoot: Shoot) -> OperationType:
-    """What the responsible seed has to do for a shoot."""
+    """The operation that the responsible seed has to do for a shoot."""
     if migrating(shoot):
         return OperationType.MIGRATE
     last = shoot.status.last_operation
@@ -62,7 +62,7 @@ def operation_of_shoot(shoot: Shoot) -> OperationType:
 
 
 def operation_of(obj: Extended | BackupEntry) -> OperationType:
-    """What the controller of an extension resource, or of a BackupEntry, has to do for it."""
+    """The operation that the controller of an extension resource, or of a BackupEntry, has to do."""
     return _operation(obj.metadata, obj.status.last_operation, order(obj.metadata))
 
 

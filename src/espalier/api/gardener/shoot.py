@@ -120,7 +120,7 @@ class Hibernation(Part):
 
 
 class FailureTolerance(Part):
-    """What the control plane survives: the failure of a node, or of a zone."""
+    """The failure that the control plane survives: the failure of a node, or of a zone."""
 
     type: str
 

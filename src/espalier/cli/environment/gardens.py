@@ -131,7 +131,7 @@ class Program:
 
 
 class Machines(Protocol):
-    """What the virtual machines of a cloud do."""
+    """The behaviour of a cloud's virtual machines."""
 
     joins_by_token: bool
     """True if a machine needs a token in its user data to become a node."""

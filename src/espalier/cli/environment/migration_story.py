@@ -72,7 +72,7 @@ def quick_settings(*, random_keys: bool = True, timing: Timing = QUICK, nodes_ti
 
 
 class Identities(NamedTuple):
-    """What must not change when a shoot moves: UIDs of nodes and pods by name, and the carried secrets."""
+    """Values that must not change when a shoot moves: UIDs of nodes and pods by name, and the carried secrets."""
 
     nodes: dict[str, str]
     pods: dict[str, str]
@@ -81,7 +81,7 @@ class Identities(NamedTuple):
 
 @dataclass(frozen=True)
 class Move:
-    """What was measured of one move."""
+    """Measurements of one move."""
 
     source: str
     destination: str
@@ -98,7 +98,7 @@ class Move:
     creates: int
     deletes: int
     left: tuple[str, ...] | None
-    """What is left of the shoot on the source; None for one that is destroyed or cut off."""
+    """The remains of the shoot on the source; None for one that is destroyed or cut off."""
 
 
 class Story:
@@ -225,7 +225,7 @@ class Story:
         await self._until(is_settled, "")
 
     async def left(self, seed: str) -> list[str]:
-        """What of the shoot is left in a seed."""
+        """The remains of the shoot in a seed."""
         client = self._garden.seeds[seed].client
         found = []
         for resource in (NAMESPACE, Cluster.resource, extension_backups.BackupEntry.resource):

@@ -24,7 +24,7 @@ class ShootWriter:
         self.acknowledged: list[tuple[float, int]] = []
         """Moment and number of each write that was answered with success, by the clock's monotonic time."""
         self.answers: dict[int, Object] = {}
-        """What the API server answered to them, by number: with UIDs and revisions."""
+        """The API server's answers to them, by number: with UIDs and revisions."""
         self.trouble = ""
         """Why the last write failed; empty if it did not."""
         self._number = 0

@@ -15,7 +15,7 @@ from espalier.clusters.render.authentication import ISSUER
 
 _URL = re.compile(HTTPS_URL.replace("[[]", r"\["))  # in CEL a backslash would have to be doubled
 SERVICE_ACCOUNT_ISSUER = "https://kubernetes.default.svc.cluster.local"
-"""What kubeadm sets unless the Cluster names another one."""
+"""The values that kubeadm sets unless the Cluster names another one."""
 _KINDS = tuple(kind.kind for kind in IDENTITY_PROVIDERS)
 
 

@@ -49,7 +49,7 @@ def _of(configuration: Mapping[str, Any] | None, field: str) -> Iterator[Violati
 
 
 def _related(configuration: Mapping[str, Any], field: str) -> Iterator[Violation]:
-    """What a kubelet refuses because of two fields, or can't use; both are of their types."""
+    """The settings that a kubelet refuses because of two fields, or can't use; both are of their types."""
     high = configuration.get("imageGCHighThresholdPercent")
     low = configuration.get("imageGCLowThresholdPercent")
     most = _HIGH_THRESHOLD if high is None else high

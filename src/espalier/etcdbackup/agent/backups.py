@@ -34,7 +34,7 @@ PERIOD = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is taken and kept, and when."""
+    """The schedule of snapshots, and their retention."""
 
     schedule: Schedule
     retention: Retention

@@ -67,7 +67,7 @@ class AgentRun:
         self._marker: asyncio.Future[FirstStart] | None = None
         self._trouble = "the agent has just started"
         self._found = ""
-        """What is wrong with the sync objects that were last read, unless this epoch has ended."""
+        """The problem of the sync objects that were last read, unless this epoch has ended."""
         self._door = _Door(parts, self._turns)
         self._bringing_up: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None

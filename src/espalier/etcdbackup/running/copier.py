@@ -72,7 +72,7 @@ class CopierRun:
 
     @property
     def trouble(self) -> str:
-        """What it waits for, as far as known; empty when it is ready."""
+        """The thing it waits for, as far as known; empty when it is ready."""
         if self.ready:
             return ""
         return self._theirs.trouble or self._own.trouble or self._trouble or f"it is {self.phase}"

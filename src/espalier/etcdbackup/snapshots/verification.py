@@ -25,7 +25,7 @@ class Checked:
 
     stored: StoredSnapshot
     problem: str = ""
-    """What is wrong with it; empty if every byte is right."""
+    """Its problem; empty if every byte is right."""
     size: int = 0
     """Bytes of its content."""
     events: int = 0

@@ -122,7 +122,7 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Depen
 
 @dataclass(frozen=True)
 class _Lacks:
-    """What a Secret lacks. Cluster API's provider creates machines at the URL in the Secret."""
+    """The problems of a Secret. Cluster API's provider creates machines at the URL in the Secret."""
 
     name: str
     url: str

@@ -35,7 +35,7 @@ BASIC = "basic_auth"
 
 
 def other_version(image: str, version: str) -> str:
-    """What is wrong with an image whose name does not contain the Kubernetes version of its machines."""
+    """The problem of an image whose name does not contain the Kubernetes version of its machines."""
     return f"found {image}, whose name lacks Kubernetes {version}; use an image of that version, like ubuntu-{version}"
 
 
@@ -122,7 +122,7 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Depen
 
 @dataclass(frozen=True)
 class _Lacks:
-    """What a Secret lacks to create a cluster without giving its owner the administrator's account."""
+    """The fields that a Secret lacks to create a cluster without giving its owner the administrator's account."""
 
     name: str
 

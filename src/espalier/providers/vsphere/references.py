@@ -44,7 +44,7 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Depen
 
 
 def unusable(data: Mapping[str, bytes], annotations: Mapping[str, str]) -> str:
-    """What credentials lack to create a cluster without giving its owner the administrator's account."""
+    """The problems of credentials that are to create a cluster without giving its owner the administrator's account."""
     if not (data.get(USER) and data.get(PASSWORD)):
         return f"fields {USER} and {PASSWORD} of Secret {SYSTEM_NAMESPACE}/{CREDENTIALS}"
     own = data.get(CP_USER) and data.get(CP_PASSWORD) and data[CP_USER] != data[USER]

@@ -180,7 +180,7 @@ class Backups:
         )
 
     def _given_before(self, entry: str) -> Tree:
-        """What of a bucket's status its extension resource has."""
+        """The part of a bucket's status that its extension resource has."""
         live = self._observer.seed[extension_backups.BackupEntry.resource].get(Key("", entry))
         given = live.tree.get("spec", {}).get("backupBucketProviderStatus") if live is not None else None
         return given if isinstance(given, dict) else {}

@@ -209,8 +209,8 @@ class Care:
         return found if found.epoch == scope.epoch else None
 
     async def _bucket(self, scope: Scope) -> tuple[str, bool, bool] | None:
-        """What `_Asked.bucket` is: one small object is read, with the credentials that the garden has for others. None
-        where the garden can't be asked for them."""
+        """The value of `_Asked.bucket`: one small object is read, with the credentials that the garden has for others.
+        None where the garden can't be asked for them."""
         read, etcd, bucket = self._tools.read_backup, scope.typed_etcd, scope.bucket
         store = etcd.spec.backup.store if etcd is not None else None
         if bucket is None or store is None:

@@ -9,7 +9,7 @@ from espalier.kube.errors import NotFound
 
 
 async def lacks_credentials(garden: Client, bucket: BackupBucket) -> str:
-    """What is wrong with it; empty if nothing is, or if the bucket names none. Raises `KubeError`."""
+    """Its problem; empty if there is none, or if the bucket names none. Raises `KubeError`."""
     reference = bucket.spec.credentials_ref or bucket.spec.secret_ref
     if reference is None:
         return ""

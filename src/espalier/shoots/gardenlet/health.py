@@ -34,7 +34,7 @@ STORING = 20.0
 
 @dataclass(frozen=True)
 class Report:
-    """What another seed, that could take the shoot, says of the bucket's store."""
+    """The report of another seed, that could take the shoot, about the bucket's store."""
 
     seed: str
     problem: str = ""

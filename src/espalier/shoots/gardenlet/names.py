@@ -40,7 +40,7 @@ GARDEN_NAMESPACE = "garden"
 """Namespace of a seed for objects that belong to no shoot: credentials of buckets."""
 
 SEED_MISSING = "register it again under this name, or move the shoot to another seed"
-"""What to do about a Seed that somebody has deleted although it has shoots."""
+"""The way on for a Seed that somebody has deleted although it has shoots."""
 
 DESTINATION_READY = "Wait for destination"
 """Task of a migration before which nothing is stopped."""

@@ -130,7 +130,7 @@ def _condition(seed: str, place: Place, problem: str) -> Condition:
 
 
 def reports(shoot: Shoot, source: str, found: Iterable[Seed]) -> tuple[Report, ...]:
-    """What other seeds, that are ready and could take the shoot, say of the store of its seed, where that is now."""
+    """The reports about the present store of its seed, of other seeds that are ready and could take the shoot."""
     made, found = [], tuple(found)
     place = next((place_of(one) for one in found if one.metadata.name == source), None)
     for seed in found:
@@ -205,7 +205,7 @@ def _status(status: bytes) -> BucketStatus:
 
 @dataclass
 class _Tried:
-    """What is known of a store, and when it is tried again."""
+    """The last result for a store, and the time of the next attempt."""
 
     due: float
     problem: str | None = None

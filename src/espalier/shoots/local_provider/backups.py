@@ -56,7 +56,7 @@ class BucketStatus(Observed, frozen=True):
 
 
 def endpoint_fault(endpoint: str) -> str:
-    """What is wrong with an endpoint; empty if nothing is, or there is none. It never repeats a password."""
+    """The problem of an endpoint; empty if nothing is, or there is none. It never repeats a password."""
     if not endpoint:
         return ""
     allowed = "allowed: an http or https URL without credentials, query and fragment"
@@ -73,7 +73,7 @@ def endpoint_fault(endpoint: str) -> str:
 
 
 def url_fault(url: str, bucket: str) -> str:
-    """What is wrong with the URL of a bucket; empty if nothing is. It never repeats a password."""
+    """The problem of a bucket's URL; empty if nothing is. It never repeats a password."""
     allowed = f"allowed: a URL of bucket {bucket}, as s3://{bucket}, of at most {LONGEST_URL} characters"
     try:
         split = urlsplit(url)

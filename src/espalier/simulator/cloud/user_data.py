@@ -26,7 +26,7 @@ class _UserData(Observed, frozen=True):
 
 
 class Bootstrap(Observed, frozen=True):
-    """What a kubelet needs to become a node."""
+    """The configuration with which a kubelet becomes a node."""
 
     host: str
     """Name of the API server, to be resolved by DNS."""

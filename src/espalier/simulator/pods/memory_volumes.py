@@ -11,7 +11,7 @@ from espalier.simulator.pods.inputs import Inputs
 from espalier.simulator.pods.life import Life, Over
 
 Content = dict[str, Any]
-"""What is in a volume, by path relative to it: bytes of files, or what a program keeps in place of a folder."""
+"""The content of a volume, by path relative to it: bytes of files, or what a program keeps in place of a folder."""
 
 
 class Mounted(MutableMapping[str, Any]):

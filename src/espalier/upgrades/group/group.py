@@ -158,7 +158,7 @@ class Group(ABC):
 
     @abstractmethod
     def remaining(self, scope: GroupScope) -> list[str]:
-        """What Cluster API would still replace if it resumed now, with the fields that differ."""
+        """The machines that Cluster API would still replace if it resumed now, with the fields that differ."""
 
     @abstractmethod
     def status(

@@ -20,7 +20,7 @@ _LONGEST_LABEL, _LONGEST_NAME = 63, 253
 
 
 class Resolved(NamedTuple):
-    """What a name leads to."""
+    """The target of a name."""
 
     address: IPv4Address
     ttl: int

@@ -84,7 +84,7 @@ class RealControlPlanes:
 
 
 def _folder_link(bucket: Link) -> FolderLink:
-    """What `link_to_buckets` made."""
+    """The result of `link_to_buckets`."""
     assert isinstance(bucket, FolderLink)  # noqa: S101 - the garden has no other
     return bucket
 

@@ -121,7 +121,7 @@ class AgentCalls(Protocol):
 
 
 class AgentDoor:
-    """What an agent answers in a migration."""
+    """Answers of an agent in a migration."""
 
     def __init__(self, running: AgentRun | CopierRun) -> None:
         self._running = running

@@ -23,7 +23,7 @@ AGAIN = 0.5
 
 
 class Disk:
-    """What lies in the volume: an etcd's data, and where they come from."""
+    """The content of the volume: an etcd's data, and where they come from."""
 
     def __init__(self, container: Container) -> None:
         self.guard = MemoryGuard(container.clock, container.random)

@@ -100,8 +100,8 @@ class Customer(NamedTuple):
 def demands(
     cluster: eksa.Cluster, configs: Mapping[str, TinkerbellMachineConfig], owners: Mapping[str, Owner]
 ) -> Mapping[str, Demand]:
-    """What a Cluster needs, by machine config. `owners` are those of its machines, by name; that of the control plane
-    has the Cluster's.
+    """The demand of a Cluster, by machine config. `owners` are those of its machines, by name; that of the control
+    plane has the Cluster's.
     """
     whole: dict[Selection, Demand] = {}
     of_config: dict[str, Selection] = {}

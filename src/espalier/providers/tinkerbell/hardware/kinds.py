@@ -50,7 +50,7 @@ class DHCP(_AsWritten):
 
 
 class Netboot(_AsWritten):
-    """Whether the machine may boot from the network and run workflows."""
+    """True if the machine may boot from the network and run workflows."""
 
     allowPXE: bool | None = None
     allowWorkflow: bool | None = None

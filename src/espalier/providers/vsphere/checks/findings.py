@@ -243,7 +243,7 @@ def judge_template(
 
 
 def judge_policy_and_tags(spec: VSphereMachineConfigSpec, answers: Answers) -> Iterator[str]:
-    """What machines get that is in no folder of the inventory."""
+    """Objects that machines get and that are in no folder of the inventory."""
     if (policy := spec.storage_policy_name) in answers.unknown_policies:
         yield (
             f"spec.storagePolicyName: found {policy}, but the vCenter has no such storage policy, or the account may "

@@ -426,7 +426,7 @@ def _before(scope: Scope) -> int:
 
 
 def successor_started(ctx: Context) -> Verdict:
-    """What is left of this seed's etcd is no longer needed: the seed that has the shoot now has started its own.
+    """The remains of this seed's etcd are no longer needed: the seed that has the shoot now has started its own.
 
     If that is this seed again, in a later epoch, the etcd of the earlier one is handed over as in a migration.
     """
