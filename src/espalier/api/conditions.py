@@ -1,9 +1,10 @@
-"""Conditions of an object (`metav1.Condition`): get one, set one, and sum several up into one."""
+"""Conditions of an object (`metav1.Condition`, and kinds like it): get one, set one, and sum several up into one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -12,18 +13,45 @@ from espalier.api.meta import Condition
 _BADNESS = {"True": 0, "Unknown": 1, "False": 2}
 
 
-def get(conditions: Iterable[Condition], type: str) -> Condition | None:
+class Stated(Protocol):
+    """A condition of any API: Gardener's have more fields than `metav1.Condition`, views fewer."""
+
+    @property
+    def type(self) -> str:
+        """The type."""
+
+    @property
+    def status(self) -> str:
+        """True, False or Unknown."""
+
+
+C = TypeVar("C", bound=Stated)
+
+
+def condition(type: str, status: Literal["True", "False", "Unknown"], reason: str, message: str) -> Condition:
+    """A condition without times."""
+    return Condition(type=type, status=status, reason=reason, message=message)
+
+
+def get(conditions: Iterable[C], type: str) -> C | None:
     """The condition of that type, None when nobody has said anything yet."""
     return next((condition for condition in conditions if condition.type == type), None)
 
 
-def is_true(conditions: Iterable[Condition], type: str) -> bool:
+def is_true(conditions: Iterable[Stated], type: str) -> bool:
     """True if the condition is there and "True"."""
     found = get(conditions, type)
     return found is not None and found.status == "True"
 
 
-def is_false(conditions: Iterable[Condition], type: str) -> bool:
+def is_true_in(status: object, type: str) -> bool:
+    """The same of an undecoded `status`, whatever that holds."""
+    found: Any = status.get("conditions") if isinstance(status, Mapping) else None
+    listed = [one for one in found if isinstance(one, Mapping)] if isinstance(found, Sequence) else []
+    return any(one.get("type") == type and one.get("status") == "True" for one in listed)
+
+
+def is_false(conditions: Iterable[Stated], type: str) -> bool:
     """True if the condition is there and "False"."""
     found = get(conditions, type)
     return found is not None and found.status == "False"

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api import core
 from espalier.api.json_path import compiled
 from espalier.api.kinds import Column, Scale
@@ -136,8 +137,7 @@ def terminate(tree: Tree, now: str) -> None:
 
 def is_true(tree: Tree, type_: str) -> bool:
     """True if a condition of a definition is True."""
-    conditions = (tree.get("status") or {}).get("conditions") or ()
-    return any(each.get("type") == type_ and each.get("status") == "True" for each in conditions)
+    return condition_list.is_true_in(tree.get("status"), type_)
 
 
 def _taken(new: Tree, registry: Registry) -> Iterator[str]:

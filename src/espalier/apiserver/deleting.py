@@ -9,9 +9,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
-from espalier.apiserver import bodies, definitions, failures, metadata
+from espalier.apiserver import bodies, definitions, failures
 from espalier.apiserver.admission import Admitting
 from espalier.apiserver.bodies import DeleteOptions
 from espalier.apiserver.core import Answer, Core, Step, Steps, put, shown
@@ -134,14 +135,14 @@ class Deleter:
         before = system.get("deletionGracePeriodSeconds")
         if not system.get("deletionTimestamp") or (before is not None and grace < before):
             changed = True
-            system["deletionTimestamp"] = metadata.timestamp(self._core.now() + timedelta(seconds=grace))
+            system["deletionTimestamp"] = condition_list.timestamp(self._core.now() + timedelta(seconds=grace))
             system["deletionGracePeriodSeconds"] = grace
             if kind.generation:
                 system["generation"] = system.get("generation", 0) + 1
             if self._is_namespace(ask):
                 tree["status"] = {**(tree.get("status") or {}), "phase": "Terminating"}
             if kind.resource == builtin.CUSTOM_RESOURCE_DEFINITION:
-                definitions.terminate(tree, metadata.timestamp(self._core.now()))
+                definitions.terminate(tree, condition_list.timestamp(self._core.now()))
         if not changed:
             return Answer(shown(old.raw, kind), int(old.head.metadata.resource_version), warnings=warnings)
         if options.dry_run:

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api import core as builtin
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import Tree
-from espalier.apiserver import bodies, failures, metadata
+from espalier.apiserver import bodies, failures
 from espalier.apiserver.bodies import DeleteOptions
 from espalier.apiserver.core import Core, Step, Steps, put
 from espalier.apiserver.deleting import Deleter
@@ -98,7 +99,7 @@ class Evictor:
             raise _refusal(f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently")
         if dry_run:
             return True
-        disrupted[pod] = metadata.timestamp(self._core.now())
+        disrupted[pod] = condition_list.timestamp(self._core.now())
         budget["status"] = {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}
         kind = self._core.registry.lookup(resource.group, resource.version, resource.plural)
         if kind is None:
@@ -109,8 +110,7 @@ class Evictor:
 
 def _needs_no_leave(budget: Tree, pod_status: Tree) -> bool:
     """True if an unready pod may be evicted: it does not count as healthy, or its budget's policy allows it."""
-    conditions = pod_status.get("conditions") or ()
-    if any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions):
+    if condition_list.is_true_in(pod_status, "Ready"):
         return False
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True

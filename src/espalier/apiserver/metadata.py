@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from uuid import UUID
 
 from espalier.api.meta import Tree
@@ -55,11 +54,6 @@ _BAD_VALUE = (
     f"end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     f"'{LABEL_VALUE}')"
 )
-
-
-def timestamp(now: datetime) -> str:
-    """RFC 3339, whole seconds, as Kubernetes writes times."""
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def new_uid(rng: random.Random) -> str:

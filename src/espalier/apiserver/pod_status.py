@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from espalier.api import conditions as condition_list
 from espalier.api.meta import Tree
 from espalier.apiserver.durations import age
 
@@ -35,11 +36,11 @@ def summary(pod: Tree, now: datetime) -> PodSummary:
     restarted = init[: started + 1]
     if waiting_for:
         word = waiting_for
-    if not waiting_for or _condition(status, "Initialized"):
+    if not waiting_for or condition_list.is_true_in(status, "Initialized"):
         running = [each for each in containers if each.get("ready") and "running" in each.get("state", {})]
         ready += len(running)
         restarted = [each for each in restarted if each["name"] in sidecars] + containers
-        word = _containers_word(containers, bool(running), _condition(status, "Ready")) or word
+        word = _containers_word(containers, bool(running), condition_list.is_true_in(status, "Ready")) or word
     if pod.get("metadata", {}).get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
             word = "Unknown"
@@ -113,13 +114,8 @@ def _gated(status: Tree) -> str:
     return "SchedulingGated" if gated else ""
 
 
-def _condition(status: Tree, kind: str) -> bool:
-    conditions: list[dict[str, Any]] = status.get("conditions") or []
-    return any(each.get("type") == kind and each.get("status") == "True" for each in conditions)
-
-
 def readiness_gates(pod: Tree) -> str:
     """The number of a pod's readiness gates that are True."""
     gates = pod.get("spec", {}).get("readinessGates") or []
-    opened = sum(_condition(pod.get("status", {}), gate["conditionType"]) for gate in gates)
+    opened = sum(condition_list.is_true_in(pod.get("status"), gate["conditionType"]) for gate in gates)
     return f"{opened}/{len(gates)}" if gates else "<none>"

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api import core as builtin
 from espalier.api import json_trees
 from espalier.api.meta import Tree
@@ -151,7 +152,7 @@ class Finisher:
 
     def _updated(self, draft: Draft) -> Managers:
         me = manager_of(draft.ask, "Update")
-        owned, now = draft.owned if draft.given is None else draft.given, metadata.timestamp(self._core.now())
+        owned, now = draft.owned if draft.given is None else draft.given, condition_list.timestamp(self._core.now())
         return managed_fields.updated(draft.before, draft.new, owned, me, draft.kind.node, now)
 
     def _count_generation(self, draft: Draft) -> None:
@@ -188,7 +189,9 @@ class Finisher:
         if causes:
             raise failures.invalid_object(kind.resource.kind, kind.resource.group, draft.ask.name, causes)
         if definition and not new["metadata"].get("deletionTimestamp"):
-            definitions.establish(new, draft.before or None, self._core.registry, metadata.timestamp(self._core.now()))
+            definitions.establish(
+                new, draft.before or None, self._core.registry, condition_list.timestamp(self._core.now())
+            )
 
     def _unchanged(self, draft: Draft) -> bool:
         if draft.new != draft.before or draft.managers != draft.owned:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -122,7 +123,7 @@ class Writer:
                 owned,
                 manager_of(ask, "Apply"),
                 ask.kind.node,
-                metadata.timestamp(self._core.now()),
+                condition_list.timestamp(self._core.now()),
                 force=ask.flag("force"),
             )
             whole = {"apiVersion": ask.kind.resource.api_version, "kind": ask.kind.resource.kind, **config}
@@ -164,7 +165,7 @@ class Writer:
         if kind.resource.namespaced:
             system["namespace"] = ask.namespace
         system["uid"] = metadata.new_uid(self._core.rng)
-        system["creationTimestamp"] = metadata.timestamp(self._core.now())
+        system["creationTimestamp"] = condition_list.timestamp(self._core.now())
         if kind.generation:
             system["generation"] = 1
         named = replace(ask, name=str(system.get("name") or ""))

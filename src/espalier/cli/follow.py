@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from espalier.api import conditions as condition_list
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Condition
 from espalier.api.resource import Key, Resource
@@ -101,7 +102,7 @@ async def until_gone(client: Client, key: Key, *, timeout: float, progress: Prog
 
 def condition(cluster: Cluster, type_: str) -> Condition | None:
     """The condition of that type, if the Cluster has it."""
-    return next((item for item in cluster.status.conditions if item.type == type_), None)
+    return condition_list.get(cluster.status.conditions, type_)
 
 
 def blocking(cluster: Cluster) -> str:

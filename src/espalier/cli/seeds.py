@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 import click
 
+from espalier.api import conditions as condition_list
 from espalier.api.core import LEASE
 from espalier.api.gardener import leases, names
 from espalier.api.gardener.cloud_profile import CloudProfile
@@ -193,14 +194,14 @@ async def _renewed(client: Client) -> dict[str, str]:
 
 def _row(seed: Seed, shoots: list[Shoot]) -> tuple[str, str, int, int, int]:
     name = seed.metadata.name
-    ready = next((one.status for one in seed.status.conditions if one.type == GARDENLET_READY), "Unknown")
+    ready = condition_list.get(seed.status.conditions, GARDENLET_READY)
     has = sum(one.status.seed_name == name for one in shoots)
     coming = sum(one.spec.seed_name == name != one.status.seed_name for one in shoots)
     leaving = sum(one.status.seed_name == name != one.spec.seed_name for one in shoots)
-    return name, ready, has, coming, leaving
+    return name, ready.status if ready is not None else "Unknown", has, coming, leaving
 
 
 def _rest(seed: Seed) -> tuple[str, str]:
-    ready = next((one for one in seed.status.conditions if one.type == GARDENLET_READY), None)
+    ready = condition_list.get(seed.status.conditions, GARDENLET_READY)
     backup = seed.spec.backup.provider if seed.spec.backup is not None else ""
     return backup, ready.message if ready is not None else "its gardenlet has not reported yet"

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
+from espalier.api import conditions as condition_list
 from espalier.api.core import DAEMON_SET, DEPLOYMENT, LEASE, NODE
 from espalier.api.gardener import leases
 from espalier.api.resource import Resource
@@ -88,9 +89,7 @@ class ConnectedShootAPIs:
 
 
 def _is_ready(node: Object) -> bool:
-    found = _part(node, "status").get("conditions")
-    conditions = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return condition_list.is_true_in(node.tree.get("status"), "Ready")
 
 
 def _is_available(resource: Resource, found: Object) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api.core import LEASE
 from espalier.api.gardener import move_times, names, ownership
 from espalier.api.gardener.backups import BackupBucket
@@ -239,7 +240,7 @@ def _backups(shoot: Shoot) -> Finding:
 
 
 def _condition(shoot: Shoot) -> Condition | None:
-    return next((one for one in shoot.status.conditions if one.type == READY_FOR_DISASTER), None)
+    return condition_list.get(shoot.status.conditions, READY_FOR_DISASTER)
 
 
 def _bucket_of_data(shoot: Shoot) -> str:
@@ -282,7 +283,7 @@ def _network(seen: Seen, source: str) -> Finding:
     what = f"the network of destination {seen.destination} reaches the store of source {source}"
     seed = seen.seeds.get(seen.destination)
     conditions = seed.status.conditions if seed is not None else []
-    found = next((one for one in conditions if one.type == BUCKET_REACHABLE + source), None)
+    found = condition_list.get(conditions, BUCKET_REACHABLE + source)
     if found is None:
         return Finding(what, None, "its gardenlet has not reported it yet")
     ready = {"True": True, "False": False}.get(found.status)
@@ -305,7 +306,7 @@ def _gives_signs(seen: Seen, name: str) -> tuple[bool, str]:
     seed = seen.seeds.get(name)
     if seed is None:
         return False, "there is no such seed"
-    ready = next((one for one in seed.status.conditions if one.type == GARDENLET_READY), None)
+    ready = condition_list.get(seed.status.conditions, GARDENLET_READY)
     if ready is None:
         return False, "its gardenlet has not reported yet"
     return ready.status == "True", ready.message or "its gardenlet renews its Lease"

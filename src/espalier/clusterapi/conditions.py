@@ -7,6 +7,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from espalier.api import conditions as condition_list
 from espalier.api.meta import Condition
 
 
@@ -22,7 +23,7 @@ def stated(
 ) -> list[Condition]:
     """`current` with the wanted conditions: transition times change with the status, other types stay unchanged."""
     before = {observed.type: observed for observed in current}
-    timestamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    timestamp = condition_list.timestamp(now)
     result = dict(before)
     for statement in wanted:
         previous = before.get(statement.type)

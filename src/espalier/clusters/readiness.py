@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from espalier.api import conditions as condition_list
 from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
+from espalier.api.conditions import condition as _condition
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import Condition
 from espalier.clusterapi import contract, external_etcd, rollouts
@@ -492,7 +493,3 @@ def _not_scaling(scope: Scope) -> Wait | None:
 
 def _false(type_: str, because: Wait) -> Condition:
     return _condition(type_, "False", because.reason, because.message)
-
-
-def _condition(type_: str, status: Literal["True", "False", "Unknown"], reason: str, message: str) -> Condition:
-    return Condition(type=type_, status=status, reason=reason, message=message)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
 
 import msgspec
 
 from espalier.api import conditions as condition_list
 from espalier.api import redaction
+from espalier.api.conditions import condition as _condition
 from espalier.api.eksa.cluster import ClusterStatus, EksdReleaseRef, Phase
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
@@ -224,7 +224,3 @@ def _with_times(scope: Scope, parts: Sequence[Condition], now: datetime) -> list
 
 def _false(type_: str, because: Wait) -> Condition:
     return _condition(type_, "False", because.reason, because.message)
-
-
-def _condition(type_: str, status: Literal["True", "False", "Unknown"], reason: str, message: str) -> Condition:
-    return Condition(type=type_, status=status, reason=reason, message=message)

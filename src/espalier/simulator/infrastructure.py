@@ -13,6 +13,7 @@ from datetime import timedelta
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import Cluster, Endpoint
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine, MachineAddress
@@ -297,7 +298,7 @@ class InfrastructureMachines:
         config = configs.get(Key(machine.metadata.namespace, reference.name)) if reference else None
         if config is not None and names.CERTIFICATES_EXPIRY not in config.metadata.annotations:
             expiry = self._scheme.clock.now() + timedelta(days=CERTIFICATE_DAYS)
-            annotations = {names.CERTIFICATES_EXPIRY: expiry.strftime("%Y-%m-%dT%H:%M:%SZ")}
+            annotations = {names.CERTIFICATES_EXPIRY: condition_list.timestamp(expiry)}
             await self._scheme.writer.merge(KubeadmConfig.resource, config, {"metadata": {"annotations": annotations}})
 
     async def _report_running(self, found: Object, typed: InfrastructureMachine) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
+from espalier.api import conditions as condition_list
 from espalier.api.core import NODE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -190,7 +191,7 @@ class Seed:
 
     def _node(self, number: int) -> Tree:
         kubeadm = Kubeadm(version=self._version, control_plane=False, node_name=f"{self.name}-{number}")
-        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = condition_list.timestamp(self._clock.now())
         address = f"10.250.{number // 250}.{1 + number % 250}"
         node = nodes.node(
             kubeadm,

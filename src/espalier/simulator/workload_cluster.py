@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import Endpoint
 from espalier.api.core import (
     CONFIG_MAP,
@@ -206,7 +207,7 @@ class WorkloadCluster:
         if kubeadm.control_plane and kubeadm.cluster is None:  # a joining machine reads it from the cluster
             found = await self.client.get(CONFIG_MAP, "kubeadm-config", addons.SYSTEM)
             kubeadm = msgspec.structs.replace(kubeadm, cluster=addons.cluster_configuration(found.tree))
-        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = condition_list.timestamp(self._clock.now())
         node = await self.create(
             NODE,
             nodes.node(kubeadm, provider_id=provider_id, address=address, container_runtime=CONTAINER_RUNTIME, now=now),

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api.core import Taint
 from espalier.api.meta import ObjectMeta, Observed
 
@@ -59,12 +60,12 @@ class Node(Observed, frozen=True):
     @property
     def is_ready(self) -> bool:
         """True if its condition Ready is True."""
-        return _holds(self.status.conditions, "Ready")
+        return condition_list.is_true(self.status.conditions, "Ready")
 
     @property
     def not_ready_since(self) -> datetime | None:
         """Since when its condition Ready is not True; None if it is ready, or the time is unknown."""
-        found = next((one for one in self.status.conditions if one.type == "Ready"), None)
+        found = condition_list.get(self.status.conditions, "Ready")
         if found is None or found.status == "True" or not found.last_transition_time:
             return None
         return datetime.fromisoformat(found.last_transition_time)
@@ -155,7 +156,7 @@ class Pod(Observed, frozen=True):
     @property
     def is_ready(self) -> bool:
         """True if its condition Ready is True."""
-        return _holds(self.status.conditions, "Ready")
+        return condition_list.is_true(self.status.conditions, "Ready")
 
     @property
     def has_ended(self) -> bool:
@@ -192,7 +193,3 @@ class Pod(Observed, frozen=True):
         known = {status.name: status.state for status in statuses}
         containers = (*self.spec.init_containers, *self.spec.containers)
         return {container.name: known.get(container.name, ContainerState()) for container in containers}
-
-
-def _holds(conditions: list[Statement], type_: str) -> bool:
-    return any(condition.type == type_ and condition.status == "True" for condition in conditions)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api import json_trees
 from espalier.api.meta import Tree
 from espalier.apiserver import managed_fields
@@ -33,7 +34,7 @@ def applied(live: Object | None, manifest: Tree, *, now: datetime, by_espalier: 
     program; with `by_espalier`, as by this program. So a field that was applied and is now omitted is removed, and so
     is a field of the spec that is set to null.
     """
-    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    stamp = condition_list.timestamp(now)
     gone = [name for name, value in (manifest.get("spec") or {}).items() if value is None]
     manifest = {
         **manifest,

@@ -7,6 +7,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api.gardener.cloud_profile import CloudProfile
 from espalier.api.gardener.seed import GARDENLET_READY, SHOOTS, Seed
 from espalier.api.gardener.shoot import Shoot
@@ -45,7 +46,8 @@ def is_lost(seed: Seed | None) -> bool:
     """True if a seed can't be waited for: it is gone, is being deleted, or its gardenlet is silent."""
     if seed is None or seed.metadata.deletion_timestamp is not None:
         return True
-    return any(one.type == GARDENLET_READY and one.status in ("False", "Unknown") for one in seed.status.conditions)
+    ready = condition_list.get(seed.status.conditions, GARDENLET_READY)
+    return ready is not None and ready.status in ("False", "Unknown")
 
 
 def _unselected(shoot: Shoot, name: str, seed: Seed, profile: CloudProfile | None) -> Iterator[Violation]:

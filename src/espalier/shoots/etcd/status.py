@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from espalier.api import conditions as condition_list
 from espalier.api.conditions import timestamp
 from espalier.api.gardener.etcd import READY, EtcdStatus
 from espalier.api.gardener.operations import Condition, LastError
@@ -41,7 +42,7 @@ def status(scope: Scope, outcome: Outcome, now: datetime) -> EtcdStatus:
 def _condition(scope: Scope, outcome: Outcome, *, ready: bool, now: datetime) -> Condition:
     reason, message = _told(scope, outcome)
     word = "True" if ready else "False"
-    before = next((one for one in scope.etcd.status.conditions if one.type == READY), None)
+    before = condition_list.get(scope.etcd.status.conditions, READY)
     same = before is not None and before.status == word
     since = before.last_transition_time if before is not None and same else timestamp(now)
     updated = before.last_update_time if before is not None and same and before.reason == reason else timestamp(now)

@@ -10,6 +10,7 @@ from datetime import datetime
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api.conditions import timestamp
 from espalier.api.gardener import names, ownership
 from espalier.api.gardener.backups import BackupBucket
@@ -270,7 +271,7 @@ def _unknown(status: ShootStatus, reason: str, message: str, now: datetime) -> l
 def _with(conditions: list[Condition], condition: Condition, now: datetime) -> list[Condition]:
     """The conditions with this one in its place; its time changes only if it changes."""
     at = timestamp(now)
-    before = next((one for one in conditions if one.type == condition.type), None)
+    before = condition_list.get(conditions, condition.type)
     if before is not None:
         bare = msgspec.structs.replace(before, last_transition_time="", last_update_time="")
         if bare == condition:

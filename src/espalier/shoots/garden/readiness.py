@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from espalier.api import conditions as condition_list
 from espalier.api.gardener.cloud_profile import CloudProfile
 from espalier.api.gardener.seed import GARDENLET_READY, Seed
 from espalier.api.gardener.shoot import Shoot
@@ -19,7 +20,7 @@ def unready(seed: Seed | None, *, is_deleted: bool = False) -> tuple[str, str]:
         return "DestinationSeedInDeletion", f"seed {seed.metadata.name} is being deleted"
     if seed.spec.backup is None:
         return "DestinationSeedUnready", f"seed {seed.metadata.name} has no spec.backup, which etcd needs"
-    ready = next((one for one in seed.status.conditions if one.type == GARDENLET_READY), None)
+    ready = condition_list.get(seed.status.conditions, GARDENLET_READY)
     if ready is None or ready.status != "True":
         said = ready.message if ready is not None else "its gardenlet has not reported yet"
         return "DestinationSeedUnready", f"seed {seed.metadata.name} is not ready: {said}"

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 import structlog
 
+from espalier.api import conditions as condition_list
 from espalier.api import json_trees
 from espalier.api.gardener import names
 from espalier.api.gardener.operations import Condition
@@ -135,7 +136,7 @@ def reports(shoot: Shoot, source: str, found: Iterable[Seed]) -> tuple[Report, .
     place = next((place_of(one) for one in found if one.metadata.name == source), None)
     for seed in found:
         name = seed.metadata.name
-        said = next((one for one in seed.status.conditions if one.type == BUCKET_REACHABLE + source), None)
+        said = condition_list.get(seed.status.conditions, BUCKET_REACHABLE + source)
         if name == source or said is None or said.status not in ("True", "False") or not _is_about(said, place):
             continue
         is_deleted = seed.metadata.deletion_timestamp is not None

@@ -156,7 +156,7 @@ def _remediation(observed: Observed, doomed: OwnedMachine, now: datetime) -> Rem
     known = last(observed.control_plane.status.last_remediation)
     if known is not None and known.machine == doomed.object.name:
         return known  # it is being deleted
-    found = Remediation(machine=doomed.object.name, time=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    found = Remediation(machine=doomed.object.name, time=condition_list.timestamp(now))
     before = noted(doomed.machine.metadata.annotations.get(FOR))
     if before is None or not before.at:
         return found

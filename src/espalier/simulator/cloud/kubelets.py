@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
+from espalier.api import conditions as condition_list
 from espalier.api.cloud import AnyItem, Record, VirtualMachine
 from espalier.api.conditions import timestamp
 from espalier.api.core import LEASE, NODE
@@ -195,8 +196,7 @@ def _node(machine: VirtualMachine, version: str, now: str) -> dict[str, Any]:
 
 
 def _is_ready(node: dict[str, Any]) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or []
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return condition_list.is_true_in(node.get("status"), "Ready")
 
 
 async def _renew_lease(client: Client, node: Object, now: datetime) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from espalier.api import conditions as condition_list
 from espalier.api.core import POD
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -164,7 +165,7 @@ class PodRun:
             )
 
     def _now(self) -> str:
-        return self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return condition_list.timestamp(self._clock.now())
 
 
 async def retried(write: Callable[[], Awaitable[object]]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
+from espalier.api import conditions as condition_list
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.simulator.workload_controllers.views import (
@@ -76,7 +77,7 @@ class Snapshot:
     @property
     def timestamp(self) -> str:
         """`now` as a timestamp in objects."""
-        return self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return condition_list.timestamp(self.now)
 
     def suffix(self) -> str:
         """Five random characters for a new name, as Kubernetes chooses them."""

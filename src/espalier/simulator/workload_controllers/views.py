@@ -9,6 +9,7 @@ import hashlib
 import msgspec
 from msgspec import Raw, field
 
+from espalier.api import conditions as condition_list
 from espalier.api.core import Taint
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import ObjectMeta, Observed, Tree
@@ -35,11 +36,6 @@ class Observation(Observed, frozen=True):
 
     type: str
     status: str
-
-
-def is_true(observations: list[Observation], type_: str) -> bool:
-    """True if the condition of this type exists and is True."""
-    return any(seen.type == type_ and seen.status == "True" for seen in observations)
 
 
 class Toleration(Observed, frozen=True):
@@ -90,7 +86,8 @@ class Node(View, frozen=True):
     @property
     def readiness(self) -> str:
         """The status of its Ready condition: True, False, Unknown, or empty when it never reported."""
-        return next((seen.status for seen in self.status.conditions if seen.type == "Ready"), "")
+        ready = condition_list.get(self.status.conditions, "Ready")
+        return ready.status if ready is not None else ""
 
     @property
     def ready(self) -> bool:
@@ -168,7 +165,7 @@ class Pod(View, frozen=True):
     @property
     def ready(self) -> bool:
         """True if its Ready condition is True."""
-        return is_true(self.status.conditions, "Ready")
+        return condition_list.is_true(self.status.conditions, "Ready")
 
 
 class TemplateView(Observed, frozen=True):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
 
 from espalier.api import conditions as condition_list
+from espalier.api.conditions import condition as _condition
 from espalier.api.meta import Condition
 from espalier.upgrades import names
 from espalier.upgrades.node.containers import COPY, DRAIN, POD_CREATED, SKIPPED, STEPS, UNCORDON, NodeStep
@@ -158,7 +158,3 @@ def _last_words(state: ContainerState) -> str:
 def _cut(said: str) -> str:
     """A text from a workload cluster, truncated to fit into this status and those above it."""
     return said[:LONGEST_MESSAGE]
-
-
-def _condition(type_: str, status: Literal["True", "False"], reason: str, message: str) -> Condition:
-    return Condition(type=type_, status=status, reason=reason, message=message)
