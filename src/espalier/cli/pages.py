@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from espalier.api import gardener
-from espalier.api.eksa import condition_types, events, metadata_keys, reasons
+from espalier.api.eksa import condition_types, events, reasons
+from espalier.api.eksa.metadata_keys import ANNOTATIONS, BY_SORT, MetadataKey, Sort
 from espalier.api.eksa.release import Bundles
 from espalier.api.field_docs import write as write_fields
 from espalier.api.kinds import KubeObject
@@ -68,12 +69,18 @@ def metadata() -> Iterator[str]:
         "Those of Espalier and EKS Anywhere, and those of Cluster API that Espalier sets or obeys. What the manager "
         "writes is its state: do not edit it, unless the last column says so.",
     )
-    for sort, rows in metadata_keys.BY_SORT.items():
+    for sort, rows in metadata_rows().items():
         yield from ("", f"## {sort.value.capitalize()}s", "")
         yield from _table(
             (sort.value, "on", "written by", "means", "what to do"),
             ((f"`{one.key}`", one.on, one.writer.value, one.meaning, one.to_do) for one in rows),
         )
+
+
+def metadata_rows() -> Mapping[Sort, Sequence[MetadataKey]]:
+    """The keys of `metadata`, including those of providers."""
+    of_providers = [key for one in PROVIDERS.values() for key in one.annotations]
+    return {**BY_SORT, Sort.ANNOTATION: (*ANNOTATIONS, *of_providers)}
 
 
 def recorded_events() -> Iterator[str]:

@@ -11,6 +11,7 @@ import msgspec
 from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.metadata_keys import MetadataKey
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
@@ -148,6 +149,8 @@ class Bottlerocket(NamedTuple):
     spec and the existing children."""
     lacks: Callable[[Design], Iterable[str]]
     """The images that they need and the release lacks, apart from the one that runs kubeadm."""
+    images: tuple[str, ...] = ()
+    """Fields of Bundles with images that only such machines of this provider use."""
 
 
 class Renderer(Protocol):
@@ -203,7 +206,7 @@ class Provider:
     brought_files: tuple[str, ...] = ()
     """Variables that name files: `brought` gets their content."""
     images: tuple[str, ...] = ()
-    """The images of an entry of Bundles that all its clusters need, by field: `vSphere.kubeVip`."""
+    """The images of an entry of Bundles that all its clusters need, by field: `haproxy.image`."""
     optional_images: tuple[str, ...] = ()
     """Those that its clusters use where an entry has them."""
     etcd: EtcdRenderer | None = None
@@ -243,6 +246,8 @@ class Provider:
     """RBAC rules that they need in each watched namespace, beside reading and patching linked objects."""
     system_rights: tuple[Right, ...] = ()
     """RBAC rules that they need in the system's namespace."""
+    annotations: tuple[MetadataKey, ...] = ()
+    """Its own annotations of rendered objects, for the reference page."""
 
 
 Providers: TypeAlias = Mapping[str, Provider]

@@ -137,14 +137,13 @@ _BOTTLEROCKET = (
     "bottlerocketHostContainers.admin",
     "bottlerocketHostContainers.control",
     "bottlerocketBootstrapContainers.multiNetworkBootstrap",
-    "snow.bottlerocketBootstrapSnow",
 )
 
 
 def _images(spec: eksa.ClusterSpec, provider: Provider, children: Sequence[Object]) -> tuple[list[str], list[str]]:
     """The fields of Bundles with images that a cluster is rendered with; and those that none of its rules asks for."""
     made, cni = provider.bottlerocket, cni_of(spec)
-    of_os = _BOTTLEROCKET if made is not None and made.groups(spec, children) else ()
+    of_os = (*_BOTTLEROCKET, *made.images) if made is not None and made.groups(spec, children) else ()
     of_cni = {CiliumConfig: ["cilium.cilium", "cilium.operator"], KindnetdConfig: ["kindnetd.image"]}
     return [*provider.images, *provider.optional_images, *of_os], of_cni[type(cni)] if cni is not None else []
 

@@ -58,7 +58,7 @@ class UnusableBundles(LookupError):
 
 
 def image_at(bundle: VersionsBundle, path: str) -> Image | None:
-    """The image in a field of an entry, like `vSphere.kubeVip`; None when the entry lacks it, or names none."""
+    """The image in a field of an entry, like `cilium.operator`; None when the entry lacks it, or names none."""
     part: object = bundle
     for name in path.split("."):
         part = getattr(part, re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name), None)

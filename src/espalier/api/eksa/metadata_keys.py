@@ -1,6 +1,7 @@
 """Annotations, labels and finalizers of Espalier and EKS Anywhere, and those of Cluster API that we set or obey.
 
 One table. `make pages` writes `docs/reference/metadata.md` from it, and `tests/conventions` compares it with the code.
+Annotations of a single provider are in its `Provider.annotations`.
 """
 
 from __future__ import annotations
@@ -163,36 +164,6 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "With `allowed`: workload clusters may get the credentials of the user that creates machines. Administrators "
         "of such a cluster can read them.",
         "provide credentials of a read-only user, or set it (reason `CredentialsNotPermitted`)",
-    ),
-    MetadataKey(
-        "mountpath.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1",
-        "CloudStackMachineTemplate",
-        Writer.MANAGER,
-        "Mount point of the second disk.",
-    ),
-    MetadataKey(
-        "device.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1",
-        "CloudStackMachineTemplate",
-        Writer.MANAGER,
-        "Device of the second disk.",
-    ),
-    MetadataKey(
-        "filesystem.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1",
-        "CloudStackMachineTemplate",
-        Writer.MANAGER,
-        "File system of the second disk.",
-    ),
-    MetadataKey(
-        "label.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1",
-        "CloudStackMachineTemplate",
-        Writer.MANAGER,
-        "Label of that file system.",
-    ),
-    MetadataKey(
-        "symlinks.cloudstack.anywhere.eks.amazonaws.com/v1alpha1",
-        "CloudStackMachineTemplate",
-        Writer.MANAGER,
-        "Symbolic links to create, as comma-separated `DIRECTORY:TARGET`.",
     ),
     MetadataKey(
         f"{GROUP}/upgrader-registry",
@@ -428,5 +399,3 @@ FINALIZERS: tuple[MetadataKey, ...] = (
 )
 
 BY_SORT = {Sort.ANNOTATION: ANNOTATIONS, Sort.LABEL: LABELS, Sort.FINALIZER: FINALIZERS}
-
-BY_KEY = {one.key: one for rows in BY_SORT.values() for one in rows}

@@ -1,8 +1,8 @@
 """Caution with infrastructure servers: one session at a time, and a pause after a server was unreachable or rejected an
 account.
 
-Many objects name the same server. vSphere locks an account after a few rejected logins, and an unreachable server would
-be tried for each object.
+Many objects name the same server. Servers lock an account after a few rejected logins, and an unreachable one would be
+tried for each object.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from espalier.runtime.clock import Clock
 AWAY = 30.0
 """Seconds until an unreachable server is tried again."""
 REFUSED = 300.0
-"""Seconds until a rejected account logs in again: vSphere counts rejections within three minutes."""
+"""Seconds until a rejected account logs in again: longer than servers count rejections."""
 
 Q = TypeVar("Q", bound=Asked)
 A = TypeVar("A")

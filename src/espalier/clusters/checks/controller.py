@@ -1,7 +1,7 @@
 """Controllers that check datacenter and machine configs against an infrastructure's API.
 
-The result is the status of the object, which the Cluster controller reads (proposal full-cluster-lifecycle-api,
-"VSphereDatacenterConfig Validation"). A server that is away changes nothing about what was found valid.
+The result is the status of the object, which the Cluster controller reads (proposal full-cluster-lifecycle-api).
+A server that is away changes nothing about what was found valid.
 """
 
 from __future__ import annotations

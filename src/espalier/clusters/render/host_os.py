@@ -18,7 +18,7 @@ FINDS_ITSELF = (
 """Commands before kubeadm: the machine resolves its own name."""
 
 NAMED = (f'hostname "{NODE_NAME}"', *FINDS_ITSELF, f'echo "{NODE_NAME}" >/etc/hostname')
-"""The same, after setting the name; the same commands as in the templates of Cluster API's provider for vSphere."""
+"""The same, after setting the name; the same commands as in templates of Cluster API's providers."""
 
 
 def users(asked: Sequence[UserConfiguration]) -> list[BootstrapUser]:

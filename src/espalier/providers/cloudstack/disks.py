@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from espalier.api.capi.kubeadm import DiskSetup, FileSystem, Partition
+from espalier.api.eksa.metadata_keys import MetadataKey, Writer
+from espalier.providers.cloudstack.cluster_api import CloudStackMachineTemplate
 from espalier.providers.cloudstack.kinds import CloudStackMachineConfigSpec, DiskOffering
 
 MOUNT_PATH = "mountpath.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
@@ -13,6 +15,18 @@ FILE_SYSTEM = "filesystem.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1a
 LABEL = "label.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
 SYMLINKS = "symlinks.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
 """Annotations of machine templates, as in EKS Anywhere."""
+
+ANNOTATIONS = tuple(
+    MetadataKey(key, CloudStackMachineTemplate.resource.kind, Writer.MANAGER, meaning)
+    for key, meaning in (
+        (MOUNT_PATH, "Mount point of the second disk."),
+        (DEVICE, "Device of the second disk."),
+        (FILE_SYSTEM, "File system of the second disk."),
+        (LABEL, "Label of that file system."),
+        (SYMLINKS, "Symbolic links to create, as comma-separated `DIRECTORY:TARGET`."),
+    )
+)
+"""What they mean."""
 
 _LAZY = ["-E", "lazy_itable_init=1,lazy_journal_init=1"]
 

@@ -7,7 +7,7 @@ from espalier.clusters.checks.problems import problems_of
 from espalier.clusters.provider import EtcdRenderer, Links, Provider
 from espalier.kube.objects import Object
 from espalier.kube.rbac import Right
-from espalier.providers.cloudstack import environment, references, render, rules
+from espalier.providers.cloudstack import disks, environment, references, render, rules
 from espalier.providers.cloudstack.checks.controller import configs
 from espalier.providers.cloudstack.checks.questions import REACHABLE, LookUp
 from espalier.providers.cloudstack.cluster_api import INFRASTRUCTURE
@@ -52,4 +52,5 @@ def cloudstack(look_up: LookUp) -> Provider:
         encryption_file="/var/lib/kubeadm/encryption-config.yaml",
         controllers=configs(look_up).controllers,
         rights=(Right((CloudStackDatacenterConfig.resource, CloudStackMachineConfig.resource), ("patch",), "status"),),
+        annotations=disks.ANNOTATIONS,
     )

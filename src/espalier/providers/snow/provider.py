@@ -41,7 +41,9 @@ def snow(look_up: LookUp) -> Provider:
         brought_files=tuple(environment.FILES.values()),
         clashes=rules.clashes,
         images=("snow.kubeVip",),
-        bottlerocket=Bottlerocket(references.with_bottlerocket, render.lacks_images_of_bottlerocket),
+        bottlerocket=Bottlerocket(
+            references.with_bottlerocket, render.lacks_images_of_bottlerocket, (render.BOTTLEROCKET_BOOTSTRAP,)
+        ),
         etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
         no_proxy=render.no_proxy,
         settings=render.settings,

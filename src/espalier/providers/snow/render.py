@@ -61,6 +61,9 @@ INSTANCE_PROFILE = "control-plane.cluster-api-provider-aws.sigs.k8s.io"
 _BOOTSTRAP = "/etc/eks/bootstrap.sh"
 """A command of images for Snow: it sets up network interfaces and disks."""
 
+BOTTLEROCKET_BOOTSTRAP = "snow.bottlerocketBootstrapSnow"
+"""The field of Bundles with the image that does the same in Bottlerocket."""
+
 _AT_BOOT = "bottlerocket-bootstrap-snow"
 """The container that does the same on Bottlerocket."""
 
@@ -149,7 +152,7 @@ def lacks_images_of_bottlerocket(design: Design) -> Iterator[str]:
         if not (found.admin and found.control):
             yield "bottlerocketHostContainers.admin and control"
         if not found.at_boot[0].image:
-            yield "snow.bottlerocketBootstrapSnow"
+            yield BOTTLEROCKET_BOOTSTRAP
 
 
 def _with_etcd(config: KubeadmConfigSpec) -> KubeadmConfigSpec:

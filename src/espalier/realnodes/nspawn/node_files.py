@@ -1,7 +1,7 @@
 """The files that make a node of a base: name, address, bootstrap data, kubelet, pod network. Pure.
 
-Settings that Kubernetes needs in this kind of container are here, not in the Cluster: a manifest for Docker works
-unchanged.
+Settings that Kubernetes needs in this kind of container are here, not in the Cluster: a manifest for the local
+environment works unchanged.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _kubernetes(identity: Identity) -> dict[str, NodeFile]:
     )
     return {
         f"{KUBELET_DROPINS}/10-node.conf": _text(json.dumps(kubelet, indent=1) + "\n"),
-        # The last flag counts: Cluster API's are before it, and clusters on Docker ask for systemd's control groups.
+        # The last flag counts: Cluster API's are before it, and manifests ask for systemd's control groups.
         "/etc/default/kubelet": _text(f"KUBELET_EXTRA_ARGS=--config-dir={KUBELET_DROPINS} --cgroup-driver=cgroupfs\n"),
         "/usr/local/sbin/kubeadm": _text(kubeadm, 0o755),
         **{f"{PATCHES}/{name}0+strategic.json": _text(_watched_closely(name)) for name in STATIC_PODS},
