@@ -86,11 +86,12 @@ def fields(*, version: str = "1.35", workers: int = 1, in_place: bool = True) ->
     }
 
 
-async def prepare(env: ManagedEnvironment) -> None:
-    """Make what the Cluster links."""
+async def prepare(env: ManagedEnvironment, *domains: str) -> None:
+    """Make what the Cluster links, with failure domains of these names."""
     await orchard.put(env, SECRET, orchard.CREDENTIALS, data=orchard.password("rose"))
     await orchard.put(env, CONFIG_MAP, orchard.MORE_MOUNTS, data={"paths": "/srv/plums"})
-    await orchard.put(env, orchard.DATACENTER, "garden", spec=orchard.of_datacenter("/srv/apples"))
+    datacenter = orchard.of_datacenter("/srv/apples") | {"domains": [{"name": name} for name in domains]}
+    await orchard.put(env, orchard.DATACENTER, "garden", spec=datacenter)
     for name in ("plane", "workers"):
         await orchard.put(env, orchard.MACHINES, name, spec={"users": ["ann"]})
 
@@ -101,9 +102,7 @@ async def live(env: ManagedEnvironment) -> None:
     await prepare(env)
     await env.apply(**fields())
     await env.until_ready()
-    machine = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items[0].decode(Machine)
-    assert machine.spec.infrastructure_ref.kind == OrchardMachine.resource.kind
-    assert machine.spec.provider_id == f"orchard://garden/{machine.spec.infrastructure_ref.name}"
+    await is_of_orchard(env)
 
     await env.apply(**fields(workers=2))
     await env.until_ready()
@@ -120,6 +119,13 @@ async def live(env: ManagedEnvironment) -> None:
     assert preview.objects == (), "not even a template is made"
     assert {group.refused for group in preview.groups} == {("infrastructure.mounts",)}
     assert preview.stops.startswith("InPlaceUpgradeRefused: infrastructure.mounts of ")
+
+
+async def is_of_orchard(env: ManagedEnvironment) -> None:
+    """The machines are the provider's."""
+    machine = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items[0].decode(Machine)
+    assert machine.spec.infrastructure_ref.kind == OrchardMachine.resource.kind
+    assert machine.spec.provider_id == f"orchard://garden/{machine.spec.infrastructure_ref.name}"
 
 
 def tree_of_datacenter(mount: str) -> Tree:
@@ -294,6 +300,18 @@ async def delete(env: ManagedEnvironment) -> None:
     assert await zones(env) == []
     assert "orchard-garden" not in [one.name for one in (await env.client.list(SECRET, SYSTEM_NAMESPACE)).items]
     assert gone.index("OrchardCluster") < gone.index("OrchardZone")
+
+
+def test_a_cluster_of_a_provider_of_its_own_is_made_and_ends() -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_environment(simulation.clock, providers=ORCHARD, kinds=KINDS) as env:
+            await prepare(env, "east")
+            await env.apply(**fields(in_place=False))
+            await env.until_ready()
+            await is_of_orchard(env)
+            await delete(env)
+
+    run(main, epoch=EPOCH, seed=1)
 
 
 @pytest.mark.soak
