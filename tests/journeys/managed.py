@@ -228,7 +228,7 @@ async def managed_environment(
             await user.apply(NAMESPACES, {"metadata": {"name": namespace}})
         for namespace in copies_to:
             await user.apply(NAMESPACES, {"metadata": {"name": namespace}})
-        for tree in [*manifests.installed(namespaces, front_end, providers), *manifests.copying(copies_to)]:
+        for tree in [*manifests.installed(providers, namespaces, front_end), *manifests.copying(copies_to)]:
             if tree["kind"] in ROLES:
                 await user.apply(ROLES[tree["kind"]], tree)
         for component in (one for one in made_of if one.name in accounts):

@@ -9,6 +9,7 @@ import pytest
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli import components
+from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.in_place import spec
 from tests.journeys.managed import GARDEN, managed_environment
@@ -17,7 +18,7 @@ from tests.support.upgraders import Upgraders
 pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-NAMES = [one.name for one in components.of_manager() if one.rights.kinds]
+NAMES = [one.name for one in components.of_manager(PROVIDERS) if one.rights.kinds]
 
 
 @pytest.mark.soak

@@ -37,6 +37,7 @@ from espalier.kube.client import PatchType
 from espalier.kube.merging import difference
 from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerMachine, DockerMachineTemplate
+from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from espalier.upgrades.hooks import wire
@@ -382,7 +383,9 @@ def test_every_right_that_hooks_need_beside_the_others_is_used() -> None:
         await everything(env, kubernetesVersion="1.36")
         url = {"url": "https://127.0.0.1:9444"}
         await Extension(env.manager.client, url).trust(b"another")
-        more = set(grants(manifests.installed((), FrontEnd.HOOKS))) - set(grants(manifests.installed()))
+        more = set(grants(manifests.installed(PROVIDERS, (), FrontEnd.HOOKS))) - set(
+            grants(manifests.installed(PROVIDERS))
+        )
         assert {str(one) for one in more - env.ledger.used(more)} == set()
         assert {one.resource for one in more} == {"extensionconfigs"}
 

@@ -69,9 +69,7 @@ def test_a_provider_with_credentials_needs_rights_on_its_kinds_and_uses_them(nam
     async def main(simulation: Simulation) -> None:
         async with gated(simulation.clock, namespaces=namespaces) as env:
             await plant(env)
-            with_it, without = (
-                set(grants(manifests.installed(namespaces, providers=each))) for each in (ORCHARD, PROVIDERS)
-            )
+            with_it, without = (set(grants(manifests.installed(each, namespaces))) for each in (ORCHARD, PROVIDERS))
             assert {grant.resource for grant in with_it - without} == {
                 *(kind.resource.plural for kind in KINDS),
                 "orchardmachineconfigs/status",  # of a controller of the provider's own, which has nothing to do here

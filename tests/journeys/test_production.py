@@ -13,6 +13,7 @@ import yaml
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.cli import components, manifests
 from espalier.kube.rbac import Right
+from espalier.providers.registry import PROVIDERS
 from tests.journeys import kubectl_story as story
 from tests.support.audit import Asked, Grant, following, grants, requests_of, uses
 from tests.support.control_plane import ControlPlane
@@ -45,7 +46,7 @@ def granted_by(rights_: Iterable[Right]) -> set[str]:
     }
 
 
-CLUSTERS, UPGRADES, *_ = components.of_manager()
+CLUSTERS, UPGRADES, *_ = components.of_manager(PROVIDERS)
 
 EITHER = {
     str(Grant(SYSTEM_NAMESPACE, MACHINES, "machinehealthchecks", "delete")),

@@ -28,6 +28,7 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import User
+from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
 from espalier.upgrades.names import IMAGES
 from tests.journeys.in_place import ready, spec, until_so
@@ -70,7 +71,7 @@ def journey(story: Story, namespaces: Sequence[str] = (), **settings: Any) -> se
     async def main(simulation: Simulation) -> set[Grant]:
         async with managed_environment(simulation.clock, namespaces=namespaces, **settings) as env:
             await story(env)
-        return env.ledger.used(grants(manifests.installed(namespaces)))
+        return env.ledger.used(grants(manifests.installed(PROVIDERS, namespaces)))
 
     return run(main, epoch=EPOCH, seed=1)
 
@@ -193,7 +194,7 @@ def a_cluster_that_never_was(namespaces: Sequence[str]) -> set[Grant]:
 @pytest.mark.parametrize("namespaces", sampled([((),), (("default",),)], 0), ids=["all namespaces", "one namespace"])
 def test_every_right_is_used(namespaces: Sequence[str]) -> None:
     """In the life of a cluster, or of one that has no luck."""
-    granted = set(grants(manifests.installed(namespaces)))
+    granted = set(grants(manifests.installed(PROVIDERS, namespaces)))
     stories = (everything, an_upgrade_that_does_not_end, a_hand_that_edits, known_elsewhere, *map(on, LIVES))
     used = a_cluster_that_never_was(namespaces).union(*(journey(story, namespaces) for story in stories))
     assert {str(grant) for grant in granted - used} == {str(grant) for grant in ELSEWHERE}

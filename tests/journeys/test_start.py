@@ -28,6 +28,7 @@ from espalier.clusters import names, rbac
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, Invalid, Unreachable
 from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.isolation_stories import STATUS, machines
@@ -115,7 +116,7 @@ async def no_right(role: Resource, resource: Resource, verb: str, client: Client
 
 
 async def give_rights(client: Client) -> None:
-    for tree in manifests.installed():
+    for tree in manifests.installed(PROVIDERS):
         for role in (ROLE, CLUSTER_ROLE):
             if tree["kind"] == role.kind:
                 await client.apply(role, tree)

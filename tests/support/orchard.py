@@ -361,6 +361,7 @@ ORCHARD_PROVIDER = Provider(
         carriers=(OrchardCluster.resource, SECRET),
     ),
     infrastructure=INFRASTRUCTURE,
+    kinds=(OrchardDatacenterConfig, OrchardMachineConfig),
     render=Renderer(),
     rules=Rules(),
     extras=Extras(kinds=(SECRET, OrchardZone.resource), names=extra_names, render=extras),

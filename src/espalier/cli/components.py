@@ -11,8 +11,6 @@ from espalier.clusters import Isolation, rbac
 from espalier.clusters import setup as clusters
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.provider import Providers, infrastructures
-from espalier.providers.kinds import PROVIDER_KINDS
-from espalier.providers.registry import PROVIDERS
 from espalier.releases import Uninstalled
 from espalier.runtime.certificates import ServingCertificate
 from espalier.runtime.component import Component
@@ -24,7 +22,7 @@ from espalier.upgrades.hooks.registration import Extension
 
 
 def of_manager(
-    providers: Providers = PROVIDERS,
+    providers: Providers,
     *,
     front_end: FrontEnd = FrontEnd.ANNOTATIONS,
     isolation: Isolation = Isolation.LAYERS,
@@ -45,7 +43,7 @@ def of_manager(
             uninstalled=uninstalled,
         ),
         upgrades.component(infrastructures=infrastructures(providers), front_end=front_end, resync=resync),
-        Component("providers", kinds=PROVIDER_KINDS),
+        Component("providers", kinds=tuple(kind for one in providers.values() for kind in one.kinds)),
     )
 
 

@@ -17,6 +17,7 @@ from espalier.cli.failures import Usage
 from espalier.cli.hints import advice
 from espalier.cli.installing import InstallReleases
 from espalier.clusters import Isolation
+from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.component import assemble
 from espalier.runtime.options import Options
@@ -134,6 +135,7 @@ async def manager(
             components.certify(running, webhooks, webhook_names.split(","), hooks_at if by_hooks else None)
         installing = InstallReleases(running.client, running.caches, offered)
         made_of = components.of_manager(
+            PROVIDERS,
             copies_kubeconfigs=copy_kubeconfig,
             isolation=isolation,
             front_end=in_place,

@@ -128,7 +128,7 @@ def manifests(
     webhooks = [tree for _, tree in webhook_configurations(webhook_url, namespaces)]
     named = [management(management_cluster)] if management_cluster else []
     deployment = deployed(image, namespaces, in_place) if image else []
-    _write([*installed(namespaces, in_place), *named, *webhooks, *deployment])
+    _write([*installed(PROVIDERS, namespaces, in_place), *named, *webhooks, *deployment])
 
 
 def _write(objects: Sequence[Tree]) -> None:
@@ -163,9 +163,7 @@ def management(record: str) -> Tree:
 
 
 def installed(
-    namespaces: Sequence[str] = (),
-    in_place: FrontEnd = FrontEnd.ANNOTATIONS,
-    providers: Providers = PROVIDERS,
+    providers: Providers, namespaces: Sequence[str] = (), in_place: FrontEnd = FrontEnd.ANNOTATIONS
 ) -> list[Tree]:
     """Namespace, CRDs, ServiceAccount, its rights (on the Clusters of these namespaces, or of all) and their limit."""
     made_of = components.of_manager(providers, front_end=in_place)
@@ -186,7 +184,9 @@ def installed(
 
 def copying(namespaces: Sequence[str]) -> list[Tree]:
     """The right to copy kubeconfigs to these namespaces."""
-    return _in_each(namespaces, COPIES_ROLE, [one for part in components.of_manager() for one in part.rights.by_owners])
+    return _in_each(
+        namespaces, COPIES_ROLE, [one for part in components.of_manager(PROVIDERS) for one in part.rights.by_owners]
+    )
 
 
 def _in_each(namespaces: Sequence[str], name: str, granted: Sequence[Right]) -> list[Tree]:
@@ -215,7 +215,7 @@ def webhook_configurations(url: str = "", namespaces: Sequence[str] = ()) -> lis
     The manager writes the caBundle. They fail closed: a Cluster that nobody checked could become another cluster than
     asked for, while a manager that is away builds nothing in any case. Clusters can be deleted without it.
     """
-    asked = [webhook for component in components.of_manager() for webhook in component.webhooks]
+    asked = [webhook for component in components.of_manager(PROVIDERS) for webhook in component.webhooks]
     return [
         (resource, _object(resource, name) | {"webhooks": [webhook_tree(url, one, namespaces) for one in webhooks]})
         for resource, name, webhooks in (

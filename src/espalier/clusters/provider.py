@@ -246,6 +246,8 @@ class Provider:
     """RBAC rules that they need in each watched namespace, beside reading and patching linked objects."""
     system_rights: tuple[Right, ...] = ()
     """RBAC rules that they need in the system's namespace."""
+    kinds: tuple[type[KubeObject], ...] = ()
+    """Its kinds of `anywhere.eks.amazonaws.com`: their CRDs are installed with the manager."""
     annotations: tuple[MetadataKey, ...] = ()
     """Its own annotations of rendered objects, for the reference page."""
 

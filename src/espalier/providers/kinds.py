@@ -34,8 +34,8 @@ PROVIDER_KINDS: tuple[type[KubeObject], ...] = (
     *vsphere.KINDS,
     *tinkerbell.KINDS,
     *nutanix.KINDS,
-    *snow.KINDS,
     *cloudstack.KINDS,
+    *snow.KINDS,
 )
 """The kinds of `anywhere.eks.amazonaws.com` that belong to providers."""
 

@@ -8,6 +8,7 @@ from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli import components
 from espalier.providers.kinds import EKSA_KINDS
+from espalier.providers.registry import PROVIDERS
 from espalier.runtime.admission import AdmissionWebhook
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.component import Component, assemble, kinds
@@ -22,7 +23,7 @@ def manager_of_nothing() -> Manager:
 
 @pytest.mark.parametrize("front_end", list(FrontEnd))
 async def test_a_component_keeps_caches_of_kinds_that_it_declares(front_end: FrontEnd) -> None:
-    for component in components.of_manager(front_end=front_end):
+    for component in components.of_manager(PROVIDERS, front_end=front_end):
         manager = manager_of_nothing()
         assemble(manager, [component], webhooks=Webhooks(port=None))
         cached = {cache.source.resource for cache in manager.caches.all}
@@ -30,7 +31,7 @@ async def test_a_component_keeps_caches_of_kinds_that_it_declares(front_end: Fro
 
 
 async def test_every_webhook_that_is_answered_is_declared_by_its_component() -> None:
-    for component in components.of_manager():
+    for component in components.of_manager(PROVIDERS):
         webhooks = Webhooks(port=None)
         assemble(manager_of_nothing(), [component], webhooks=webhooks)
         assert set(webhooks.paths) == {webhook.path for webhook in component.webhooks}
@@ -44,4 +45,4 @@ async def test_a_declared_webhook_without_a_handler_is_an_error_at_start() -> No
 
 
 def test_every_kind_of_this_build_is_defined_by_one_component() -> None:
-    assert kinds(components.of_manager()) == EKSA_KINDS
+    assert kinds(components.of_manager(PROVIDERS)) == EKSA_KINDS

@@ -14,14 +14,15 @@ from espalier.apiserver import cel
 from espalier.cli import flags, manifests
 from espalier.cli.failures import Exit, Usage
 from espalier.cli.main import run
+from espalier.providers.registry import PROVIDERS
 from tests.support.audit import grants
 from tests.support.command_line import understood
 from tests.support.sampling import sampled
 
 
 def test_with_namespaces_a_role_in_each_takes_the_place_of_rights_everywhere() -> None:
-    everywhere = set(grants(manifests.installed()))
-    restricted = set(grants(manifests.installed(("a", "b"))))
+    everywhere = set(grants(manifests.installed(PROVIDERS)))
+    restricted = set(grants(manifests.installed(PROVIDERS, ("a", "b"))))
     assert {grant.resource for grant in restricted if not grant.namespace} == {
         "customresourcedefinitions",
         "eksareleases",
@@ -37,7 +38,7 @@ def test_with_namespaces_a_role_in_each_takes_the_place_of_rights_everywhere() -
 
 
 def test_roles_of_the_namespace_of_the_system_do_not_collide() -> None:
-    trees = [tree for tree in manifests.installed((SYSTEM_NAMESPACE,)) if tree["kind"] == "Role"]
+    trees = [tree for tree in manifests.installed(PROVIDERS, (SYSTEM_NAMESPACE,)) if tree["kind"] == "Role"]
     assert len({(tree["metadata"]["namespace"], tree["metadata"]["name"]) for tree in trees}) == 2
 
 
@@ -63,7 +64,7 @@ def test_the_right_to_copy_kubeconfigs_is_printed_alone_for_each_namespace(capsy
 
 
 def policies() -> dict[str, Tree]:
-    found = (tree for tree in manifests.installed() if tree["kind"] == "ValidatingAdmissionPolicy")
+    found = (tree for tree in manifests.installed(PROVIDERS) if tree["kind"] == "ValidatingAdmissionPolicy")
     return {tree["metadata"]["name"]: tree for tree in found}
 
 
@@ -193,7 +194,11 @@ def test_the_manager_watches_the_namespaces_of_its_rights_and_no_others(capsys: 
 
 
 def test_hooks_need_one_kind_more_which_is_reached_by_name_once_it_is_there() -> None:
-    more = [tree for tree in manifests.installed((), FrontEnd.HOOKS) if tree not in manifests.installed()]
+    more = [
+        tree
+        for tree in manifests.installed(PROVIDERS, (), FrontEnd.HOOKS)
+        if tree not in manifests.installed(PROVIDERS)
+    ]
     (role,) = more
     rules = [rule for rule in role["rules"] if rule["resources"] == ["extensionconfigs"]]
     assert [(rule["verbs"], rule.get("resourceNames")) for rule in rules] == [

@@ -26,7 +26,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.kinds import INFRASTRUCTURE_KINDS
-from espalier.providers.registry import LOCAL
+from espalier.providers.registry import LOCAL, PROVIDERS
 from espalier.realnodes.management.cluster_api import run_cluster_api
 from espalier.realnodes.management.control_plane import HOST, control_plane
 from espalier.realnodes.management.processes import ProgramFailed, supervised
@@ -111,7 +111,7 @@ class RealEnvironment:
                 raise Failure(str(error)) from error
             except OSError as error:
                 raise Failure(f"the management cluster can't start: {error}; choose a port with --port") from error
-            made_of = components.of_manager(front_end=settings.in_place)
+            made_of = components.of_manager(PROVIDERS, front_end=settings.in_place)
             machines = nodes.component(
                 state=state,
                 addresses=addresses,

@@ -11,7 +11,7 @@ from espalier.providers.cloudstack import disks, environment, references, render
 from espalier.providers.cloudstack.checks.controller import configs
 from espalier.providers.cloudstack.checks.questions import REACHABLE, LookUp
 from espalier.providers.cloudstack.cluster_api import INFRASTRUCTURE
-from espalier.providers.cloudstack.kinds import CloudStackDatacenterConfig, CloudStackMachineConfig
+from espalier.providers.cloudstack.kinds import KINDS, CloudStackDatacenterConfig, CloudStackMachineConfig
 
 
 def _is_of(machines: Object, datacenter: Object) -> bool:
@@ -39,6 +39,7 @@ def cloudstack(look_up: LookUp) -> Provider:
             ),
         ),
         infrastructure=INFRASTRUCTURE,
+        kinds=KINDS,
         render=render,
         rules=rules,
         brought=environment.secrets,

@@ -3,11 +3,12 @@
 from espalier.clusters.provider import EtcdRenderer, Links, Provider
 from espalier.providers.docker import render, rules
 from espalier.providers.docker.cluster_api import INFRASTRUCTURE
-from espalier.providers.docker.kinds import DockerDatacenterConfig
+from espalier.providers.docker.kinds import KINDS, DockerDatacenterConfig
 
 DOCKER = Provider(
     links=Links(DockerDatacenterConfig.resource, needed=False),
     infrastructure=INFRASTRUCTURE,
+    kinds=KINDS,
     render=render,
     rules=rules,
     etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),

@@ -10,7 +10,7 @@ from espalier.providers.nutanix import cloud_controller, environment, references
 from espalier.providers.nutanix.checks.controller import configs
 from espalier.providers.nutanix.checks.questions import REACHABLE, LookUp
 from espalier.providers.nutanix.cluster_api import INFRASTRUCTURE
-from espalier.providers.nutanix.kinds import NutanixDatacenterConfig, NutanixMachineConfig
+from espalier.providers.nutanix.kinds import KINDS, NutanixDatacenterConfig, NutanixMachineConfig
 
 
 def nutanix(look_up: LookUp) -> Provider:
@@ -32,6 +32,7 @@ def nutanix(look_up: LookUp) -> Provider:
             ),
         ),
         infrastructure=INFRASTRUCTURE,
+        kinds=KINDS,
         render=render,
         rules=rules,
         extras=Extras(

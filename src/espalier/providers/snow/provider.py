@@ -10,7 +10,7 @@ from espalier.providers.snow import environment, references, render, rules
 from espalier.providers.snow.checks.controller import configs
 from espalier.providers.snow.checks.questions import REACHABLE, LookUp
 from espalier.providers.snow.cluster_api import INFRASTRUCTURE, AWSSnowIPPool
-from espalier.providers.snow.kinds import SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
+from espalier.providers.snow.kinds import KINDS, SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
 
 
 def snow(look_up: LookUp) -> Provider:
@@ -33,6 +33,7 @@ def snow(look_up: LookUp) -> Provider:
             ),
         ),
         infrastructure=INFRASTRUCTURE,
+        kinds=KINDS,
         render=render,
         rules=rules,
         extras=Extras(kinds=(SECRET, AWSSnowIPPool.resource), names=render.extra_names, render=render.extras),

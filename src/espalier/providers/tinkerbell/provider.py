@@ -9,6 +9,7 @@ from espalier.providers.tinkerbell.cluster_api import INFRASTRUCTURE
 from espalier.providers.tinkerbell.hardware import controller
 from espalier.providers.tinkerbell.hardware.problems import problems
 from espalier.providers.tinkerbell.kinds import (
+    KINDS,
     TinkerbellDatacenterConfig,
     TinkerbellMachineConfig,
     TinkerbellTemplateConfig,
@@ -24,6 +25,7 @@ TINKERBELL = Provider(
         problems=problems,
     ),
     infrastructure=INFRASTRUCTURE,
+    kinds=KINDS,
     render=render,
     rules=rules,
     images=("tinkerbell.kubeVip",),

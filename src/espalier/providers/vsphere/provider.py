@@ -10,7 +10,7 @@ from espalier.providers.vsphere import cloud_controller, environment, references
 from espalier.providers.vsphere.checks.controller import configs
 from espalier.providers.vsphere.checks.questions import REACHABLE, LookUp
 from espalier.providers.vsphere.cluster_api import INFRASTRUCTURE, VSphereDeploymentZone, VSphereFailureDomain
-from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
+from espalier.providers.vsphere.kinds import KINDS, VSphereDatacenterConfig, VSphereMachineConfig
 
 
 def vsphere(look_up: LookUp) -> Provider:
@@ -34,6 +34,7 @@ def vsphere(look_up: LookUp) -> Provider:
             ),
         ),
         infrastructure=INFRASTRUCTURE,
+        kinds=KINDS,
         render=render,
         rules=rules,
         extras=Extras(
