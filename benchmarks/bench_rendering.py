@@ -13,6 +13,7 @@ from espalier.cli.offline import OfflineManager
 from espalier.clusters import plan
 from espalier.clusters.render_input import Design
 from espalier.clusters.scope import ClusterAPIObjects
+from espalier.providers.registry import PROVIDERS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 GROUPS, TIMES, ROUNDS = 3, 200, 7
@@ -26,7 +27,7 @@ def design(example: Path) -> Design:
     spec["controlPlaneConfiguration"]["count"] = 3
     first = spec["workerNodeGroupConfigurations"][0]
     spec["workerNodeGroupConfigurations"] = [copy.deepcopy(first) | {"name": f"md-{at}"} for at in range(GROUPS)]
-    return OfflineManager(documents, None, "default").design(cluster)
+    return OfflineManager(PROVIDERS, documents, None, "default").design(cluster)
 
 
 def rendered(made: Design) -> int:

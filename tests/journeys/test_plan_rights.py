@@ -31,6 +31,7 @@ from espalier.clusters.gate import Isolation
 from espalier.kube.client import Client, PatchType
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import User
+from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import GARDEN, ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
@@ -71,7 +72,7 @@ async def give(env: ManagedEnvironment, role: Tree, leave_out: str) -> None:
 
 
 async def plan(client: Client) -> Planned:
-    (planned,) = await Asked([], "v0.26.0", Isolation.LAYERS, None).of_release(client, None)
+    (planned,) = await Asked(PROVIDERS, [], "v0.26.0", Isolation.LAYERS, None).of_release(client, None)
     return planned
 
 
@@ -94,7 +95,7 @@ def test_the_example_role_of_administrators_suffices_for_a_whole_plan(git_ops: b
         preview = (await plan(jane)).now
         assert (preview.stops, preview.warnings, preview.is_empty) == ("", (), True)
         stored = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        assert await preflight.judge(jane, [(Cluster.resource, stored.tree)]) == ()
+        assert await preflight.judge(PROVIDERS, jane, [(Cluster.resource, stored.tree)]) == ()
 
     story(tell)
 
@@ -122,7 +123,7 @@ def test_without_the_right_to_read_which_cluster_manages_a_plan_says_so() -> Non
         assert warning.startswith(f"not allowed to read {CONFIG_MAP}, which names the management cluster")
         assert "the oldest self-managed Cluster is assumed to be it" in warning
         stored = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        assert await preflight.judge(jane, [(Cluster.resource, stored.tree)]) == (warning,)
+        assert await preflight.judge(PROVIDERS, jane, [(Cluster.resource, stored.tree)]) == (warning,)
 
     story(tell, leave_out=ADMINS)
 
@@ -146,7 +147,7 @@ def test_without_rights_a_manifest_is_judged_by_itself_with_a_notice() -> None:
     async def tell(env: ManagedEnvironment, _jane: Client) -> None:
         nobody = Client(InProcessTransport(env.server, User("nobody", ("system:authenticated",))))
         stored = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        (notice,) = await preflight.judge(nobody, [(Cluster.resource, stored.tree)])
+        (notice,) = await preflight.judge(PROVIDERS, nobody, [(Cluster.resource, stored.tree)])
         assert notice.startswith("checked by its manifest alone, the API server has to check the rest: ")
 
     story(tell)

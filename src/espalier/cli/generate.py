@@ -108,12 +108,13 @@ def objects(
     # Other commands need not load what judges and renders.
     from espalier.cli import crd_rules  # noqa: PLC0415
     from espalier.cli.offline import OfflineManager  # noqa: PLC0415
+    from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
     found = documents.read(filename, several=True)
     refused = crd_rules.problems(found, []) if crd_rules.ASKED else []
     if any(one.violation.message == TOO_MANY for one in refused):  # it may take for ever to be rendered
         raise ManifestError(refused)
-    offline_manager = OfflineManager(found, releases, namespace)
+    offline_manager = OfflineManager(PROVIDERS, found, releases, namespace)
     clusters = [one for one in found if one.kind == Cluster.resource.kind]
     if refused:
         more = [problem for one in clusters for problem in offline_manager.examined(one, is_refused=True).problems]

@@ -181,11 +181,12 @@ async def _push(
     move_release: bool | None = None,
 ) -> None:
     from espalier.cli import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
+    from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
     output.check_format(format_)
     found, problems = documents.examined(files)
     own = chosen_release.own_version()
-    await preflight.check(flag, found, problems, pushed_as=own)
+    await preflight.check(PROVIDERS, flag, found, problems, pushed_as=own)
     tree = documents.cluster_of(found).tree
     async with connection.connect(flag) as connected:
         client = connected.client
@@ -205,11 +206,11 @@ async def _push(
             notices: tuple[str, ...] = ()
             if dry_run != "server":
                 notices = await preflight.install_releases(client, tree["spec"].get("eksaVersion"))
-            for notice in (*notices, *await preflight.judge(client, prepared)):
+            for notice in (*notices, *await preflight.judge(PROVIDERS, client, prepared)):
                 progress.say(f"cluster {key}: {notice}")
 
             async def bring_credentials() -> None:
-                brought = await preflight.bring_credentials(client, [one for _, one in prepared], os.environ)
+                brought = await preflight.bring_credentials(PROVIDERS, client, [one for _, one in prepared], os.environ)
                 if brought:
                     progress.say(f"cluster {key}: {brought}")
 

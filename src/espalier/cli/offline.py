@@ -25,11 +25,10 @@ from espalier.clusterapi import templates
 from espalier.clusters import cni, names, plan, workload_objects
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview.previews import Preview, Previews
-from espalier.clusters.provider import NOT_CHECKED
+from espalier.clusters.provider import NOT_CHECKED, Providers
 from espalier.clusters.render_input import Design
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object, to_bytes
-from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
 
@@ -49,11 +48,12 @@ class Examined(NamedTuple):
 class OfflineManager:
     """Makes objects of manifests. Nothing is there but what the manifests and the releases say."""
 
-    def __init__(self, found: Sequence[Document], releases: Path | None, namespace: str) -> None:
+    def __init__(self, providers: Providers, found: Sequence[Document], releases: Path | None, namespace: str) -> None:
+        self._providers = providers
         offered = Releases.load(releases)
         self._trees = [tree for _, tree in documents.in_namespace(found, namespace)]
         snapshot = self._snapshot = Snapshot()
-        self._observer = Observer(snapshot, providers=PROVIDERS)
+        self._observer = Observer(snapshot, providers=providers)
         snapshot.fill([*_objects(offered), _EKS_ANYWHERE, *self._management_clusters(offered.newest().version)])
         self._previews = Previews(snapshot, self._observer, {}, now=datetime.now(UTC))
 
@@ -121,8 +121,8 @@ class OfflineManager:
             data={"namespace": key.namespace, "name": manager},
         )
         self._snapshot.put(Object(to_bytes(named)))
-        linked = documents.linked(tree, self._trees, PROVIDERS)
-        for provider in PROVIDERS.values():
+        linked = documents.linked(tree, self._trees, self._providers)
+        for provider in self._providers.values():
             for secret in provider.brought(_Variables(), linked):
                 self._snapshot.put(Object(to_bytes(secret)))
         return key, self._previews.of_change(key, [*linked, tree])

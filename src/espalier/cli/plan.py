@@ -64,6 +64,7 @@ async def plan(
     # Other commands need not load what judges and renders.
     from espalier.cli import chosen_release, plan_text, preflight  # noqa: PLC0415
     from espalier.cli.planning import Asked  # noqa: PLC0415
+    from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
     try:
         if output_format not in ("", "json", "yaml"):
@@ -77,8 +78,8 @@ async def plan(
             raise Usage("--manager plans with unchanged clusters: omit -f and --eksa-version")
         found, problems = documents.examined(filename, several=True) if filename else ([], [])
         pushed_as = chosen_release.own_version() if move_release is not None else ""
-        await preflight.check(connect, found, problems, pushed_as=pushed_as)
-        asked = Asked(found, eksa_version, isolation, releases, moves=move_release)
+        await preflight.check(PROVIDERS, connect, found, problems, pushed_as=pushed_as)
+        asked = Asked(PROVIDERS, found, eksa_version, isolation, releases, moves=move_release)
         async with connection.connect(connect) as connected:
             namespace = None if all_namespaces else connected.namespace
             if manager:

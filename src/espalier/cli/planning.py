@@ -22,11 +22,11 @@ from espalier.clusters.gate import Isolation
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Previews
+from espalier.clusters.provider import Providers
 from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden
 from espalier.kube.objects import Object, to_bytes
-from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
 
@@ -36,6 +36,7 @@ class Asked:
 
     def __init__(
         self,
+        providers: Providers,
         found: Sequence[Document],
         eksa_version: str,
         isolation: Isolation,
@@ -44,6 +45,7 @@ class Asked:
         moves: bool | None = None,
     ) -> None:
         """`moves`: as `espalier upgrade cluster --move-release` or `--keep-release` would do; None as applying does."""
+        self._providers = providers
         self._found = found
         self._version = eksa_version
         self._isolation = isolation
@@ -63,7 +65,7 @@ class Asked:
         previews = await self._read(client, clusters, [*versions, own] if own else versions)
         planned = []
         for tree in clusters:
-            linked = documents.linked(tree, others, PROVIDERS)
+            linked = documents.linked(tree, others, self._providers)
             if own:
                 self._upgrade(previews.live(tree), tree, own)
             planned.append(Planned(previews.of_change(_key(tree), [*linked, tree], by_espalier=bool(own))))
@@ -135,7 +137,7 @@ class Asked:
         """The observed objects; for a manager that `starts`, and for an upgrade, also the releases that these bring."""
         try:
             observed = await reading.read(
-                client, keys, versions=versions, namespace=namespace, manifests=manifests, providers=PROVIDERS
+                client, keys, versions=versions, namespace=namespace, manifests=manifests, providers=self._providers
             )
         except Forbidden as error:
             raise Failure(f"{error}; {_RIGHTS}") from None
@@ -144,7 +146,7 @@ class Asked:
             self._notices += (f"not checked: {crd_rules.NOT_ASKED}",)
         snapshot = Snapshot()
         front_end = runtime_hooks.chosen(observed.objects)
-        observer = Observer(snapshot, providers=PROVIDERS, isolation=self._isolation, front_end=front_end)
+        observer = Observer(snapshot, providers=self._providers, isolation=self._isolation, front_end=front_end)
         snapshot.fill([*self._brought(observed.objects, starts=starts), *observed.objects])
         previews = Previews(
             snapshot,

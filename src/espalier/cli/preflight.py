@@ -32,18 +32,19 @@ from espalier.clusters.management import named_by
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import apply, reading
 from espalier.clusters.preview.previews import Previews
-from espalier.clusters.provider import Provider
+from espalier.clusters.provider import Provider, Providers
 from espalier.clusters.rules import content, messages
 from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, KubeError, NotFound
 from espalier.kube.objects import Object
-from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases, install, release_name
 from espalier.runtime.snapshot import Snapshot
 
 
-async def bring_credentials(client: Client, manifest: Sequence[Tree], environment: Mapping[str, str]) -> str:
+async def bring_credentials(
+    providers: Providers, client: Client, manifest: Sequence[Tree], environment: Mapping[str, str]
+) -> str:
     """Write the Secrets with the credentials that environment variables give. Returns what was done, if anything.
 
     Raises `Failure` without the right to it, where a Secret that other servers get would have other credentials, where
@@ -51,7 +52,7 @@ async def bring_credentials(client: Client, manifest: Sequence[Tree], environmen
     """
     kinds = {one["kind"] for one in manifest}
     written = []
-    for provider in (one for kind, one in PROVIDERS.items() if kind in kinds):
+    for provider in (one for kind, one in providers.items() if kind in kinds):
         _are_whole(environment, provider.brought_together)
         for secret in _brought(provider, environment, manifest):
             await _bring(client, secret)
@@ -171,7 +172,12 @@ def unmanaged(cluster: Document, tree: Tree) -> list[Problem]:
 
 
 async def check(
-    flag: flags.Connection, found: Sequence[Document], known: Sequence[Problem], *, pushed_as: str = ""
+    providers: Providers,
+    flag: flags.Connection,
+    found: Sequence[Document],
+    known: Sequence[Problem],
+    *,
+    pushed_as: str = "",
 ) -> None:
     """Raise `ManifestError` with all that can be known to be wrong with a manifest, if anything is.
 
@@ -193,7 +199,7 @@ async def check(
                 tree["metadata"].setdefault("namespace", connected.namespace)
                 if pushed_as and tree["spec"].get("bundlesRef") is None:
                     tree["spec"]["eksaVersion"] = pushed_as
-                refused, _ = await _refusals(connected.client, tree)
+                refused, _ = await _refusals(providers, connected.client, tree)
                 problems += [
                     document.problem(Violation(field, "", "", message))
                     for field, message in refused
@@ -247,14 +253,14 @@ def _manager(found: Object) -> str:
         return ""
 
 
-async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> tuple[str, ...]:
+async def judge(providers: Providers, client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> tuple[str, ...]:
     """Raise `Failure` with everything for which one of these objects would be refused, of which one is a Cluster.
 
     Returns what could not be read for want of a right, and so was left to the server.
     """
     trees = [tree for _, tree in prepared]
     cluster = next(tree for tree in trees if tree["kind"] == Cluster.resource.kind)
-    refused, notices = await _refusals(client, cluster)
+    refused, notices = await _refusals(providers, client, cluster)
     linked = await asyncio.gather(*(_linked_refusals(client, *one) for one in prepared if one[1] is not cluster))
     found = [*(one for part in linked for one in part), *refused]
     if found:
@@ -284,7 +290,9 @@ async def _linked_refusals(client: Client, resource: Resource, tree: Tree) -> li
     return [(f"{where}: {one.field}", one.message) for one in causes]
 
 
-async def _refusals(client: Client, cluster: Tree) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
+async def _refusals(
+    providers: Providers, client: Client, cluster: Tree
+) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
     """Field and sentence of everything for which a Cluster would be refused, and what could not be read."""
     key = Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"])
     version = cluster["spec"].get("eksaVersion")
@@ -295,29 +303,29 @@ async def _refusals(client: Client, cluster: Tree) -> tuple[list[tuple[str, str]
             [key],
             versions=[version] if version else [],
             manifests=[cluster],
-            providers=PROVIDERS,
+            providers=providers,
             only_judges=True,
         )
     except NotFound:
-        found = _by_itself(cluster)
+        found = _by_itself(providers, cluster)
     except Forbidden as error:
-        found = _by_itself(cluster)
+        found = _by_itself(providers, cluster)
         notices = (f"checked by its manifest alone, the API server has to check the rest: {error}",)
     else:
         notices = observed.notices
         snapshot = Snapshot()
-        observer = Observer(snapshot, providers=PROVIDERS)
+        observer = Observer(snapshot, providers=providers)
         snapshot.fill(observed.objects)
         previews = Previews(snapshot, observer, observed.fleets, now=datetime.now(UTC))
         found = [(one.field, one.message) for one in previews.refusals(cluster)]
     return found, notices
 
 
-def _by_itself(tree: Tree) -> list[tuple[str, str]]:
+def _by_itself(providers: Providers, tree: Tree) -> list[tuple[str, str]]:
     """The refusals that follow from the Cluster alone."""
     try:
         cluster = msgspec.convert(tree, Cluster)
     except msgspec.ValidationError:
         return []  # of a manifest that was read, only what the server knows better
-    found = [] if is_self_managed(cluster) else content.violations(cluster, PROVIDERS)
+    found = [] if is_self_managed(cluster) else content.violations(cluster, providers)
     return [(one.field, one.sentence) for one in found]

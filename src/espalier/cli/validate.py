@@ -50,6 +50,7 @@ def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, 
       espalier validate -f examples/docker.yaml
     """
     from espalier.cli.offline import Examined, OfflineManager  # noqa: PLC0415  other commands need not load what judges
+    from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
     found, problems = documents.examined(filename, several=True)
     rules, later = _against_crds(found, problems)
@@ -57,7 +58,7 @@ def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, 
     examined: list[Examined] = []
     is_too_long = any(one.violation.message == TOO_MANY for one in problems)  # which may take for ever to be rendered
     if documents.are_readable(found) and not is_too_long:
-        offline_manager = OfflineManager(found, releases, namespace)
+        offline_manager = OfflineManager(PROVIDERS, found, releases, namespace)
         clusters = [one for one in found if one.kind == Cluster.resource.kind]
         examined = [offline_manager.examined(one, is_refused=bool(problems)) for one in clusters]
         more = [problem for one in examined for problem in one.problems]

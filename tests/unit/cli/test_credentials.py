@@ -42,7 +42,7 @@ def test_one_of_several_variables_is_refused_with_the_missing_ones(
     kind: str, group: tuple[str, ...], given: str
 ) -> None:
     with pytest.raises(Failure) as caught:
-        asyncio.run(bring_credentials(client_of(new_server()), [{"kind": kind}], {given: "canary"}))
+        asyncio.run(bring_credentials(PROVIDERS, client_of(new_server()), [{"kind": kind}], {given: "canary"}))
     missing = [name for name in group if name != given]
     assert str(caught.value) == f"{given} is set, and {', '.join(missing)} is not: set it as well, or neither"
 
@@ -60,7 +60,7 @@ def test_an_account_that_is_not_given_stays_for_the_clusters_that_have_it(kind: 
         await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eksa-system"}})
 
         async def bring(namespace: str, variables: Iterable[str], value: str) -> Mapping[str, bytes]:
-            await bring_credentials(client, manifest(namespace), dict.fromkeys(variables, value))
+            await bring_credentials(PROVIDERS, client, manifest(namespace), dict.fromkeys(variables, value))
             (found,) = (await client.list(SECRET, "eksa-system")).items
             return found.decode(Secret).data
 
@@ -83,13 +83,13 @@ def test_no_server_gets_the_credentials_of_another() -> None:
         await running.start()
         client = client_of(running)
         await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eksa-system"}})
-        await bring_credentials(client, vsphere.manifest(), dict.fromkeys(of_machines, "first"))
+        await bring_credentials(PROVIDERS, client, vsphere.manifest(), dict.fromkeys(of_machines, "first"))
         (before,) = (await client.list(SECRET, "eksa-system")).items
         with pytest.raises(Failure, match=r"is for vcenter\.example\.com as well, which would receive them"):
-            await bring_credentials(client, elsewhere, dict.fromkeys(of_machines, "second"))
+            await bring_credentials(PROVIDERS, client, elsewhere, dict.fromkeys(of_machines, "second"))
         (after,) = (await client.list(SECRET, "eksa-system")).items
         assert before.raw == after.raw
-        await bring_credentials(client, elsewhere, dict.fromkeys(of_machines, "first"))
+        await bring_credentials(PROVIDERS, client, elsewhere, dict.fromkeys(of_machines, "first"))
         (widened,) = (await client.list(SECRET, "eksa-system")).items
         assert widened.metadata.annotations[SERVERS] == "other.example.com,vcenter.example.com"
 
@@ -173,6 +173,6 @@ def test_files_of_snow_are_refused_by_line(tmp_path: Path, credentials: str, bun
 def brought_of(manifest: list[Tree], environment: dict[str, str]) -> str:
     """Why nothing is brought. No API server is asked."""
     with pytest.raises(Failure) as refused:
-        asyncio.run(bring_credentials(client_of(new_server()), manifest, environment))
+        asyncio.run(bring_credentials(PROVIDERS, client_of(new_server()), manifest, environment))
     assert "canary" not in str(refused.value)
     return str(refused.value)

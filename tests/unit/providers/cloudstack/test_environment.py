@@ -12,6 +12,7 @@ from espalier.cli.preflight import bring_credentials
 from espalier.clusters.credential_files import Unreadable
 from espalier.clusters.credentials import NAMESPACES, SERVERS
 from espalier.providers.cloudstack.environment import MOST, VARIABLE, secrets
+from espalier.providers.registry import PROVIDERS
 from tests.support.cloudstack import API, SERVER, manifest, of, zone
 from tests.support.embedded_server import client_of, new_server
 
@@ -51,12 +52,12 @@ def test_the_secrets_permit_the_servers_and_namespaces_of_the_manifest_and_those
         await running.start()
         client = client_of(running)
         await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eksa-system"}})
-        said = await bring_credentials(client, in_two_zones("team-a"), given(PROFILES))
+        said = await bring_credentials(PROVIDERS, client, in_two_zones("team-a"), given(PROFILES))
         assert said == (
             "Secret eksa-system/global has the credentials, Secret eksa-system/north has the credentials "
             "of the environment"
         )
-        await bring_credentials(client, manifest("team-b"), given(PROFILES))
+        await bring_credentials(PROVIDERS, client, manifest("team-b"), given(PROFILES))
         found = [(await client.get(SECRET, one, "eksa-system")).decode(Secret) for one in ("global", "north")]
         first, north = found
         assert first.data == {

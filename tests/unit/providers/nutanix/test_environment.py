@@ -11,6 +11,7 @@ from espalier.api.core import NAMESPACE, SECRET, Secret
 from espalier.cli.preflight import bring_credentials
 from espalier.clusters.credentials import NAMESPACES, SERVERS
 from espalier.providers.nutanix.environment import secrets
+from espalier.providers.registry import PROVIDERS
 from tests.support.embedded_server import client_of, new_server
 from tests.support.nutanix import account, manifest, of
 
@@ -24,7 +25,7 @@ def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those
         await running.start()
         client = client_of(running)
         await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eksa-system"}})
-        said = await bring_credentials(client, manifest(), MAKER | READER)
+        said = await bring_credentials(PROVIDERS, client, manifest(), MAKER | READER)
         assert said == "Secret eksa-system/nutanix-credentials has the credentials of the environment"
         made = (await client.get(SECRET, "nutanix-credentials", "eksa-system")).decode(Secret)
         found = {name: json.loads(content) for name, content in made.data.items()}
@@ -36,7 +37,7 @@ def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those
 
         more = manifest("team-b")
         of(more, "NutanixDatacenterConfig")["insecure"] = True
-        await bring_credentials(client, more, MAKER | READER)
+        await bring_credentials(PROVIDERS, client, more, MAKER | READER)
         changed = (await client.get(SECRET, "nutanix-credentials", "eksa-system")).decode(Secret)
         servers = "insecure:prism.example.com:9440,prism.example.com:9440"
         assert changed.metadata.annotations == {SERVERS: servers, NAMESPACES: "team-a,team-b"}

@@ -11,6 +11,7 @@ from espalier.api.core import NAMESPACE, SECRET, Secret
 from espalier.cli.failures import Failure
 from espalier.cli.preflight import bring_credentials
 from espalier.clusters.credentials import NAMESPACES, SERVERS
+from espalier.providers.registry import PROVIDERS
 from espalier.providers.snow.environment import secrets
 from tests.support.embedded_server import client_of, new_server
 from tests.support.snow import (
@@ -45,7 +46,7 @@ def test_the_secret_permits_the_devices_and_namespaces_of_the_manifest_and_those
         await running.start()
         client = client_of(running)
         await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eksa-system"}})
-        said = await bring_credentials(client, manifest(), variables)
+        said = await bring_credentials(PROVIDERS, client, manifest(), variables)
         assert said == "Secret eksa-system/snow-credentials has the credentials of the environment"
         made = (await client.get(SECRET, "snow-credentials", "eksa-system")).decode(Secret)
         assert {name: content.decode() for name, content in made.data.items()} == CREDENTIALS
@@ -54,9 +55,9 @@ def test_the_secret_permits_the_devices_and_namespaces_of_the_manifest_and_those
         more = manifest("team-b")
         of(more, MACHINES)["devices"] = [OTHER_DEVICE]
         with pytest.raises(Failure, match=rf"no profile \[{OTHER_DEVICE}\], which the manifest names; found {DEVICE}"):
-            await bring_credentials(client, more, variables)
+            await bring_credentials(PROVIDERS, client, more, variables)
         Path(variables["EKSA_AWS_CREDENTIALS_FILE"]).write_text(PROFILES + PROFILES.replace(DEVICE, OTHER_DEVICE))
-        await bring_credentials(client, more, variables)
+        await bring_credentials(PROVIDERS, client, more, variables)
         changed = (await client.get(SECRET, "snow-credentials", "eksa-system")).decode(Secret)
         assert changed.metadata.annotations == {SERVERS: "192.0.2.100,192.0.2.101", NAMESPACES: "team-a,team-b"}
 
@@ -106,7 +107,7 @@ def test_a_file_that_can_not_be_used_is_named_and_not_quoted(
         path.write_bytes(content)
     wrong = variables | {"EKSA_AWS_CREDENTIALS_FILE": str(path)}
     with pytest.raises(Failure) as caught:
-        asyncio.run(bring_credentials(client_of(new_server()), manifest(), wrong))
+        asyncio.run(bring_credentials(PROVIDERS, client_of(new_server()), manifest(), wrong))
     told = str(caught.value)
     assert told == (
         f"EKSA_AWS_CREDENTIALS_FILE names {path}, which can't be used: {reason}; correct the variable, or unset it"

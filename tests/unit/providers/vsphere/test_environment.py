@@ -12,6 +12,7 @@ from espalier.cli.preflight import bring_credentials
 from espalier.clusters.credentials import NAMESPACES, SERVERS
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden
+from espalier.providers.registry import PROVIDERS
 from espalier.providers.vsphere.environment import VARIABLES, secrets
 from tests.support.embedded_server import client_of, new_server
 from tests.support.vsphere import manifest, of
@@ -34,7 +35,7 @@ async def found(client: Client) -> Secret:
 def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those_of_before() -> None:
     async def main() -> None:
         client = await server()
-        said = await bring_credentials(client, manifest(), GIVEN)
+        said = await bring_credentials(PROVIDERS, client, manifest(), GIVEN)
         assert said == "Secret eksa-system/vsphere-credentials has the credentials of the environment"
         made = await found(client)
         assert made.data == {
@@ -47,7 +48,7 @@ def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those
 
         more = manifest("team-b")
         of(more, "VSphereDatacenterConfig")["insecure"] = True
-        await bring_credentials(client, more, GIVEN | {"EKSA_VSPHERE_PASSWORD": "new"})
+        await bring_credentials(PROVIDERS, client, more, GIVEN | {"EKSA_VSPHERE_PASSWORD": "new"})
         changed = await found(client)
         assert changed.data["password"] == b"new"
         permitted = {SERVERS: "insecure:vcenter.example.com,vcenter.example.com", NAMESPACES: "team-a,team-b"}
@@ -63,7 +64,7 @@ def test_without_user_or_password_nothing_is_written(name: str) -> None:
 
 def test_clusters_of_others_need_none() -> None:
     async def main() -> str:
-        return await bring_credentials(await server(), [{"kind": "DockerDatacenterConfig"}], GIVEN)
+        return await bring_credentials(PROVIDERS, await server(), [{"kind": "DockerDatacenterConfig"}], GIVEN)
 
     assert asyncio.run(main()) == ""
 
@@ -76,7 +77,7 @@ def test_who_may_not_write_it_is_told_so_without_the_password() -> None:
     async def main() -> None:
         client = await server()
         client.__class__ = Refusing
-        await bring_credentials(client, manifest(), GIVEN)
+        await bring_credentials(PROVIDERS, client, manifest(), GIVEN)
 
     with pytest.raises(Failure) as told:
         asyncio.run(main())
