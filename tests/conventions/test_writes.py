@@ -16,6 +16,16 @@ ITS_OWN = {"upgrades/hooks/registration.py"}
 """The ExtensionConfig of the manager."""
 
 
+OF_SHOOTS = {
+    "shoots/garden/namespaces.py": "the namespace of a Project, which is created and nothing else",
+    "shoots/gardenlet/clusters.py": "a Cluster that is created: who has the name already is told",
+    "shoots/gardenlet/tasks/backups.py": "a BackupEntry of the shoot, deleted by its UID",
+    "shoots/gardenlet/tasks/extensions.py": "a state for a status, by UID and, where it counts, by version",
+    "shoots/state/store.py": "Secrets with state, whose names tell the shoot and the content",
+}
+"""Direct writes of the garden and gardenlets, and why nobody else's object is hit."""
+
+
 def sources(package: str) -> dict[str, str]:
     return {str(path.relative_to(SOURCE)): path.read_text() for path in sorted((SOURCE / package).rglob("*.py"))}
 
@@ -23,6 +33,10 @@ def sources(package: str) -> dict[str, str]:
 def test_clusters_and_upgrades_write_by_the_writer_alone() -> None:
     found = {name for name, text in {**sources("clusters"), **sources("upgrades")}.items() if DIRECT.search(text)}
     assert found == IN_WORKLOAD_CLUSTERS | ITS_OWN
+
+
+def test_direct_writes_for_shoots_are_listed() -> None:
+    assert {name for name, text in sources("shoots").items() if DIRECT.search(text)} == OF_SHOOTS.keys()
 
 
 def test_what_is_made_for_clusters_is_never_written_without_a_judgement_whose_it_is() -> None:

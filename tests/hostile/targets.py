@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from espalier.api import json_path, json_trees, manifests, paths, scalars, versions, yaml_trees
+from espalier.api import durations, json_path, json_trees, manifests, paths, scalars, versions, yaml_trees
 from espalier.api.core import CONFIG_MAP, POD
 from espalier.api.violations import ManifestError
 from espalier.apiserver import (
@@ -39,7 +39,6 @@ from espalier.apiserver import (
 from espalier.apiserver.pruning import Tidying
 from espalier.apiserver.registry import Registry
 from espalier.apiserver.structure import node_of
-from espalier.clusters import durations
 from espalier.clusters.rules import api_server
 from espalier.etcdbackup.snapshots import names, verification
 from espalier.etcdbackup.snapshots.sets import StoredSnapshot

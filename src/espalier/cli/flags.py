@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from espalier.api import durations
 from espalier.cli.failures import Usage
 
 Result = TypeVar("Result")
@@ -173,17 +174,12 @@ def namespaces(given: Iterable[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-
-
 def seconds(text: str, flag: str = "--timeout") -> float:
     """A duration as kubectl writes it (`90s`, `5m`, `1h30m`), in seconds. Raises `Usage` for anything else."""
-    if re.fullmatch(r"\d+", text):
-        return float(text)
-    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|h|m|s)", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise Usage(f"{flag}: found {text!r}, allowed is a duration such as 90s, 5m or 1h30m")
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+    try:
+        return float(durations.exact_seconds(f"{text}s" if text.isascii() and text.isdigit() else text))
+    except (ValueError, OverflowError):
+        raise Usage(f"{flag}: found {text!r}, allowed is a duration such as 90s, 5m or 1h30m") from None
 
 
 def address(text: str, flag: str) -> tuple[str, int]:

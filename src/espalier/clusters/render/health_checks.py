@@ -10,12 +10,12 @@ from espalier.api.capi.machine import (
     RemediationTrigger,
     UnhealthyNodeCondition,
 )
+from espalier.api.durations import seconds
 from espalier.api.eksa import health_checks
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.label_selectors import LabelSelector
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.clusters import names
-from espalier.clusters.durations import seconds
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render_input import Design, group_name
 

@@ -160,7 +160,8 @@ def _machine(spec: Tree, config: Tree, template: Template) -> MachineParts:
 def _differences(
     before: Tree, after: Tree, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], object, object]]:
-    """The paths at which two trees differ, in order, with the old and new value; UNSET for none."""
+    """The paths at which two trees differ, in order, with the old and new value; UNSET for none, as null is a value in
+    a JSON patch (`paths.differences` reads them alike)."""
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name, msgspec.UNSET), after.get(name, msgspec.UNSET)
         if isinstance(old, dict) and isinstance(new, dict):

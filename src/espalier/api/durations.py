@@ -10,11 +10,16 @@ _NUMBER = r"[0-9]+(?:\.[0-9]{1,9})?"
 _DURATION = re.compile(rf"(?=.)(?:(?P<h>{_NUMBER})h)?(?:(?P<m>{_NUMBER})m)?(?:(?P<s>{_NUMBER})s)?(?:(?P<ms>[0-9]+)ms)?")
 
 
-@lru_cache(maxsize=256)  # the same few in all clusters, each time that one is rendered
 def seconds(text: str) -> int:
     """The whole seconds of a duration of hours, minutes and seconds. Raises `ValueError` for other text."""
+    return int(exact_seconds(text))
+
+
+@lru_cache(maxsize=256)  # the same few in all clusters, each time that one is rendered
+def exact_seconds(text: str) -> Fraction:
+    """The same with parts of a second."""
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ValueError(f'"{text}" is not a duration; expected hours, minutes and seconds like 10m0s or 1h30m')
     hours, minutes, rest, thousandths = (Fraction(match[unit] or 0) for unit in ("h", "m", "s", "ms"))
-    return int((hours * 60 + minutes) * 60 + rest + thousandths / 1000)
+    return (hours * 60 + minutes) * 60 + rest + thousandths / 1000

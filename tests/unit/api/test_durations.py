@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.clusters.durations import seconds
+from espalier.api.durations import seconds
 
 
 @pytest.mark.parametrize(
