@@ -26,7 +26,7 @@ ANNOTATIONS = tuple(
         (SYMLINKS, "Symbolic links to create, as comma-separated `DIRECTORY:TARGET`."),
     )
 )
-"""What they mean."""
+"""Meaning of the annotations, for the reference page."""
 
 _LAZY = ["-E", "lazy_itable_init=1,lazy_journal_init=1"]
 
