@@ -288,6 +288,7 @@ def test_nothing_is_stopped_while_the_destination_could_not_read_the_backups() -
     told(story, "a", "b")
 
 
+@pytest.mark.soak
 def test_a_shoot_of_a_lost_seed_names_the_secret_that_its_backups_are_read_with() -> None:
     async def story(user: GardenUser) -> None:
         await user.healthy("a")

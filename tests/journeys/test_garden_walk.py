@@ -37,6 +37,7 @@ def walked(number: int, size: Size) -> Walk:
     return virtual.run(main, epoch=EPOCH, seed=number)
 
 
+@pytest.mark.soak
 def test_a_garden_survives_its_users_and_its_faults() -> None:
     walk = walked(1, SMALL)
     assert walk.done["move"] > 0

@@ -17,6 +17,7 @@ from tests.journeys import in_place_histories, in_place_hooked_histories
 pytestmark = pytest.mark.embedded
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", [0])
 def test_a_random_history_of_an_upgrade_ends_well_or_says_what_helps(seed: int) -> None:
     in_place_histories.tell(seed)

@@ -44,7 +44,7 @@ async def delete_once_failed(management: Management, pod: str) -> None:
         await workload("delete", "-n", "eksa-system", pod)
 
 
-@pytest.mark.often("embedded")
+@pytest.mark.soak
 async def test_an_upgrade_in_place_goes_on_when_its_manager_was_killed(
     starting: AbstractAsyncContextManager[Management],
 ) -> None:

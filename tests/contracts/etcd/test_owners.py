@@ -36,6 +36,7 @@ def component(request: pytest.FixtureRequest) -> Component | None:
     return chosen
 
 
+@pytest.mark.often("etcd-3.6")
 async def test_the_good_case_loses_nothing(tmp_path: Path, component: Component | None) -> None:
     async with seats(tmp_path, component) as moves:
         source = await moves.founded()
