@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,25 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 def condition(type: str, status: str, reason: str = "Because", message: str = "") -> Condition:
     return Condition(type=type, status=status, reason=reason, message=message)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({"conditions": [{"type": "Ready", "status": "True"}]}, True),
+        ({"conditions": [7, None, {}, {"type": "Ready", "status": "False"}]}, False),
+        ({"conditions": [{"type": "Other", "status": "True"}]}, False),
+        (None, False),
+        (7, False),
+        ("Ready", False),
+        ([], False),
+        ({}, False),
+        ({"conditions": None}, False),
+        ({"conditions": "Ready"}, False),
+    ],
+)
+def test_a_status_that_anybody_may_have_written_is_read_without_harm(status: object, expected: bool) -> None:
+    assert conditions.is_true_in(status, "Ready") is expected
 
 
 def test_the_transition_time_moves_only_with_the_status() -> None:

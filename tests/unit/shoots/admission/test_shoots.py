@@ -157,6 +157,14 @@ def test_a_shoot_whose_creation_is_not_finished_stays(old: Object) -> None:
     assert found(old, moved(old, "b")) == refused(messages.NOT_CREATED)
 
 
+def test_a_move_that_no_webhook_held_can_be_taken_back_before_the_shoot_is_created() -> None:
+    """As `ReadyForMigration` advises with `MoveRefused`; once another epoch has begun, it can't."""
+    old = shoot("b", "a", "Create", "Processing")
+    assert found(old, moved(old, "a")) == []
+    begun = shoot("b", "a", "Create", "Processing", owned=Ownership().add("a", "x").add("b", "y"))
+    assert found(begun, moved(begun, "a")) == refused(messages.NOT_CREATED)
+
+
 def test_a_shoot_that_is_deleted_stays() -> None:
     old = shoot("a", "a", deleted=True)
     assert found(old, moved(old, "b")) == refused(messages.DELETED)
