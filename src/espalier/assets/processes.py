@@ -47,26 +47,49 @@ def follow(
 @contextlib.contextmanager
 def running(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
     """The running program with its output as one stream of text; it and its children end with the block."""
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        env=dict(environment),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        process_group=0,
-    )
+    process: subprocess.Popen[str] | None = None
     try:
+        with _signals_deferred():
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                process_group=0,
+            )
         yield process
         process.wait()
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+        if process is not None:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+@contextlib.contextmanager
+def _signals_deferred() -> Iterator[None]:
+    """Handle SIGINT and SIGTERM at the end of the block.
+
+    Their handlers raise, and Python runs them between any two instructions: also where a process has been started
+    and nothing refers to it yet, or where a condition of `threading` is between releasing its lock and waiting.
+    """
+    received: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in handlers:
+        signal.signal(number, lambda number, _frame: received.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if received:
+            signal.raise_signal(received[0])
 
 
 def run(command: Sequence[str | Path], label: str, environment: Mapping[str, str] | None = None) -> str:
@@ -92,7 +115,8 @@ def _lines_or_none(process: subprocess.Popen[str]) -> Iterator[str | None]:
         lines.put(None)
 
     reader = threading.Thread(target=read, daemon=True)
-    reader.start()
+    with _signals_deferred():
+        reader.start()
     while True:
         try:
             line = lines.get(timeout=1)

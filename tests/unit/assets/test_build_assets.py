@@ -5,6 +5,7 @@ The compiler is a script that stands in for Go; the real one takes minutes.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -85,6 +86,16 @@ class Machine:
 
     def unfinished(self) -> list[Path]:
         return list(self.assets.glob(".unfinished-*"))
+
+    def compilers(self) -> list[int]:
+        """Process IDs of this machine's compilers that still run."""
+        go = os.fsencode(self.home / "bin" / "go")
+        running = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                if go in (process / "cmdline").read_bytes().split(b"\0"):
+                    running.append(int(process.name))
+        return running
 
 
 @pytest.fixture
@@ -189,9 +200,32 @@ def test_a_stopped_build_takes_its_compiler_along(machine: Machine, ending: sign
     process, _ = machine.start_blocked()
     with process:
         process.send_signal(ending)
-        process.communicate(timeout=60)  # ends only when the compiler, which has the other end of the pipe, has too
-    assert process.returncode == 128 + ending
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + ending, output
+    assert machine.compilers() == []
     assert machine.unfinished() == []
+
+
+COMPILER_STARTED = """\
+import signal, subprocess; Popen = subprocess.Popen;\
+stop = lambda process, command: (process, 'build' in command and signal.raise_signal(signal.SIGTERM))[0];\
+subprocess.Popen = lambda command, **options: stop(Popen(command, **options), command)"""
+READER_STARTED = """\
+import signal, threading; start = threading.Thread.start; released = threading.Condition._release_save;\
+stop = lambda condition: (released(condition), signal.raise_signal(signal.SIGTERM))[0];\
+threading.Thread.start = lambda thread: (setattr(threading.Condition, '_release_save', stop), start(thread))[1]"""
+
+
+@pytest.mark.parametrize("moment", [COMPILER_STARTED, READER_STARTED], ids=["compiler", "reader"])
+def test_a_signal_while_a_compiler_is_started_leaves_none_behind(machine: Machine, moment: str) -> None:
+    """Python runs a handler between any two of its own steps, also when a lock has been left for a moment."""
+    machine.install_go(BLOCKS)
+    os.mkfifo(machine.home / "never")
+    code, output = machine.run(prelude=moment)
+    orphans = machine.compilers()
+    for compiler in orphans:
+        os.kill(compiler, signal.SIGKILL)
+    assert (code, orphans, machine.unfinished()) == (128 + signal.SIGTERM, [], []), output
 
 
 def test_what_a_killed_build_leaves_is_cleared_by_the_next(machine: Machine) -> None:
