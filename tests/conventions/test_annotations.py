@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from espalier.api.eksa.group import GROUP
-from espalier.api.eksa.metadata_keys import ANNOTATIONS, Writer
+from espalier.api.eksa.metadata_keys import ANNOTATIONS
+from espalier.api.reference import Writer
 
 SOURCE = Path(__file__).parents[2] / "src" / "espalier"
 PACKAGES = ("api", "clusterapi", "clusters", "upgrades")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from espalier.api.eksa import condition_types, events, reasons
-from espalier.api.eksa.metadata_keys import Sort
+from espalier.api.reference import Sort
 from espalier.cli import pages
 from espalier.clusters import status, synced
 from espalier.etcdbackup.snapshotter import measures as backups

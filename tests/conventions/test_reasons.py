@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from espalier.api.eksa import reasons
+from espalier.api.reference import Helps
 from espalier.clusters import in_place, names, synced
 from espalier.upgrades import names as upgrade_names
 from espalier.upgrades.group import controller as group_upgrade
@@ -114,7 +115,7 @@ def test_each_reason_has_one_row_and_a_meaning() -> None:
 
 
 def test_the_table_agrees_with_what_is_read_back_as_state() -> None:
-    needing = {one.name for one in reasons.REASONS if one.helps is not reasons.Helps.TIME}
+    needing = {one.name for one in reasons.REASONS if one.helps is not Helps.TIME}
     assert not needing & group_upgrade.UNDER_WAY
     assert node_upgrade.QUIET | group_upgrade.UNDER_WAY | {upgrade_names.PAUSED} <= reasons.BY_NAME.keys()
     assert set(reasons.STEPS) == node_steps.UNDER_WAY

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from espalier.api import gardener
 from espalier.api.eksa import condition_types, events, reasons
-from espalier.api.eksa.metadata_keys import ANNOTATIONS, BY_SORT, MetadataKey, Sort
+from espalier.api.eksa.metadata_keys import ANNOTATIONS, BY_SORT
 from espalier.api.eksa.release import Bundles
 from espalier.api.field_docs import write as write_fields
 from espalier.api.kinds import KubeObject
+from espalier.api.reference import Helps, MetadataKey, Sort
 from espalier.assets import recipes
 from espalier.clusters.rules.releases import MAXIMUM_SKEW
 from espalier.etcdbackup.snapshotter import measures as backups
@@ -54,7 +55,7 @@ def conditions() -> Iterator[str]:
         yield from _table(
             ("reason", "resumes when", "means"),
             (
-                (f"`{one.name}`", "time passes" if one.helps is reasons.Helps.TIME else one.helps.value, one.meaning)
+                (f"`{one.name}`", "time passes" if one.helps is Helps.TIME else one.helps.value, one.meaning)
                 for one in sorted((found for found in reasons.REASONS if kind in found.kinds), key=lambda one: one.name)
             ),
         )

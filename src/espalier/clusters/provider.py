@@ -11,10 +11,10 @@ import msgspec
 from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.metadata_keys import MetadataKey
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
+from espalier.api.reference import MetadataKey
 from espalier.api.resource import Resource
 from espalier.api.violations import Violation
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures

@@ -13,6 +13,7 @@ import pytest
 
 from espalier.api.eksa import reasons
 from espalier.api.meta import Tree
+from espalier.api.reference import Helps, Reason
 from espalier.api.resource import Key
 from espalier.cli import follow
 from espalier.cli.failures import Failure, Overdue
@@ -51,7 +52,7 @@ def reported(scope: Scope, reason: str) -> Tree:
 
 
 @pytest.mark.parametrize("reason", [one for one in reasons.REASONS if reasons.CLUSTER in one.kinds], ids=lambda x: x[0])
-def test_a_command_stops_waiting_where_a_person_must_act_and_only_there(reason: reasons.Reason) -> None:
+def test_a_command_stops_waiting_where_a_person_must_act_and_only_there(reason: Reason) -> None:
     """Whatever the table says: it is the same table from which the status is made."""
     client = cast(Client, Still(reported(made(objects=objects(workers={"readyReplicas": 0})), reason.name)))
 
@@ -60,7 +61,7 @@ def test_a_command_stops_waiting_where_a_person_must_act_and_only_there(reason: 
         with Progress() as progress, pytest.raises((Failure, Overdue)) as raised:
             await follow.until_ready(client, Key(*GARDEN), generation=1, timeout=3600, progress=progress)
         took = asyncio.get_running_loop().time() - began
-        if reason.helps is reasons.Helps.PERSON:
+        if reason.helps is Helps.PERSON:
             assert (raised.type, took) == (Failure, follow.PATIENCE)
             assert f"failed: {reason.name}: do this" in str(raised.value)
         else:

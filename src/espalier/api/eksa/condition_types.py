@@ -5,17 +5,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from espalier.api.eksa.reasons import CLUSTER, GROUP, NODE
-
-
-class ConditionType(NamedTuple):
-    """A condition, the kinds that have it, and the meaning of its values."""
-
-    name: str
-    kinds: tuple[str, ...]
-    meaning: str
+from espalier.api.reference import ConditionType
 
 
 def _step(name: str, meaning: str) -> ConditionType:

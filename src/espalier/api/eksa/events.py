@@ -6,17 +6,7 @@ The table also has the reasons of conditions (`reasons.py`) that become Events. 
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
-
-
-class EventReason(NamedTuple):
-    """A reason of Events. `to_do` is empty if there is nothing to do."""
-
-    name: str
-    type: Literal["Normal", "Warning"]
-    on: str
-    meaning: str
-    to_do: str = ""
+from espalier.api.reference import EventReason
 
 
 def _normal(name: str, meaning: str, on: str = "Cluster") -> EventReason:

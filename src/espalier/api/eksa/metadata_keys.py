@@ -6,39 +6,8 @@ Annotations of a single provider are in its `Provider.annotations`.
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import NamedTuple
-
 from espalier.api.eksa.group import GROUP
-
-
-class Sort(StrEnum):
-    """Part of an object's metadata that has a key."""
-
-    ANNOTATION = "annotation"
-    LABEL = "label"
-    FINALIZER = "finalizer"
-
-
-class Writer(StrEnum):
-    """Writer of a key."""
-
-    USER = "user"
-    MANAGER = "manager"
-    PROVIDER = "infrastructure provider"
-    UPGRADER = "program on the node"
-    CLI = "`eksctl anywhere`"
-
-
-class MetadataKey(NamedTuple):
-    """A key and its meaning. `to_do` is empty if there is never anything to do."""
-
-    key: str
-    on: str
-    writer: Writer
-    meaning: str
-    to_do: str = ""
-
+from espalier.api.reference import MetadataKey, Sort, Writer
 
 _CLUSTER = "Cluster"
 _CAPI_CLUSTER = "Cluster (Cluster API)"

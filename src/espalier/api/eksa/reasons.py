@@ -6,29 +6,11 @@ a command stops waiting, follow from it. `make pages` writes `docs/reference/con
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import NamedTuple
+from espalier.api.reference import Helps, Reason
 
 CLUSTER = "Cluster"
 GROUP = "ControlPlaneUpgrade, MachineDeploymentUpgrade"
 NODE = "NodeUpgrade"
-
-
-class Helps(Enum):
-    """The condition for progress."""
-
-    TIME = "time"
-    PERSON = "somebody acts"
-    CHANGE = "the request changes"
-
-
-class Reason(NamedTuple):
-    """A reason of conditions, its remedy and its meaning."""
-
-    name: str
-    helps: Helps
-    meaning: str
-    kinds: tuple[str, ...] = (CLUSTER,)
 
 
 def _person(name: str, meaning: str, *kinds: str) -> Reason:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from espalier.api.capi.kubeadm import DiskSetup, FileSystem, Partition
-from espalier.api.eksa.metadata_keys import MetadataKey, Writer
+from espalier.api.reference import MetadataKey, Writer
 from espalier.providers.cloudstack.cluster_api import CloudStackMachineTemplate
 from espalier.providers.cloudstack.kinds import CloudStackMachineConfigSpec, DiskOffering
 
