@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from espalier.api.eksa import condition_types, events, reasons
+from espalier.api.gardener import condition_types as gardener_conditions
+from espalier.api.gardener import etcd, metadata_rows, seed, shoot
+from espalier.api.gardener import events as gardener_events
+from espalier.api.gardener import reasons as of_gardener
 from espalier.api.reference import Sort
 from espalier.cli import pages
 from espalier.clusters import status, synced
 from espalier.etcdbackup.snapshotter import measures as backups
 from espalier.kube import metrics as requests
 from espalier.runtime import metrics as managers
+from espalier.shoots.extension.names import LEASE_VALID
 from espalier.upgrades.node import containers as node_steps
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +31,7 @@ REFERENCE = ROOT / "docs" / "reference"
 GOLDEN = (Path(__file__).with_name("persisted.golden")).read_text().splitlines()
 """What a whole life of a cluster writes, and what the code has as constants: test_persisted.py compares it."""
 
-KEYS = {sort: {one.key for one in rows} for sort, rows in pages.metadata_rows().items()}
+KEYS = {sort: {one.key for one in rows} for sort, rows in pages.metadata_keys().items()}
 ALL_KEYS = set().union(*KEYS.values())
 NO_KEYS = {
     "anywhere.eks.amazonaws.com/v1alpha1": "an API version",
@@ -42,7 +49,8 @@ def test_a_page_is_that_of_its_table(name: str) -> None:
 
 
 def test_there_are_no_other_pages() -> None:
-    assert {path.name for path in REFERENCE.glob("*.md")} == set(pages.PAGES)
+    found = [*REFERENCE.glob("*.md"), *(REFERENCE / "gardener").glob("*.md")]
+    assert {path.relative_to(REFERENCE).as_posix() for path in found} == set(pages.PAGES)
 
 
 def golden(section: str) -> Iterator[str]:
@@ -74,12 +82,12 @@ def test_each_key_of_the_table_is_used() -> None:
 
 
 def recorded() -> Iterator[tuple[str, str]]:
-    """Type and reason of each Event that the code records under a literal name."""
-    for package in ("clusters", "upgrades", "simulator", "realnodes", "runtime"):
+    """Type and reason of each Event that the code records under a literal name, or that of a constant."""
+    for package in ("clusters", "upgrades", "shoots", "simulator", "realnodes", "runtime"):
         for path in sorted((SOURCE / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "event":
-                    said = [str(one.value) for one in node.args if isinstance(one, ast.Constant)]
+                    said = [text for one in node.args if (text := _text(one, path))]
                     if len(said) > 1 and said[0] in ("Normal", "Warning"):
                         yield said[0], said[1]
                 if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in WRITES:
@@ -88,11 +96,25 @@ def recorded() -> Iterator[tuple[str, str]]:
                         yield "Normal", str(last.value)
 
 
+def _text(expression: ast.expr, path: Path) -> str:
+    """A literal, or the constant of a module; empty for all else."""
+    if isinstance(expression, ast.Constant):
+        return str(expression.value)
+    if isinstance(expression, ast.Name) and expression.id.isupper():
+        return str(getattr(_module(path), expression.id, ""))
+    return ""
+
+
+def _module(path: Path) -> ModuleType:
+    return importlib.import_module(".".join(("espalier", *path.relative_to(SOURCE).with_suffix("").parts)))
+
+
 def test_each_event_is_in_the_table_with_its_type() -> None:
-    """When this fails: add a row to `espalier/api/eksa/events.py`."""
+    """When this fails: add a row to `espalier/api/eksa/events.py`, or that of Gardener."""
     found = set(recorded())
     assert len(found) > 10
-    assert found - {(one.type, one.name) for one in events.EVENTS} == set()
+    assert found - {(one.type, one.name) for one in (*events.EVENTS, *gardener_events.EVENTS)} == set()
+    assert {(one.type, one.name) for one in gardener_events.EVENTS} <= found
 
 
 def test_events_of_a_whole_life_are_in_a_table() -> None:
@@ -122,6 +144,63 @@ def test_each_reason_of_a_true_condition_is_in_the_table() -> None:
     given = set(re.findall(r'"True", "([A-Z]\w+)"', code)) - {"False"}
     assert {"ClusterReady", "ServesThisAPI"} <= given
     assert given | {synced.AS_RENDERED, node_steps.SKIPPED} == set(condition_types.SATISFIED)
+
+
+def test_each_condition_of_gardeners_kinds_is_in_the_table() -> None:
+    """When this fails: add a row to `espalier/api/gardener/condition_types.py`."""
+    told = {kind: {one.name for one in gardener_conditions.of_kind(kind)} for kind in of_gardener.WHERE}
+    assert {kind: types for kind, types in told.items() if types} == {
+        of_gardener.SHOOT: {*shoot.TOLD_BY_GARDENLET, shoot.READY_FOR_MIGRATION},
+        of_gardener.SEED: {seed.GARDENLET_READY, f"{seed.BUCKET_REACHABLE}SEED"},
+        of_gardener.ETCD: {etcd.READY},
+        of_gardener.EXTENSION: {LEASE_VALID},
+    }
+    types = {kept.removesuffix("SEED") for names in told.values() for kept in names}
+    for path in sorted((SOURCE / "shoots").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Condition":
+                given = ast.unparse(node.args[0])
+                value = _text(node.args[0], path) or given
+                assert value in types | {"type", "one.type", "names.LEASE_VALID"}, path
+
+
+def test_each_reason_of_a_true_condition_of_gardeners_kinds_is_in_the_table() -> None:
+    """When this fails: add a row to SATISFIED in `espalier/api/gardener/condition_types.py`."""
+    code = "\n".join(path.read_text() for path in (SOURCE / "shoots").rglob("*.py"))
+    given = set(re.findall(r'"True", "([A-Z]\w+)"', code)) - {"False"}
+    assert {"Hibernated", "BucketReached"} <= given <= gardener_conditions.SATISFIED.keys()
+
+
+KEY_OF_GARDENER = re.compile(r"([a-z]+\.)*(gardener\.cloud|sapcloud\.io)/[A-Za-z-]+$")
+NO_KEYS_OF_GARDENER = {
+    "espalier.gardener.cloud/etcd": "an image",
+    "espalier.gardener.cloud/etcd-backup-restore": "an image",
+    "espalier.gardener.cloud/machine-controller-manager": "an image",
+    "espalier.gardener.cloud/machine": "a tag of virtual machines",
+    "espalier.gardener.cloud/machine-deployment": "a tag of virtual machines",
+    "espalier.gardener.cloud/machine-set": "a tag of virtual machines",
+    "espalier.gardener.cloud/state": "the type of a Secret",
+}
+
+
+def strings_of_gardener() -> Iterator[str]:
+    """All literals and constants of the code for Gardener's kinds, except those of the table itself."""
+    for package in ("api/gardener", "shoots"):
+        for path in sorted((SOURCE / package).rglob("*.py")):
+            if path.name != "metadata_rows.py":
+                yield from (value for value in vars(_module(path)).values() if isinstance(value, str))
+                for node in ast.walk(ast.parse(path.read_text())):
+                    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                        yield node.value
+
+
+def test_each_key_on_gardeners_kinds_is_in_the_table_and_used() -> None:
+    """When this fails: add a row to `espalier/api/gardener/metadata_rows.py`, or remove one."""
+    used = set(strings_of_gardener())
+    told = {one.key for rows in metadata_rows.BY_SORT.values() for one in rows}
+    found = {text for text in used if KEY_OF_GARDENER.match(text)}
+    assert found - NO_KEYS_OF_GARDENER.keys() - told == set()
+    assert {key for key in told if key.removesuffix("KIND") not in used} == set()
 
 
 def test_each_metric_is_in_the_table() -> None:

@@ -1,17 +1,24 @@
-"""Each reason that controllers give is in the table: whether time helps is never left open."""
+"""Each reason that controllers give is in a table: what it means, and whether time helps, is never left open.
+
+The tables are `espalier/api/eksa/reasons.py` and `espalier/api/gardener/reasons.py`. The second one has a section for
+each kind, and a module gives the reasons of its sections.
+"""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from espalier.api.eksa import reasons
+from espalier.api.gardener import condition_types as gardener_conditions
+from espalier.api.gardener import operations
+from espalier.api.gardener import reasons as of_gardener
 from espalier.api.reference import Helps
 from espalier.clusters import in_place, names, synced
 from espalier.upgrades import names as upgrade_names
@@ -23,32 +30,80 @@ SOURCE = Path(__file__).parents[2] / "src" / "espalier"
 PACKAGES = ("clusters", "upgrades")
 OUTCOMES = {"Wait": 0, "Fault": 0, "_condition": 2, "_unknown": 0, "Condition": 2}
 """Who takes a reason, at which place; by keyword it is called `reason`."""
-CAMEL_CASE = re.compile(r"[A-Z][a-z]+([A-Z]+[a-z]*)*$")
-PASSED_ON = re.compile(r"\.reason$|^reason$|^_reason\w*\(|^\*|^type_?$|^_cut\(state\.waiting\.reason\) or|step\.doing")
+
+NOWHERE = 99
+OUTCOMES_OF_GARDENER = {
+    "Wait": 0,
+    "Fault": 0,
+    "Condition": 2,
+    "Verdict": 1,
+    "_invalid": 0,
+    "_unhealthy": 2,
+    "_unknown": 1,
+    "_waits": 1,
+    "no": 0,
+    "yes": 0,
+    "OperationFailed": NOWHERE,
+    "__init__": NOWHERE,
+}
+SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "etcdbackup": (),
+    "shoots": (),
+    "shoots/etcd": (of_gardener.ETCD,),
+    "shoots/extension": (of_gardener.EXTENSION,),
+    "shoots/flow": (of_gardener.TASK,),
+    "shoots/garden/controllers.py": (of_gardener.SHOOT, of_gardener.SEED, of_gardener.CONTROLLERS),
+    "shoots/garden/left_states.py": (of_gardener.STATE,),
+    "shoots/garden/readiness.py": (of_gardener.SHOOT,),
+    "shoots/gardenlet": (of_gardener.CONTROLLERS,),
+    "shoots/gardenlet/buckets.py": (of_gardener.BACKUPS,),
+    "shoots/gardenlet/controller.py": (of_gardener.TASK, of_gardener.CONTROLLERS),
+    "shoots/gardenlet/health.py": (of_gardener.SHOOT,),
+    "shoots/gardenlet/known_states.py": (of_gardener.STATE,),
+    "shoots/gardenlet/reach.py": (of_gardener.SEED, of_gardener.CONTROLLERS),
+    "shoots/gardenlet/status.py": (of_gardener.SHOOT,),
+    "shoots/gardenlet/tasks": (of_gardener.TASK,),
+    "shoots/local_provider": (of_gardener.EXTENSION,),
+    "shoots/machine_controller": (of_gardener.MACHINE,),
+    "shoots/state": (of_gardener.STATE,),
+}
+"""The sections in which a package or module of Gardener gives reasons."""
+PASSED_ON_TO = {of_gardener.MACHINE: of_gardener.EXTENSION, of_gardener.TASK: of_gardener.SHOOT}
+"""Sections with reasons that modules of another one give."""
+UNSEEN = {"Acted"}
+"""Nobody reads it: of this wait only the time is used."""
+PASSED_ON_BY_RUNTIME = {"TooManyWrites"}
+"""Names of errors below these packages that become reasons."""
+
+CAMEL_CASE = re.compile(r"[A-Z][A-Za-z]*[a-z][A-Za-z]*$")
+PASSED_ON = re.compile(
+    r"\.reason$|^reason$|^_reason\w*\(|^\*|^type_?$|^_cut\(state\.waiting\.reason\)|step\.doing"
+    r"|^in_one_line\(|^str\(error\.refusal\)|^error\.reason|^self\.reason"
+)
 """Reasons that were given elsewhere, or are checked below: steps, and functions called `_reason`."""
 
 
-def modules() -> Iterator[Path]:
-    for package in PACKAGES:
+def modules(*packages: str) -> Iterator[Path]:
+    for package in packages:
         yield from sorted((SOURCE / package).rglob("*.py"))
 
 
-def given(path: Path) -> Iterator[tuple[int, str]]:
+def given(path: Path, outcomes: Mapping[str, int]) -> Iterator[tuple[int, str]]:
     """Line and reason of each that a module gives, or the expression that could not be resolved, in brackets."""
     module = importlib.import_module(".".join(("espalier", *path.relative_to(SOURCE).with_suffix("").parts)))
     for node in ast.walk(ast.parse(path.read_text())):
-        for expression in _expressions(node):
+        for expression in _expressions(node, outcomes):
             for value in _values(expression, module):
                 yield expression.lineno, value
 
 
-def _expressions(node: ast.AST) -> Iterator[ast.expr]:
+def _expressions(node: ast.AST, outcomes: Mapping[str, int]) -> Iterator[ast.expr]:
     if isinstance(node, ast.Call):
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-        if name in OUTCOMES and not _is_true(node):
+        if name in outcomes and not _is_true(node):
             by_keyword = [one.value for one in node.keywords if one.arg == "reason"]
             starred = any(isinstance(one, ast.Starred) for one in node.args)
-            place = OUTCOMES[name]
+            place = outcomes[name]
             yield from by_keyword or ([] if starred else node.args[place : place + 1])
     if (
         isinstance(node, ast.FunctionDef)
@@ -58,6 +113,26 @@ def _expressions(node: ast.AST) -> Iterator[ast.expr]:
         for inner in ast.walk(node):
             if isinstance(inner, ast.Return) and inner.value is not None:
                 yield from _branches(inner.value)
+    if isinstance(node, ast.FunctionDef):
+        yield from _of_signature(node)
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
+        for target in node.targets:
+            if isinstance(target, ast.Tuple) and ast.unparse(target.elts[0]) == "reason":
+                yield node.value.elts[0]
+
+
+def _of_signature(function: ast.FunctionDef) -> Iterator[ast.expr]:
+    """Of functions that return a reason and a sentence, and of those that have a default for a reason."""
+    if function.returns is not None and ast.unparse(function.returns) == "tuple[str, str]":
+        for inner in ast.walk(function):
+            if isinstance(inner, ast.Return) and isinstance(inner.value, ast.Tuple):
+                first = inner.value.elts[0]
+                if isinstance(first, ast.Constant) and CAMEL_CASE.match(str(first.value)):
+                    yield first
+    arguments = function.args
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if argument.arg == "reason" and default is not None:
+            yield default
 
 
 def _is_true(call: ast.Call) -> bool:
@@ -70,6 +145,9 @@ def _branches(expression: ast.expr) -> Iterator[ast.expr]:
     if isinstance(expression, ast.IfExp):
         yield from _branches(expression.body)
         yield from _branches(expression.orelse)
+    elif isinstance(expression, ast.BoolOp):
+        for value in expression.values:
+            yield from _branches(value)
     else:
         yield expression
 
@@ -78,7 +156,8 @@ def _values(expression: ast.expr, module: ModuleType) -> Iterator[str]:
     for branch in _branches(expression):
         text = ast.unparse(branch)
         if isinstance(branch, ast.Constant):
-            yield str(branch.value)
+            if branch.value:
+                yield str(branch.value)
         elif isinstance(branch, ast.Name | ast.Attribute) and not PASSED_ON.search(text):
             value = _resolved(branch, module)
             yield value if isinstance(value, str) else f"<{text}>"
@@ -94,16 +173,55 @@ def _resolved(expression: ast.Name | ast.Attribute, module: object) -> object:
     return None
 
 
-@pytest.mark.parametrize("path", list(modules()), ids=lambda path: str(path.relative_to(SOURCE)))
+@pytest.mark.parametrize("path", list(modules(*PACKAGES)), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_a_reason_that_is_given_is_in_the_table(path: Path) -> None:
     """When this fails: add a row to `espalier/api/eksa/reasons.py`, which says whether time helps."""
-    unknown = {reason: line for line, reason in given(path) if reason not in reasons.BY_NAME}
+    unknown = {reason: line for line, reason in given(path, OUTCOMES) if reason not in reasons.BY_NAME}
     assert unknown == {}
+
+
+def sections_of(path: Path) -> tuple[str, ...]:
+    """The sections of a module, by its longest beginning."""
+    name = path.relative_to(SOURCE).as_posix()
+    return SECTIONS[max((one for one in SECTIONS if name == one or name.startswith(f"{one}/")), key=len)]
+
+
+@pytest.mark.parametrize("path", list(modules("shoots", "etcdbackup")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_reason_for_gardener_is_in_a_section_of_its_module(path: Path) -> None:
+    """When this fails: add a row to `espalier/api/gardener/reasons.py`, for a section that SECTIONS has for it."""
+    told = {one.name for kind in sections_of(path) for one in of_gardener.of_section(kind)}
+    known = told | gardener_conditions.SATISFIED.keys() | UNSEEN
+    outcomes = OUTCOMES_OF_GARDENER if path.is_relative_to(SOURCE / "shoots") else OUTCOMES
+    unknown = {reason: line for line, reason in given(path, outcomes) if reason not in known}
+    assert unknown == {}
+
+
+def test_each_reason_of_the_tables_is_given() -> None:
+    """When this fails: nothing gives the reason any longer; remove its row."""
+    code = "\n".join(path.read_text() for path in modules("clusters", "upgrades", "providers", "clusterapi"))
+    steps = {name for step in reasons.STEPS for name in (step, f"{step}Failed")}
+    assert {name for name in reasons.BY_NAME if f'"{name}"' not in code} - steps == PASSED_ON_BY_RUNTIME
+    code = "\n".join(path.read_text() for path in (*modules("shoots"), SOURCE / "api" / "gardener" / "shoot.py"))
+    names = {one.name for one in of_gardener.REASONS} | gardener_conditions.SATISFIED.keys()
+    assert {name for name in names if f'"{name}"' not in code} == set()
+
+
+def test_each_section_has_only_what_its_modules_give() -> None:
+    """Or what they pass on, of another section or of the packages below."""
+    found: dict[str, set[str]] = {kind: set() for kind in of_gardener.WHERE}
+    for path in modules("shoots"):
+        for kind in sections_of(path):
+            found[kind] |= {reason for _, reason in given(path, OUTCOMES_OF_GARDENER)}
+    for kind, name in PASSED_ON_TO.items():
+        found[kind] |= found[name]
+    told = {kind: {one.name for one in of_gardener.of_section(kind)} for kind in of_gardener.WHERE}
+    left = {(kind, name) for kind in told for name in told[kind] - found[kind]}
+    assert left == {(of_gardener.CONTROLLERS, "PlanOutdated")}
 
 
 def test_the_test_sees_what_it_should() -> None:
     """It resolves names and attributes, and sees literals and both branches."""
-    seen = {reason for path in modules() for _, reason in given(path)}
+    seen = {reason for path in modules(*PACKAGES) for _, reason in given(path, OUTCOMES)}
     assert {"WaitingForKubeconfig", names.OBJECT_REFUSED, in_place.UPGRADING, "Refused", "NodeTaken"} <= seen
     assert {"DefaultCNIRefused", "InPlaceUpgradeFailed", "ScalingUp", "NotYetCompared"} <= seen
     assert len(seen) > 60
@@ -112,6 +230,17 @@ def test_the_test_sees_what_it_should() -> None:
 def test_each_reason_has_one_row_and_a_meaning() -> None:
     assert len(reasons.BY_NAME) == len(reasons.REASONS)
     assert all(CAMEL_CASE.match(one.name) and one.meaning for one in reasons.REASONS)
+
+
+def test_each_reason_for_gardener_has_one_row_in_a_section() -> None:
+    rows = [(one.name, kind) for one in of_gardener.REASONS for kind in one.kinds]
+    assert len(set(rows)) == len(rows)
+    assert {kind for _, kind in rows} == of_gardener.WHERE.keys()
+    assert all(CAMEL_CASE.match(one.name) and one.meaning for one in of_gardener.REASONS)
+
+
+def test_each_code_of_gardeners_errors_has_a_meaning() -> None:
+    assert set(of_gardener.ERROR_CODES) == set(operations.ErrorCode)
 
 
 def test_the_table_agrees_with_what_is_read_back_as_state() -> None:

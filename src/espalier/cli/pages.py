@@ -11,8 +11,12 @@ from espalier.api.eksa import condition_types, events, reasons
 from espalier.api.eksa.metadata_keys import ANNOTATIONS, BY_SORT
 from espalier.api.eksa.release import Bundles
 from espalier.api.field_docs import write as write_fields
+from espalier.api.gardener import condition_types as gardener_conditions
+from espalier.api.gardener import events as gardener_events
+from espalier.api.gardener import metadata_rows
+from espalier.api.gardener import reasons as gardener_reasons
 from espalier.api.kinds import KubeObject
-from espalier.api.reference import Helps, MetadataKey, Sort
+from espalier.api.reference import ConditionType, Helps, MetadataKey, Reason, Sort
 from espalier.assets import recipes
 from espalier.clusters.rules.releases import MAXIMUM_SKEW
 from espalier.etcdbackup.snapshotter import measures as backups
@@ -23,6 +27,7 @@ from espalier.providers.registry import PROVIDERS
 from espalier.releases import Release, Releases
 from espalier.releases.contents import NOTICE
 from espalier.runtime import metrics as managers
+from espalier.shoots.flow.task import Failure
 
 KINDS: tuple[type[KubeObject], ...] = tuple(
     kind for kind in EKSA_KINDS if kind is not Bundles and kind.resource.group == Bundles.resource.group
@@ -44,23 +49,70 @@ def conditions() -> Iterator[str]:
         "While something does not match the spec, a condition reports a reason and a message. If somebody has to "
         "act, a Cluster repeats both in `status.failureReason` and `status.failureMessage`, and "
         "`espalier create|upgrade|delete cluster` stop waiting. Programs may rely on types and reasons, not on "
-        "messages.",
+        "messages. Those of Shoots, Seeds, Etcds and the like: [gardener/conditions.md](gardener/conditions.md).",
     )
     for kind in (reasons.CLUSTER, reasons.GROUP, reasons.NODE):
         yield from ("", f"## {kind}", "")
-        yield from _table(
-            ("condition", "means"), ((f"`{one.name}`", one.meaning) for one in condition_types.of_kind(kind))
-        )
+        of_kind = sorted((one for one in reasons.REASONS if kind in one.kinds), key=lambda one: one.name)
+        yield from _conditions(condition_types.of_kind(kind))
         yield ""
-        yield from _table(
-            ("reason", "resumes when", "means"),
-            (
-                (f"`{one.name}`", "time passes" if one.helps is Helps.TIME else one.helps.value, one.meaning)
-                for one in sorted((found for found in reasons.REASONS if kind in found.kinds), key=lambda one: one.name)
-            ),
-        )
+        yield from _reasons(of_kind)
+    yield from _satisfied(condition_types.SATISFIED)
+
+
+def conditions_of_gardener() -> Iterator[str]:
+    """Conditions of Gardener's kinds and their reasons, by kind."""
+    yield from _head(
+        "Conditions and reasons of Gardener's kinds",
+        "What `espalier garden`, `espalier gardenlet`, the controller of Etcds and our extensions report. Programs may "
+        "rely on types and reasons, not on messages. Logs have failures at level warning, and what is only waited for "
+        "at level debug (`--log-level debug`).",
+    )
+    yield from (
+        "",
+        "Some reasons are not in these tables, but passed on: that with which an API server refused a request "
+        "(`Forbidden`, `Invalid`), the name of an error (`Unreachable`, `TooManyWrites`: another client keeps "
+        "reverting an object, its managedFields show which), or a refusal of the provider (`QuotaExceeded`). "
+        "Extensions by others report what their documentation says; see [error codes](#error-codes).",
+    )
+    for kind, where in gardener_reasons.WHERE.items():
+        yield from ("", f"## {kind}", "", where, "")
+        if of_kind := gardener_conditions.of_kind(kind):
+            yield from (*_conditions(of_kind), "")
+        yield from _reasons(gardener_reasons.of_section(kind))
+    yield from _satisfied(gardener_conditions.SATISFIED)
+    yield from ("", "## Error codes", "")
+    yield (
+        "Extensions give them in `status.lastError.codes`, and gardenlets pass them on in `status.lastErrors` of the "
+        "Shoot. If a code is not retried, the operation is `Failed` at once."
+    )
+    yield ""
+    yield from _table(
+        ("code", "retried", "means"),
+        (
+            (f"`{code}`", "yes" if Failure("", (code,)).retryable else "no", said)
+            for code, said in gardener_reasons.ERROR_CODES.items()
+        ),
+    )
+
+
+def _conditions(found: Iterable[ConditionType]) -> Iterator[str]:
+    return _table(("condition", "means"), ((f"`{one.name}`", one.meaning) for one in found))
+
+
+def _reasons(found: Iterable[Reason]) -> Iterator[str]:
+    return _table(
+        ("reason", "resumes when", "means"),
+        (
+            (f"`{one.name}`", "time passes" if one.helps is Helps.TIME else one.helps.value, one.meaning)
+            for one in found
+        ),
+    )
+
+
+def _satisfied(found: Mapping[str, str]) -> Iterator[str]:
     yield from ("", "## Reasons of conditions that are True", "")
-    yield from _table(("reason", "means"), ((f"`{name}`", said) for name, said in condition_types.SATISFIED.items()))
+    yield from _table(("reason", "means"), ((f"`{name}`", said) for name, said in found.items()))
 
 
 def metadata() -> Iterator[str]:
@@ -68,9 +120,24 @@ def metadata() -> Iterator[str]:
     yield from _head(
         "Annotations, labels and finalizers",
         "Those of Espalier and EKS Anywhere, and those of Cluster API that Espalier sets or obeys. What the manager "
-        "writes is its state: do not edit it, unless the last column says so.",
+        "writes is its state: do not edit it, unless the last column says so. Those of Gardener's kinds: "
+        "[gardener/metadata.md](gardener/metadata.md).",
     )
-    for sort, rows in metadata_rows().items():
+    yield from _keys(metadata_keys())
+
+
+def metadata_of_gardener() -> Iterator[str]:
+    """Annotations, labels and finalizers of Gardener's kinds."""
+    yield from _head(
+        "Annotations, labels and finalizers of Gardener's kinds",
+        "Those that Espalier sets or obeys. What is not written by users is state: do not edit it, unless the last "
+        f"column says so. On Shoots, admission refuses changes of `{metadata_rows.DOMAIN}…` by users.",
+    )
+    yield from _keys(metadata_rows.BY_SORT)
+
+
+def _keys(found: Mapping[Sort, Sequence[MetadataKey]]) -> Iterator[str]:
+    for sort, rows in found.items():
         yield from ("", f"## {sort.value.capitalize()}s", "")
         yield from _table(
             (sort.value, "on", "written by", "means", "what to do"),
@@ -78,7 +145,7 @@ def metadata() -> Iterator[str]:
         )
 
 
-def metadata_rows() -> Mapping[Sort, Sequence[MetadataKey]]:
+def metadata_keys() -> Mapping[Sort, Sequence[MetadataKey]]:
     """The keys of `metadata`, including those of providers."""
     of_providers = [key for one in PROVIDERS.values() for key in one.annotations]
     return {**BY_SORT, Sort.ANNOTATION: (*ANNOTATIONS, *of_providers)}
@@ -94,7 +161,10 @@ def recorded_events() -> Iterator[str]:
     yield ""
     yield from _table(
         ("reason", "type", "on", "means", "what to do"),
-        ((f"`{one.name}`", one.type, one.on, one.meaning, one.to_do) for one in events.EVENTS),
+        (
+            (f"`{one.name}`", one.type, one.on, one.meaning, one.to_do)
+            for one in (*events.EVENTS, *gardener_events.EVENTS)
+        ),
     )
     yield ""
     yield (
@@ -109,8 +179,9 @@ def metrics() -> Iterator[str]:
     """Metrics."""
     yield from _head(
         "Metrics",
-        "`espalier manager --metrics-address` serves them (default `127.0.0.1:8080`, path `/metrics`). The names are "
-        "those of controller-runtime and client-go, so dashboards for them fit. Our own begin with `espalier_`.",
+        "`espalier manager`, `espalier garden` and `espalier gardenlet` serve them at `--metrics-address` (default "
+        "`127.0.0.1:8080`, path `/metrics`). The names are those of controller-runtime and client-go, so dashboards "
+        "for them fit. Our own begin with `espalier_`.",
     )
     yield ""
     yield from _table(
@@ -250,6 +321,8 @@ PAGES: Mapping[str, Callable[[], Iterable[str]]] = {
     "metadata.md": metadata,
     "metrics.md": metrics,
     "versions.md": versions,
+    "gardener/conditions.md": conditions_of_gardener,
+    "gardener/metadata.md": metadata_of_gardener,
 }
 
 
@@ -260,6 +333,7 @@ def page(name: str) -> str:
 
 def write(folder: Path) -> None:
     """Write all pages, and those of fields below `fields` and `gardener`."""
+    (folder / "gardener").mkdir(parents=True, exist_ok=True)
     for name in PAGES:
         (folder / name).write_text(page(name), encoding="utf-8")
     write_fields(folder / "fields", KINDS)
