@@ -51,8 +51,8 @@ CONDITIONS: tuple[ConditionType, ...] = (
     ConditionType(
         "BucketReachable-SEED",
         (SEED,),
-        "True: the network of this seed reaches the store of seed SEED, tried without credentials every ten minutes. "
-        "One for each other Seed with backups.",
+        "True: the network of this seed reaches the store of seed SEED, TLS included, tried without credentials every "
+        "ten minutes. One for each other Seed with backups.",
     ),
     ConditionType(
         "Ready",

@@ -111,8 +111,9 @@ _SHOOT = (
     # ReadyForDisaster.
     _person(
         "SeedMissing",
-        "the Seed was deleted although it has the shoot, and only it tells where backups are; register it again under "
-        "this name, or move the shoot (`espalier seeds evacuate`)",
+        "the Seed was deleted although it has the shoot, while no webhook was called. Only it tells where backups are "
+        "(its gardenlet leaves etcd as it is); register it again under this name, or move the shoot (`espalier seeds "
+        "evacuate`)",
         SHOOT,
         TASK,
     ),
@@ -137,8 +138,9 @@ _SHOOT = (
     ),
     _person(
         "BackupsLate",
-        "writes since the time in the message are in no snapshot, for longer than two delta periods and 20 s, and "
-        "would be lost with the seed; the agent's `/healthz` says why snapshots fail",
+        "writes since the time in the message, which stays the same while this lasts, are in no snapshot, for longer "
+        "than two delta periods and 20 s, and would be lost with the seed; the agent's `/healthz` says why snapshots "
+        "fail",
     ),
     _person(
         "BucketNotTested",
@@ -183,8 +185,8 @@ _TASKS = (
     ),
     _time(
         "BackupEntryNotReady",
-        "the seed can't use the bucket of the BackupEntry yet, for what the message says; if the extension can't "
-        "access the bucket, correct the Secret that the BackupBucket names (`spec.credentialsRef`)",
+        "the seed can't use the bucket of the BackupEntry yet, for what the message says; if its credentials are "
+        "gone, empty or expired, correct the Secret that the BackupBucket names (`spec.credentialsRef`)",
         TASK,
     ),
     _time(
