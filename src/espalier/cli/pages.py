@@ -83,8 +83,8 @@ def conditions_of_gardener() -> Iterator[str]:
     yield from _satisfied(gardener_conditions.SATISFIED)
     yield from ("", "## Error codes", "")
     yield (
-        "Extensions give them in `status.lastError.codes`, and gardenlets pass them on in `status.lastErrors` of the "
-        "Shoot. If a code is not retried, the operation is `Failed` at once."
+        "Extensions give them in `status.lastError.codes`, and gardenlets pass them on, with their own, in "
+        "`status.lastErrors` of the Shoot. If a code is not retried, the operation of the Shoot is `Failed` at once."
     )
     yield ""
     yield from _table(

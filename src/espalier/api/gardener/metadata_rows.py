@@ -141,7 +141,8 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "shoot.gardener.cloud/uid",
         "Namespace and Cluster of a shoot",
         Writer.GARDENLET,
-        "`status.uid` of the Shoot that they belong to. Those with another one, or none, are never touched.",
+        "`status.uid` of the Shoot that they belong to. Those of another shoot, or of which nothing tells whose they "
+        "are, are never touched.",
         "set it on a Namespace or Cluster without one, if the shoot's error names it",
     ),
     MetadataKey(
