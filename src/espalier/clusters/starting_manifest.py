@@ -29,6 +29,63 @@ EXTERNAL_ETCD = """\
     # 1, 3 or 5."""
 
 
+def highly_available(
+    name: str, provider: str, *, images: str, datacenter: str, machines: str, kubernetes_version: str, manager: str
+) -> str:
+    """A manifest with three machines for the control plane and three for etcd, and a machine config for each group.
+
+    `provider` is the prefix of the kinds. `images` contain Kubernetes: what machines start from. `datacenter` and
+    `machines` are the specs of the configs, indented. `manager` is the management cluster.
+    """
+    return f"""\
+apiVersion: anywhere.eks.amazonaws.com/v1alpha1
+kind: Cluster
+metadata:
+  name: {scalar(name)}
+spec:
+{CLUSTER_NETWORK}
+  controlPlaneConfiguration:
+    # 1, 3 or 5.
+    count: 3
+{ENDPOINT}
+    machineGroupRef:
+      kind: {provider}MachineConfig
+      name: {name}-cp
+  datacenterRef:
+    kind: {provider}DatacenterConfig
+    name: {scalar(name)}
+{EXTERNAL_ETCD}
+    count: 3
+    machineGroupRef:
+      kind: {provider}MachineConfig
+      name: {name}-etcd
+  # Upgrade one minor version at a time; the {images} of machines below must contain the same version.
+  kubernetesVersion: "{kubernetes_version}"
+{management_cluster(manager)}
+  workerNodeGroupConfigurations:
+  - count: 2
+    name: md-0
+    machineGroupRef:
+      kind: {provider}MachineConfig
+      name: {scalar(name)}
+{config(provider, "Datacenter", name, datacenter)}\
+{config(provider, "Machine", f"{name}-cp", machines)}\
+{config(provider, "Machine", f"{name}-etcd", machines)}\
+{config(provider, "Machine", name, machines)}"""
+
+
+def config(provider: str, what: str, name: str, spec: str) -> str:
+    """A config of the provider, after a separator."""
+    return f"""
+---
+apiVersion: anywhere.eks.amazonaws.com/v1alpha1
+kind: {provider}{what}Config
+metadata:
+  name: {scalar(name)}
+spec:
+{spec}"""
+
+
 def management_cluster(name: str) -> str:
     """The field that names the management cluster."""
     return f"""\

@@ -2,52 +2,14 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import CLUSTER_NETWORK, ENDPOINT, EXTERNAL_ETCD, scalar
-from espalier.clusters.starting_manifest import management_cluster as manager
+from espalier.clusters.starting_manifest import highly_available
 
-
-def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
-    """The manifest that the CLI of EKS Anywhere generates, with comments."""
-    return f"""\
+HEADING = """\
 # Credentials are kept in Secrets. `espalier create cluster` writes one for each credentialsRef below from
 # EKSA_CLOUDSTACK_B64ENCODED_SECRET, as EKS Anywhere reads it; docs/cloudstack.md shows how to create it by hand.
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: Cluster
-metadata:
-  name: {scalar(name)}
-spec:
-{CLUSTER_NETWORK}
-  controlPlaneConfiguration:
-    # 1, 3 or 5.
-    count: 3
-{ENDPOINT}
-    machineGroupRef:
-      kind: CloudStackMachineConfig
-      name: {name}-cp
-  datacenterRef:
-    kind: CloudStackDatacenterConfig
-    name: {scalar(name)}
-{EXTERNAL_ETCD}
-    count: 3
-    machineGroupRef:
-      kind: CloudStackMachineConfig
-      name: {name}-etcd
-  # Upgrade one minor version at a time; the templates of machines below must contain the same version.
-  kubernetesVersion: "{kubernetes_version}"
-{manager(management_cluster)}
-  workerNodeGroupConfigurations:
-  - count: 2
-    name: md-0
-    machineGroupRef:
-      kind: CloudStackMachineConfig
-      name: {scalar(name)}
+"""
 
----
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: CloudStackDatacenterConfig
-metadata:
-  name: {scalar(name)}
-spec:
+DATACENTER = """\
   # Machines are spread across them. They can be added and removed, not changed; one of the old ones must remain.
   availabilityZones:
   - name: az-1
@@ -63,28 +25,20 @@ spec:
       # CloudStack assigns addresses to machines in this network.
       network:
         name: "network-1"
+"""
 
----
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: CloudStackMachineConfig
-metadata:
-  name: {name}-cp
-spec:
-{_machines(kubernetes_version)}
----
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: CloudStackMachineConfig
-metadata:
-  name: {name}-etcd
-spec:
-{_machines(kubernetes_version)}
----
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: CloudStackMachineConfig
-metadata:
-  name: {scalar(name)}
-spec:
-{_machines(kubernetes_version)}"""
+
+def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
+    """The manifest that the CLI of EKS Anywhere generates, with comments."""
+    return HEADING + highly_available(
+        name,
+        "CloudStack",
+        images="templates",
+        datacenter=DATACENTER,
+        machines=_machines(kubernetes_version),
+        kubernetes_version=kubernetes_version,
+        manager=management_cluster,
+    )
 
 
 def _machines(kubernetes_version: str) -> str:

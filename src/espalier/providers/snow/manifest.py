@@ -2,79 +2,35 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import CLUSTER_NETWORK, ENDPOINT, EXTERNAL_ETCD, scalar
-from espalier.clusters.starting_manifest import management_cluster as manager
+from espalier.clusters.starting_manifest import highly_available, scalar
 
-
-def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
-    """The manifest that the CLI of EKS Anywhere generates, with comments."""
-    return f"""\
+HEADING = """\
 # Credentials are kept in a Secret. `espalier create cluster` writes snow-credentials from the files named in
 # EKSA_AWS_CREDENTIALS_FILE (a profile for each device, named by its address) and EKSA_AWS_CA_BUNDLES_FILE (the
 # certificates of all devices); docs/snow.md shows how to create it by hand.
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: Cluster
-metadata:
-  name: {scalar(name)}
-spec:
-{CLUSTER_NETWORK}
-  controlPlaneConfiguration:
-    # 1, 3 or 5.
-    count: 3
-{ENDPOINT}
-    machineGroupRef:
-      kind: SnowMachineConfig
-      name: {name}-cp
-  datacenterRef:
-    kind: SnowDatacenterConfig
-    name: {scalar(name)}
-{EXTERNAL_ETCD}
-    count: 3
-    machineGroupRef:
-      kind: SnowMachineConfig
-      name: {name}-etcd
-  # Upgrade one minor version at a time; the images of machines below must contain the same version.
-  kubernetesVersion: "{kubernetes_version}"
-{manager(management_cluster)}
-  workerNodeGroupConfigurations:
-  - count: 2
-    name: md-0
-    machineGroupRef:
-      kind: SnowMachineConfig
-      name: {scalar(name)}
+"""
 
----
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: SnowDatacenterConfig
-metadata:
-  name: {scalar(name)}
-spec:
+DATACENTER = """\
   # The Secret in eksa-system.
   identityRef:
     kind: Secret
     name: snow-credentials
+"""
 
----
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: SnowMachineConfig
-metadata:
-  name: {name}-cp
-spec:
-{_machines(name)}
----
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: SnowMachineConfig
-metadata:
-  name: {name}-etcd
-spec:
-{_machines(name)}
----
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: SnowMachineConfig
-metadata:
-  name: {scalar(name)}
-spec:
-{_machines(name)}
+
+def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
+    """The manifest that the CLI of EKS Anywhere generates, with comments."""
+    clusters = highly_available(
+        name,
+        "Snow",
+        images="images",
+        datacenter=DATACENTER,
+        machines=_machines(name),
+        kubernetes_version=kubernetes_version,
+        manager=management_cluster,
+    )
+    return f"""\
+{HEADING}{clusters}
 ---
 # Only for interfaces without DHCP. It can't be changed later; use another one instead.
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1

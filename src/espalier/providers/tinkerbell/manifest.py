@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import CLUSTER_NETWORK, ENDPOINT, scalar
+from espalier.clusters.starting_manifest import CLUSTER_NETWORK, ENDPOINT, config, scalar
 from espalier.clusters.starting_manifest import management_cluster as manager
 
 
@@ -41,33 +41,19 @@ spec:
     machineGroupRef:
       kind: TinkerbellMachineConfig
       name: {scalar(name)}
+{config("Tinkerbell", "Datacenter", name, _datacenter(kubernetes_version))}\
+{config("Tinkerbell", "Machine", f"{name}-cp", _machines("control-plane"))}\
+{config("Tinkerbell", "Machine", name, _machines("worker"))}"""
 
----
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: TinkerbellDatacenterConfig
-metadata:
-  name: {scalar(name)}
-spec:
+
+def _datacenter(kubernetes_version: str) -> str:
+    return f"""\
   # The address at which bare metal reaches Tinkerbell, not that of the API server. It can't be changed later.
   tinkerbellIP: "192.0.2.9"
   # The disk image (.gz) for all machines, with this operating system, and Kubernetes of the cluster's version. For
   # machines of different versions, set it in their TinkerbellMachineConfigs instead.
   osImageURL: "https://images.example.com/ubuntu-{kubernetes_version.replace(".", "-")}.gz"
-
----
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: TinkerbellMachineConfig
-metadata:
-  name: {name}-cp
-spec:
-{_machines("control-plane")}
----
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: TinkerbellMachineConfig
-metadata:
-  name: {scalar(name)}
-spec:
-{_machines("worker")}"""
+"""
 
 
 def _machines(label: str) -> str:

@@ -2,54 +2,16 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import CLUSTER_NETWORK, ENDPOINT, EXTERNAL_ETCD, scalar
-from espalier.clusters.starting_manifest import management_cluster as manager
+from espalier.clusters.starting_manifest import highly_available
 
-
-def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
-    """The manifest that the CLI of EKS Anywhere generates, with comments."""
-    return f"""\
+HEADING = """\
 # Credentials are kept in a Secret. Before you apply this manifest, create vsphere-credentials in eksa-system with
 # username and password of a user that creates machines, usernameCP and passwordCP of a read-only user (which workload
 # clusters use), and annotations anywhere.eks.amazonaws.com/credentials-servers with the vCenter's name, as in
 # spec.server below, and anywhere.eks.amazonaws.com/credentials-namespaces with the namespaces of its clusters.
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: Cluster
-metadata:
-  name: {scalar(name)}
-spec:
-{CLUSTER_NETWORK}
-  controlPlaneConfiguration:
-    # 1, 3 or 5.
-    count: 3
-{ENDPOINT}
-    machineGroupRef:
-      kind: VSphereMachineConfig
-      name: {name}-cp
-  datacenterRef:
-    kind: VSphereDatacenterConfig
-    name: {scalar(name)}
-{EXTERNAL_ETCD}
-    count: 3
-    machineGroupRef:
-      kind: VSphereMachineConfig
-      name: {name}-etcd
-  # Upgrade one minor version at a time; the templates of machines below must contain the same version.
-  kubernetesVersion: "{kubernetes_version}"
-{manager(management_cluster)}
-  workerNodeGroupConfigurations:
-  - count: 2
-    name: md-0
-    machineGroupRef:
-      kind: VSphereMachineConfig
-      name: {scalar(name)}
+"""
 
----
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: VSphereDatacenterConfig
-metadata:
-  name: {scalar(name)}
-spec:
+DATACENTER = """\
   # Name or address of the vCenter, without https://. Server, datacenter and network can't be changed later.
   server: "vcenter.example.com"
   # SHA-1 thumbprint of its certificate. Without it, Cluster API's provider does not verify the certificate.
@@ -60,28 +22,20 @@ spec:
   datacenter: "Datacenter"
   # A name, or a path like /Datacenter/network/VM Network. DHCP assigns addresses to machines there.
   network: "VM Network"
+"""
 
----
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: VSphereMachineConfig
-metadata:
-  name: {name}-cp
-spec:
-{_machines(kubernetes_version)}
----
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: VSphereMachineConfig
-metadata:
-  name: {name}-etcd
-spec:
-{_machines(kubernetes_version)}
----
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: VSphereMachineConfig
-metadata:
-  name: {scalar(name)}
-spec:
-{_machines(kubernetes_version)}"""
+
+def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
+    """The manifest that the CLI of EKS Anywhere generates, with comments."""
+    return HEADING + highly_available(
+        name,
+        "VSphere",
+        images="templates",
+        datacenter=DATACENTER,
+        machines=_machines(kubernetes_version),
+        kubernetes_version=kubernetes_version,
+        manager=management_cluster,
+    )
 
 
 def _machines(kubernetes_version: str) -> str:
