@@ -150,6 +150,15 @@ releases = click.option(
     help="Folder with releases.yaml and the files it names, instead of the releases of this build.",
 )
 
+default_namespace = click.option(
+    "--namespace",
+    "-n",
+    default="default",
+    metavar="NAME",
+    show_default=True,
+    help="Namespace of objects without one.",
+)
+
 all_namespaces = click.option("--all-namespaces", "-A", is_flag=True, help="The clusters of all namespaces.")
 
 watched_namespaces = click.option(

@@ -75,14 +75,7 @@ def clusterconfig(*, name: str, provider: str, management_cluster: str, releases
 @generate.command()
 @flags.filename(required=True, help="Manifest of one or several clusters; - for standard input. Repeatable.")
 @flags.releases
-@click.option(
-    "--namespace",
-    "-n",
-    default="default",
-    metavar="NAME",
-    show_default=True,
-    help="Namespace of objects without one.",
-)
+@flags.default_namespace
 @click.option("--workload", is_flag=True, help="Print the objects for the workload cluster (the CNI) instead.")
 @click.option(
     "--output",

@@ -24,14 +24,7 @@ _LONGEST_WARNING = 2000
 @click.command(cls=Command)
 @flags.filename(required=True, help="Manifest of one or several clusters; - for standard input. Repeatable.")
 @flags.releases
-@click.option(
-    "--namespace",
-    "-n",
-    default="default",
-    metavar="NAME",
-    show_default=True,
-    help="Namespace of objects without one.",
-)
+@flags.default_namespace
 @click.option(
     "--output",
     "-o",

@@ -76,3 +76,11 @@ def references_to(kind: str, spec: eksa.ClusterSpec) -> Iterator[Violation]:
         elif one.reference.kind != kind:
             message = "not a kind of machine config for this datacenter"
             yield Violation(f"{field}.kind", one.reference.kind, kind, message)
+
+
+def without_failure_domains(spec: eksa.ClusterSpec, remedy: str) -> Iterator[Violation]:
+    """Worker node groups that name failure domains, on a provider where they can't."""
+    for index, group in enumerate(spec.worker_node_group_configurations):
+        if group.failure_domains:
+            field = f"spec.workerNodeGroupConfigurations[{index}].failureDomains"
+            yield Violation(field, ", ".join(group.failure_domains), "nothing", remedy)

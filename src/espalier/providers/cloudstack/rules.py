@@ -9,7 +9,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.violations import Violation
 from espalier.clusters import addresses
 from espalier.clusters.linked_objects import of_kind
-from espalier.clusters.machine_groups import machine_groups, names_version, references_to
+from espalier.clusters.machine_groups import machine_groups, names_version, references_to, without_failure_domains
 from espalier.clusters.rules import endpoint
 from espalier.kube.objects import Object
 from espalier.providers.cloudstack import references
@@ -28,11 +28,9 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     """Fields that are missing or rejected."""
     yield from _endpoint(spec)
     yield from references_to(_KIND, spec)
-    for index, group in enumerate(spec.worker_node_group_configurations):
-        if group.failure_domains:
-            field = f"spec.workerNodeGroupConfigurations[{index}].failureDomains"
-            message = "machines are spread across all availability zones of the datacenter config; remove the field"
-            yield Violation(field, ", ".join(group.failure_domains), "nothing", message)
+    yield from without_failure_domains(
+        spec, "machines are spread across all availability zones of the datacenter config; remove the field"
+    )
 
 
 def _endpoint(spec: eksa.ClusterSpec) -> Iterator[Violation]:

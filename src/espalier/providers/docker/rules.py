@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.violations import Violation
+from espalier.clusters.machine_groups import without_failure_domains
 
 _MACHINE_GROUP = "machineGroupRef: Docker has no machine configs; the reference is ignored"
 
@@ -15,11 +16,7 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     if host := spec.endpoint_host:
         message = "the endpoint of a Docker cluster is its load balancer's; remove the field"
         yield Violation("spec.controlPlaneConfiguration.endpoint.host", host, "nothing", message)
-    for index, group in enumerate(spec.worker_node_group_configurations):
-        if group.failure_domains:
-            field = f"spec.workerNodeGroupConfigurations[{index}].failureDomains"
-            message = "Docker has no failure domains; remove the field"
-            yield Violation(field, ", ".join(group.failure_domains), "nothing", message)
+    yield from without_failure_domains(spec, "Docker has no failure domains; remove the field")
 
 
 def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:

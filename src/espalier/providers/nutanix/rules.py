@@ -8,7 +8,14 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.quantities import amount
 from espalier.api.violations import Violation
 from espalier.clusters.linked_objects import of_kind
-from espalier.clusters.machine_groups import WORKERS, kubernetes_versions, machine_groups, names_version, references_to
+from espalier.clusters.machine_groups import (
+    WORKERS,
+    kubernetes_versions,
+    machine_groups,
+    names_version,
+    references_to,
+    without_failure_domains,
+)
 from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import connections, endpoint
 from espalier.kube.objects import Object
@@ -17,7 +24,6 @@ from espalier.providers.nutanix.kinds import LEAST_DISK, LEAST_MEMORY, NutanixDa
 from espalier.providers.nutanix.references import credentials_of, other_version
 from espalier.providers.nutanix.render import credentials_name
 
-_GROUPS = "spec.workerNodeGroupConfigurations"
 _KIND = NutanixMachineConfig.resource.kind
 
 
@@ -25,14 +31,11 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     """Fields that are missing or rejected."""
     yield from endpoint.violations(spec)
     yield from references_to(_KIND, spec)
-    for index, group in enumerate(spec.worker_node_group_configurations):
-        if group.failure_domains:
-            field, found = f"{_GROUPS}[{index}].failureDomains", ", ".join(group.failure_domains)
-            message = (
-                "on Nutanix, failure domains list their worker node groups; remove the field, and add the group to "
-                "workerMachineGroups of failure domains in the NutanixDatacenterConfig"
-            )
-            yield Violation(field, found, "nothing", message)
+    yield from without_failure_domains(
+        spec,
+        "on Nutanix, failure domains list their worker node groups; remove the field, and add the group to "
+        "workerMachineGroups of failure domains in the NutanixDatacenterConfig",
+    )
 
 
 def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:

@@ -13,14 +13,13 @@ from espalier.api.violations import Violation
 from espalier.clusters import addresses
 from espalier.clusters.addresses import Address
 from espalier.clusters.linked_objects import of_kind
-from espalier.clusters.machine_groups import references_to
+from espalier.clusters.machine_groups import references_to, without_failure_domains
 from espalier.clusters.rules import endpoint
 from espalier.kube.objects import Object
 from espalier.providers.snow.kinds import IPPool, SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
 from espalier.providers.snow.references import credentials_of
 from espalier.providers.snow.render import credentials_name
 
-_GROUPS = "spec.workerNodeGroupConfigurations"
 _KIND = SnowMachineConfig.resource.kind
 _LEAST_OF_BOTTLEROCKET = 25
 """GiB, as in EKS Anywhere."""
@@ -30,11 +29,9 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     """Fields that are missing or rejected."""
     yield from endpoint.violations(spec)
     yield from references_to(_KIND, spec)
-    for index, group in enumerate(spec.worker_node_group_configurations):
-        if group.failure_domains:
-            field, found = f"{_GROUPS}[{index}].failureDomains", ", ".join(group.failure_domains)
-            message = "Snow has no failure domains; to use other devices, give the group its own machine config"
-            yield Violation(field, found, "nothing", message)
+    yield from without_failure_domains(
+        spec, "Snow has no failure domains; to use other devices, give the group its own machine config"
+    )
 
 
 def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:

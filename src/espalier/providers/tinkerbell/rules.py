@@ -13,7 +13,13 @@ from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU
 from espalier.api.violations import Violation
 from espalier.clusters import addresses
 from espalier.clusters.linked_objects import of_kind
-from espalier.clusters.machine_groups import MachineGroup, machine_groups, names_version, references_to
+from espalier.clusters.machine_groups import (
+    MachineGroup,
+    machine_groups,
+    names_version,
+    references_to,
+    without_failure_domains,
+)
 from espalier.clusters.render_input import group_count, group_name
 from espalier.clusters.rules import endpoint
 from espalier.kube.objects import Object
@@ -38,11 +44,9 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     """Fields that are missing or rejected."""
     yield from endpoint.violations(spec)
     yield from references_to(_KIND, spec)
-    for index, group in enumerate(spec.worker_node_group_configurations):
-        if group.failure_domains:
-            field, found = f"{_GROUPS}[{index}].failureDomains", ", ".join(group.failure_domains)
-            message = "bare metal has no failure domains; to use other hardware, give the group its own machine config"
-            yield Violation(field, found, "nothing", message)
+    yield from without_failure_domains(
+        spec, "bare metal has no failure domains; to use other hardware, give the group its own machine config"
+    )
     control_plane = spec.control_plane_configuration
     if not spec.worker_node_group_configurations and control_plane is not None and control_plane.taints:
         found = ", ".join(f"{one.key}:{one.effect}" for one in control_plane.taints)
