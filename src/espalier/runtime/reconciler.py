@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -64,20 +64,27 @@ class Reconciled(Generic[C]):
     """The report after a reconcile; None for none. Not called once the finalizer of a deleted object is removed."""
     unreadable: Callable[[Object, msgspec.ValidationError], tuple[Outcome, Report]] | None = None
     """The outcome and report for an object that can't be decoded; without it the error is raised."""
-    failed: Callable[[KubeError | NameTaken], Outcome] = fault_of
-    """The outcome of a failed write or read."""
+    errors: tuple[type[Exception], ...] = (KubeError, NameTaken)
+    """The exceptions that end a step with an outcome: those of writes and reads, and others of this kind. Any other is
+    a bug."""
+    failed: Callable[[Any], Outcome] = fault_of
+    """The outcome of one of them."""
     conceal: Callable[[C, Outcome], Outcome] = lambda _, outcome: outcome
     """Removes secrets from an outcome."""
 
 
 class Reconciler(Generic[C]):
-    """Reconciles one object at a time and reports its status. `forget` is called with keys of deleted objects."""
+    """Reconciles one object at a time and reports its status. `forget` is called with keys of deleted objects, and of
+    those that are not observed.
+
+    Without `recorder` no events are recorded.
+    """
 
     def __init__(
         self,
         reconciled: Reconciled[C],
         writer: Writer,
-        recorder: Recorder,
+        recorder: Recorder | None = None,
         forget: Sequence[Callable[[Key], object]] = (),
     ) -> None:
         self._reconciled = reconciled
@@ -112,7 +119,7 @@ class Reconciler(Generic[C]):
     async def _act(self, ctx: C) -> Outcome:
         try:
             return await steps.run(self._reconciled.steps(ctx), ctx)
-        except (KubeError, NameTaken) as error:
+        except self._reconciled.errors as error:
             return self._reconciled.failed(error)
 
     async def _write_report(self, found: Object, report: Report) -> None:
@@ -123,7 +130,7 @@ class Reconciler(Generic[C]):
             )
         except NotFound:
             return
-        if written is not found:
+        if written is not found and self._recorder is not None:
             for event in report.events:
                 self._recorder.event(found, *event)
 

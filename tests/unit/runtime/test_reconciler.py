@@ -166,3 +166,13 @@ def test_an_undecodable_object_is_reported_if_its_kind_allows_it() -> None:
     assert env.statuses == [{"said": "no number"}]
     with pytest.raises(msgspec.ValidationError):
         Environment(readable=False).reconcile()
+
+
+def test_a_kind_may_expect_further_errors() -> None:
+    def failed(error: Exception) -> Outcome:
+        return Wait("Unreadable", str(error))
+
+    env = Environment(ends=OSError("no answer"))
+    assert env.reconcile(errors=(OSError,), failed=failed) == Wait("Unreadable", "no answer")
+    with pytest.raises(OSError, match="no answer"):
+        Environment(ends=OSError("no answer")).reconcile(failed=failed)

@@ -24,12 +24,11 @@ from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.outcome import Done, Wait
 from espalier.runtime.writer import Writer
-from espalier.shoots.flow.standing import Standing
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.controllers import Garden
 from espalier.shoots.garden.signs_of_life import SignsOfLife
+from espalier.shoots.gardenlet import steps
 from espalier.shoots.gardenlet.context import Live
-from espalier.shoots.gardenlet.controller import ShootReconciler
 from tests.support.embedded_server import client_of, new_server
 
 PROJECT = "garden-dev"
@@ -146,35 +145,31 @@ async def test_the_garden_keeps_what_a_gardenlet_has_said_in_its_seed_since_it_w
         assert [one.type for one in found] == [said["type"]]
 
 
-class Migrated(ShootReconciler):
+def migrated(client: Client, shoot: Object) -> steps.Attempt:
     """A source whose flow is done. All but its client to the garden is of no account."""
-
-    def __init__(self, client: Client) -> None:
-        self._tools = cast(Any, SimpleNamespace(garden=Writer(client, {}), clock=SystemClock()))
-        self._seed = "a"
-        self._observer = cast(
-            Any,
-            SimpleNamespace(scope=lambda live, _now: SimpleNamespace(shoot=live.shoot.decode(Shoot), seed_name="a")),
-        )
-
-    async def _ran(self, *_: object) -> Standing:
-        return cast(Standing, SimpleNamespace(is_done=True))
+    tools = SimpleNamespace(garden=Writer(client, {}), clock=SystemClock(), config=SimpleNamespace(seed="a"))
+    observer = SimpleNamespace(scope=lambda live, _now: SimpleNamespace(shoot=live.shoot.decode(Shoot), seed_name="a"))
+    live, operation = Live(shoot, None), OperationType.MIGRATE
+    return steps.Attempt(cast(Any, observer), cast(Any, tools), live, SystemClock().now(), operation)
 
 
-async def test_a_seed_does_not_pass_a_shoot_on_to_where_it_was_to_go_before() -> None:
+async def test_a_seed_does_not_pass_a_shoot_on_to_where_it_was_to_go_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ran(*_: object) -> Any:
+        return SimpleNamespace(is_done=True)
+
+    monkeypatch.setattr(steps, "_ran", ran)
     async with moving() as (client, seen):
-        source = Migrated(client)
         fresh = await patched(client, {"spec": {"seedName": "c"}})
         with pytest.raises(Conflict):
-            await source._run(Live(seen, None), OperationType.MIGRATE)
+            await steps.advance(migrated(client, seen))
         assert await seed_of(client) == "a"
-        assert isinstance(await source._run(Live(fresh, None), OperationType.MIGRATE), Done)
+        assert isinstance(await steps.advance(migrated(client, fresh)), Done)
         assert await seed_of(client) == "c"
 
 
 async def test_no_task_of_a_migration_takes_a_later_shoot_of_the_name_for_its_own() -> None:
     async with moving() as (client, seen):
-        ask = Migrated(client)._guard(Live(seen, None))
+        ask = steps._guard(migrated(client, seen))
         assert await ask() is None
         await client.delete(Shoot.resource, "apple", PROJECT)
         await made(client)

@@ -32,13 +32,14 @@ from espalier.kube.objects import Object, encode_json
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import NameTaken, Writer
+from espalier.shoots.flow.graph import Flow
 from espalier.shoots.flow.task import Act, Failure
 from espalier.shoots.garden.roles import in_project
-from espalier.shoots.gardenlet import clusters, leases, rendering
+from espalier.shoots.gardenlet import clusters, leases, rendering, steps
 from espalier.shoots.gardenlet.comparing import stamped
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Live
-from espalier.shoots.gardenlet.controller import ShootReconciler
+from espalier.shoots.gardenlet.flows import LEAVE
 from espalier.shoots.gardenlet.names import BACKUPS_SINCE, INITIATED_AT, SHOOT_UID, WOKEN_AT
 from espalier.shoots.gardenlet.scope import Found
 from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions
@@ -186,8 +187,7 @@ def test_a_move_is_not_taken_back_once_etcd_was_handed_over() -> None:
 
     def operation(live: Object | None) -> object:
         taken_back = shoot("a", "a", "Migrate Processing")
-        reconciler = ShootReconciler.__new__(ShootReconciler)
-        return reconciler._operation(scope(object=taken_back, etcd=live))
+        return steps.operation_of(scope(object=taken_back, etcd=live))
 
     assert operation(etcd()) is OperationType.RESTORE
     for found in (operation(etcd(1, **{INITIATED_AT: NOW.isoformat()})), operation(None)):
@@ -296,7 +296,7 @@ AGAIN = STARTED.add("b", "bucket-b").add("a", "bucket-a")
     ],
 )
 async def test_what_an_epoch_left_is_removed_once_a_later_one_is_counted_and_not_before(
-    epochs: Ownership, left: int | None, named: str, leaves: bool
+    epochs: Ownership, left: int | None, named: str, leaves: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one namespace a later epoch would take over what the earlier one has stopped, or never carried."""
     did: list[str] = []
@@ -304,21 +304,19 @@ async def test_what_an_epoch_left_is_removed_once_a_later_one_is_counted_and_not
     there = an_object(NAMESPACE, TECHNICAL_ID, metadata=marks)
     live = shoot(named, named)
     looked = scope(epochs, object=live, namespace=there)
-    reconciler = ShootReconciler.__new__(ShootReconciler)
-    reconciler._seed = "a"
-    reconciler._observer = cast(Any, SimpleNamespace(scope=lambda _live, _began: looked))
+    observer = cast(Any, SimpleNamespace(scope=lambda _live, _now: looked))
+    tools = cast(Any, SimpleNamespace(config=SimpleNamespace(seed="a"), clock=SystemClock()))
 
-    async def leave(_live: object, _scope: object) -> Done:
-        did.append("left")
-        return Done()
+    async def ran(flow: Flow[Any], *_: object) -> Any:
+        did.append(flow.name)
+        return SimpleNamespace(outcome=Done())
 
-    async def begun(*_: object) -> Object:
-        raise InterruptedError
-
-    vars(reconciler).update(_leave=leave, _begun=begun)
-    with suppress(InterruptedError):
-        await reconciler._reconcile(Live(live, None), NOW)
-    assert did == (["left"] if leaves else [])
+    monkeypatch.setattr(steps, "_ran", ran)
+    attempt = steps.Attempt(observer, tools, Live(live, None), NOW)
+    await steps.look(attempt)
+    outcome = await steps.leave(attempt)
+    assert did == ([LEAVE.name] if leaves else [])
+    assert isinstance(outcome, Done if leaves or named != "a" else Continue)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,316 @@
+"""The steps of a reconcile of a shoot: what is read live, which flow is due, when it may run, and what it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from espalier.api.gardener.metadata_keys import OLDER_OPERATION, OPERATION, RECONCILE, TIMESTAMP
+from espalier.api.gardener.operations import OperationState, OperationType
+from espalier.api.gardener.responsibility import migrating, operation_of_shoot, order, restoring, seed_of
+from espalier.api.gardener.shoot import Shoot, ShootStatus
+from espalier.kube.errors import Forbidden, KubeError, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
+from espalier.runtime.steps import Step
+from espalier.runtime.writer import NameTaken, Precondition
+from espalier.shoots.flow.graph import Flow
+from espalier.shoots.flow.runner import Guard, run
+from espalier.shoots.flow.standing import Standing
+from espalier.shoots.flow.task import Failure
+from espalier.shoots.gardenlet import clusters, status
+from espalier.shoots.gardenlet.context import Context, Live, Tools
+from espalier.shoots.gardenlet.flows import DELETE, LEAVE, MIGRATE
+from espalier.shoots.gardenlet.flows import RECONCILE as RECONCILE_FLOW
+from espalier.shoots.gardenlet.names import FINALIZER
+from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.gardenlet.scope import Scope
+from espalier.shoots.gardenlet.tasks.backups import hands_over
+from espalier.shoots.state.document import UnreadableShootState
+from espalier.shoots.state.store import EpochOver
+from espalier.shoots.state.stored import StaleState
+
+RETRY = "retry"
+"""Order on a failed Shoot: retry."""
+
+ORDERS = (RECONCILE, RETRY)
+"""Orders on a Shoot that are carried out here, and removed. `reconcile` is for its extensions as well."""
+
+NOT_BEGUN, HANDED_OVER, ID_OF_ANOTHER = "NotBegun", "HandedOver", "TechnicalIDOfAnother"
+REPORTED = frozenset({NOT_BEGUN, HANDED_OVER, ID_OF_ANOTHER})
+"""Reasons why no task could start. What a flow waits for, or fails with, is reported with its progress."""
+
+
+@dataclass
+class Attempt:
+    """One reconcile of one shoot."""
+
+    observer: Observer
+    tools: Tools
+    live: Live
+    """The Shoot as cached, until it is read."""
+    began: datetime
+    """Before the read: leases count from here."""
+    scope: Scope = field(init=False)
+    """The shoot as `look` has observed it: what follows an order reads what was there before."""
+    operation: OperationType = OperationType.RECONCILE
+    """The due one, once `decide` has found it."""
+    prevented: OperationType = OperationType.RECONCILE
+    """The operation of which no task could start, for the status."""
+
+    @property
+    def object(self) -> Object:
+        """The Shoot."""
+        return self.live.shoot
+
+    @property
+    def seed(self) -> str:
+        """The seed of this gardenlet."""
+        return self.tools.config.seed
+
+    def broken(self, operation: OperationType, message: str) -> Fault:
+        """The fault of an operation that can't begin."""
+        self.prevented = operation
+        return Fault(NOT_BEGUN, message)
+
+
+async def read(attempt: Attempt) -> Outcome:
+    """Read the Shoot live in the garden."""
+    shoot = attempt.live.shoot
+    try:
+        attempt.live.shoot = await attempt.tools.garden.client.get(Shoot.resource, shoot.name, shoot.namespace)
+    except NotFound:
+        return Done()
+    except KubeError as error:
+        return Fault("GardenUnreachable", f"the Shoot can't be read in the garden: {error}")
+    return Continue()
+
+
+async def check_claims(attempt: Attempt) -> Outcome:
+    """Objects here that are another shoot's must not be touched."""
+    found = attempt.live.shoot
+    message = attempt.observer.claims_another(found)
+    if not message:
+        return Continue()
+    typed = found.decode(Shoot)
+    if seed_of(typed) != attempt.seed:
+        return Done()
+    if typed.metadata.deletion_timestamp is not None and not typed.status.technical_id:
+        await attempt.tools.garden.remove_finalizer(Shoot.resource, found, FINALIZER)  # nothing was made for it
+        return Done()
+    return Wait(ID_OF_ANOTHER, message, after=60)
+
+
+async def look(attempt: Attempt) -> Outcome:
+    """Observe the shoot. Raises `OwnershipError`."""
+    attempt.scope = attempt.observer.scope(attempt.live, attempt.began)
+    return Continue()
+
+
+async def leave(attempt: Attempt) -> Outcome:
+    """Remove the remains of a shoot that a later epoch has. Its status is the new seed's: nothing is reported."""
+    scope = attempt.scope
+    if seed_of(scope.shoot) != attempt.seed:
+        return await _left(attempt) if _is_lost(scope) else Done()
+    if scope.leftover_epoch is not None and scope.is_owner and scope.leftover_epoch < scope.epoch:
+        return await _left(attempt)  # of an earlier stay
+    return Continue()
+
+
+async def begin(attempt: Attempt) -> Outcome:
+    """Give the Shoot its identity in the status, and our finalizer."""
+    garden, scope, shoot = attempt.tools.garden, attempt.scope, attempt.live.shoot
+    if shoot.metadata.deletion_timestamp is None:
+        shoot = await garden.add_finalizer(Shoot.resource, shoot, FINALIZER)
+    typed = shoot.decode(Shoot)
+    wanted = status.begun(shoot, attempt.seed, scope.technical_id, attempt.began)
+    attempt.live.shoot = await garden.status(Shoot.resource, shoot, wanted, Precondition.UID, before=typed.status)
+    return Continue()
+
+
+async def decide(attempt: Attempt) -> Outcome:
+    """Find the operation that is due."""
+    operation = operation_of(attempt.scope)
+    if isinstance(operation, Fault):
+        attempt.prevented = OperationType.MIGRATE
+        return operation
+    attempt.operation = operation
+    return Done() if _is_over(attempt.live.shoot, operation) else Continue()
+
+
+async def follow(attempt: Attempt) -> Outcome:
+    """Pass an order on to the extensions: to those that failed, and to all of a settled shoot. The flow waits for them
+    as for any change."""
+    live, tools = attempt.live, attempt.tools
+    if order(live.shoot.metadata) not in ORDERS:
+        return Continue()
+    now = tools.clock.now()
+    live.shoot = await tools.garden.status(
+        Shoot.resource,
+        live.shoot,
+        status.tried_again(live.shoot, now),
+        Precondition.UID,
+        before=live.shoot.decode(Shoot).status,
+    )
+    is_settled = attempt.operation is OperationType.RECONCILE and order(live.shoot.metadata) == RECONCILE
+    for found in attempt.observer.scope(live, now).extensions:
+        metadata, last = found.object.metadata, found.typed.status.last_operation
+        has_failed = last is not None and last.state in (OperationState.ERROR, OperationState.FAILED)
+        if metadata.deletion_timestamp is None and (has_failed or (is_settled and not order(metadata))):
+            orders = {OPERATION: order(metadata) or RECONCILE, TIMESTAMP: now.isoformat()}
+            patch = {"metadata": {"annotations": orders}}
+            await tools.seed.merge(found.kind.resource, found.object, patch, Precondition.UID)
+    return Continue()
+
+
+async def sync_cluster(attempt: Attempt) -> Outcome:
+    """Update the Cluster in the seed, and renew its lease."""
+    scope, timing = attempt.scope, attempt.tools.config.timing
+    if not scope.is_owner and scope.cluster is None:
+        return Continue()
+    renews = clusters.may_renew(scope.shoot, attempt.seed)
+    try:
+        await clusters.sync(attempt.tools.seed, scope, attempt.began if renews else None, timing.lease_validity)
+    except (KubeError, NameTaken) as error:
+        message = f"the Cluster can't be read or written in the seed, so nothing was started: {error}"
+        return attempt.broken(attempt.operation, message)
+    return Continue()
+
+
+async def claim_state(attempt: Attempt) -> Outcome:
+    """Read the ShootState, and claim it for a restore."""
+    live, states, scope = attempt.live, attempt.tools.states, attempt.scope
+    live.state = await _shoot_state(attempt)
+    if attempt.operation is OperationType.RESTORE and scope.is_owner and live.state is not None:
+        try:
+            live.stored = await states.claim(live.shoot, scope.epoch, live.state)
+        except (EpochOver, StaleState, UnreadableShootState) as error:
+            return attempt.broken(attempt.operation, f"{error}")
+    return Continue()
+
+
+async def advance(attempt: Attempt) -> Outcome:
+    """Do whatever the flow can do now, and report its progress."""
+    live, tools, operation = attempt.live, attempt.tools, attempt.operation
+    standing = await _ran(_flow(operation), attempt, operation)
+    now = tools.clock.now()
+    scope = attempt.observer.scope(live, now)
+    if standing.is_done and operation is OperationType.MIGRATE:
+        await _write(attempt, status.passed_on(scope, now), Precondition.VERSION)
+        return Done()
+    if standing.is_done and operation is OperationType.DELETE:
+        await tools.states.release(live.shoot)
+        await tools.garden.remove_finalizer(Shoot.resource, live.shoot, FINALIZER)
+        return Done()
+    wanted = status.reported(scope, operation, standing, tools.config.retry_for)
+    await _write(attempt, wanted, Precondition.UID)
+    if order(live.shoot.metadata) in ORDERS:  # it was carried out: its result is in the status
+        forget = {"metadata": {"annotations": dict.fromkeys((OPERATION, OLDER_OPERATION))}}
+        live.shoot = await tools.garden.merge(Shoot.resource, live.shoot, forget, Precondition.UID)
+    last = wanted.last_operation
+    if last is not None and last.state == OperationState.FAILED:
+        return Fault("Failed", last.description, terminal=True)
+    return standing.outcome
+
+
+STEPS: Sequence[Step[Attempt]] = (
+    read,
+    check_claims,
+    look,
+    leave,
+    begin,
+    look,
+    decide,
+    follow,
+    sync_cluster,
+    claim_state,
+    advance,
+)
+
+
+def operation_of(scope: Scope) -> OperationType | Fault:
+    """The operation that is due, or why none may begin."""
+    shoot = scope.shoot
+    operation = operation_of_shoot(shoot)
+    if operation is OperationType.DELETE and restoring(shoot):
+        return OperationType.RESTORE  # what is not here can't be deleted: first it has to be restored
+    if operation is OperationType.MIGRATE and not migrating(shoot):
+        if hands_over(scope):
+            return Fault(
+                HANDED_OVER,
+                f"spec.seedName: found {shoot.spec.seed_name}, which has already handed over the shoot's etcd; "
+                "allowed: another seed. The move can't be reverted; move the shoot to another seed, then back",
+                terminal=True,
+            )
+        return OperationType.RESTORE  # taken back in time: what was migrated is restored here
+    return operation
+
+
+def _is_lost(scope: Scope) -> bool:
+    """True if this seed's objects of the shoot are useless: the garden has counted past their epoch."""
+    return not scope.is_owner and scope.ownership.current is not None
+
+
+def _is_over(shoot: Object, operation: OperationType) -> bool:
+    """True if the operation has failed and nobody has changed anything since."""
+    last = shoot.decode(Shoot).status.last_operation
+    if last is None or last.state != OperationState.FAILED or last.type != operation:
+        return False
+    is_seen = shoot.decode(Shoot).status.observed_generation == shoot.metadata.generation
+    return is_seen and order(shoot.metadata) not in ORDERS
+
+
+async def _left(attempt: Attempt) -> Outcome:
+    return (await _ran(LEAVE, attempt, OperationType.MIGRATE)).outcome
+
+
+async def _shoot_state(attempt: Attempt) -> Object | None:
+    """Read live: no cache has the content of all ShootStates."""
+    try:
+        return await attempt.tools.states.read(attempt.live.shoot)
+    except (StaleState, Forbidden):
+        return None
+
+
+def _flow(operation: OperationType) -> Flow[Context]:
+    if operation is OperationType.MIGRATE:
+        return MIGRATE
+    return DELETE if operation is OperationType.DELETE else RECONCILE_FLOW
+
+
+async def _ran(flow: Flow[Context], attempt: Attempt, operation: OperationType) -> Standing:
+    clock = attempt.tools.clock
+
+    def observe() -> Context:
+        scope = attempt.observer.scope(attempt.live, clock.now())
+        return Context(scope, attempt.tools, attempt.live, operation)
+
+    return await run(flow, observe, clock.now, _guard(attempt) if flow is MIGRATE else None)
+
+
+def _guard(attempt: Attempt) -> Guard:
+    """Each task of a migration begins with a live read: the Shoot must be this seed's, and migrating."""
+    live, seed, garden = attempt.live, attempt.seed, attempt.tools.garden
+
+    async def ask() -> Wait | Failure | None:
+        shoot = live.shoot
+        found = await garden.client.get(Shoot.resource, shoot.name, shoot.namespace)
+        typed = found.decode(Shoot)
+        if found.metadata.uid != shoot.metadata.uid or seed_of(typed) != seed or not migrating(typed):
+            return Wait("ShootChanged", "the Shoot changed meanwhile; reading it again", after=0.1)
+        live.shoot = found
+        return None
+
+    return ask
+
+
+async def _write(attempt: Attempt, wanted: ShootStatus, precondition: Precondition) -> None:
+    shoot = attempt.live.shoot
+    before = shoot.decode(Shoot).status
+    try:
+        attempt.live.shoot = await attempt.tools.garden.status(
+            Shoot.resource, shoot, wanted, precondition, before=before
+        )
+    except NotFound:
+        return

@@ -1,0 +1,147 @@
+"""Reconciles of a shoot in which no task can start: what its status says, and what stays as it was."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from espalier.api.crd import crd_of
+from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.gardener.ownership import Ownership, parse
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import Unreachable
+from espalier.kube.objects import Object
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.sources import Expiry
+from espalier.runtime.writer import Writer
+from espalier.shoots.gardenlet.controller import reconciler
+from espalier.shoots.gardenlet.scope import Scope
+from tests.support.embedded_server import client_of, new_server
+from tests.unit.shoots.gardenlet.scopes import scope
+
+KEY = Key("garden-dev", "apple")
+ANNOTATED = {"metadata": {"annotations": {OWNERSHIP: "no epochs"}}}
+
+
+class Seen:
+    """The observer of a gardenlet without anything in its seed."""
+
+    def __init__(self, shoot: Object, claims: str = "", *, is_here: bool = False) -> None:
+        self._shoot = shoot
+        self._claims = claims
+        self._is_here = is_here
+
+    def shoot(self, _key: Key) -> Object:
+        return self._shoot
+
+    def is_here(self, _technical_id: str) -> bool:
+        return self._is_here
+
+    def technical_id(self, _shoot: Object) -> str:
+        return "shoot--dev--apple"
+
+    def claims_another(self, _shoot: Object) -> str:
+        return self._claims
+
+    def scope(self, live: Any, _now: object) -> Scope:
+        annotation = live.shoot.metadata.annotations.get(OWNERSHIP)
+        return scope(parse(annotation) if annotation else Ownership(), object=live.shoot)
+
+
+async def a_shoot(client: Client, seed: str, *patches: Tree) -> Object:
+    await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(Shoot))
+    await client.create(NAMESPACE, {"metadata": {"name": KEY.namespace}})
+    spec = {"provider": {"type": "local"}, "seedName": seed}
+    metadata = {"name": KEY.name, "namespace": KEY.namespace}
+    made = await client.create(Shoot.resource, {"metadata": metadata, "spec": spec})
+    for patch in patches:
+        what = "status" if "status" in patch else None
+        made = await client.patch(
+            Shoot.resource, KEY.name, KEY.namespace, patch=patch, type=PatchType.MERGE, subresource=what
+        )
+    return made
+
+
+async def reconciled(client: Client, seen: Seen, garden: Client | None = None) -> tuple[Outcome, Shoot, Object]:
+    tools = SimpleNamespace(
+        config=SimpleNamespace(seed="a"),
+        garden=Writer(garden or client, {}),
+        clock=SystemClock(),
+        lease_waits=Expiry(),
+    )
+    outcome = await reconciler(cast(Any, seen), cast(Any, tools)).reconcile(KEY)
+    after = await client.get(Shoot.resource, KEY.name, KEY.namespace)
+    return outcome, after.decode(Shoot), after
+
+
+async def test_a_shoot_whose_epochs_are_unreadable_says_so() -> None:
+    server = new_server()
+    await server.start()
+    client = client_of(server)
+    shoot = await a_shoot(client, "a", ANNOTATED)
+    outcome, after, _ = await reconciled(client, Seen(shoot))
+    assert isinstance(outcome, Fault)
+    assert outcome.reason == "NotBegun"
+    assert outcome.message.startswith("annotation of the Shoot with its ownership epochs: these are not valid epochs")
+    last = after.status.last_operation
+    assert last is not None
+    assert (last.type, last.state, last.description) == ("Reconcile", "Error", outcome.message)
+    assert [one.description for one in after.status.last_errors] == [outcome.message]
+    _, _, again = await reconciled(client, Seen(shoot))
+    _, _, once_more = await reconciled(client, Seen(shoot))
+    assert again.resource_version == once_more.resource_version, "the same is not written again"
+    await server.close()
+
+
+async def test_a_move_that_is_taken_back_too_late_is_told_as_a_migration() -> None:
+    server = new_server()
+    await server.start()
+    client = client_of(server)
+    last = {"type": "Migrate", "state": "Processing", "progress": 50, "description": "", "lastUpdateTime": None}
+    status = {"status": {"seedName": "a", "lastOperation": {k: v for k, v in last.items() if v is not None}}}
+    outcome, after, _ = await reconciled(client, Seen(await a_shoot(client, "a", status)))
+    assert isinstance(outcome, Fault)
+    assert (outcome.reason, outcome.terminal) == ("HandedOver", True)
+    told = after.status.last_operation
+    assert told is not None
+    assert (told.type, told.state, told.progress, told.description) == ("Migrate", "Error", 50, outcome.message)
+    await server.close()
+
+
+@pytest.mark.parametrize(("seed", "reason"), [("a", "TechnicalIDOfAnother"), ("b", "")])
+async def test_a_shoot_with_another_ones_technical_id_is_told_so_by_its_seed_alone(seed: str, reason: str) -> None:
+    server = new_server()
+    await server.start()
+    client = client_of(server)
+    shoot = await a_shoot(client, seed)
+    outcome, after, found = await reconciled(client, Seen(shoot, "it is another's", is_here=True))
+    assert isinstance(outcome, Wait if reason else Done)
+    assert getattr(outcome, "reason", "") == reason
+    told = after.status.last_operation
+    assert (told.description if told is not None else "") == ("it is another's" if reason else "")
+    assert found.metadata.finalizers == []
+    await server.close()
+
+
+async def test_a_gardenlet_that_does_not_reach_the_garden_does_nothing() -> None:
+    server = new_server()
+    await server.start()
+    client = client_of(server)
+    shoot = await a_shoot(client, "a")
+
+    class Silent:
+        async def get(self, *_: object) -> Object:
+            raise Unreachable("no answer")
+
+    outcome, _, found = await reconciled(client, Seen(shoot), cast(Client, Silent()))
+    assert isinstance(outcome, Fault)
+    assert outcome.reason == "GardenUnreachable"
+    assert found.resource_version == shoot.resource_version
+    await server.close()
