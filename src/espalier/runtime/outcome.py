@@ -44,6 +44,14 @@ class Fault:
 
 Outcome = Continue | Wait | Done | Fault
 
+PLAN_OUTDATED = "PlanOutdated"
+"""Reason of a wait that says nothing about the object: the plan was made from an outdated state of it."""
+
+
+def outdated(error: Exception) -> Wait:
+    """The outcome of a write that was refused because an object has changed or is gone: plan again."""
+    return Wait(PLAN_OUTDATED, f"objects changed meanwhile: {error}", after=1.0)
+
 
 def fault_of(error: Exception) -> Fault:
     """The fault for an exception; its reason is the server's, or the name of the exception's class."""

@@ -14,7 +14,7 @@ from espalier.kube.errors import Conflict, KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime import steps
 from espalier.runtime.events import EventType, Recorder
-from espalier.runtime.outcome import Done, Outcome, Wait, fault_of
+from espalier.runtime.outcome import Done, Outcome, fault_of, outdated
 from espalier.runtime.steps import Step
 from espalier.runtime.writer import NameTaken, Precondition, Writer
 
@@ -142,6 +142,6 @@ def replanned(reconcile: Callable[[Key], Awaitable[Outcome]]) -> Callable[[Key],
         try:
             return await reconcile(key)
         except (Conflict, NotFound) as stale:
-            return Wait("PlanOutdated", f"an object changed during the reconcile: {stale}", after=1.0)
+            return outdated(stale)
 
     return attempt

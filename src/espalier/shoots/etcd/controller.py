@@ -11,7 +11,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.component import Host
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.mapping import owners_of
-from espalier.runtime.outcome import Outcome, Wait, fault_of
+from espalier.runtime.outcome import Outcome, Wait, fault_of, outdated
 from espalier.runtime.reconciler import Reconciled, Reconciler, Report
 from espalier.runtime.writer import NameTaken, Writer
 from espalier.shoots.etcd import names
@@ -58,6 +58,6 @@ def _failed(error: KubeError | NameTaken) -> Outcome:
         case NameTaken():  # of an Etcd of this name that was deleted: its objects go as well
             return Wait("NameTaken", f"{error}; waiting until it is gone; delete it if it is not needed", after=AGAIN)
         case Conflict() | NotFound():
-            return Wait("PlanOutdated", f"objects changed meanwhile: {error}", after=1.0)
+            return outdated(error)
         case _:
             return fault_of(error)

@@ -19,7 +19,7 @@ from espalier.runtime.component import Host
 from espalier.runtime.controller import Controller
 from espalier.runtime.fencing import Fenced
 from espalier.runtime.mapping import ToKeys
-from espalier.runtime.outcome import Fault, Outcome, Wait, fault_of
+from espalier.runtime.outcome import PLAN_OUTDATED, Fault, Outcome, Wait, fault_of, outdated
 from espalier.runtime.own_writes import OwnWrites
 from espalier.runtime.predicates import any_of, generation_changed
 from espalier.runtime.reconciler import Reconciled, Reconciler, Report
@@ -35,7 +35,7 @@ S = TypeVar("S")
 LONGEST_DESCRIPTION = 2000
 """The largest number of characters of an error in a status."""
 
-_UNTOLD = frozenset({"PlanOutdated", "ShootFailed", "Superseded"})
+_UNTOLD = frozenset({PLAN_OUTDATED, "ShootFailed", "Superseded"})
 """Reasons that say nothing about the operation."""
 
 
@@ -166,5 +166,5 @@ def _unreadable(found: Object, error: Exception) -> tuple[Outcome, Report]:
 def _outdated(error: KubeError | NameTaken) -> Outcome:
     """A step was refused because the resource has changed: plan again."""
     if isinstance(error, Conflict | NotFound | Fenced):
-        return Wait("PlanOutdated", f"objects changed meanwhile: {error}", after=1.0)
+        return outdated(error)
     return fault_of(error)

@@ -124,7 +124,7 @@ async def end_request(attempt: Attempt[Any]) -> Outcome:
             return Done()
         except Conflict:
             await attempt.read_again()
-    return Wait("PlanOutdated", "the resource changes too often", after=1.0)
+    raise Conflict.of(f"{attempt.resource.kind} {attempt.object.key} changes too often")
 
 
 async def let_go(attempt: Attempt[Any]) -> Outcome:

@@ -17,7 +17,7 @@ from espalier.runtime.cache import Cache
 from espalier.runtime.component import Host
 from espalier.runtime.controller import Controller
 from espalier.runtime.mapping import ToKeys
-from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.outcome import Done, Outcome, outdated
 from espalier.runtime.writer import Writer
 from espalier.shoots.extension import Leases, SavedState, StateTooLarge, operation_of
 from espalier.shoots.extension.views import ExtensionObject
@@ -50,8 +50,8 @@ def controller(host: Host, views: MachineViews, leases: Leases) -> Controller:
         if state != present:
             try:
                 await writer.status(Worker.resource, found, {**found.tree["status"], "state": state})
-            except Conflict:
-                return Wait("PlanOutdated", "the Worker changed meanwhile", after=SPACING)
+            except Conflict as error:
+                return outdated(error)
         return Done()
 
     made = Controller(NAME, reconcile, spacing=SPACING, rng=host.manager.rng)
