@@ -38,9 +38,9 @@ from espalier.kube.pki import Authority, KeyPair
 from espalier.kube.wire import User
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
+from espalier.runtime.concurrency import together
 from espalier.simulator import addons, nodes
 from espalier.simulator.bootstrap_data import CONTROL_PLANE_LABEL, Kubeadm
-from espalier.simulator.concurrency import together
 from espalier.simulator.hosts.static_pods import MIRROR
 
 CONTAINER_RUNTIME = "2.1.5"

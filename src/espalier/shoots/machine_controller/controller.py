@@ -19,6 +19,7 @@ from espalier.api.resource import Key
 from espalier.kube.errors import Conflict, KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.component import Host
+from espalier.runtime.concurrency import together
 from espalier.runtime.controller import Controller
 from espalier.runtime.fencing import fenced
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait, fault_of
@@ -161,7 +162,7 @@ class MachineController:
             async with limit:
                 await self._provide(action, cloud, writer, classes)
 
-        await asyncio.gather(*(limited(action) for action in calls))
+        await together(limited(action) for action in calls)
         orphans = await self._collect(namespace, snapshot.orphans, cloud, writer)
         if any(one.phase == PENDING for one in snapshot.views):
             return Wait("MachinesBoot", "waiting for virtual machines to run", after=BOOT_LOOK)

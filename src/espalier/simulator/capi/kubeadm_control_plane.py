@@ -25,6 +25,7 @@ from espalier.clusterapi.objects import cluster_key, is_paused, owner_reference,
 from espalier.clusterapi.remediation import FOR
 from espalier.kube.objects import Object
 from espalier.runtime import steps
+from espalier.runtime.concurrency import together
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
 from espalier.simulator import addons
@@ -43,7 +44,6 @@ from espalier.simulator.capi.control_plane_status import component_conditions, s
 from espalier.simulator.capi.inventory import Scheme, in_cluster, owned_by
 from espalier.simulator.capi.machine_parts import adopt, complete, machine_body, orphans
 from espalier.simulator.capi.reaching import hindrance
-from espalier.simulator.concurrency import together
 
 RESOURCE = KubeadmControlPlane.resource
 _CHECK_AGAIN = 30.0

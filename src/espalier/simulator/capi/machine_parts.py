@@ -15,9 +15,9 @@ from espalier.clusterapi import names
 from espalier.clusterapi.machine_change import of_machine_template, reasons_to_replace
 from espalier.clusterapi.objects import cloned_from, controller_of, new_object, owner_reference
 from espalier.kube.objects import Object
+from espalier.runtime.concurrency import together
 from espalier.runtime.outcome import Wait
 from espalier.simulator.capi.inventory import Scheme, in_cluster
-from espalier.simulator.concurrency import together
 
 
 def machine_body(

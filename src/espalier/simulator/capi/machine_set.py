@@ -16,12 +16,12 @@ from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.objects import cluster_key, controller_of, is_paused, owner_reference
 from espalier.clusterapi.remediation import awaits_remediation
 from espalier.kube.objects import Object
+from espalier.runtime.concurrency import together
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
 from espalier.simulator.capi.inventory import Scheme, owned_by
 from espalier.simulator.capi.machine_parts import adopt, complete, is_current, machine_body, orphans, propagated
 from espalier.simulator.capi.rollup import Rollup, deleting
-from espalier.simulator.concurrency import together
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
+from espalier.runtime.concurrency import together
 from espalier.runtime.outcome import Done, Outcome
-from espalier.simulator.concurrency import together
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.simulator.workload_controllers import (
     budgets,

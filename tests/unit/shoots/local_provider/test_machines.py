@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from espalier.api.cloud import CloudRequest, Create, Credentials, Delete, VirtualMachine
+from espalier.api.cloud import (
+    AnyItem,
+    CallCloud,
+    CloudError,
+    CloudRequest,
+    Create,
+    Credentials,
+    Delete,
+    Refusal,
+    VirtualMachine,
+)
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.machines import Machine, MachineClass, MachineDeployment, MachineSet
 from espalier.api.gardener.worker import Worker
@@ -104,6 +114,41 @@ def test_a_machine_that_is_lost_is_replaced() -> None:
             await settle(2 * ORPHAN_PERIOD)
         assert len(machines_of(world)) == 2
         assert lost.name not in {one.name for one in machines_of(world)}
+
+    simulate(story)
+
+
+def test_a_machine_is_created_once_though_the_cloud_refuses_another_one_meanwhile() -> None:
+    """A reconcile that fails waits for its calls: the next one would not find what they are about to create."""
+
+    async def story(simulation: Simulation) -> None:
+        world = await new_world(simulation, "a")
+        seed = world.seeds["a"]
+        seed.keep_renewing()
+        called_by, refused = world.cloud.called_by, 0
+
+        def slow(caller: str) -> CallCloud:
+            call = called_by(caller)
+
+            async def ask(request: CloudRequest) -> list[AnyItem]:
+                nonlocal refused
+                if isinstance(request.call, Create) and isinstance(request.call.item, VirtualMachine):
+                    if not refused:
+                        refused += 1
+                        raise CloudError(Refusal.UNAVAILABLE, "try again")
+                    await asyncio.sleep(5)
+                return await call(request)
+
+            return ask
+
+        world.cloud.called_by = slow  # type: ignore[method-assign]
+        async with world.extensions("a"):
+            await with_machines(world, seed)
+            await settle(60)
+        assert refused == 1
+        names = [one.name for one in machines_of(world)]
+        assert sorted(names) == sorted(set(names))
+        assert len(names) == 2
 
     simulate(story)
 
