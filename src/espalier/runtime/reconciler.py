@@ -123,16 +123,18 @@ class Reconciler(Generic[C]):
             return self._reconciled.failed(error)
 
     async def _write_report(self, found: Object, report: Report) -> None:
-        """Write the status if it differs, and then record the events."""
-        try:
-            written = await self._writer.status(
-                self._reconciled.resource, found, report.status, Precondition.UID, before=report.before
-            )
-        except NotFound:
-            return
-        if written is not found and self._recorder is not None:
-            for event in report.events:
-                self._recorder.event(found, *event)
+        await tell(self._reconciled.resource, found, report, self._writer, self._recorder)
+
+
+async def tell(resource: Resource, found: Object, report: Report, writer: Writer, recorder: Recorder | None) -> None:
+    """Write the status if it differs, and then record the events. An object that is gone gets neither."""
+    try:
+        written = await writer.status(resource, found, report.status, Precondition.UID, before=report.before)
+    except NotFound:
+        return
+    if written is not found and recorder is not None:
+        for event in report.events:
+            recorder.event(found, *event)
 
 
 def replanned(reconcile: Callable[[Key], Awaitable[Outcome]]) -> Callable[[Key], Awaitable[Outcome]]:

@@ -125,7 +125,7 @@ class Checks(Generic[Q, A]):
                 configs.get,
                 lambda found: observe(found) if found.metadata.deletion_timestamp is None else None,
                 lambda _check: (self._run,),
-                lambda check, _outcome: _report(check),
+                lambda check, _outcome: report(check.object, check.status),
                 unreadable=lambda found, error: (Done(), Report(unreadable(found, error))),
             ),
             Writer(self.host.client, {resource: configs}),
@@ -216,12 +216,13 @@ class _Reported(msgspec.Struct):
     status: _Status = _Status()
 
 
-def _report(check: Check[Q, A]) -> Report:
-    before = check.object.decode(_Reported).status.failure_message
+def report(found: Object, status: Checked) -> Report:
+    """The report on a config, with an event if what is wrong with it is new."""
+    before = found.decode(_Reported).status.failure_message
     events: list[Event] = []
-    if check.status.failure_message and check.status.failure_message != before:
-        events.append(Event("Warning", check.status.failure_reason, check.status.failure_message))
-    return Report(check.status, events)
+    if status.failure_message and status.failure_message != before:
+        events.append(Event("Warning", status.failure_reason, status.failure_message))
+    return Report(status, events)
 
 
 def unreadable(found: Object, error: msgspec.ValidationError) -> Tree:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from espalier.api.gardener.operations import ErrorCode
+from espalier.runtime.outcome import Wait
+
+TOO_LONG = "OperationTooLong"
+"""Reason of an operation that was cancelled after its longest time."""
 
 
 class OperationFailed(Exception):
@@ -44,3 +48,8 @@ class Stopped(Exception):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+    @property
+    def wait(self) -> Wait:
+        """The outcome of the reconcile. An event will follow, unless the operation only took too long."""
+        return Wait(self.reason, str(self), after=1.0 if self.reason == TOO_LONG else None)

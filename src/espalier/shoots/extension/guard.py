@@ -12,7 +12,7 @@ import structlog
 from espalier.kube import wire
 from espalier.runtime.clock import Clock
 from espalier.runtime.fencing import READS, Fence, Fenced
-from espalier.shoots.extension.errors import Stopped
+from espalier.shoots.extension.errors import TOO_LONG, Stopped
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -87,9 +87,7 @@ class Guard:
         verdict = self._judge()
         left = self._until - self._clock.monotonic()
         if not verdict.reason and left <= 0:
-            verdict = Verdict(
-                0, "OperationTooLong", f"the operation took longer than {self._longest:g} s; it will be retried"
-            )
+            verdict = Verdict(0, TOO_LONG, f"the operation took longer than {self._longest:g} s; it will be retried")
         if verdict.reason:
             self._stopped = Stopped(verdict.reason, verdict.message)
             raise self._stopped

@@ -167,7 +167,7 @@ async def _act(attempt: Attempt[Any], act: Any) -> Outcome:
             attempt.status = {**ended.status, **state}
         return Continue()
     except Stopped as stopped:
-        return Wait(stopped.reason, str(stopped), after=1.0 if stopped.reason == "OperationTooLong" else None)
+        return stopped.wait
     except OperationFailed as error:
         return _failed(attempt, error)
     except msgspec.ValidationError as error:

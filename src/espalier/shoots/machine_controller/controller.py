@@ -16,13 +16,13 @@ from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.worker import Worker
 from espalier.api.meta import Observed
 from espalier.api.resource import Key
-from espalier.kube.errors import Conflict, KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.component import Host
 from espalier.runtime.concurrency import together
 from espalier.runtime.controller import Controller
 from espalier.runtime.fencing import fenced
-from espalier.runtime.outcome import Done, Fault, Outcome, Wait, fault_of
+from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.reconciler import replanned
 from espalier.runtime.writer import Writer, found_by_owner
 from espalier.shoots.extension import Leases, OperationFailed, Stopped, operation_of
 from espalier.shoots.extension.guard import Guard, GuardFence, Verdict
@@ -86,11 +86,14 @@ class MachineController:
         self._workers = host.caches.of(Worker.resource)
         self._writer = Writer(host.client, views.caches)
         self._orphans: dict[str, dict[str, float]] = {}
-        self.controller = Controller(NAME, self.reconcile, rng=self._rng)
+        """When each virtual machine without a Machine was first seen, by shoot and id. After a restart it is counted
+        anew: one is deleted later, never earlier."""
+        self.controller = Controller(NAME, replanned(self.reconcile), rng=self._rng)
         for cache in (self._workers, *views.caches.values()):
             self.controller.watch(cache, _namespace)
         self._resting: set[str] = set()
-        """Shoots whose lease was expired when last checked: other renewals do not count."""
+        """Shoots whose lease was expired when last checked: other renewals do not count. After a restart, all are
+        checked."""
         self.controller.watch(leases.clusters, self._rested)
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -109,13 +112,9 @@ class MachineController:
             return await guard.run(self._act(namespace, classes, guard))
         except Stopped as stopped:
             self._resting.add(namespace)
-            return Wait(stopped.reason, str(stopped), after=1.0 if stopped.reason == "OperationTooLong" else None)
+            return stopped.wait
         except OperationFailed as error:
             return Fault(error.reason, str(error))
-        except (Conflict, NotFound) as stale:
-            return Wait("PlanOutdated", str(stale), after=1.0)
-        except KubeError as error:
-            return fault_of(error)
 
     def _rested(self, cluster: Object) -> Iterable[Key]:
         return (Key("", cluster.name),) if cluster.name in self._resting else ()

@@ -24,7 +24,7 @@ from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LA
 from espalier.clusterapi.kubernetes_versions import minor_of
 from espalier.clusters import names, references
 from espalier.clusters.checks.conclusions import INVALID
-from espalier.clusters.checks.controller import GENERATION, age, readable, unreadable
+from espalier.clusters.checks.controller import GENERATION, age, readable, report, unreadable
 from espalier.clusters.machine_groups import machine_groups
 from espalier.clusters.observe import with_our_fields
 from espalier.clusters.rules import endpoint
@@ -46,7 +46,8 @@ from espalier.runtime.component import Host
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait, fault_of
 from espalier.runtime.predicates import change_of
-from espalier.runtime.writer import Precondition, Writer
+from espalier.runtime.reconciler import Report, tell
+from espalier.runtime.writer import Writer
 
 RIGHTS = tuple(Right((kind.resource,), FOLLOW) for kind in (Hardware, BMCMachine, TinkerbellMachine))
 """Kinds to read in the system's namespace, besides those that all Clusters need."""
@@ -126,35 +127,27 @@ class _Checks:
         if not len(self._configs):
             return Done()
         failed: Fault | None = None
-        for found, status in self._statuses():
+        for found, said in self._reports():
             try:
-                written = await self._writer.status(CONFIGS, found, status, Precondition.UID)
+                await tell(CONFIGS, found, said, self._writer, self._host.manager.recorder)
             except KubeError as error:
                 failed = fault_of(error)
-                continue
-            if written is not found and isinstance(status, TinkerbellMachineConfigStatus):
-                self._tell(found, status)
         if failed is not None:
             return failed
         if self._hardware.is_absent:
             return Wait(NOT_INSTALLED, _not_installed(), after=references.LOOK_AGAIN)
         return Done()
 
-    def _tell(self, found: Object, status: TinkerbellMachineConfigStatus) -> None:
-        before = found.decode(TinkerbellMachineConfig).status.failure_message
-        if status.failure_message and status.failure_message != before:
-            self._host.manager.recorder.event(found, "Warning", status.failure_reason, status.failure_message)
-
-    def _statuses(self) -> Iterator[tuple[Object, msgspec.Struct | dict[str, object]]]:
-        """The new status of each config."""
+    def _reports(self) -> Iterator[tuple[Object, Report]]:
+        """The report on each config."""
         seen = self._seen()
-        yield from ((found, unreadable(found, error)) for found, error in seen.unreadable)
+        yield from ((found, Report(unreadable(found, error))) for found, error in seen.unreadable)
         for found, config in seen.configs:
             if self._hardware.is_absent:
                 verdict, reason = Verdict((_not_installed(),), ()), NOT_INSTALLED
             else:
                 verdict, reason = seen.verdicts[found.key], INVALID
-            yield found, self._status(config, verdict, reason)
+            yield found, report(found, self._status(config, verdict, reason))
 
     def _status(self, config: TinkerbellMachineConfig, verdict: Verdict, reason: str) -> TinkerbellMachineConfigStatus:
         short = [f"Cluster {one.name}: {one.message}" for one in verdict.clusters if one.message]

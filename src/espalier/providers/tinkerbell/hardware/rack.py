@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from espalier.api import conditions
 from espalier.api.core import Secret
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.clusters import addresses
@@ -175,10 +176,9 @@ def _is_account(secret: Object | None) -> bool:
 def is_contactable(found: Object) -> bool:
     """False if Tinkerbell reports the BMC as unreachable, and no label skips the check."""
     try:
-        conditions = found.decode(BMCMachine).status.conditions
+        is_out_of_reach = conditions.is_false(found.decode(BMCMachine).status.conditions, CONTACTABLE)
     except msgspec.ValidationError:
         return True
-    is_out_of_reach = any(one.type == CONTACTABLE and one.status == "False" for one in conditions)
     return not is_out_of_reach or found.metadata.labels.get(SKIP_CONTACT_CHECK) == "true"
 
 
