@@ -1,4 +1,4 @@
-"""Conditions of an object (`metav1.Condition`, and kinds like it): get one, set one, and sum several up into one."""
+"""Conditions of an object (`metav1.Condition`, and kinds like it): get one and set one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 
 from espalier.api.meta import Condition
-
-_BADNESS = {"True": 0, "Unknown": 1, "False": 2}
 
 
 class Stated(Protocol):
@@ -23,6 +21,14 @@ class Stated(Protocol):
     @property
     def status(self) -> str:
         """True, False or Unknown."""
+
+
+class Timed(Stated, Protocol):
+    """One that has the time of its last transition."""
+
+    @property
+    def last_transition_time(self) -> str:
+        """The time; empty if nobody has set it."""
 
 
 C = TypeVar("C", bound=Stated)
@@ -58,48 +64,20 @@ def is_false(conditions: Iterable[Stated], type: str) -> bool:
 
 
 def set(conditions: Sequence[Condition], condition: Condition, now: datetime) -> list[Condition]:
-    """The conditions with this one in its place. Its transition time moves only when its status does."""
+    """The conditions with this one in its place."""
     present = get(conditions, condition.type)
-    since = timestamp(now)
-    if present is not None and present.status == condition.status:
-        since = present.last_transition_time or since
+    since = transition_time(present, condition.status, timestamp(now))
     condition = msgspec.structs.replace(condition, last_transition_time=since)
     if present is None:
         return [*conditions, condition]
     return [condition if other.type == condition.type else other for other in conditions]
 
 
-def summary(
-    conditions: Sequence[Condition],
-    parts: Sequence[str],
-    *,
-    type: str = "Ready",
-    observed_generation: int = 0,
-) -> Condition:
-    """One condition for several: as bad as the worst of `parts`, with its reason; worst first in the message.
-
-    "False" is worse than "Unknown"; a part of which nothing is known is "Unknown"; of equals the earlier part counts.
-    """
-    found = [get(conditions, part) or _unknown(part) for part in parts]
-    worst_first = sorted(found, key=lambda condition: -_BADNESS[condition.status])
-    troubles = [condition for condition in worst_first if condition.status != "True"]
-    if not troubles:
-        return Condition(type=type, status="True", reason=type, observed_generation=observed_generation)
-    message = "; ".join(_sentence(condition) for condition in troubles)
-    worst = troubles[0]
-    return Condition(
-        type=type, status=worst.status, reason=worst.reason, message=message, observed_generation=observed_generation
-    )
+def transition_time(before: Timed | None, status: str, now: str) -> str:
+    """The transition time of a condition with this status: it moves only when the status does."""
+    return (before.last_transition_time if before is not None and before.status == status else "") or now
 
 
 def timestamp(moment: datetime) -> str:
     """A moment as Kubernetes writes it: UTC, whole seconds."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _unknown(type: str) -> Condition:
-    return Condition(type=type, status="Unknown", reason="NotYetReported")
-
-
-def _sentence(condition: Condition) -> str:
-    return f"{condition.type}: {condition.message or condition.reason}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 
+from espalier.api import conditions as condition_list
 from espalier.api.gardener.metadata_keys import FORCE_RESTORE
 from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.shoot import READY_FOR_MIGRATION, Shoot
@@ -75,9 +76,9 @@ def failure(shoot: Shoot) -> str:
 def standing(shoot: Shoot) -> str:
     """The one thing that it waits for."""
     last = shoot.status.last_operation
-    for one in shoot.status.constraints:
-        if one.type == READY_FOR_MIGRATION and one.status != "True":
-            return f"{one.reason}: {one.message}"
+    ready = condition_list.get(shoot.status.constraints, READY_FOR_MIGRATION)
+    if ready is not None and ready.status != "True":
+        return f"{ready.reason}: {ready.message}"
     if last is None:
         return "waiting for its gardenlet"
     if shoot.spec.seed_name != shoot.status.seed_name and last.finished:

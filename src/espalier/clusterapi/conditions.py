@@ -26,13 +26,8 @@ def stated(
     timestamp = condition_list.timestamp(now)
     result = dict(before)
     for statement in wanted:
-        previous = before.get(statement.type)
-        unchanged = previous is not None and previous.status == statement.status
-        result[statement.type] = replace(
-            statement,
-            last_transition_time=previous.last_transition_time if previous and unchanged else timestamp,
-            observed_generation=generation,
-        )
+        since = condition_list.transition_time(before.get(statement.type), statement.status, timestamp)
+        result[statement.type] = replace(statement, last_transition_time=since, observed_generation=generation)
     return [result[type_] for type_ in sorted(result)]
 
 

@@ -62,7 +62,7 @@ def status_of(
         phase=_phase(scope, failure is not None and ready.status != "True", is_settled=is_done or scope.is_settled),
         spec_valid=old.spec_valid if _is_unjudged(scope) else trouble is None,
         ready=ready.status == "True",
-        control_plane_ready=any(part.type == names.CONTROL_PLANE_READY and part.status == "True" for part in parts),
+        control_plane_ready=condition_list.is_true(parts, names.CONTROL_PLANE_READY),
         failure_reason=failure.reason if failure else None,
         failure_message=failure.message if failure else None,
         observed_generation=generation,

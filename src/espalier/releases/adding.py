@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 
+from espalier.api.conditions import timestamp
 from espalier.api.eksa.manifest import ReleaseManifest
 from espalier.api.versions import parsed
 from espalier.api.violations import ManifestError
@@ -38,7 +39,7 @@ def add(folder: Path, version: str, *, date: datetime, commit: str, bundles: str
     number = max(entry.number for entry in manifest.spec.releases) + 1
     url = f"{SCHEME}{bundles}" if bundles else newest.eksa_release.spec.bundle_manifest_url
     entry = (
-        f"  - date: '{date.astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')}'\n"
+        f"  - date: '{timestamp(date)}'\n"
         f"    version: {version}\n    number: {number}\n    gitCommit: {commit}\n    gitTag: {version}\n"
         f"    bundleManifestUrl: {url}\n"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from contextlib import aclosing
 
+from espalier.api import conditions
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.meta import Observed
 from espalier.kube.client import Client
@@ -42,5 +43,4 @@ async def until_established(client: Client, definitions: Set[str]) -> None:
 
 
 def _is_established(crd: Object) -> bool:
-    observed = crd.decode(_Served).status.conditions or []
-    return any(condition.type == "Established" and condition.status == "True" for condition in observed)
+    return conditions.is_true(crd.decode(_Served).status.conditions or [], "Established")

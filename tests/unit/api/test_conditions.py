@@ -3,8 +3,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from espalier.api import conditions
 from espalier.api.meta import Condition
@@ -47,26 +45,3 @@ def test_setting_keeps_the_others_in_their_places() -> None:
     found = [condition("A", "True"), condition("B", "True"), condition("C", "True")]
     found = conditions.set(found, condition("B", "False"), NOW)
     assert [(c.type, c.status) for c in found] == [("A", "True"), ("B", "False"), ("C", "True")]
-
-
-def test_a_summary_is_as_bad_as_its_worst_part_and_names_it_first() -> None:
-    parts = [
-        condition("ControlPlaneReady", "Unknown", "Starting", "the API server does not answer yet"),
-        condition("WorkersReady", "False", "ScalingUp", "1 of 4 are ready"),
-        condition("CNIReady", "True"),
-        condition("NotMine", "False", "Elsewhere"),
-    ]
-    found = conditions.summary(parts, ["ControlPlaneReady", "WorkersReady", "CNIReady", "Later"], observed_generation=7)
-    assert (found.type, found.status, found.reason, found.observed_generation) == ("Ready", "False", "ScalingUp", 7)
-    assert found.message == (
-        "WorkersReady: 1 of 4 are ready; ControlPlaneReady: the API server does not answer yet; Later: NotYetReported"
-    )
-
-
-@given(st.lists(st.sampled_from(["True", "False", "Unknown"]), min_size=1, max_size=5))
-def test_a_summary_is_true_only_if_all_parts_are(statuses: list[str]) -> None:
-    parts = [condition(f"P{place}", status) for place, status in enumerate(statuses)]
-    found = conditions.summary(parts, [part.type for part in parts])
-    assert (found.status == "True") == all(status == "True" for status in statuses)
-    assert (found.status == "False") == ("False" in statuses)
-    assert conditions.is_true([found], "Ready") == (found.status == "True")

@@ -43,9 +43,10 @@ def _condition(scope: Scope, outcome: Outcome, *, ready: bool, now: datetime) ->
     reason, message = _told(scope, outcome)
     word = "True" if ready else "False"
     before = condition_list.get(scope.etcd.status.conditions, READY)
-    same = before is not None and before.status == word
-    since = before.last_transition_time if before is not None and same else timestamp(now)
-    updated = before.last_update_time if before is not None and same and before.reason == reason else timestamp(now)
+    at = timestamp(now)
+    since = condition_list.transition_time(before, word, at)
+    is_same = before is not None and (before.status, before.reason) == (word, reason)
+    updated = before.last_update_time if before is not None and is_same else at
     return Condition(READY, word, reason, message, since, updated)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from espalier.api import conditions
 from espalier.api.conditions import timestamp
 from espalier.api.gardener import metadata_keys as keys
 from espalier.api.gardener.operations import Condition, ErrorCode, OperationState, OperationType
@@ -171,7 +172,7 @@ class Attempt(Generic[S]):
     def with_lease(self, *, valid: bool, reason: str = "", message: str = "") -> Tree:
         """The status's conditions, including that of the lease once it was invalid."""
         present = self.object.decode(ExtensionObject).status.conditions
-        before = next((one for one in present if one.type == names.LEASE_VALID), None)
+        before = conditions.get(present, names.LEASE_VALID)
         if valid and before is None:
             return {}
         status, reason = ("True", names.LEASE_VALID) if valid else ("False", reason)

@@ -10,11 +10,11 @@ from datetime import datetime
 
 import msgspec
 
-from espalier.api import conditions as condition_list
 from espalier.api.conditions import timestamp
 from espalier.api.gardener import names, ownership
 from espalier.api.gardener.backups import BackupBucket
 from espalier.api.gardener.cloud_profile import CloudProfile
+from espalier.api.gardener.conditions import merged
 from espalier.api.gardener.metadata_keys import FORCE_RESTORE, OWNERSHIP
 from espalier.api.gardener.operations import Condition, LastOperation, OperationState, OperationType
 from espalier.api.gardener.ownership import OwnershipError
@@ -94,7 +94,7 @@ class Garden:
             "GardenletReady" if is_alive else "GardenletSilent",
             "" if is_alive else f"its gardenlet {since.format(key.name)}: check whether it runs",
         )
-        conditions = _with(status.conditions, ready, self._clock.now())
+        conditions = merged(status.conditions, [ready], self._clock.now())
         wanted = msgspec.structs.replace(status, conditions=conditions)
         # Of this version: the seed's gardenlet has conditions beside this one.
         await self._writer.status(Seed.resource, live, wanted, Precondition.VERSION, before=status)
@@ -167,7 +167,7 @@ class Garden:
         ready = Condition(READY_FOR_MIGRATION, "False" if reason else "True", reason or "DestinationSeedReady", message)
         now = self._clock.now()
         status = live.decode(Shoot).status
-        said = msgspec.structs.replace(status, constraints=_with(status.constraints, ready, now))
+        said = msgspec.structs.replace(status, constraints=merged(status.constraints, [ready], now))
         live = await self._writer.status(Shoot.resource, live, said, Precondition.VERSION, before=status)
         if reason:
             return Wait(reason, message, after=self._config.look if reason == "MoveRefused" else None)
@@ -261,22 +261,5 @@ def _owned(shoot: Object, seed: str) -> bool:
 
 def _unknown(status: ShootStatus, reason: str, message: str, now: datetime) -> list[Condition]:
     """The conditions, with those of the gardenlet Unknown."""
-    conditions = status.conditions
-    for one in conditions:
-        if one.type in TOLD_BY_GARDENLET:
-            conditions = _with(conditions, Condition(one.type, "Unknown", reason, message), now)
-    return conditions
-
-
-def _with(conditions: list[Condition], condition: Condition, now: datetime) -> list[Condition]:
-    """The conditions with this one in its place; its time changes only if it changes."""
-    at = timestamp(now)
-    before = condition_list.get(conditions, condition.type)
-    if before is not None:
-        bare = msgspec.structs.replace(before, last_transition_time="", last_update_time="")
-        if bare == condition:
-            return conditions
-        since = before.last_transition_time if before.status == condition.status else at
-        timed = msgspec.structs.replace(condition, last_transition_time=since, last_update_time=at)
-        return [timed if one.type == condition.type else one for one in conditions]
-    return [*conditions, msgspec.structs.replace(condition, last_transition_time=at, last_update_time=at)]
+    told = [one.type for one in status.conditions if one.type in TOLD_BY_GARDENLET]
+    return merged(status.conditions, [Condition(type, "Unknown", reason, message) for type in told], now)

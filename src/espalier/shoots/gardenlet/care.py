@@ -15,10 +15,12 @@ from datetime import datetime
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api import json_trees
 from espalier.api.core import DEPLOYMENT, SECRET, Secret
 from espalier.api.etcd.calls import BackupStatus
 from espalier.api.etcd.ownership import first_start_key
+from espalier.api.gardener.conditions import merged
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import migrating, seed_of
@@ -39,7 +41,7 @@ from espalier.runtime.reconciler import replanned
 from espalier.runtime.writer import Precondition
 from espalier.shoots.gardenlet import reach
 from espalier.shoots.gardenlet.context import Live, ShootHealth, Tools
-from espalier.shoots.gardenlet.health import Backups, conditions, is_control_plane_healthy, merged
+from espalier.shoots.gardenlet.health import Backups, conditions, is_control_plane_healthy
 from espalier.shoots.gardenlet.observe import Observer
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.local_provider.backups import ENDPOINT, with_endpoint
@@ -178,7 +180,7 @@ class Care:
             asked.shoot, asked.shoot_due = None, math.inf
             return None
         now, is_settled = self._tools.clock.monotonic(), last is not None and last.finished
-        is_known = any(one.type == EVERY_NODE_READY for one in scope.shoot.status.conditions)
+        is_known = condition_list.get(scope.shoot.status.conditions, EVERY_NODE_READY) is not None
         if is_settled and not asked.was_settled and (asked.shoot is not None or not is_known):
             asked.shoot_due = now
         elif asked.shoot_due == math.inf:  # of another process: not all of them at a time
@@ -191,10 +193,8 @@ class Care:
 
     def _first(self, scope: Scope, now: float) -> float:
         """A bucket is read at once, unless this process has just started: then not all of them are read at a time."""
-        is_known = any(
-            one.type == READY_FOR_DISASTER and one.reason not in (HANDED_OVER, SEED_GIVEN_UP)
-            for one in scope.shoot.status.conditions
-        )
+        before = condition_list.get(scope.shoot.status.conditions, READY_FOR_DISASTER)
+        is_known = before is not None and before.reason not in (HANDED_OVER, SEED_GIVEN_UP)
         return now + self._rng.random() * self._tools.config.bucket_check / 4 if is_known else now
 
     def _later(self, seconds: float) -> float:

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from espalier.api.conditions import timestamp
 from espalier.api.etcd.calls import BackupStatus
 from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.shoot import (
@@ -73,20 +72,6 @@ def conditions(scope: Scope, backups: Backups | None, shoot: ShootHealth | None 
     elif backups is not None:
         found.append(ready_for_disaster(scope, backups))
     return found
-
-
-def merged(before: Sequence[Condition], said: Sequence[Condition], now: datetime) -> list[Condition]:
-    """The conditions with the present ones in their places. Unchanged ones keep their times."""
-    at = timestamp(now)
-    after = {one.type: one for one in before}
-    for one in said:
-        old = after.get(one.type)
-        same_status = old is not None and old.status == one.status
-        since = old.last_transition_time if old is not None and same_status else at
-        is_same = old is not None and same_status and (old.reason, old.message) == (one.reason, one.message)
-        updated = old.last_update_time if old is not None and is_same else at
-        after[one.type] = msgspec.structs.replace(one, last_transition_time=since, last_update_time=updated)
-    return list(after.values())
 
 
 def _api_server(scope: Scope) -> Condition:

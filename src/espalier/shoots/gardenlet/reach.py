@@ -20,6 +20,7 @@ import structlog
 from espalier.api import conditions as condition_list
 from espalier.api import json_trees
 from espalier.api.gardener import names
+from espalier.api.gardener.conditions import merged
 from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.seed import BUCKET_REACHABLE, Seed
 from espalier.api.gardener.shoot import Shoot
@@ -35,7 +36,7 @@ from espalier.shoots.admission import seeds
 from espalier.shoots.etcd.settings import scheme_of
 from espalier.shoots.garden.readiness import unready
 from espalier.shoots.gardenlet.context import Connect, Tools
-from espalier.shoots.gardenlet.health import Report, merged
+from espalier.shoots.gardenlet.health import Report
 from espalier.shoots.gardenlet.observe import Observer
 from espalier.shoots.local_provider.backups import (
     BUCKET,

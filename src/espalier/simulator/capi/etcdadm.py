@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import Cluster, ContractReference
 from espalier.api.capi.etcdadm import EtcdadmCluster, EtcdadmClusterStatus, EtcdadmConfig, EtcdadmConfigStatus
 from espalier.api.capi.machine import Bootstrap, Machine, MachineSpec
@@ -99,7 +100,7 @@ class Observed:
     @property
     def was_replaced(self) -> bool:
         """True if members were outdated before: otherwise an upgrading annotation is kept."""
-        return any(one.type == _UP_TO_DATE for one in self.etcd.status.conditions)
+        return condition_list.get(self.etcd.status.conditions, _UP_TO_DATE) is not None
 
 
 class EtcdadmClusters:

@@ -166,7 +166,7 @@ def _node_conditions(observed: Observed) -> tuple[Condition, Condition]:
         reason, message = "InspectionFailed", "waiting for the machine to register its node"
         return condition("NodeHealthy", None, reason, message), condition("NodeReady", None, reason, message)
     reported = observed.node.decode(_Node).status.conditions
-    seen = next((condition_ for condition_ in reported if condition_.type == "Ready"), None)
+    seen = condition_list.get(reported, "Ready")
     ready = seen is not None and seen.status == "True"
     message = "" if ready else f"* Node.Ready: {seen.message if seen else 'not reported yet'}"
     return (

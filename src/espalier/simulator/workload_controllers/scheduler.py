@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from espalier.api import conditions
 from espalier.api.core import POD
 from espalier.api.resource import Key
 from espalier.simulator.workload_controllers.snapshot import Snapshot
@@ -37,7 +38,7 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
 
 
 def _unschedulable(snapshot: Snapshot, pod: Pod, why: str) -> Iterator[Write]:
-    if any(condition.type == "PodScheduled" for condition in pod.status.conditions):
+    if conditions.get(pod.status.conditions, "PodScheduled") is not None:
         return
     condition = {
         "type": "PodScheduled",

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from espalier.api.etcd.calls import BackupStatus
+from espalier.api.gardener.conditions import merged
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.ownership import Ownership
@@ -25,7 +26,7 @@ from espalier.api.gardener.shoot import (
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.kube.objects import Object, encode_json
 from espalier.shoots.gardenlet.context import ShootHealth
-from espalier.shoots.gardenlet.health import Backups, Report, conditions, merged, ready_for_disaster
+from espalier.shoots.gardenlet.health import Backups, Report, conditions, ready_for_disaster
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLERS
 from espalier.shoots.gardenlet.scope import Scope
 

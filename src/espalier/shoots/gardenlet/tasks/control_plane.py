@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from espalier.api import conditions
 from espalier.api.core import DEPLOYMENT, NAMESPACE, SERVICE
 from espalier.api.gardener import metadata_keys, responsibility
 from espalier.api.gardener.backups import BackupBucket
@@ -28,12 +29,12 @@ from espalier.shoots.gardenlet.tasks.acts import SOON, act, applied, gone, of_sh
 def destination_ready(ctx: Context) -> Verdict:
     """The garden has seen that the destination is ready; nothing is stopped before (G35)."""
     shoot = ctx.scope.shoot
-    for one in shoot.status.constraints:
-        if one.type == READY_FOR_MIGRATION:
-            if one.status == "True":
-                return Act("read the credentials that the destination gets", lambda: _readable(ctx))
-            return Wait(one.reason or "DestinationSeedUnready", one.message or "the destination is not ready")
-    return Wait("DestinationSeedUnready", f"the garden has not checked seed {shoot.spec.seed_name} yet")
+    ready = conditions.get(shoot.status.constraints, READY_FOR_MIGRATION)
+    if ready is None:
+        return Wait("DestinationSeedUnready", f"the garden has not checked seed {shoot.spec.seed_name} yet")
+    if ready.status == "True":
+        return Act("read the credentials that the destination gets", lambda: _readable(ctx))
+    return Wait(ready.reason or "DestinationSeedUnready", ready.message or "the destination is not ready")
 
 
 async def _readable(ctx: Context) -> Continue | Wait:

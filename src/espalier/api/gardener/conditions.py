@@ -1,0 +1,26 @@
+"""Conditions of objects of Gardener: they have the time of their last update besides that of their transition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from espalier.api.conditions import timestamp, transition_time
+from espalier.api.gardener.operations import Condition
+
+
+def merged(before: Sequence[Condition], said: Sequence[Condition], now: datetime) -> list[Condition]:
+    """The conditions with the present ones in their places. Unchanged ones keep their times."""
+    at = timestamp(now)
+    after = {one.type: one for one in before}
+    for one in said:
+        old = after.get(one.type)
+        is_same = old is not None and (old.status, old.reason, old.message) == (one.status, one.reason, one.message)
+        after[one.type] = msgspec.structs.replace(
+            one,
+            last_transition_time=transition_time(old, one.status, at),
+            last_update_time=old.last_update_time if old is not None and is_same else at,
+        )
+    return list(after.values())
