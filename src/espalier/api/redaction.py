@@ -22,6 +22,8 @@ _SECRET_VALUE = re.compile(r"(?i)\bauth\b|^(proxy-?)?authorization$")
 """Names whose own value may be secret; fields below them have their own names."""
 _HARMLESS = re.compile(r"(?i)(name|ref|namespace|ttl|expiration|timeout)$")
 """Suffixes of names that refer to a secret but hold none: its name, or its lifetime."""
+_SECRET_IN_SOME_KIND = re.compile(r"(?i)^(data|string_?data|kubeconfig)$")
+"""Names whose value may be secret if it is not known which kind of object it is of."""
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
 _PROXY = re.compile(r"(?i)^https?_?proxy$")
 """Names whose value is the address of a proxy. It may have a user and a password without a scheme before them."""
@@ -48,6 +50,11 @@ def is_secret(path: Iterable[paths.Step]) -> bool:
     if any(_SECRET.search(name) and not _HARMLESS.search(name) for name in names):
         return True
     return bool(names) and bool(_SECRET_VALUE.search(names[-1]))
+
+
+def hides_all_below(name: str) -> bool:
+    """True if all that a name has may be secret, whatever it is of: for logs, which have parts of anything."""
+    return is_secret((name,)) or bool(_SECRET_IN_SOME_KIND.match(name))
 
 
 def shown(path: tuple[paths.Step, ...], value: Any, *, kind: str = "") -> Any:

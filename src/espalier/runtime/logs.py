@@ -12,13 +12,11 @@ from typing import Any, TextIO
 import msgspec
 import structlog
 
+from espalier.api import redaction
 from espalier.kube.objects import Object
 
 REDACTED = "(redacted)"
 
-_SECRET_NAMES = re.compile(
-    r"(?i)^(data|string_?data|password|passwd|token|secret|kubeconfig|authorization|.*private_?key)$"
-)
 _PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
 _BEARER = re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]{8,}")
 
@@ -49,7 +47,7 @@ def setup(*, level: str = "info", stream: TextIO | None = None) -> None:
 def redact(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """A structlog processor that redacts values of secret names, and private keys and bearer tokens anywhere."""
     for name, value in event.items():
-        event[name] = REDACTED if _SECRET_NAMES.match(name) else _clean(value)
+        event[name] = REDACTED if redaction.hides_all_below(name) else _clean(value)
     return event
 
 
@@ -60,7 +58,7 @@ def _clean(value: Any) -> Any:
         return _BEARER.sub(rf"\1{REDACTED}", value) if "earer" in value.lower() else value
     if isinstance(value, Mapping):
         return {
-            name: REDACTED if isinstance(name, str) and _SECRET_NAMES.match(name) else _clean(inner)
+            name: REDACTED if isinstance(name, str) and redaction.hides_all_below(name) else _clean(inner)
             for name, inner in value.items()
         }
     if isinstance(value, list | tuple):

@@ -56,6 +56,9 @@ def test_what_is_below_the_level_is_not_written(written: io.StringIO) -> None:
         {"object": Object(b'{"kind":"Secret","metadata":{"name":"a"},"data":{"p":"hunter2"}}')},
         {"error": KEY.replace("MHcCAQEE", "hunter2")},
         {"client_private_key": "hunter2"},
+        {"clientSecret": "hunter2"},
+        {"bind_password": "hunter2"},
+        {"credentials": {"user": "hunter2"}},
         {"response": Response(200, b"hunter2")},
         {"request": Request("GET", "/", headers={"authorization": "hunter2"})},
     ],
@@ -64,6 +67,11 @@ def test_what_is_below_the_level_is_not_written(written: io.StringIO) -> None:
 def test_secrets_stay_out(written: io.StringIO, values: dict[str, Any]) -> None:
     log(written, **values)
     assert "hunter2" not in written.getvalue()
+
+
+def test_names_of_secrets_are_written(written: io.StringIO) -> None:
+    found = log(written, secret_name="rose", reference={"secretRef": {"name": "rose"}})
+    assert (found["secret_name"], found["reference"]) == ("rose", {"secretRef": {"name": "rose"}})
 
 
 def test_secrets_in_an_exception_stay_out(written: io.StringIO) -> None:
