@@ -16,7 +16,7 @@ NEXT_ADDRESS = 0.25
 """Seconds until the next address of a name is tried beside the first."""
 
 _looking: dict[Path, Future[bool | OSError]] = {}
-"""By folder, the last look at it: while one has not come back, there is no other."""
+"""By folder, the look at it that has not come back: until then there is no other. Its thread ends with the process."""
 
 
 async def over_network(place: str) -> str:
@@ -46,9 +46,8 @@ async def to_folder(folder: Path) -> str:
     own threads have names to resolve."""
     looking = _looking.get(folder)
     if looking is None or looking.done():
-        looking = Future()
+        looking = _looking[folder] = Future()
         threading.Thread(target=_look, args=(folder, looking), name=f"looking at {folder}", daemon=True).start()
-        _looking[folder] = looking
     try:
         async with asyncio.timeout(TIMEOUT):
             found = await asyncio.shield(asyncio.wrap_future(looking))
@@ -60,10 +59,14 @@ async def to_folder(folder: Path) -> str:
 
 
 def _look(folder: Path, looking: Future[bool | OSError]) -> None:
+    found: bool | OSError
     try:
-        looking.set_result(folder.is_dir())
+        found = folder.is_dir()
     except OSError as error:  # it may not be read, its name is too long
-        looking.set_result(error)
+        found = error
+    if _looking.get(folder) is looking:
+        del _looking[folder]
+    looking.set_result(found)
 
 
 def _any_certificate() -> ssl.SSLContext:

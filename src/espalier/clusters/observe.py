@@ -177,7 +177,8 @@ class Observer:
         )
         self.own_writes = OwnWrites()
         self.excluded: set[Key] = set()
-        """The Clusters that linked objects of another one excluded at their last reconcile."""
+        """The Clusters that linked objects of another one excluded at their last reconcile. A Cluster that was not
+        reconciled yet, as after a restart, is in the queue anyway."""
 
     def writer(self, client: Client) -> Writer:
         """A writer whose writes show in these caches at once."""

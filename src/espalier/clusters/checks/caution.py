@@ -24,7 +24,10 @@ A = TypeVar("A")
 
 
 class Caution(Generic[Q, A]):
-    """Asks through `look_up`, unless a recent error would repeat."""
+    """Asks through `look_up`, unless a recent error would repeat.
+
+    Errors are kept in this process only: after a restart each server is asked once more.
+    """
 
     def __init__(self, look_up: LookUp[Q, A], clock: Clock) -> None:
         self._look_up = look_up

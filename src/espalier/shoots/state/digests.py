@@ -14,6 +14,7 @@ _WHOLE = 2.0**53
 
 _MOST_KNOWN = 8192
 _known: dict[str, str] = {}
+"""Results by the digest of the text, so that no text is kept: they follow from it, in any process."""
 
 
 def of_value(text: bytes) -> str:
