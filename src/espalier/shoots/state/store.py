@@ -6,7 +6,6 @@ gardenlet whose epoch is over gets `EpochOver`: the shoot has moved on.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +20,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache
+from espalier.runtime.concurrency import together
 from espalier.runtime.writer import Writer, found_by_owner
 from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Document, epoch_of
@@ -165,7 +165,7 @@ class ShootStates:
             and origin.shoot_uid == shoot.metadata.uid
             and origin.epoch <= epoch
         ]
-        await asyncio.gather(*map(self._delete_piece, swept))
+        await together(map(self._delete_piece, swept))
 
     async def _granted(self) -> list[str]:
         """The Secrets with state of this seed's shoots, as the garden has found them: it grants no list of others."""

@@ -12,7 +12,7 @@ from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import PersistedSecret, ShootState
 from espalier.kube.client import PatchType
-from espalier.kube.errors import NotFound
+from espalier.kube.errors import NotFound, Unreachable
 from espalier.kube.objects import Object
 from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Document
@@ -190,3 +190,23 @@ async def test_a_late_seed_leaves_the_pieces_of_a_newer_epoch_alone(world: World
         await world.states().sweep(shoot, (), 1)
     (left,) = (await world.garden.client.list(SECRET, names.STATE_NAMESPACE)).items
     assert pieces.origin_of(left.name) == (uid, 2)
+
+
+@told
+async def test_a_sweep_that_fails_leaves_no_deletion_under_way(world: World) -> None:
+    """The next change may need a Secret of that name again, and finds it while it is still there."""
+    shoot, deleted = await world.shoot(), []
+    names_of = [pieces.split(state, shoot.metadata.uid, 1)[1][0]["metadata"]["name"] for state in (b"1", b"2")]
+    states = world.states()
+
+    async def delete(name: str) -> None:
+        if name == names_of[0]:
+            raise Unreachable("no answer")
+        await asyncio.sleep(0.05)
+        deleted.append(name)
+
+    states._delete_piece = delete  # type: ignore[method-assign]
+    async with world.granting():
+        with pytest.raises(Unreachable):
+            await states.sweep(shoot, (), 1, names_of)
+        assert deleted == names_of[1:]
