@@ -37,6 +37,7 @@ class ReleaseObjects:
         self._distros = caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
         self._decoded: dict[tuple[Resource, Key], tuple[Object, Any]] = {}
         self._unreadable: dict[tuple[Resource, Key], str] = {}
+        """Both follow from the objects in the caches, which are decoded when they are read first."""
 
     @property
     def caches(self) -> tuple[Cache, ...]:

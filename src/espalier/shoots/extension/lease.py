@@ -53,6 +53,7 @@ class Leases:
         self._clock = clock
         self._timing = timing
         self._seen: dict[str, _Seen] = {}
+        """Renewals as this process has seen them. After a restart, an older one counts until its own time at most."""
         clusters.subscribe(self._changed)
 
     def of(self, name: str) -> Lease:
