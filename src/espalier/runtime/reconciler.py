@@ -48,6 +48,8 @@ class Report:
     """Recorded only if the status was written, so that an unchanged status repeats no event."""
     before: msgspec.Struct | None = None
     """The decoded status before; other fields in it stay. None if the whole status is ours."""
+    precondition: Precondition = Precondition.UID
+    """By version where others write parts of the same lists. Raises `Conflict` then; see `replanned`."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class Reconciler(Generic[C]):
 async def tell(resource: Resource, found: Object, report: Report, writer: Writer, recorder: Recorder | None) -> None:
     """Write the status if it differs, and then record the events. An object that is gone gets neither."""
     try:
-        written = await writer.status(resource, found, report.status, Precondition.UID, before=report.before)
+        written = await writer.status(resource, found, report.status, report.precondition, before=report.before)
     except NotFound:
         return
     if written is not found and recorder is not None:

@@ -52,6 +52,7 @@ class Environment:
     is_gone: bool = False
     readable: bool = True
     says_nothing: bool = False
+    precondition: Precondition = Precondition.UID
     statuses: list[Any] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     forgotten: list[tuple[str, Key]] = field(default_factory=list)
@@ -59,7 +60,7 @@ class Environment:
     async def status(
         self, resource: Any, current: Object, status: Tree, precondition: Precondition, *, before: Any = None
     ) -> Object:
-        assert (resource, precondition) == (CONFIG_MAP, Precondition.UID)
+        assert (resource, precondition) == (CONFIG_MAP, self.precondition)
         if self.is_gone:
             raise NotFound.of("gone")
         self.statuses.append(status)
@@ -81,7 +82,11 @@ class Environment:
             return [step]
 
         def report(ctx: Reconcile, outcome: Outcome) -> Report | None:
-            return None if self.says_nothing else Report({"said": type(outcome).__name__}, [EVENT])
+            return (
+                None
+                if self.says_nothing
+                else Report({"said": type(outcome).__name__}, [EVENT], precondition=self.precondition)
+            )
 
         kind = Reconciled(CONFIG_MAP, lambda _key: self.found, observe, steps, report, **parts)
         forget = [lambda key: self.forgotten.append(("a", key)), lambda key: self.forgotten.append(("b", key))]
@@ -176,3 +181,9 @@ def test_a_kind_may_expect_further_errors() -> None:
     assert env.reconcile(errors=(OSError,), failed=failed) == Wait("Unreadable", "no answer")
     with pytest.raises(OSError, match="no answer"):
         Environment(ends=OSError("no answer")).reconcile(failed=failed)
+
+
+def test_a_report_may_be_on_the_observed_version_alone() -> None:
+    env = Environment(precondition=Precondition.VERSION)
+    env.reconcile()
+    assert len(env.statuses) == 1

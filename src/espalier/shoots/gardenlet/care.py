@@ -31,13 +31,14 @@ from espalier.api.gardener.shoot import (
     READY_FOR_DISASTER,
     SEED_GIVEN_UP,
     Shoot,
+    ShootStatus,
 )
 from espalier.api.resource import Key
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome, Wait
-from espalier.runtime.reconciler import replanned
+from espalier.runtime.reconciler import Reconciled, Reconciler, Report, replanned
 from espalier.runtime.writer import Precondition
 from espalier.shoots.gardenlet import reach
 from espalier.shoots.gardenlet.context import Live, ShootHealth, Tools
@@ -80,7 +81,9 @@ def controller(
     """The controller of the seed's shoots. While the garden receives no Lease renewal, the garden reports their
     state."""
     care = Care(observer, tools, rng, is_heard)
-    made = Controller("shoot-care", replanned(care.reconcile), workers=5, rng=rng)
+    shoots = Reconciled(Shoot.resource, observer.shoot, care.observe, lambda _look: (care.look,), _report)
+    reconciler = Reconciler(shoots, tools.garden, forget=(care.forget,))
+    made = Controller("shoot-care", replanned(reconciler.reconcile), workers=5, rng=rng)
     made.watch(observer.garden[Shoot.resource])
 
     def of_namespace(found: Object) -> list[Key]:
@@ -104,6 +107,22 @@ def controller(
     return made
 
 
+@dataclass
+class _Look:
+    """One look at a shoot."""
+
+    object: Object
+    said: ShootStatus | None = None
+    """The status with the conditions; None if nothing is to be said."""
+
+
+def _report(look: _Look, _outcome: Outcome) -> Report | None:
+    """By version: the garden writes conditions beside these."""
+    if look.said is None:
+        return None
+    return Report(look.said, before=look.object.decode(Shoot).status, precondition=Precondition.VERSION)
+
+
 class Care:
     """Keeps the conditions of shoots up to date."""
 
@@ -112,12 +131,17 @@ class Care:
         self._asked: dict[Key, _Asked] = {}
         """After a restart everything is asked anew; until then conditions stay as they are."""
 
-    async def reconcile(self, key: Key) -> Outcome:
-        """Report the health of the shoot, if it has changed."""
-        found = self._observer.shoot(key)
-        if found is None or not self._is_ours(found):
-            self._asked.pop(key, None)
-            return Done()
+    def observe(self, found: Object) -> _Look | None:
+        """The look at a shoot of this seed."""
+        return _Look(found) if self._is_ours(found) else None
+
+    def forget(self, key: Key) -> None:
+        """Nothing is asked about the shoot any more."""
+        self._asked.pop(key, None)
+
+    async def look(self, look: _Look) -> Outcome:
+        """Find out how the shoot is, as far as is due."""
+        found, key = look.object, look.object.key
         if not self._is_heard():
             return Wait("SeedSilent", "the seed has stopped renewing its Lease; the garden reports it", after=UNHEARD)
         try:
@@ -130,8 +154,7 @@ class Care:
         status = scope.shoot.status
         shoot = await self._shoot(key, scope)
         wanted = merged(status.conditions, conditions(scope, backups, shoot), scope.now)
-        said = msgspec.structs.replace(status, conditions=wanted)
-        await self._tools.garden.status(Shoot.resource, found, said, Precondition.VERSION, before=status)
+        look.said = msgspec.structs.replace(status, conditions=wanted)
         asked = self._asked[key]
         due = min(asked.agent_due, asked.bucket_due, asked.shoot_due) - self._tools.clock.monotonic()
         after = self._tools.config.care if backups is None else max(1.0, due)

@@ -22,15 +22,15 @@ from espalier.api import json_trees
 from espalier.api.gardener import names
 from espalier.api.gardener.conditions import merged
 from espalier.api.gardener.operations import Condition
-from espalier.api.gardener.seed import BUCKET_REACHABLE, Seed
+from espalier.api.gardener.seed import BUCKET_REACHABLE, Seed, SeedStatus
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.api.printable import quoted
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
+from espalier.runtime import reconciler
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome, Wait
-from espalier.runtime.reconciler import replanned
 from espalier.runtime.writer import Precondition
 from espalier.shoots.admission import seeds
 from espalier.shoots.etcd.settings import scheme_of
@@ -217,9 +217,31 @@ class _Tried:
 def controller(observer: Observer, tools: Tools, connect: Connect, rng: random.Random) -> Controller:
     """The controller, of the own Seed alone."""
     own = Key("", tools.config.seed)
-    made = Controller("bucket-reach", replanned(Reach(observer, tools, connect, rng).reconcile), workers=1, rng=rng)
+    reach = Reach(observer, tools, connect, rng)
+    of_seed = reconciler.Reconciled(
+        Seed.resource, observer.garden[Seed.resource].get, _Look, lambda _look: (reach.look,), _report
+    )
+    reconciles = reconciler.Reconciler(of_seed, tools.garden)
+    made = Controller("bucket-reach", reconciler.replanned(reconciles.reconcile), workers=1, rng=rng)
     made.watch(observer.garden[Seed.resource], lambda _seed: [own])
     return made
+
+
+@dataclass
+class _Look:
+    """One look at the stores, for the own Seed."""
+
+    object: Object
+    said: SeedStatus | None = None
+    """Its status with the conditions."""
+
+
+def _report(look: _Look, _outcome: Outcome) -> reconciler.Report | None:
+    """By version: the garden writes conditions beside these."""
+    if look.said is None:
+        return None
+    before = look.object.decode(Seed).status
+    return reconciler.Report(look.said, before=before, precondition=Precondition.VERSION)
 
 
 class Reach:
@@ -230,19 +252,16 @@ class Reach:
         self._tried: dict[str, _Tried] = {}
         self._has_begun = False
 
-    async def reconcile(self, key: Key) -> Outcome:
+    async def look(self, look: _Look) -> Outcome:
         """Try the stores that are due, and say what has changed."""
-        own = self._observer.own_seed
-        if own is None:
-            return Done()
+        own = look.object
         others = self._others(own)
         await self._try({one.url for one in others.values() if one.url}, told_before(own.decode(Seed), others))
-        live = self._observer.own_seed or own  # as trying takes a while
-        status = live.decode(Seed).status
+        look.object = self._observer.own_seed or own  # as trying takes a while
+        status = look.object.decode(Seed).status
         problems = {url: one.problem for url, one in self._tried.items() if one.problem is not None}
         wanted = told(status.conditions, others, problems, self._tools.clock.now())
-        said = msgspec.structs.replace(status, conditions=wanted)
-        await self._tools.garden.status(Seed.resource, live, said, Precondition.VERSION, before=status)
+        look.said = msgspec.structs.replace(status, conditions=wanted)
         if not self._tried:
             return Done()
         due = min(one.due for one in self._tried.values()) - self._tools.clock.monotonic()

@@ -7,18 +7,19 @@ once it must be migrated they may be going: the previously saved state is the va
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.worker import Worker
 from espalier.api.resource import Key
-from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache
 from espalier.runtime.component import Host
 from espalier.runtime.controller import Controller
 from espalier.runtime.mapping import ToKeys
-from espalier.runtime.outcome import Done, Outcome, outdated
-from espalier.runtime.writer import Writer
+from espalier.runtime.outcome import Outcome
+from espalier.runtime.reconciler import Reconciled, Reconciler, Report, replanned
+from espalier.runtime.writer import Precondition, Writer
 from espalier.shoots.extension import Leases, SavedState, StateTooLarge, operation_of
 from espalier.shoots.extension.views import ExtensionObject
 from espalier.shoots.local_provider.cloud import TYPE
@@ -32,29 +33,34 @@ SPACING = 1.0
 _SETTLED = (OperationType.CREATE, OperationType.RECONCILE, OperationType.RESTORE)
 
 
+@dataclass(frozen=True)
+class _Look:
+    """One look at a Worker."""
+
+    object: Object
+
+
 def controller(host: Host, views: MachineViews, leases: Leases) -> Controller:
     """The controller that keeps the states of Workers."""
     workers = host.caches.of(Worker.resource)
     writer = Writer(host.client, {Worker.resource: workers})
     codec = SavedState(WorkerState)
 
-    async def reconcile(key: Key) -> Outcome:
-        found = workers.get(key)
-        if found is None or not _is_settled(found) or not leases.of(key.namespace).is_valid:
-            return Done()
-        present = found.decode(ExtensionObject).status.state
-        try:
-            state = codec.encode(state_of(views.of(key.namespace)))
-        except StateTooLarge:
-            return Done()  # told by the next reconcile of the Worker; the one that was saved stays
-        if state != present:
-            try:
-                await writer.status(Worker.resource, found, {**found.tree["status"], "state": state})
-            except Conflict as error:
-                return outdated(error)
-        return Done()
+    def observe(found: Object) -> _Look | None:
+        return _Look(found) if _is_settled(found) and leases.of(found.namespace).is_valid else None
 
-    made = Controller(NAME, reconcile, spacing=SPACING, rng=host.manager.rng)
+    def report(look: _Look, _outcome: Outcome) -> Report | None:
+        found = look.object
+        try:
+            state = codec.encode(state_of(views.of(found.namespace)))
+        except StateTooLarge:
+            return None  # told by the next reconcile of the Worker; the one that was saved stays
+        if state == found.decode(ExtensionObject).status.state:
+            return None
+        return Report({**found.tree["status"], "state": state}, precondition=Precondition.VERSION)
+
+    reconciler = Reconciler(Reconciled(Worker.resource, workers.get, observe, lambda _look: (), report), writer)
+    made = Controller(NAME, replanned(reconciler.reconcile), spacing=SPACING, rng=host.manager.rng)
     made.watch(workers)
     for cache in views.caches.values():
         made.watch(cache, _workers_beside(workers))
