@@ -184,7 +184,9 @@ async def advance(ctx: Context) -> Outcome:
     is_ready = _is_ready(upgrade)
     is_other = _data_of(group, upgrade) != expected.encoded(group.asked_for(owner))
     if is_other and not falls_back and (node := _under_way(ctx, ctx.capi_objects, upgrade)):
-        return Wait("NodeUnderWay", f"waiting for {node}: its result is recorded before another upgrade starts")
+        return Wait(
+            "NodeUpgradeInProgress", f"waiting for {node}: its result is recorded before another upgrade starts"
+        )
     if falls_back or is_ready or is_other:
         await writer.delete(group.resource, upgrade, found_by_owner)
         return Wait("UpgradeDeleting", f"waiting for {group.resource.kind} {upgrade.name} to be deleted")

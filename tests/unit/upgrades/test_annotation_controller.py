@@ -158,7 +158,7 @@ BEGUN = made(
         (upgrade(), (BEGUN,), MARKED, ""),
         (upgrade(ready=True), (), MARKED, "UpgradeDeleting"),
         (upgrade(version="v1.35.9"), (), MARKED, "UpgradeDeleting"),
-        (upgrade(version="v1.35.9"), (BEGUN,), MARKED, "NodeUnderWay"),
+        (upgrade(version="v1.35.9"), (BEGUN,), MARKED, "NodeUpgradeInProgress"),
         (upgrade(version="v1.35.9"), (BEGUN,), FALLS_BACK, "UpgradeDeleting"),
     ],
 )

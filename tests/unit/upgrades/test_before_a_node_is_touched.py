@@ -224,7 +224,7 @@ def test_no_node_is_touched_while_cluster_api_replaces_one_by_a_machine_more() -
     view = cluster_view(*machines, nodes=nodes, static_pods=pods(*PLANES, "more"))
     outcome, begun = lived(Accepted(), control_plane(view))
     assert isinstance(outcome, Wait)
-    assert (outcome.reason, begun) == ("RolloutUnderWay", [])
+    assert (outcome.reason, begun) == ("RolloutInProgress", [])
 
 
 class AcceptedDeployment(DeploymentGroup):

@@ -186,7 +186,7 @@ def test_a_control_plane_of_which_cluster_api_replaces_a_machine_says_how_to_go_
     outcome, written = ended(
         node_life.claim, replace(scope, control_plane=made({**tree, "spec": {**tree["spec"], "replicas": 1}}))
     )
-    assert (reason(outcome), written) == ("RolloutUnderWay", [])
+    assert (reason(outcome), written) == ("RolloutInProgress", [])
     assert isinstance(outcome, Wait)
     assert outcome.message.startswith("new is one machine more than the 1 asked for")
     assert outcome.message.endswith(

@@ -197,7 +197,7 @@ REASONS: tuple[Reason, ...] = (
     _change("VersionRefused", "kubeadm does not support an upgrade between these versions", GROUP, NODE),
     _change("ExternalEtcd", "control planes with external etcd are not upgraded in place", GROUP, NODE),
     _change(
-        "RolloutUnderWay",
+        "RolloutInProgress",
         "a rollout of the group is in progress, and can't finish while the group is paused",
         GROUP,
         NODE,
@@ -218,7 +218,7 @@ REASONS: tuple[Reason, ...] = (
     _time("Upgrading", "nodes are upgraded one at a time", GROUP),
     _time("UpgradingNodes", "nodes are upgraded one at a time", GROUP),
     _time("UpgradeCreated", "an in-place upgrade was created", GROUP),
-    _time("NodeUnderWay", "a node is being upgraded; its result is recorded before the next change", GROUP),
+    _time("NodeUpgradeInProgress", "a node is being upgraded; its result is recorded before the next change", GROUP),
     _person("KubeconfigMissing", "the Secret with the kubeconfig was deleted; restore it from a copy", GROUP, NODE),
     _person(
         "NodeUpgradeNotCompleted",

@@ -192,7 +192,7 @@ class ControlPlaneGroup(Group):
         wanted = desired_replicas(scope.owner.decode(KubeadmControlPlane)) if scope.owner else 0
         rollout = health.rolled_out([view.name for view in machines], wanted, names_)
         if rollout and member is not None:
-            return Wait("RolloutUnderWay", rollout)
+            return Wait("RolloutInProgress", rollout)
         node = member.machine.node if member and member.machine else ""
         found = health.obstacle(workload.nodes(), workload.control_plane_pods(), node, len(machines))
         when = f"before node {node} is upgraded" if node else "after the last node"

@@ -170,7 +170,7 @@ class DeploymentGroup(Group):
         found = sets_of(scope.cluster_view.capi_objects, scope.owner)
         if found.older:
             return Wait(
-                "RolloutUnderWay",
+                "RolloutInProgress",
                 f"{name} is being rolled out: MachineSet {', '.join(found.older)} still has machines; revert the "
                 "change, or set upgradeRolloutStrategy.fallback: RollingUpdate to finish the rollout",
             )

@@ -232,7 +232,7 @@ async def claim(ctx: Context) -> Outcome:
     wanted = desired_replicas(scope.control_plane.decode(KubeadmControlPlane))
     rollout = health.rolled_out(scope.control_plane_machines, wanted, [scope.upgrade.spec.machine.name])
     if ill and rollout:
-        return Wait("RolloutUnderWay", rollout)
+        return Wait("RolloutInProgress", rollout)
     if ill and not status.done(scope.upgrade.status.conditions):
         return Wait("ControlPlaneUnhealthy", f"before node {scope.node_name} is upgraded: {ill}")
     try:
