@@ -21,8 +21,8 @@ from hypothesis import settings
 
 from tests.support.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
 
-STORY = "ESPALIER_TELL_PASSES"
-"""Set, tests log every pass and step of every controller: for a test that failed. It is a tenth of their time."""
+DEBUG_LOGS = "ESPALIER_DEBUG_LOGS"
+"""Set, tests log every reconcile and step of every controller: for a test that failed. It is a tenth of their time."""
 EXPLORE = "ESPALIER_EXPLORE"
 """Set, properties are tried with examples that nobody has seen before, and faults strike at every place that there is.
 
@@ -70,7 +70,7 @@ def pytest_configure() -> None:
     settings.register_profile("test", deadline=None, derandomize=EXPLORE not in os.environ, max_examples=30)
     settings.register_profile("soak", deadline=None, derandomize=False, max_examples=2000)
     settings.load_profile("soak" if SOAK in os.environ else "test")
-    level = logging.DEBUG if os.environ.get(STORY) else logging.INFO
+    level = logging.DEBUG if os.environ.get(DEBUG_LOGS) else logging.INFO
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(level))
     _LOGGING.update(structlog.get_config())
     configure = structlog.configure

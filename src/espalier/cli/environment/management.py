@@ -26,7 +26,7 @@ from espalier.runtime.definitions import until_established
 
 FIELD_MANAGER = "espalier-laptop"
 
-_log = structlog.get_logger("espalier.laptop")
+_log = structlog.get_logger("espalier.environment")
 
 MANAGEMENT_CLUSTER_NAME = "laptop"
 """Name of the management Cluster, in the namespace `default`."""
