@@ -173,7 +173,7 @@ class Seat:
 
     @property
     def etcd_url(self) -> str:
-        """etcd behind the door."""
+        """etcd behind the proxy."""
         return f"unix://{self.run}/etcd.sock"
 
     @property

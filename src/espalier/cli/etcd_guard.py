@@ -1,4 +1,4 @@
-"""`espalier etcd-guard`: the parent of an etcd, and the door through which clients reach it."""
+"""`espalier etcd-guard`: the parent of an etcd, and the proxy through which clients reach it."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ async def test_a_source_whose_store_is_gone_closes_and_the_destination_goes_on(
 
 
 @pytest.mark.often("etcd-3.6")
-async def test_an_agent_that_is_killed_alone_leaves_a_door_that_shuts(
+async def test_an_agent_that_is_killed_alone_leaves_a_proxy_that_shuts(
     tmp_path: Path, component: Component | None
 ) -> None:
     async with seats(tmp_path, component) as moves:

@@ -8,7 +8,7 @@ from enum import Enum
 class Closure(Enum):
     """A rule, in one sentence."""
 
-    DEADLINE = "the door of etcd has a deadline and shuts by itself, also when the agent is dead"
+    DEADLINE = "the proxy of etcd has a deadline and shuts by itself, also when the agent is dead"
     FROM_START = "the deadline counts from the start of a read, not from its answer"
     READ_FIRST = "an agent that starts reads the CopyOperation before etcd serves"
     START_WAIT = "its first read waits until a stale store must answer with what an agent before it may have seen"
@@ -17,7 +17,7 @@ class Closure(Enum):
     MEMORY = "who has seen the CopyOperation never takes it for absent again"
     READ_BACK = "a put counts only once it was read"
     FENCE = "without the source's Ready, the destination waits for as long as the source's marker promises"
-    DOOR_ANSWER = "the final snapshot is taken after the guard has said that the door is shut"
+    PROXY_ANSWER = "the final snapshot is taken after the guard has said that the proxy is shut"
     GRACE = "Ready waits until API servers have ended what they serve from their caches"
     IDLE = "of that wait, only time in which no API server was connected counts, however long one had asked nothing"
     IDLE_GUARD = "a guard that starts counts that time from its start"

@@ -103,7 +103,7 @@ class Destinations(Puts):
         store = world.stores[at]._replace(uploaded=revision)
         began = Site(begun=True, restored=revision, acked=revision, data=revision)
         if self.is_static(at):
-            began = began._replace(etcd=True, door=1, cache=1)
+            began = began._replace(etcd=True, proxy=1, cache=1)
         move = world.moves[at]._replace(copier=0, read=None, checking=False, copying=None)
         puts = self._orphaned(world, -(at + 1))
         return with_move(with_site(with_store(world, at, store), at, began), at, move)._replace(puts=puts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from tests.support.election.closures import ALL, Closure
 from tests.support.election.scenario import Scenario
 
-PROPOSAL = frozenset({Closure.DOOR_ANSWER, Closure.MEMORY, Closure.KEPT, Closure.NO_COLLECTION})
+PROPOSAL = frozenset({Closure.PROXY_ANSWER, Closure.MEMORY, Closure.KEPT, Closure.NO_COLLECTION})
 """What the proposal says or can be read to say. All other closures are ours."""
 
 
@@ -49,7 +49,7 @@ CLOSURES: dict[Closure, Hole] = {
     Closure.MEMORY: _without(Closure.MEMORY, "I1", staleness=1),
     Closure.READ_BACK: _without(Closure.READ_BACK, "I1", "G3", store_fails=True),
     Closure.FENCE: _without(Closure.FENCE, "I1", "G2", slow=True),
-    Closure.DOOR_ANSWER: _without(Closure.DOOR_ANSWER, "I4", writes=1, slow=True),
+    Closure.PROXY_ANSWER: _without(Closure.PROXY_ANSWER, "I4", writes=1, slow=True),
     Closure.GRACE: _without(Closure.GRACE, "I1"),
     Closure.IDLE: _without(Closure.IDLE, "I3", api_servers=True),
     Closure.IDLE_GUARD: _without(Closure.IDLE_GUARD, "I3", api_servers=True, crashes=True),

@@ -116,10 +116,10 @@ class Machines:
     def _without_order(self, site: Site) -> Site:
         """The site without an order to the guard that changes nothing any more, and whose answer nobody needs."""
         state = self.parties.agent(site.agent)
-        over = state.phase is agent.Phase.HANDED_OVER and state.shut_since is not None and site.door == 0
+        over = state.phase is agent.Phase.HANDED_OVER and state.shut_since is not None and site.proxy == 0
         if not over or not site.shut:
             return site
-        return site._replace(shut=False, agent=self.values.number(replace(state, door=agent.Door.SHUT)))
+        return site._replace(shut=False, agent=self.values.number(replace(state, proxy=agent.ProxyState.SHUT)))
 
     def _agent_acts(self, world: World, at: int, action: actions.AgentAction) -> World:
         site = world.sites[at]
@@ -135,16 +135,16 @@ class Machines:
             case actions.StopEtcd():
                 ended = self._cut(site)._replace(etcd=False)
                 return self._agent(with_site(world, at, ended), at, events.EtcdEnded())
-            case actions.OpenDoor(until=until):
+            case actions.OpenProxy(until=until):
                 ticks = max(int(until), 0)
                 if self.scenario.api_servers and not site.connected:
-                    return with_site(world, at, site._replace(door=ticks))
+                    return with_site(world, at, site._replace(proxy=ticks))
                 cache = max(site.cache, ticks + self.scenario.grace)
-                return with_site(world, at, site._replace(door=ticks, cache=cache))
-            case actions.ShutDoor():
+                return with_site(world, at, site._replace(proxy=ticks, cache=cache))
+            case actions.ShutProxy():
                 ordered = with_site(world, at, site._replace(shut=True))
-                if Closure.DOOR_ANSWER in self._without:
-                    return self._agent(ordered, at, events.DoorShut())
+                if Closure.PROXY_ANSWER in self._without:
+                    return self._agent(ordered, at, events.ProxyShut())
                 return ordered
             case actions.TakeFinalSnapshot():
                 final = Snapshot(site.data, 0, site.data == site.acked, False)

@@ -101,7 +101,7 @@ class Parties:
         return replace(
             old,
             read_due=_sooner(old.read_due),
-            door_until=_sooner(old.door_until),
+            proxy_until=_sooner(old.proxy_until),
             shut_since=None if old.shut_since is None else max(old.shut_since - 1, -grace),
             idle_since=None if old.idle_since is None else max(old.idle_since - 1, -grace),
             api_servers_ended=None if old.api_servers_ended is None else max(old.api_servers_ended - 1, -grace),
@@ -134,7 +134,7 @@ def _plain_agent(state: Agent) -> Agent:
     if state.phase is agent.Phase.HANDED_OVER and state.shut_since is not None:
         return replace(
             state,
-            door_until=0,
+            proxy_until=0,
             shut_since=0,
             idle_since=0,
             api_servers_ended=None,
@@ -144,10 +144,10 @@ def _plain_agent(state: Agent) -> Agent:
             unread=False,
         )
     if state.phase is agent.Phase.HANDING_OVER:
-        until = state.door_until if state.shut_since is None else 0
+        until = state.proxy_until if state.shut_since is None else 0
         if state.ready is not None:
-            return replace(state, door_until=until, retry_due=0, progress_due=0, stored=0)
-        return replace(state, door_until=until)
+            return replace(state, proxy_until=until, retry_due=0, progress_due=0, stored=0)
+        return replace(state, proxy_until=until)
     return state
 
 

@@ -36,7 +36,7 @@ class Sources(Puts):
         state = self.parties.agent(site.agent)
         if state.putting:
             yield from self._puts(world, epoch, who)
-        serves = state.phase is agent.Phase.OWNER and site.etcd and site.door > 0
+        serves = state.phase is agent.Phase.OWNER and site.etcd and site.proxy > 0
         prefix = self._prefix(at)
         if serves and world.stores[prefix].uploaded < site.data:
             store = world.stores[prefix]._replace(uploaded=site.data)
@@ -89,15 +89,15 @@ class Sources(Puts):
     def _guards(self, world: World, at: int, site: Site) -> Next:
         if site.shut:
             said = self._idle(site)
-            shut = self._cut(site)._replace(shut=False, door=0)
+            shut = self._cut(site)._replace(shut=False, proxy=0)
             after = with_site(world, at, shut)
-            if shut.agent and Closure.DOOR_ANSWER not in self._without:
-                after = self._agent(after, at, events.DoorShut(said))
-            yield f"the guard of epoch {at + 1} shuts the door", after
+            if shut.agent and Closure.PROXY_ANSWER not in self._without:
+                after = self._agent(after, at, events.ProxyShut(said))
+            yield f"the guard of epoch {at + 1} shuts the proxy", after
         if self.scenario.api_servers:
             yield from self._api_servers(world, at, site)
         reached = site.connected or not self.scenario.api_servers
-        if reached and site.etcd and site.door > 0 and site.acked - site.restored < self.scenario.writes:
+        if reached and site.etcd and site.proxy > 0 and site.acked - site.restored < self.scenario.writes:
             written = site._replace(acked=site.acked + 1, data=site.data + 1)
             yield f"epoch {at + 1} acknowledges a write", with_site(world, at, written)
         if site.final is not None and site.final.orphan:
@@ -123,7 +123,7 @@ class Sources(Puts):
             yield f"the agent of epoch {at + 1} deletes the snapshots before the final one", after
 
     def _idle(self, site: Site) -> float | None:
-        """Since when nobody is connected, as the guard says when it shuts the door."""
+        """Since when nobody is connected, as the guard says when it shuts the proxy."""
         if not self.scenario.api_servers:
             return None
         if Closure.ENDED_SINCE in self._without and self.parties.agent(site.agent).api_servers_ended is not None:
@@ -136,8 +136,8 @@ class Sources(Puts):
         who = f"the API server of epoch {at + 1}"
         if site.connected:
             yield f"{who} loses its connection", with_site(world, at, self._cut(site))
-        elif not site.ended and site.etcd and site.door > 0:
-            cache = max(site.cache, site.door + self.scenario.grace)
+        elif not site.ended and site.etcd and site.proxy > 0:
+            cache = max(site.cache, site.proxy + self.scenario.grace)
             yield f"{who} connects", with_site(world, at, site._replace(connected=True, idle=0, cache=cache))
         if world.garden > at + 1:
             if site.ended:
@@ -171,8 +171,8 @@ class Sources(Puts):
         final = None if site.final is None else site.final._replace(orphan=True)
         dead = site._replace(agent=0, read=None, shut=False, final=final)
         yield f"{who} crashes", disturbed(with_site(world, at, dead)._replace(puts=puts))
-        if site.etcd or site.door:
-            ended = self._cut(dead)._replace(etcd=False, door=0, idle=self._idle_at_start)
+        if site.etcd or site.proxy:
+            ended = self._cut(dead)._replace(etcd=False, proxy=0, idle=self._idle_at_start)
             yield f"the pod of epoch {at + 1} crashes", disturbed(with_site(world, at, ended)._replace(puts=puts))
 
     @property

@@ -66,12 +66,12 @@ class System(Sources, Destinations):
         oldest = -self.scenario.validity
         if disturbed and site.agent and self.parties.agent(site.agent).phase in ENDING:
             oldest = 0
-        door = site.door if stays else max(site.door - 1, 0)
+        proxy = site.proxy if stays else max(site.proxy - 1, 0)
         after = site._replace(
             agent=self.parties.later(site.agent),
-            door=door,
-            cache=site.cache if stays and site.door else max(site.cache - 1, 0),
-            connected=site.connected and door > 0,
+            proxy=proxy,
+            cache=site.cache if stays and site.proxy else max(site.cache - 1, 0),
+            connected=site.connected and proxy > 0,
             idle=self._idle_later(site),
             read=_older(site.read, oldest),
             final=site.final and site.final._replace(age=min(site.final.age + 1, longest)),

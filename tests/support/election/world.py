@@ -31,18 +31,18 @@ class Snapshot(NamedTuple):
 
 
 class Site(NamedTuple):
-    """The owner of an epoch: its agent, the door of its etcd, and what its clients were told."""
+    """The owner of an epoch: its agent, the proxy of its etcd, and what its clients were told."""
 
     begun: bool = False
     agent: int = 0
     """0 while it does not run."""
     etcd: bool = False
-    door: int = 0
+    proxy: int = 0
     """Ticks for which clients pass."""
     cache: int = 0
     """Ticks for which its API server answers, with etcd or from memory."""
     shut: bool = False
-    """The guard has yet to carry out the order to shut the door."""
+    """The guard has yet to carry out the order to shut the proxy."""
     read: Read | None = None
     restored: int = 0
     acked: int = 0

@@ -1,4 +1,4 @@
-"""Actions of an election, for whoever drives its state machines. Each ends with an event, except those on the door and
+"""Actions of an election, for whoever drives its state machines. Each ends with an event, except those on the proxy and
 on etcd that say so."""
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ class ReadOwnMarker(msgspec.Struct, frozen=True):
 
 
 class StartEtcd(msgspec.Struct, frozen=True):
-    """Start etcd behind its door, which may be shut or open: `EtcdStarted`, or `EtcdEnded` if it does not start."""
+    """Start etcd behind its proxy, which may be shut or open: `EtcdStarted`, or `EtcdEnded` if it does not start."""
 
 
 class StopEtcd(msgspec.Struct, frozen=True):
     """End etcd with SIGTERM, later with SIGKILL: `EtcdEnded`."""
 
 
-class OpenDoor(msgspec.Struct, frozen=True):
+class OpenProxy(msgspec.Struct, frozen=True):
     """Let clients pass until this time of `CLOCK_BOOTTIME`; the guard compares it before each chunk. No event."""
 
     until: float
 
 
-class ShutDoor(msgspec.Struct, frozen=True):
-    """Let nothing pass from now on: `DoorShut` once the guard has confirmed it."""
+class ShutProxy(msgspec.Struct, frozen=True):
+    """Let nothing pass from now on: `ProxyShut` once the guard has confirmed it."""
 
 
 class TakeFinalSnapshot(msgspec.Struct, frozen=True):
@@ -63,5 +63,5 @@ class Copy(msgspec.Struct, frozen=True):
     final: str | None
 
 
-AgentAction = Observe | PutOperation | PutMarker | StartEtcd | StopEtcd | OpenDoor | ShutDoor | TakeFinalSnapshot
+AgentAction = Observe | PutOperation | PutMarker | StartEtcd | StopEtcd | OpenProxy | ShutProxy | TakeFinalSnapshot
 CopierAction = Observe | PutOperation | PutMarker | ReadOwnMarker | Copy

@@ -1,8 +1,8 @@
 """The agent beside an etcd: decides whether it serves, and hands its data over. The source of a migration.
 
-It serves while it reads that its epoch has no CopyOperation. Each such read opens etcd's door until `validity` after
-the read began; without another read the door shuts by itself, even if the agent is dead. Once there is a CopyOperation
-the door stays shut: the final snapshot is taken behind it, and its name is written with `Ready`.
+It serves while it reads that its epoch has no CopyOperation. Each such read opens etcd's proxy until `validity` after
+the read began; without another read the proxy shuts by itself, even if the agent is dead. Once there is a CopyOperation
+the proxy stays shut: the final snapshot is taken behind it, and its name is written with `Ready`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from espalier.etcdbackup.election import events
 from espalier.etcdbackup.election.actions import (
     AgentAction,
     Observe,
-    OpenDoor,
+    OpenProxy,
     PutMarker,
     PutOperation,
-    ShutDoor,
+    ShutProxy,
     StartEtcd,
     StopEtcd,
     TakeFinalSnapshot,
@@ -34,14 +34,14 @@ class Phase(Enum):
     """The phase of an agent in its epoch."""
 
     STARTING = "Starting"
-    """Nothing was read yet. A door that a previous agent opened stays open until its time is over."""
+    """Nothing was read yet. A proxy that a previous agent opened stays open until its time is over."""
     UNDECIDED = "Undecided"
-    """Nothing known allows it to serve: no store, no marker, or an object that can't be read. The door is shut and etcd
-    has ended until a read says otherwise."""
+    """Nothing known allows it to serve: no store, no marker, or an object that can't be read. The proxy is shut and
+    etcd has ended until a read says otherwise."""
     OWNER = "Owner"
-    """No CopyOperation: etcd serves while the door is open."""
+    """No CopyOperation: etcd serves while the proxy is open."""
     HANDING_OVER = "HandingOver"
-    """The CopyOperation exists: the door stays shut, and the final snapshot is being taken."""
+    """The CopyOperation exists: the proxy stays shut, and the final snapshot is being taken."""
     HANDED_OVER = "HandedOver"
     """The CopyOperation is `Ready` or `Done`: etcd has ended."""
 
@@ -55,7 +55,7 @@ class Etcd(Enum):
     ENDING = "Ending"
 
 
-class Door(Enum):
+class ProxyState(Enum):
     """The last order to the guard."""
 
     OPEN = "Open"
@@ -79,7 +79,7 @@ class Agent(msgspec.Struct, frozen=True):
     """The state of an agent. Times are seconds of `CLOCK_BOOTTIME`."""
 
     read_due: float
-    door_until: float
+    proxy_until: float
     """Nothing passes after this time. At start: the latest time that a previous agent may have told the guard."""
     etcd: Etcd
     may_found: bool
@@ -88,7 +88,7 @@ class Agent(msgspec.Struct, frozen=True):
     putting: bool = False
     unread: bool = False
     """A put has ended, and no read has succeeded since."""
-    door: Door = Door.OPEN
+    proxy: ProxyState = ProxyState.OPEN
     shut_since: float | None = None
     """The time since which it is known that nothing passes."""
     idle_since: float | None = None
@@ -133,7 +133,7 @@ def start(settings: Settings, etcd: Etcd, has_data: bool, at: float) -> Agent:
     """
     return Agent(
         read_due=at + settings.timing.store_staleness * (1 + settings.timing.clock_drift),
-        door_until=at + settings.timing.validity,
+        proxy_until=at + settings.timing.validity,
         etcd=etcd,
         may_found=settings.founding and not has_data,
     )
@@ -165,8 +165,8 @@ def _taken_in(settings: Settings, agent: Agent, event: events.AgentEvent, at: fl
             return replace(agent, etcd=Etcd.RUNNING), ()
         case events.EtcdEnded():
             return replace(agent, etcd=Etcd.ENDED, retry_due=retry), ()
-        case events.DoorShut():
-            return _shut(replace(agent, door=Door.SHUT), at, event.idle_since), ()
+        case events.ProxyShut():
+            return _shut(replace(agent, proxy=ProxyState.SHUT), at, event.idle_since), ()
         case events.SnapshotProgressed(stored=stored):
             return replace(agent, stored=stored), ()
         case events.SnapshotStored(name=name, complete=complete):
@@ -207,18 +207,20 @@ def _owning(settings: Settings, agent: Agent, began: float, marker: FirstStart, 
     """There is no CopyOperation: let clients pass, for no longer than the marker has promised to destinations."""
     promised = marker.release_seconds - settings.timing.serving_grace
     until = began + min(settings.timing.validity, promised)
-    if until <= at or agent.door is Door.SHUTTING:  # an answer that is under way must not be taken for a later one
+    if (
+        until <= at or agent.proxy is ProxyState.SHUTTING
+    ):  # an answer that is under way must not be taken for a later one
         return agent, ()
     agent = replace(
         agent,
         phase=Phase.OWNER,
-        door_until=max(until, agent.door_until),
-        door=Door.OPEN,
+        proxy_until=max(until, agent.proxy_until),
+        proxy=ProxyState.OPEN,
         shut_since=None,
         idle_since=None,
         may_found=False,
     )
-    actions: tuple[AgentAction, ...] = (OpenDoor(until),)
+    actions: tuple[AgentAction, ...] = (OpenProxy(until),)
     if agent.initiating and not agent.putting and not agent.unread:
         asked = CopyOperation(settings.epoch, Status.INITIAL, Writer.SOURCE)
         agent, actions = replace(agent, putting=True), (*actions, PutOperation(asked, ""))
@@ -227,19 +229,19 @@ def _owning(settings: Settings, agent: Agent, began: float, marker: FirstStart, 
 
 def _converged(settings: Settings, agent: Agent, at: float) -> Step:
     """Decide the actions, by what is known and the time."""
-    if agent.phase in (Phase.STARTING, Phase.OWNER) and at >= agent.door_until:
+    if agent.phase in (Phase.STARTING, Phase.OWNER) and at >= agent.proxy_until:
         agent = replace(agent, phase=Phase.UNDECIDED)
-    if agent.shut_since is None and at >= agent.door_until:
+    if agent.shut_since is None and at >= agent.proxy_until:
         agent = _shut(agent, at, None)
     actions: list[AgentAction] = []
-    for part in (_door, _etcd, _final, _puts, _reads):
+    for part in (_proxy, _etcd, _final, _puts, _reads):
         agent, more = part(settings, agent, at)
         actions += more
     return agent, tuple(actions)
 
 
 def _shut(agent: Agent, at: float, idle_since: float | None) -> Agent:
-    """Return the agent with the door known to be shut, and the earliest reported time since when nobody is
+    """Return the agent with the proxy known to be shut, and the earliest reported time since when nobody is
     connected."""
     idle = min(since for since in (at, idle_since, agent.idle_since) if since is not None)
     return replace(agent, shut_since=at if agent.shut_since is None else agent.shut_since, idle_since=idle)
@@ -249,7 +251,7 @@ def silent_from(timing: Timing, agent: Agent) -> float:
     """The time from which API servers answer nothing, not even from their caches; infinity while they may be connected.
 
     An API server without a connection continues for `servingGrace`. One that has ended does not; the gardenlet reports
-    that from the objects in the seed, so it holds only if the door has seen no API server since.
+    that from the objects in the seed, so it holds only if the proxy has seen no API server since.
     """
     if agent.shut_since is None or agent.idle_since is None:
         return float("inf")
@@ -258,11 +260,11 @@ def silent_from(timing: Timing, agent: Agent) -> float:
     return agent.idle_since + timing.serving_grace
 
 
-def _door(settings: Settings, agent: Agent, at: float) -> Step:
+def _proxy(settings: Settings, agent: Agent, at: float) -> Step:
     del settings, at
-    if agent.phase in (Phase.STARTING, Phase.OWNER) or agent.door is not Door.OPEN:
+    if agent.phase in (Phase.STARTING, Phase.OWNER) or agent.proxy is not ProxyState.OPEN:
         return agent, ()
-    return replace(agent, door=Door.SHUTTING), (ShutDoor(),)
+    return replace(agent, proxy=ProxyState.SHUTTING), (ShutProxy(),)
 
 
 def _etcd(settings: Settings, agent: Agent, at: float) -> Step:
@@ -277,7 +279,7 @@ def _etcd(settings: Settings, agent: Agent, at: float) -> Step:
 
 
 def _final(settings: Settings, agent: Agent, at: float) -> Step:
-    """Take the final snapshot once nothing passes the door: no write is acknowledged after that."""
+    """Take the final snapshot once nothing passes the proxy: no write is acknowledged after that."""
     del settings
     closed = agent.phase is Phase.HANDING_OVER and agent.shut_since is not None and agent.etcd is Etcd.RUNNING
     if closed and agent.ready is None and not agent.taking and at >= agent.retry_due:
@@ -310,7 +312,7 @@ def _due(timing: Timing, agent: Agent) -> Iterator[float]:
     if not agent.reading:
         yield agent.read_due
     if agent.shut_since is None:
-        yield agent.door_until
+        yield agent.proxy_until
     if agent.phase is not Phase.OWNER and agent.phase is not Phase.HANDING_OVER:
         return
     if agent.etcd is Etcd.ENDED and agent.ready is None:

@@ -36,14 +36,14 @@ class Due(msgspec.Struct, frozen=True):
 
 
 class EtcdStarted(msgspec.Struct, frozen=True):
-    """The etcd process runs and is healthy behind its door."""
+    """The etcd process runs and is healthy behind its proxy."""
 
 
 class EtcdEnded(msgspec.Struct, frozen=True):
     """The etcd process has ended, for whatever reason."""
 
 
-class DoorShut(msgspec.Struct, frozen=True):
+class ProxyShut(msgspec.Struct, frozen=True):
     """The guard has confirmed that nothing passes any more.
 
     `idle_since`: the time since which no client is connected, silent ones included. None if that is not known.
@@ -105,7 +105,7 @@ AgentEvent = (
     | Due
     | EtcdStarted
     | EtcdEnded
-    | DoorShut
+    | ProxyShut
     | SnapshotProgressed
     | SnapshotStored
     | SnapshotFailed

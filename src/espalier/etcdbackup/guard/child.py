@@ -67,4 +67,4 @@ class Child:
             self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != self._parent:  # it died before that
             os._exit(1)
-        os.setpgrp()  # a Ctrl-C of the terminal is for the guard: it shuts the door first
+        os.setpgrp()  # a Ctrl-C of the terminal is for the guard: it shuts the proxy first

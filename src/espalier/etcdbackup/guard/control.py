@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from espalier.etcdbackup.guard.child import Child
-from espalier.etcdbackup.guard.door import Door
+from espalier.etcdbackup.guard.proxy import Proxy
 
 LONGEST_LINE = 4096
 
@@ -32,8 +32,8 @@ LONGEST_LINE = 4096
 class Control:
     """The guard's side."""
 
-    def __init__(self, door: Door, child: Child) -> None:
-        self._door = door
+    def __init__(self, proxy: Proxy, child: Child) -> None:
+        self._proxy = proxy
         self._child = child
         child.ended = self._ended
         self._agent: asyncio.StreamWriter | None = None
@@ -65,8 +65,8 @@ class Control:
             os.umask(before)
 
     def _ended(self, code: int) -> None:
-        """etcd has ended. Shut its door: the next etcd may have other data."""
-        self._door.shut()
+        """etcd has ended. Shut its proxy: the next etcd may have other data."""
+        self._proxy.shut()
         self._say(self._agent, {"ended": code})
 
     def close(self) -> None:
@@ -107,9 +107,9 @@ class Control:
                 case "open":
                     until = float(request["until"])
                     if self._child.is_running:
-                        self._door.open(until)
+                        self._proxy.open(until)
                 case "shut":
-                    answer["idleSince"] = self._door.shut()
+                    answer["idleSince"] = self._proxy.shut()
                 case "start":
                     await self._child.start()
                     answer["running"] = True

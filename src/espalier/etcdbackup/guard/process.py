@@ -10,7 +10,7 @@ from pathlib import Path
 
 from espalier.etcdbackup.guard.child import Child
 from espalier.etcdbackup.guard.control import Control
-from espalier.etcdbackup.guard.door import Door
+from espalier.etcdbackup.guard.proxy import Proxy
 
 _ALIVE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n"
 
@@ -38,19 +38,19 @@ async def run(options: Options, listening: Callable[[int], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    door = Door(options.etcd)
+    proxy = Proxy(options.etcd)
     child = Child(options.command, patience=options.patience)
-    control = Control(door, child)
+    control = Control(proxy, child)
     probed: asyncio.Server | None = None
     try:
-        port = door.listen(options.host, options.port)
+        port = proxy.listen(options.host, options.port)
         await control.listen(options.control)
         if options.liveness is not None:
             probed = await asyncio.start_server(_alive, *options.liveness, limit=1 << 14)
         listening(port)
         await stop.wait()
     finally:
-        door.close()
+        proxy.close()
         await child.stop()
         control.close()
         if probed is not None:

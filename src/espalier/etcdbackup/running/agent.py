@@ -68,7 +68,7 @@ class AgentRun:
         self._trouble = "the agent has just started"
         self._found = ""
         """The problem of the sync objects that were last read, unless this epoch has ended."""
-        self._door = _Door(parts, self._turns)
+        self._proxy = _ProxyOrders(parts, self._turns)
         self._bringing_up: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._backing_up: asyncio.Task[None] | None = None
@@ -87,7 +87,7 @@ class AgentRun:
     @property
     def ready(self) -> bool:
         """The answer of the readiness probe: clients are served, and the guard has confirmed it recently."""
-        return self._state is not None and self._state.serves and self._clock.monotonic() < self._door.opened_until
+        return self._state is not None and self._state.serves and self._clock.monotonic() < self._proxy.opened_until
 
     @property
     def may_delete_snapshots(self) -> bool:
@@ -116,7 +116,7 @@ class AgentRun:
     def deactivates_in(self) -> float:
         """Seconds until clients are cut off if the store is not read again. It counts down while the store is
         unavailable; otherwise each read resets it."""
-        return max(0.0, self._door.opened_until - self._clock.monotonic()) if self.ready else 0.0
+        return max(0.0, self._proxy.opened_until - self._clock.monotonic()) if self.ready else 0.0
 
     @property
     def warning(self) -> str:
@@ -171,12 +171,12 @@ class AgentRun:
     # --- Turns ------------------------------------------------------------------------------------------------------
 
     async def run(self) -> NoReturn:
-        """Run until cancelled; etcd then continues, and its door shuts by itself. Raises errors of this program
+        """Run until cancelled; etcd then continues, and its proxy shuts by itself. Raises errors of this program
         only."""
         self._marker = asyncio.get_running_loop().create_future()
         try:
             state = self._state = await self._begun()
-            self._turns.begin(self._door.run(), "proxy in front of etcd")
+            self._turns.begin(self._proxy.run(), "proxy in front of etcd")
             while True:
                 event, at = await self._turns.next(agent.due(self._settings, state))
                 before = state
@@ -226,10 +226,10 @@ class AgentRun:
                 self._bring_up()
             case actions.StopEtcd():
                 self._stopping = turns.begin(self._stopped(self._bringing_up), "end of etcd")
-            case actions.OpenDoor(until=until):
-                self._door.open(until)
-            case actions.ShutDoor():
-                self._door.shut()
+            case actions.OpenProxy(until=until):
+                self._proxy.open(until)
+            case actions.ShutProxy():
+                self._proxy.shut()
             case actions.TakeFinalSnapshot():
                 turns.begin(self._final(), "final snapshot")
 
@@ -258,15 +258,15 @@ class AgentRun:
             return
         self._trouble = ""
         self._turns.arrived(events.EtcdStarted())
-        self._door.release()
+        self._proxy.release()
         await guard.ended()
         self._trouble = "etcd has exited"
-        self._door.hold()
+        self._proxy.hold()
         self._turns.arrived(events.EtcdEnded())
 
     async def _stopped(self, bringing_up: asyncio.Task[None] | None) -> None:
         """End etcd, whatever became of its start."""
-        self._door.hold()
+        self._proxy.hold()
         is_told = bringing_up is not None and not bringing_up.cancel()
         if bringing_up is not None:
             await asyncio.wait((bringing_up,))
@@ -325,8 +325,8 @@ class AgentRun:
         self._turns.arrived(events.SnapshotStored(final.name, complete))
 
 
-class _Door:
-    """Send the guard its orders in sequence; the door is opened only for a verified etcd."""
+class _ProxyOrders:
+    """Send the guard its orders in sequence; the proxy is opened only for a verified etcd."""
 
     def __init__(self, parts: Parts, turns: Turns[events.AgentEvent]) -> None:
         self._guard = parts.guard
@@ -344,7 +344,7 @@ class _Door:
         self._changed.set()
 
     def shut(self) -> None:
-        """Let nothing pass: `DoorShut` once that is confirmed."""
+        """Let nothing pass: `ProxyShut` once that is confirmed."""
         self.opened_until = float("-inf")
         self._until, self._is_shutting = None, True
         self._changed.set()
@@ -371,7 +371,7 @@ class _Door:
                     telling = None
                 idle_since = await self._guard.shut()
                 self._is_shutting = False
-                self._turns.arrived(events.DoorShut(idle_since))
+                self._turns.arrived(events.ProxyShut(idle_since))
             elif self._until is not None and not self._is_held and (telling is None or telling.done()):
                 telling = self._turns.begin(self._open(), "admitting clients to etcd")
 

@@ -21,7 +21,7 @@ class NotStarted(Exception):
 
 
 class Guard(Protocol):
-    """The parent of etcd, and the door through which clients reach it. Calls wait while it is unreachable."""
+    """The parent of etcd, and the proxy through which clients reach it. Calls wait while it is unreachable."""
 
     async def is_running(self) -> bool:
         """True if etcd runs. False also if the guard was unreachable for a while."""
@@ -83,5 +83,5 @@ class Parts:
     guard: Guard
     data: Data
     etcd: Client
-    """A client of this member that bypasses the door."""
+    """A client of this member that bypasses the proxy."""
     backups: BackupSettings = field(default_factory=lambda: BackupSettings(Schedule(), Retention()))

@@ -55,7 +55,7 @@ async def run_agent(
     stop: asyncio.Event,
     listening: Callable[[int], None],
 ) -> None:
-    """Run until `stop` is set; etcd then continues, and its door shuts by itself. `listening` receives the port.
+    """Run until `stop` is set; etcd then continues, and its proxy shuts by itself. `listening` receives the port.
 
     Raises `OSError`, `ValueError` if it can't start.
     """

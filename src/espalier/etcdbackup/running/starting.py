@@ -1,6 +1,6 @@
 """Starts an etcd that clients may reach from a data directory, or from backups if there is none.
 
-A data directory is verified by starting etcd behind its shut door: etcd itself replays its log. It is given up only if
+A data directory is verified by starting etcd behind its shut proxy: etcd itself replays its log. It is given up only if
 etcd does not start and the data are found to be damaged, if they end at an earlier revision than the backups, or if
 they are of an earlier epoch; and only for a restore that has succeeded.
 """

@@ -1,4 +1,4 @@
-"""An etcd in this process behind a door: the twin of `etcdbackup/guard` for virtual time.
+"""An etcd in this process behind a proxy: the twin of `etcdbackup/guard` for virtual time.
 
 Clients use `transport()`, which forwards requests, responses and events only before the deadline that the agent sets.
 The agent itself uses `inside()`. Tests and simulations kill it, freeze it or delete its data.
@@ -27,7 +27,7 @@ Response = TypeVar("Response", bound=Message)
 
 
 class MemoryGuard:
-    """Parent of an etcd in memory, its disk, and its door. Starts with neither data nor etcd, and shut."""
+    """Parent of an etcd in memory, its disk, and its proxy. Starts with neither data nor etcd, and shut."""
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock = clock
@@ -119,11 +119,11 @@ class MemoryGuard:
     # --- Transports -----------------------------------------------------------------------------------------------
 
     def inside(self) -> Transport:
-        """The agent's transport, past the door. It reconnects to the next etcd when one has ended."""
+        """The agent's transport, past the proxy. It reconnects to the next etcd when one has ended."""
         return _Through(self, is_client=False)
 
     def transport(self) -> Transport:
-        """The transport of clients, such as an API server, through the door."""
+        """The transport of clients, such as an API server, through the proxy."""
         return _Through(self, is_client=True)
 
     def left(self, transport: Transport) -> None:
@@ -197,7 +197,7 @@ class _Through:
     async def call(
         self, method: Unary[Request, Response], request: Request, *, timeout: float, repeatable: bool
     ) -> Response:
-        """The response of the member, if the door is open when it is sent and when it comes."""
+        """The response of the member, if the proxy is open when it is sent and when it comes."""
         await self.check(sent=False, seconds=timeout)
         response = await self._transport().call(method, request, timeout=timeout, repeatable=repeatable)
         await self.check(sent=True, seconds=timeout)
@@ -206,7 +206,7 @@ class _Through:
     async def open(
         self, method: ServerStream[Request, Response] | BothStream[Request, Response], request: Request, timeout: float
     ) -> Stream[Request, Response]:
-        """Open a stream. It is cut when the door shuts."""
+        """Open a stream. It is cut when the proxy shuts."""
         await self.check(sent=False, seconds=timeout)
         stream = await self._transport().open(method, request, timeout)
         passing: _Passing[Request, Response] = _Passing(self, self._guard, stream, self._streams)
@@ -224,7 +224,7 @@ class _Through:
             await self._to[1].close()
 
     async def check(self, *, sent: bool, seconds: float | None = None) -> None:
-        """Raise `Unavailable` if the door is shut; wait while guard and etcd are frozen."""
+        """Raise `Unavailable` if the proxy is shut; wait while guard and etcd are frozen."""
         guard = self._guard
         try:
             async with asyncio.timeout(seconds):
@@ -248,7 +248,7 @@ class _Through:
 
 
 class _Passing(Generic[Request, Response]):
-    """A stream that is cut when the door shuts."""
+    """A stream that is cut when the proxy shuts."""
 
     def __init__(
         self, through: _Through, guard: MemoryGuard, stream: Any, streams: dict[_Passing[Any, Any], None]
@@ -266,7 +266,7 @@ class _Passing(Generic[Request, Response]):
         await self._stream.send(request)
 
     async def receive(self) -> Response | None:
-        """The next response, if the door is open when it comes."""
+        """The next response, if the proxy is open when it comes."""
         coming, cutting = asyncio.ensure_future(self._stream.receive()), asyncio.ensure_future(self.cut.wait())
         try:
             await asyncio.wait((coming, cutting), return_when=asyncio.FIRST_COMPLETED)

@@ -12,10 +12,10 @@ from espalier.etcdbackup.election import agent, events
 from espalier.etcdbackup.election.actions import (
     AgentAction,
     Observe,
-    OpenDoor,
+    OpenProxy,
     PutMarker,
     PutOperation,
-    ShutDoor,
+    ShutProxy,
     StartEtcd,
     StopEtcd,
     TakeFinalSnapshot,
@@ -59,10 +59,10 @@ def owner() -> Told:
 
 
 def handing_over() -> Told:
-    """One that has been asked to end, with its door shut and its final snapshot under way."""
+    """One that has been asked to end, with its proxy shut and its final snapshot under way."""
     told = owner()
     told(seen(INITIAL, 105), 106)
-    told(events.DoorShut(), 107)
+    told(events.ProxyShut(), 107)
     return told
 
 
@@ -74,15 +74,15 @@ def silent(told: Told) -> float:
 def test_api_servers_answer_for_the_grace_after_the_last_of_them_was_connected() -> None:
     told = owner()
     told(seen(INITIAL, 105), 106)
-    assert silent(told) == float("inf"), "the door may be open yet"
-    told(events.DoorShut(idle_since=103), 107)
+    assert silent(told) == float("inf"), "the proxy may be open yet"
+    told(events.ProxyShut(idle_since=103), 107)
     assert silent(told) == 103 + TIMING.serving_grace
 
 
 def test_a_guard_that_does_not_know_since_when_counts_from_its_answer() -> None:
     told = owner()
     told(seen(INITIAL, 105), 106)
-    told(events.DoorShut(), 107)
+    told(events.ProxyShut(), 107)
     assert silent(told) == 107 + TIMING.serving_grace
 
 
@@ -91,24 +91,24 @@ def test_api_servers_that_have_ended_are_not_waited_for_unless_one_has_connected
         told = owner()
         told(events.InitiateCalled(api_servers_ended=True), 106)
         told(seen(INITIAL, 106), 106.2)
-        told(events.DoorShut(idle_since), 107)
+        told(events.ProxyShut(idle_since), 107)
         assert silent(told) == end
 
 
-def test_that_they_have_ended_may_be_said_when_the_door_is_shut_already() -> None:
+def test_that_they_have_ended_may_be_said_when_the_proxy_is_shut_already() -> None:
     told = owner()
     told(seen(INITIAL, 105), 106)
-    told(events.DoorShut(106.5), 107)
+    told(events.ProxyShut(106.5), 107)
     told(events.SnapshotStored("final"), 108)
     told(events.EtcdEnded(), 108)
     done = told(events.InitiateCalled(api_servers_ended=True), 109)
     assert any(isinstance(action, PutOperation) and action.operation.status is Status.READY for action in done)
 
 
-def test_a_door_that_opens_again_forgets_who_was_connected_before() -> None:
+def test_a_proxy_that_opens_again_forgets_who_was_connected_before() -> None:
     told = owner()
     told(events.Due(), 115)
-    told(events.DoorShut(101), 116)
+    told(events.ProxyShut(101), 116)
     told(seen(None, 130), 131)
     assert silent(told) == float("inf")
 
@@ -117,25 +117,25 @@ def test_an_agent_reads_before_it_starts_etcd() -> None:
     told = Told()
     assert told.due() == 100
     assert told(events.Due()) == (Observe(),)
-    assert told(ABSENT, 101) == (OpenDoor(115), StartEtcd())
+    assert told(ABSENT, 101) == (OpenProxy(115), StartEtcd())
     assert not told.state.serves
     told(events.EtcdStarted(), 102)
     assert told.state.serves
 
 
-def test_the_door_opens_from_the_start_of_a_read_not_from_its_answer() -> None:
+def test_the_proxy_opens_from_the_start_of_a_read_not_from_its_answer() -> None:
     told = owner()
-    assert OpenDoor(118) in told(seen(None, 103), 107)
+    assert OpenProxy(118) in told(seen(None, 103), 107)
 
 
 def test_an_answer_that_comes_after_its_time_opens_nothing() -> None:
     told = Told()
     told(events.Due())
-    assert told(ABSENT, 115) == (ShutDoor(), Observe())
+    assert told(ABSENT, 115) == (ShutProxy(), Observe())
     assert told.state.phase is Phase.UNDECIDED
 
 
-def test_without_its_store_an_agent_ends_etcd_when_the_door_has_shut_and_not_on_one_failed_read() -> None:
+def test_without_its_store_an_agent_ends_etcd_when_the_proxy_has_shut_and_not_on_one_failed_read() -> None:
     told = owner()
     told(events.Due(), 105)
     told(events.StoreFailed(), 109)
@@ -143,7 +143,7 @@ def test_without_its_store_an_agent_ends_etcd_when_the_door_has_shut_and_not_on_
     told(events.Due(), 110)
     told(events.StoreFailed(), 114)
     assert told.due() == 115
-    assert told(events.Due(), 115) == (ShutDoor(), StopEtcd(), Observe())
+    assert told(events.Due(), 115) == (ShutProxy(), StopEtcd(), Observe())
     assert not told.state.serves
 
 
@@ -151,23 +151,23 @@ def test_when_the_store_is_back_without_a_copy_operation_the_agent_serves_again(
     told = owner()
     told(events.Due(), 115)
     told(events.EtcdEnded(), 116)
-    told(events.DoorShut(), 116)
+    told(events.ProxyShut(), 116)
     told(seen(None, 130), 131)
-    assert told.did == (OpenDoor(145), StartEtcd(), Observe())
+    assert told.did == (OpenProxy(145), StartEtcd(), Observe())
 
 
-def test_an_agent_does_not_open_a_door_while_an_order_to_shut_it_is_unanswered() -> None:
+def test_an_agent_does_not_open_a_proxy_while_an_order_to_shut_it_is_unanswered() -> None:
     told = owner()
     told(events.Due(), 115)
-    assert told.state.door is agent.Door.SHUTTING
-    assert not any(isinstance(action, OpenDoor) for action in told(seen(None, 116), 117))
+    assert told.state.proxy is agent.ProxyState.SHUTTING
+    assert not any(isinstance(action, OpenProxy) for action in told(seen(None, 116), 117))
 
 
-def test_a_restarted_agent_leaves_an_open_door_alone_until_it_knows() -> None:
+def test_a_restarted_agent_leaves_an_open_proxy_alone_until_it_knows() -> None:
     told = Told(etcd=Etcd.RUNNING)
     assert told(events.Due()) == (Observe(),)
     assert told(events.StoreFailed(), 104) == ()
-    assert ShutDoor() in told(events.Due(), 115)
+    assert ShutProxy() in told(events.Due(), 115)
 
 
 def test_without_its_marker_absence_means_nothing() -> None:
@@ -176,12 +176,12 @@ def test_without_its_marker_absence_means_nothing() -> None:
     assert told(events.Observed(100, None, None)) == ()
     other = events.Observed(105, None, Unreadable("it is of another cluster"))
     told(events.Due(), 105)
-    assert told(other, 106) == (ShutDoor(),)
+    assert told(other, 106) == (ShutProxy(),)
 
 
-def test_an_object_that_is_not_understood_shuts_the_door_at_once() -> None:
+def test_an_object_that_is_not_understood_shuts_the_proxy_at_once() -> None:
     told = owner()
-    assert told(seen(Unreadable("its status is Paused")), 106) == (ShutDoor(), StopEtcd(), Observe())
+    assert told(seen(Unreadable("its status is Paused")), 106) == (ShutProxy(), StopEtcd(), Observe())
 
 
 def test_the_first_agent_of_a_new_cluster_makes_the_marker_and_reads_it_before_it_serves() -> None:
@@ -191,7 +191,7 @@ def test_the_first_agent_of_a_new_cluster_makes_the_marker_and_reads_it_before_i
     marker = FirstStart(1, "shoot--a--b", 25)
     assert told(events.Observed(100, None, None)) == (PutMarker(marker),)
     assert told(events.PutEnded(), 101) == (Observe(),)
-    assert told(events.Observed(101, None, marker), 102) == (OpenDoor(116), StartEtcd())
+    assert told(events.Observed(101, None, marker), 102) == (OpenProxy(116), StartEtcd())
 
 
 def test_where_data_lies_or_a_cluster_was_moved_no_marker_is_made() -> None:
@@ -204,14 +204,14 @@ def test_an_agent_keeps_what_its_marker_has_promised_whatever_its_configuration_
     longer = Settings(3, "shoot--a--b", Timing(validity=30, progress_timeout=120))
     told = Told(longer)
     told(events.Due())
-    assert told(ABSENT)[0] == OpenDoor(115)
+    assert told(ABSENT)[0] == OpenProxy(115)
 
 
 def test_handing_over_goes_in_the_order_of_the_proposal() -> None:
     told = owner()
-    assert told(seen(INITIAL, 105), 106) == (ShutDoor(), Observe())
+    assert told(seen(INITIAL, 105), 106) == (ShutProxy(), Observe())
     assert not told.state.serves
-    assert told(events.DoorShut(), 107) == (TakeFinalSnapshot(),)
+    assert told(events.ProxyShut(), 107) == (TakeFinalSnapshot(),)
     assert told(events.SnapshotStored("final"), 110) == (StopEtcd(),)
     told(events.EtcdEnded(), 111)
     assert told.due() is not None
@@ -223,27 +223,27 @@ def test_handing_over_goes_in_the_order_of_the_proposal() -> None:
     assert told.state.phase is Phase.HANDED_OVER
 
 
-def test_a_guard_that_does_not_answer_has_shut_the_door_by_its_deadline() -> None:
+def test_a_guard_that_does_not_answer_has_shut_the_proxy_by_its_deadline() -> None:
     told = owner()
     told(seen(INITIAL, 105), 106)
     assert told(events.Due(), 114) == ()
     assert TakeFinalSnapshot() in told(events.Due(), 115)
 
 
-def test_a_source_that_starts_and_finds_initial_takes_the_final_snapshot_behind_a_shut_door() -> None:
+def test_a_source_that_starts_and_finds_initial_takes_the_final_snapshot_behind_a_shut_proxy() -> None:
     told = Told()
     told(events.Due())
-    assert told(seen(INITIAL)) == (ShutDoor(), StartEtcd())
+    assert told(seen(INITIAL)) == (ShutProxy(), StartEtcd())
     told(events.EtcdStarted(), 101)
-    assert told(events.DoorShut(), 102) == (TakeFinalSnapshot(),)
+    assert told(events.ProxyShut(), 102) == (TakeFinalSnapshot(),)
     assert not told.state.serves
 
 
 def test_a_source_that_starts_and_finds_ready_starts_nothing() -> None:
     told = Told()
     told(events.Due())
-    assert told(seen(READY)) == (ShutDoor(),)
-    assert not any(isinstance(action, StartEtcd | OpenDoor) for action in told(seen(None, 106), 107))
+    assert told(seen(READY)) == (ShutProxy(),)
+    assert not any(isinstance(action, StartEtcd | OpenProxy) for action in told(seen(None, 106), 107))
 
 
 def test_progress_is_written_while_bytes_are_stored_and_not_otherwise() -> None:
@@ -276,7 +276,7 @@ def test_initiate_writes_initial_after_a_fresh_read_and_counts_once_it_is_read_b
     assert PutOperation(asked, "") in told(seen(None, 106), 107)
     assert told.state.phase is Phase.OWNER
     assert told(events.PutEnded(), 108) == (Observe(),)
-    assert ShutDoor() in told(seen(asked, 108), 109)
+    assert ShutProxy() in told(seen(asked, 108), 109)
 
 
 def test_the_status_of_a_copy_operation_is_told_in_every_phase() -> None:
@@ -326,7 +326,7 @@ EVENTS = st.one_of(
             events.Due(),
             events.EtcdStarted(),
             events.EtcdEnded(),
-            events.DoorShut(),
+            events.ProxyShut(),
             events.SnapshotProgressed(5),
             events.SnapshotStored("final"),
             events.SnapshotFailed(),

@@ -24,7 +24,7 @@ SLOW_TO_FIND = (
     Closure.GARDEN_CAS,
     Closure.EPOCH_PREFIX,
     Closure.START_WAIT,
-    Closure.DOOR_ANSWER,
+    Closure.PROXY_ANSWER,
     Closure.DEADLINE,
     Closure.NO_COLLECTION,
     Closure.FROM_START,
@@ -143,7 +143,7 @@ def test_every_kind_of_misfortune_happens_in_some_exploration() -> None:
         "crashes",
         "acknowledges a write",
         "stores a delta snapshot",
-        "shuts the door",
+        "shuts the proxy",
         "epoch 2 starts",
     ):
         assert words in told

@@ -20,7 +20,7 @@ import pytest
 
 from espalier.etcdbackup.guard.child import Child
 from espalier.etcdbackup.guard.control import LONGEST_LINE, Control
-from espalier.etcdbackup.guard.door import Door, since_boot
+from espalier.etcdbackup.guard.proxy import Proxy, since_boot
 
 PATIENCE = 30.0
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -43,7 +43,7 @@ GRACEFUL = [
 
 @dataclass
 class Setting:
-    door: Door
+    proxy: Proxy
     child: Child
     path: Path
 
@@ -80,15 +80,15 @@ class Agent:
 async def guard(command: list[str], patience: float = 5) -> AsyncIterator[Setting]:
     with tempfile.TemporaryDirectory(prefix="guard") as name:
         folder = Path(name)
-        door, child = Door(folder / "etcd.sock"), Child(command, patience=patience)
+        proxy, child = Proxy(folder / "etcd.sock"), Child(command, patience=patience)
         # Python between fork and exec is safe in the guard, which has one thread; not here, where gRPC may have some.
         vars(child)["_die_with_parent"] = None
-        control = Control(door, child)
+        control = Control(proxy, child)
         await control.listen(folder / "guard.sock")
         try:
-            yield Setting(door, child, folder / "guard.sock")
+            yield Setting(proxy, child, folder / "guard.sock")
         finally:
-            door.close()
+            proxy.close()
             await child.stop()
             control.close()
             await asyncio.sleep(0)
@@ -99,17 +99,17 @@ async def test_nothing_runs_and_nothing_passes_before_the_agent_says_so() -> Non
         agent = await setting.agent()
         assert await agent.ask(id=1, do="state") == {"id": 1, "running": False}
         assert await agent.ask(id=2, do="open", until=since_boot() + 60) == {"id": 2}
-        assert not setting.door.passes, "there is no etcd to be let in to"
+        assert not setting.proxy.passes, "there is no etcd to be let in to"
         assert await agent.ask(id=3, do="start") == {"id": 3, "running": True}
         assert await agent.ask(id=4, do="open", until=since_boot() + 60) == {"id": 4}
-        assert setting.door.passes
+        assert setting.proxy.passes
         shut = await agent.ask(id=5, do="shut")
         assert shut.keys() == {"id", "idleSince"}
-        assert not setting.door.passes
+        assert not setting.proxy.passes
         agent.writer.close()
 
 
-async def test_the_end_of_etcd_is_told_and_shuts_the_door() -> None:
+async def test_the_end_of_etcd_is_told_and_shuts_the_proxy() -> None:
     async with guard(SLEEPS) as setting:
         agent = await setting.agent()
         await agent.ask(id=1, do="start")
@@ -117,7 +117,7 @@ async def test_the_end_of_etcd_is_told_and_shuts_the_door() -> None:
         assert setting.child._process is not None
         os.kill(setting.child._process.pid, signal.SIGKILL)
         assert await agent.hear() == {"ended": -signal.SIGKILL}
-        assert not setting.door.passes
+        assert not setting.proxy.passes
         agent.writer.close()
 
 
@@ -166,7 +166,7 @@ async def test_a_new_agent_is_heard_and_what_the_old_one_sent_is_not() -> None:
         old.say(id=2, do="open", until=since_boot() + 60)
         assert await old.until_hung_up() == b""
         assert await new.ask(id=2, do="state") == {"id": 2, "running": True}
-        assert not setting.door.passes
+        assert not setting.proxy.passes
         for agent in (old, new):
             agent.writer.close()
 
@@ -203,7 +203,7 @@ async def test_nothing_of_what_an_agent_sent_at_once_is_heard_after_another_one_
         may_start.set()
         await started.wait()
         assert await new.ask(id=2, do="state") == {"id": 2, "running": True}
-        assert not setting.door.passes
+        assert not setting.proxy.passes
         for agent in (old, new):
             agent.writer.close()
 
@@ -265,7 +265,7 @@ async def test_the_socket_is_its_owners_alone() -> None:
 async def test_a_second_guard_does_not_take_the_agent_of_one_that_lives() -> None:
     async with guard(SLEEPS) as setting:
         agent = await setting.agent()
-        other = Control(Door(setting.path.with_name("other.sock")), Child(SLEEPS, patience=1))
+        other = Control(Proxy(setting.path.with_name("other.sock")), Child(SLEEPS, patience=1))
         with pytest.raises(OSError, match=r"another guard is using this socket; stop it first.*guard\.sock"):
             await other.listen(setting.path)
         assert await agent.ask(id=1, do="state") == {"id": 1, "running": False}
@@ -276,7 +276,7 @@ async def test_the_socket_of_a_guard_that_is_gone_is_taken() -> None:
     with tempfile.TemporaryDirectory(prefix="guard") as name:
         path = Path(name) / "guard.sock"
         for _ in range(2):
-            control = Control(Door(Path(name) / "etcd.sock"), Child(SLEEPS, patience=1))
+            control = Control(Proxy(Path(name) / "etcd.sock"), Child(SLEEPS, patience=1))
             await control.listen(path)
             control.close()
             await asyncio.sleep(0)
@@ -292,7 +292,7 @@ async def test_a_program_that_is_not_there_is_named() -> None:
 async def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("data")
-    control = Control(Door(tmp_path / "etcd.sock"), Child(SLEEPS, patience=1))
+    control = Control(Proxy(tmp_path / "etcd.sock"), Child(SLEEPS, patience=1))
     with pytest.raises(FileExistsError, match="precious"):
         await control.listen(precious)
     assert precious.read_text() == "data"
@@ -304,7 +304,7 @@ async def test_a_guard_that_could_not_listen_keeps_no_other_from_it() -> None:
     with tempfile.TemporaryDirectory(prefix="guard") as name:
         path = Path(name) / "guard.sock"
         path.write_text("data")
-        failed, other = (Control(Door(Path(name) / "etcd.sock"), Child(SLEEPS, patience=1)) for _ in range(2))
+        failed, other = (Control(Proxy(Path(name) / "etcd.sock"), Child(SLEEPS, patience=1)) for _ in range(2))
         with pytest.raises(FileExistsError):
             await failed.listen(path)
         path.unlink()
@@ -315,7 +315,7 @@ async def test_a_guard_that_could_not_listen_keeps_no_other_from_it() -> None:
 
 async def test_a_link_in_place_of_the_lock_makes_no_file_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "guard.sock.lock").symlink_to(tmp_path / "elsewhere")
-    control = Control(Door(tmp_path / "etcd.sock"), Child(SLEEPS, patience=1))
+    control = Control(Proxy(tmp_path / "etcd.sock"), Child(SLEEPS, patience=1))
     with pytest.raises(OSError, match="symbolic links"):
         await control.listen(tmp_path / "guard.sock")
     assert not (tmp_path / "elsewhere").exists()

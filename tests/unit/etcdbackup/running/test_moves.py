@@ -1,4 +1,4 @@
-"""Control planes that move, on virtual time: agents, copies, etcds and doors as they are put together in earnest.
+"""Control planes that move, on virtual time: agents, copies, etcds and proxys as they are put together in earnest.
 
 At each seed two writers, two readers and a watch are witnesses all the time; that never two epochs serve is asserted at
 the end of each story.
@@ -202,7 +202,7 @@ def test_an_api_server_has_ended_what_it_serves_from_memory_before_the_source_sa
         lost: list[float] = []
         store.when_lost(lambda _reason: lost.append(moves.clock.monotonic()))
         await asyncio.sleep(60)
-        assert not lost, "the door is open all the time"
+        assert not lost, "the proxy is open all the time"
         run = source.run
         assert run is not None
         await run.initiate(InitiateCopyOperation(1))
@@ -334,7 +334,7 @@ def test_an_agent_that_dies_while_etcd_lives_is_replaced_and_clients_hardly_noti
         served = len(moves.witnesses.served)
         await asyncio.sleep(10)
         assert run.ready
-        assert len(moves.witnesses.served) - served > 80, "the door stayed open"
+        assert len(moves.witnesses.served) - served > 80, "the proxy stayed open"
 
     moving(story)
 
@@ -589,7 +589,7 @@ def test_whatever_dies_at_whatever_moment_of_a_move_the_destination_serves_and_n
 
 
 async def revision(seat: Seat) -> int:
-    """etcd's, behind the door."""
+    """etcd's, behind the proxy."""
     async with Client(seat.guard.inside(), rng=random.Random(1)) as client:
         while True:
             with suppress(EtcdError):

@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-from espalier.etcdbackup.running.agent import _Door
+from espalier.etcdbackup.running.agent import _ProxyOrders
 from espalier.etcdbackup.running.turns import Turns
 from espalier.runtime.clock import SystemClock
 
@@ -32,20 +32,20 @@ async def settled() -> None:
 
 async def test_no_client_is_let_in_to_an_etcd_that_was_not_judged_however_long_it_is_owned() -> None:
     guard, turns = Guard(), Turns[Any](SystemClock())
-    door = _Door(cast(Any, SimpleNamespace(guard=guard)), turns)
-    running = asyncio.ensure_future(door.run())
-    door.open(100)
+    proxy = _ProxyOrders(cast(Any, SimpleNamespace(guard=guard)), turns)
+    running = asyncio.ensure_future(proxy.run())
+    proxy.open(100)
     await settled()
-    assert (guard.told, door.opened_until) == ([], float("-inf"))
-    door.release()
+    assert (guard.told, proxy.opened_until) == ([], float("-inf"))
+    proxy.release()
     await settled()
-    assert (guard.told, door.opened_until) == ([100], 100)
-    door.hold()  # etcd ended, and starts anew
-    door.open(200)
+    assert (guard.told, proxy.opened_until) == ([100], 100)
+    proxy.hold()  # etcd ended, and starts anew
+    proxy.open(200)
     await settled()
-    assert (guard.told, door.opened_until) == ([100], float("-inf"))
-    door.shut()
-    door.release()
+    assert (guard.told, proxy.opened_until) == ([100], float("-inf"))
+    proxy.shut()
+    proxy.release()
     await settled()
     assert guard.told == [100, "shut"]
     running.cancel()

@@ -1,4 +1,4 @@
-"""The door of etcd: real sockets, and a clock that tests move."""
+"""The proxy of etcd: real sockets, and a clock that tests move."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import TypeVar
 
 import pytest
 
-from espalier.etcdbackup.guard import door as door_module
-from espalier.etcdbackup.guard.door import CHUNK, Door, since_boot
+from espalier.etcdbackup.guard import proxy as proxy_module
+from espalier.etcdbackup.guard.proxy import CHUNK, Proxy, since_boot
 from espalier.kube.pki import Authority
 
 PATIENCE = 20.0
@@ -36,7 +36,7 @@ class Hand:
 
 
 class Behind:
-    """What is behind the door instead of etcd: what comes, and connections to answer on."""
+    """What is behind the proxy instead of etcd: what comes, and connections to answer on."""
 
     def __init__(self) -> None:
         self.connections: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
@@ -51,8 +51,8 @@ class Behind:
 
 
 class Setting:
-    def __init__(self, door: Door, hand: Hand, behind: Behind, port: int) -> None:
-        self.door, self.hand, self.behind, self.port = door, hand, behind, port
+    def __init__(self, proxy: Proxy, hand: Hand, behind: Behind, port: int) -> None:
+        self.proxy, self.hand, self.behind, self.port = proxy, hand, behind, port
         self.writers: list[asyncio.StreamWriter] = []
 
     async def client(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -69,16 +69,16 @@ class Setting:
 
 @asynccontextmanager
 async def guarded(tls: ssl.SSLContext | None = None) -> AsyncIterator[Setting]:
-    with tempfile.TemporaryDirectory(prefix="door") as folder:
+    with tempfile.TemporaryDirectory(prefix="proxy") as folder:
         path = Path(folder) / "etcd.sock"
         behind, hand = Behind(), Hand()
         server = await asyncio.start_unix_server(behind.accept, path, ssl=tls)
-        door = Door(path, hand)
-        setting = Setting(door, hand, behind, door.listen("127.0.0.1", 0))
+        proxy = Proxy(path, hand)
+        setting = Setting(proxy, hand, behind, proxy.listen("127.0.0.1", 0))
         try:
             yield setting
         finally:
-            door.close()
+            proxy.close()
             server.close()
             for writer in (*setting.writers, *behind.writers):
                 writer.transport.abort()
@@ -109,7 +109,7 @@ async def turned_away(setting: Setting) -> bool:
 
 async def test_bytes_pass_both_ways_while_it_is_open() -> None:
     async with guarded() as setting:
-        setting.door.open(setting.hand.now + 10)
+        setting.proxy.open(setting.hand.now + 10)
         reader, writer, etcd, answers = await setting.pair()
         writer.write(b"request")
         assert await within(etcd.readexactly(7)) == b"request"
@@ -125,7 +125,7 @@ async def test_it_is_shut_at_first_and_turns_clients_away() -> None:
 
 async def test_a_request_after_the_deadline_does_not_reach_etcd() -> None:
     async with guarded() as setting:
-        setting.door.open(setting.hand.now + 10)
+        setting.proxy.open(setting.hand.now + 10)
         reader, writer, etcd, _ = await setting.pair()
         setting.hand.now += 10
         writer.write(b"too late")
@@ -135,7 +135,7 @@ async def test_a_request_after_the_deadline_does_not_reach_etcd() -> None:
 
 async def test_an_answer_after_the_deadline_does_not_reach_the_client() -> None:
     async with guarded() as setting:
-        setting.door.open(setting.hand.now + 10)
+        setting.proxy.open(setting.hand.now + 10)
         reader, writer, etcd, answers = await setting.pair()
         writer.write(b"request")
         await within(etcd.readexactly(7))
@@ -146,7 +146,7 @@ async def test_an_answer_after_the_deadline_does_not_reach_the_client() -> None:
 
 async def test_the_deadline_is_compared_before_each_chunk_of_a_long_answer() -> None:
     async with guarded() as setting:
-        setting.door.open(setting.hand.now + 10)
+        setting.proxy.open(setting.hand.now + 10)
         reader, _, _etcd, answers = await setting.pair()
         looks = 0
 
@@ -169,7 +169,7 @@ async def test_the_deadline_is_compared_before_each_chunk_of_a_long_answer() -> 
 
 async def test_what_is_held_for_a_slow_client_is_not_delivered_after_the_deadline() -> None:
     async with guarded() as setting:
-        setting.door.open(setting.hand.now + 10)
+        setting.proxy.open(setting.hand.now + 10)
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.setblocking(False)
@@ -189,16 +189,16 @@ async def test_what_is_held_for_a_slow_client_is_not_delivered_after_the_deadlin
             pass
         client.close()
         assert received < 100 * CHUNK
-        assert setting.door.connections == 0
+        assert setting.proxy.connections == 0
 
 
 async def test_shutting_cuts_who_is_connected_and_returns_when_that_is_done() -> None:
     async with guarded() as setting:
-        setting.door.open(setting.hand.now + 10)
+        setting.proxy.open(setting.hand.now + 10)
         ends = [await setting.pair() for _ in range(20)]
-        assert setting.door.connections == 20
-        setting.door.shut()
-        assert setting.door.connections == 0
+        assert setting.proxy.connections == 20
+        setting.proxy.shut()
+        assert setting.proxy.connections == 0
         for reader, _, etcd, _ in ends:
             assert await cut(reader)
             assert await within(etcd.read()) == b""
@@ -206,36 +206,36 @@ async def test_shutting_cuts_who_is_connected_and_returns_when_that_is_done() ->
 
 async def test_nobody_is_connected_since_the_last_one_left_however_long_he_was_silent() -> None:
     async with guarded() as setting:
-        door, hand = setting.door, setting.hand
-        assert door.shut() == hand.now, "a guard that starts has seen nobody yet"
-        door.open(hand.now + 1000)
+        proxy, hand = setting.proxy, setting.hand
+        assert proxy.shut() == hand.now, "a guard that starts has seen nobody yet"
+        proxy.open(hand.now + 1000)
         _, writer, etcd, answers = await setting.pair()
         hand.now += 100
-        assert door.connections == 1, "who is silent is connected"
+        assert proxy.connections == 1, "who is silent is connected"
         writer.close()
         await within(etcd.read())
         answers.close()
-        await until(lambda: door.connections == 0)
+        await until(lambda: proxy.connections == 0)
         left = hand.now
         hand.now += 7
-        assert door.shut() == left
+        assert proxy.shut() == left
 
 
 async def test_whoever_is_cut_was_connected_until_then() -> None:
     async with guarded() as setting:
-        door, hand = setting.door, setting.hand
-        door.open(hand.now + 1000)
+        proxy, hand = setting.proxy, setting.hand
+        proxy.open(hand.now + 1000)
         await setting.pair()
         hand.now += 100
-        assert door.shut() == hand.now
+        assert proxy.shut() == hand.now
 
 
 async def test_idle_clients_are_cut_at_the_deadline_by_a_timer() -> None:
     async with guarded() as setting:
         setting.hand.now = since_boot()
-        door = setting.door
-        door._now = since_boot
-        door.open(since_boot() + 0.2)
+        proxy = setting.proxy
+        proxy._now = since_boot
+        proxy.open(since_boot() + 0.2)
         reader, _, etcd, _ = await setting.pair()
         assert await cut(reader)
         assert await within(etcd.read()) == b""
@@ -245,7 +245,7 @@ async def test_a_timer_that_fires_before_the_deadline_cuts_nobody() -> None:
     """A machine that was suspended, or whose clocks differ: the deadline is one of `CLOCK_BOOTTIME`."""
     async with guarded() as setting:
         fired = asyncio.Event()
-        setting.door.open(setting.hand.now + 0.01)  # the clock stands
+        setting.proxy.open(setting.hand.now + 0.01)  # the clock stands
         setting.hand.before_look = fired.set
         _, writer, etcd, _ = await setting.pair()
         fired.clear()
@@ -259,13 +259,13 @@ async def test_however_often_the_deadline_is_moved_there_is_one_timer() -> None:
     async with guarded() as setting:
         timers = []
         for seconds in range(1, 10):
-            setting.door.open(setting.hand.now + seconds)
-            timers.append(setting.door._timer)
+            setting.proxy.open(setting.hand.now + seconds)
+            timers.append(setting.proxy._timer)
         assert [one is not None and one.cancelled() for one in timers] == [*[True] * 8, False]
 
 
 async def test_no_files_left_means_a_pause_and_not_a_busy_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door_module, "_PAUSE", 600)
+    monkeypatch.setattr(proxy_module, "_PAUSE", 600)
     async with guarded() as setting:
         asked: list[int] = []
 
@@ -274,45 +274,45 @@ async def test_no_files_left_means_a_pause_and_not_a_busy_loop(monkeypatch: pyte
                 asked.append(1)
                 raise OSError(errno.EMFILE, "too many open files")
 
-        setting.door.open(setting.hand.now + 10)
-        listener = setting.door._listener
+        setting.proxy.open(setting.hand.now + 10)
+        listener = setting.proxy._listener
         assert listener is not None
         monkeypatch.setattr(Listener, "fileno", lambda _self: listener.fileno(), raising=False)
-        setting.door._listener = Listener()  # type: ignore[assignment]
+        setting.proxy._listener = Listener()  # type: ignore[assignment]
         waiting = asyncio.ensure_future(setting.client())
         await until(lambda: len(asked) == 1)
         for _ in range(20):
             await asyncio.sleep(0)
-        setting.door._listener = listener
+        setting.proxy._listener = listener
         assert len(asked) == 1
-        setting.door._accept_again()  # the pause is over
+        setting.proxy._accept_again()  # the pause is over
         await within(waiting)
         await setting.behind.next()
 
 
 async def test_a_later_deadline_keeps_connections_and_an_earlier_one_counts_as_well() -> None:
     async with guarded() as setting:
-        setting.door.open(setting.hand.now + 10)
+        setting.proxy.open(setting.hand.now + 10)
         _reader, writer, etcd, _ = await setting.pair()
-        setting.door.open(setting.hand.now + 20)
+        setting.proxy.open(setting.hand.now + 20)
         setting.hand.now += 15
         writer.write(b"still")
         assert await within(etcd.readexactly(5)) == b"still"
-        setting.door.open(setting.hand.now - 1)
-        assert not setting.door.passes
+        setting.proxy.open(setting.hand.now - 1)
+        assert not setting.proxy.passes
 
 
-@pytest.mark.parametrize("until", [float("nan"), float("inf"), 1000.0 + door_module.MOST_AHEAD + 1])
+@pytest.mark.parametrize("until", [float("nan"), float("inf"), 1000.0 + proxy_module.MOST_AHEAD + 1])
 async def test_a_deadline_that_can_not_be_meant_is_refused_and_changes_nothing(until: float) -> None:
     async with guarded() as setting:
         with pytest.raises(ValueError, match="until"):
-            setting.door.open(until)
-        assert not setting.door.passes
+            setting.proxy.open(until)
+        assert not setting.proxy.passes
 
 
 async def test_a_client_that_says_nothing_more_still_gets_its_answer() -> None:
     async with guarded() as setting:
-        setting.door.open(setting.hand.now + 10)
+        setting.proxy.open(setting.hand.now + 10)
         reader, writer, etcd, answers = await setting.pair()
         writer.write(b"the end")
         writer.write_eof()
@@ -324,27 +324,27 @@ async def test_a_client_that_says_nothing_more_still_gets_its_answer() -> None:
 
 async def test_when_etcd_hangs_up_the_client_hears_of_it() -> None:
     async with guarded() as setting:
-        setting.door.open(setting.hand.now + 10)
+        setting.proxy.open(setting.hand.now + 10)
         reader, writer, _, answers = await setting.pair()
         answers.write(b"last words")
         answers.close()
         assert await within(reader.read()) == b"last words"
         writer.close()
-        await until(lambda: setting.door.connections == 0)
+        await until(lambda: setting.proxy.connections == 0)
 
 
 async def test_without_an_etcd_clients_are_turned_away() -> None:
     async with guarded() as setting:
-        setting.door._etcd += ".gone"
-        setting.door.open(setting.hand.now + 10)
+        setting.proxy._etcd += ".gone"
+        setting.proxy.open(setting.hand.now + 10)
         assert await turned_away(setting)
-        assert setting.door.connections == 0
+        assert setting.proxy.connections == 0
 
 
 async def test_more_clients_than_it_takes_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door_module, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(proxy_module, "MOST_CONNECTIONS", 3)
     async with guarded() as setting:
-        setting.door.open(setting.hand.now + 10)
+        setting.proxy.open(setting.hand.now + 10)
         ends = [await setting.pair() for _ in range(3)]
         assert await turned_away(setting)
         ends[0][1].write(b"x")
@@ -354,7 +354,7 @@ async def test_more_clients_than_it_takes_are_turned_away(monkeypatch: pytest.Mo
 @pytest.mark.soak
 async def test_hundreds_of_clients_get_their_own_answers() -> None:
     async with guarded() as setting:
-        setting.door.open(setting.hand.now + 10)
+        setting.proxy.open(setting.hand.now + 10)
 
         async def echo() -> None:
             while True:
@@ -375,7 +375,7 @@ async def test_hundreds_of_clients_get_their_own_answers() -> None:
 
 async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not is_so():  # noqa: ASYNC110 - the door has no event for it
+        while not is_so():  # noqa: ASYNC110 - the proxy has no event for it
             await asyncio.sleep(0.01)
 
 
@@ -393,7 +393,7 @@ async def test_tls_goes_through_with_the_clients_certificate(tmp_path: Path) -> 
         context.load_cert_chain(tmp_path / f"{name}.crt", tmp_path / f"{name}.key")
     contexts["server"].verify_mode = ssl.CERT_REQUIRED
     async with guarded(contexts["server"]) as setting:
-        setting.door.open(setting.hand.now + 10)
+        setting.proxy.open(setting.hand.now + 10)
         reader, writer = await asyncio.open_connection("127.0.0.1", setting.port, ssl=contexts["client"])
         setting.writers.append(writer)
         etcd, answers = await setting.behind.next()
@@ -401,14 +401,14 @@ async def test_tls_goes_through_with_the_clients_certificate(tmp_path: Path) -> 
         assert dict(part[0] for part in shown["subject"])["commonName"] == "apiserver"
         writer.write(b"request")
         assert await within(etcd.readexactly(7)) == b"request"
-        setting.door.shut()
+        setting.proxy.shut()
         assert await cut(reader)
 
 
 async def test_an_end_that_comes_too_late_is_no_clean_end_for_the_client() -> None:
     """No timer has looked yet: a frozen guard goes on with what is ready to be read."""
     async with guarded() as setting:
-        setting.door.open(setting.hand.now + 10)
+        setting.proxy.open(setting.hand.now + 10)
         reader, _, _, etcd = await setting.pair()
         setting.hand.now += 20
         etcd.write_eof()
@@ -419,19 +419,19 @@ async def test_an_end_that_comes_too_late_is_no_clean_end_for_the_client() -> No
 @asynccontextmanager
 async def busy() -> AsyncIterator[tuple[Setting, socket.socket]]:
     """An etcd that accepts nobody yet; its listener."""
-    with tempfile.TemporaryDirectory(prefix="door") as folder, socket.socket(socket.AF_UNIX) as etcd:
+    with tempfile.TemporaryDirectory(prefix="proxy") as folder, socket.socket(socket.AF_UNIX) as etcd:
         etcd.bind(f"{folder}/etcd.sock")
         etcd.listen(0)
         etcd.setblocking(False)
         with socket.socket(socket.AF_UNIX) as first:
             first.connect(f"{folder}/etcd.sock")
             hand = Hand()
-            door = Door(Path(folder) / "etcd.sock", hand)
-            setting = Setting(door, hand, Behind(), door.listen("127.0.0.1", 0))
+            proxy = Proxy(Path(folder) / "etcd.sock", hand)
+            setting = Setting(proxy, hand, Behind(), proxy.listen("127.0.0.1", 0))
             try:
                 yield setting, etcd
             finally:
-                door.close()
+                proxy.close()
                 for writer in setting.writers:
                     writer.transport.abort()
                 await asyncio.sleep(0)
@@ -439,7 +439,7 @@ async def busy() -> AsyncIterator[tuple[Setting, socket.socket]]:
 
 async def test_who_waits_for_a_busy_etcd_is_turned_away_once_the_time_is_over() -> None:
     async with busy() as (setting, etcd):
-        setting.door.open(setting.hand.now + 10)
+        setting.proxy.open(setting.hand.now + 10)
         reader, _ = await setting.client()
         setting.hand.now += 20
         etcd.accept()[0].close()
@@ -449,9 +449,9 @@ async def test_who_waits_for_a_busy_etcd_is_turned_away_once_the_time_is_over() 
 
 
 async def test_who_waits_for_a_busy_etcd_counts_among_its_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door_module, "MOST_CONNECTIONS", 1)
+    monkeypatch.setattr(proxy_module, "MOST_CONNECTIONS", 1)
     async with busy() as (setting, etcd):
-        setting.door.open(setting.hand.now + 10)
+        setting.proxy.open(setting.hand.now + 10)
         _, waiting = await setting.client()
         assert await turned_away(setting)
         etcd.accept()[0].close()

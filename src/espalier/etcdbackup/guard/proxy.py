@@ -37,8 +37,8 @@ def since_boot() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-class Door:
-    """The door of one etcd. Initially shut. Use it on one event loop, and close it."""
+class Proxy:
+    """The proxy of one etcd. Initially shut. Use it on one event loop, and close it."""
 
     def __init__(self, etcd: Path, now: Callable[[], float] = since_boot) -> None:
         self._etcd = str(etcd)
@@ -177,16 +177,18 @@ class Door:
 class _Connection:
     """One client, and its connection to etcd."""
 
-    def __init__(self, door: Door, loop: asyncio.AbstractEventLoop, client: socket.socket, etcd: socket.socket) -> None:
-        self._door = door
+    def __init__(
+        self, proxy: Proxy, loop: asyncio.AbstractEventLoop, client: socket.socket, etcd: socket.socket
+    ) -> None:
+        self._proxy = proxy
         self._client = client
         self._pumps = (_Pump(self, loop, client, etcd), _Pump(self, loop, etcd, client))
         self._etcd = etcd
 
     @property
     def passes(self) -> bool:
-        """True while the door is open."""
-        return self._door.passes
+        """True while the proxy is open."""
+        return self._proxy.passes
 
     def ended(self) -> None:
         """One direction has ended; once both have, the connection has."""
@@ -203,7 +205,7 @@ class _Connection:
         for pump in self._pumps:
             pump.stop()
         self._etcd.close()
-        self._door.forget(self)
+        self._proxy.forget(self)
 
 
 class _Pump:

@@ -1,4 +1,4 @@
-"""What the door costs a client of etcd: the same etcd through the guard, and on its unix socket, alternating.
+"""What the proxy costs a client of etcd: the same etcd through the guard, and on its unix socket, alternating.
 
 etcd is a real one where it was built, else that for trying. Reads and writes one after the other (latency), from 32
 clients at once (throughput), and a range of 16 MiB (bytes). The client is ours and takes most of the time: the
@@ -69,7 +69,7 @@ async def main() -> None:
             seat = made.seat()
             await seat.start()
             await seat.serves()
-            ways = {"direct": seat.etcd_url, "door": seat.url}
+            ways = {"direct": seat.etcd_url, "proxy": seat.url}
             reads: dict[str, list[float]] = {way: [] for way in ways}
             writes: dict[str, list[float]] = {way: [] for way in ways}
             many: dict[str, list[float]] = {way: [] for way in ways}
@@ -99,7 +99,7 @@ async def main() -> None:
         for way in ways:
             lines.append(f"16 MiB     {way:7} {statistics.median(bulk[way]):,.0f} MiB a second")
         lines.append(f"guard: {cost:.1f} s of CPU, {memory} MiB at most")
-        report(f"the door of etcd ({'etcd ' + ETCD.version if component else 'for trying'})", *lines)
+        report(f"the proxy of etcd ({'etcd ' + ETCD.version if component else 'for trying'})", *lines)
 
 
 if __name__ == "__main__":
