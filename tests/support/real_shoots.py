@@ -135,10 +135,10 @@ class RealShoot:
         """
         found = await self.seed(seed).client.get(SECRET, ADMIN_KUBECONFIG, TECHNICAL_ID)
         tree = yaml.safe_load(found.decode(Secret).data["kubeconfig"])
-        door = self.seed(seed).cluster.connect(Key(TECHNICAL_ID, API_SERVER), API_SERVER_PORT, ApiServer)
+        endpoint = self.seed(seed).cluster.connect(Key(TECHNICAL_ID, API_SERVER), API_SERVER_PORT, ApiServer)
         for one in tree["clusters"]:
             host = one["cluster"]["server"].removeprefix("https://").partition(":")[0]
-            one["cluster"] |= {"server": f"https://127.0.0.1:{door.port}", "tls-server-name": host}
+            one["cluster"] |= {"server": f"https://127.0.0.1:{endpoint.port}", "tls-server-name": host}
         if token:
             tree["users"][0]["user"] = {"token": token}
         file = self.folder / f"{seed}{'-by-token' * bool(token)}.kubeconfig"

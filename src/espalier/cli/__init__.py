@@ -1,4 +1,4 @@
-"""The door: commands and settings, and the one place where a process is wired together."""
+"""The entry points: commands and settings, and the one place where a process is wired together."""
 
 import gc
 

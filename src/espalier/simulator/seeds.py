@@ -32,7 +32,7 @@ from espalier.simulator.pods.controller import Pods
 from espalier.simulator.pods.coroutine_runtime import CoroutineRuntime
 from espalier.simulator.pods.in_process import InProcessPrograms
 from espalier.simulator.pods.life import Life
-from espalier.simulator.pods.pod_network import Listener, door_of
+from espalier.simulator.pods.pod_network import Listener, endpoint_of
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workload_cluster import CONTAINER_RUNTIME, WorkloadCluster
 from espalier.simulator.workload_controllers.controller import WorkloadControllers
@@ -176,7 +176,7 @@ class Seed:
 
     def connect(self, service: Key, port: int, type_: type[T]) -> T:
         """Connect to the listener. Raises `ConnectionError`."""
-        return door_of(self.listener(service, port), type_)
+        return endpoint_of(self.listener(service, port), type_)
 
     @property
     def logs(self) -> Mapping[tuple[str, str], Sequence[str]]:

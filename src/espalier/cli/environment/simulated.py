@@ -136,7 +136,7 @@ class InProcessWebhooks:
 async def _serve(
     stack: AsyncExitStack, server: Server, home: Home, clock: SystemClock, known: Authority | None, port: int
 ) -> str:
-    """Open the door of the API server, and write the administrator's kubeconfig. What is issued is new each time."""
+    """Serve the API server, and write the administrator's kubeconfig. What is issued is new each time."""
     authority = known or authorities.make(home, now=clock.now())
     shell = HttpShell(
         server,

@@ -19,11 +19,11 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 
-class EtcdDoor(Protocol):
+class EtcdEndpoint(Protocol):
     """The listener of an etcd."""
 
     def transport(self) -> Transport:
-        """A transport through the door. It reconnects to the next etcd when one has ended."""
+        """A transport through the proxy. It reconnects to the next etcd when one has ended."""
 
     def left(self, transport: Transport) -> None:
         """Close the connection of a client that has ended."""
@@ -35,10 +35,10 @@ class ReachingEtcd:
     `find` raises `ConnectionError` where nothing listens.
     """
 
-    def __init__(self, find: Callable[[], tuple[EtcdDoor, Life]], life: Life) -> None:
+    def __init__(self, find: Callable[[], tuple[EtcdEndpoint, Life]], life: Life) -> None:
         self._find = find
         self._life = life
-        self._known: tuple[EtcdDoor, Transport] | None = None
+        self._known: tuple[EtcdEndpoint, Transport] | None = None
         self._closed = False
 
     async def call(
@@ -65,15 +65,15 @@ class ReachingEtcd:
         if self._closed or self._life.over:
             raise Closed("the client was closed, or its container has ended", sent=False)
         try:
-            door, its = self._find()
+            endpoint, its = self._find()
         except ConnectionError as error:
             raise Unavailable(str(error), sent=False) from error
         if its.over:
             raise Unavailable(f"{its.name} has ended", sent=False)
-        if self._known is None or self._known[0] is not door:
-            transport = door.transport()
-            self._known = door, transport
-            self._life.at_end(lambda: door.left(transport))
+        if self._known is None or self._known[0] is not endpoint:
+            transport = endpoint.transport()
+            self._known = endpoint, transport
+            self._life.at_end(lambda: endpoint.left(transport))
         return self._known[1], (self._life, its)
 
 

@@ -16,7 +16,7 @@ from espalier.api.resource import Key
 from espalier.runtime.clock import Clock
 from espalier.simulator.pods.life import Life
 from espalier.simulator.pods.memory_volumes import Mounted
-from espalier.simulator.pods.pod_network import LOCALHOSTS, Listener, PodNetwork, door_of
+from espalier.simulator.pods.pod_network import LOCALHOSTS, Listener, PodNetwork, endpoint_of
 
 T = TypeVar("T")
 
@@ -61,9 +61,9 @@ class Container:
     commands: dict[str, Command] = field(default_factory=dict)
     """The commands that probes may run in it, by name."""
 
-    def listen(self, port: int, door: object, *, answers: Callable[[str], Awaitable[int]] | None = None) -> None:
-        """Listen on a port: clients get `door`, and HTTP probes get the status from `answers`."""
-        self.network.listen(self.pod_uid, port, Listener(door, self.life, answers))
+    def listen(self, port: int, endpoint: object, *, answers: Callable[[str], Awaitable[int]] | None = None) -> None:
+        """Listen on a port: clients get `endpoint`, and HTTP probes get the status from `answers`."""
+        self.network.listen(self.pod_uid, port, Listener(endpoint, self.life, answers))
 
     def find(self, host: str, port: int) -> Listener:
         """The listener at a Service's name, or in this pod at localhost. Raises `ConnectionRefused`."""
@@ -73,4 +73,4 @@ class Container:
 
     def connect(self, host: str, port: int, type_: type[T]) -> T:
         """Connect to the listener. Raises `ConnectionRefused`."""
-        return door_of(self.find(host, port), type_)
+        return endpoint_of(self.find(host, port), type_)

@@ -26,7 +26,7 @@ class ConnectionRefused(ConnectionRefusedError):
 class Listener:
     """A listener of a container."""
 
-    door: object
+    endpoint: object
     """The object that clients get, as agreed by both sides."""
     life: Life
     """The container's life, with which it ends."""
@@ -80,8 +80,10 @@ class PodNetwork:
         return self.of_service(Key(rest.split(".")[0] or namespace, name), port)
 
 
-def door_of(listener: Listener, type_: type[T]) -> T:
-    """The door of a listener. Raises `ConnectionRefused` if it has another type."""
-    if not isinstance(listener.door, type_):
-        raise ConnectionRefused(f"found {type(listener.door).__name__}, expected {type_.__name__}: it is another port")
-    return listener.door
+def endpoint_of(listener: Listener, type_: type[T]) -> T:
+    """The endpoint of a listener. Raises `ConnectionRefused` if it has another type."""
+    if not isinstance(listener.endpoint, type_):
+        raise ConnectionRefused(
+            f"found {type(listener.endpoint).__name__}, expected {type_.__name__}: it is another port"
+        )
+    return listener.endpoint

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from espalier.cli.environment.seed_processes.network import Forwarder, Found, TcpDoor
+from espalier.cli.environment.seed_processes.network import Forwarder, Found, TcpEndpoint
 from espalier.simulator.pods.life import Life
 
 
 @asynccontextmanager
-async def server(said: bytes) -> AsyncIterator[TcpDoor]:
+async def server(said: bytes) -> AsyncIterator[TcpEndpoint]:
     """Says something, and then nothing more."""
     ends = []
 
@@ -23,7 +23,7 @@ async def server(said: bytes) -> AsyncIterator[TcpDoor]:
 
     listening = await asyncio.start_server(serve, "127.0.0.1", 0)
     try:
-        yield TcpDoor(listening.sockets[0].getsockname()[1])
+        yield TcpEndpoint(listening.sockets[0].getsockname()[1])
     finally:
         listening.close()
         for end in ends:
@@ -45,8 +45,8 @@ async def forwarded(find: Callable[[], Found]) -> AsyncIterator[tuple[asyncio.St
 
 async def test_each_connection_leads_to_what_is_there_when_it_is_made() -> None:
     async with server(b"east") as east, server(b"west") as west:
-        doors = iter([east, west])
-        forwarder = Forwarder("a connection", lambda: (next(doors), ()))
+        endpoints = iter([east, west])
+        forwarder = Forwarder("a connection", lambda: (next(endpoints), ()))
         port = await forwarder.listen()
         for said in (b"east", b"west"):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -67,7 +67,7 @@ async def test_who_asks_for_what_is_not_there_is_refused() -> None:
 @pytest.mark.parametrize("what", ["what it leads to ends", "the forwarder closes"])
 async def test_a_connection_ends_when(what: str) -> None:
     life = Life("an API server")
-    async with server(b"here") as door, forwarded(lambda: (door, (life,))) as (reader, forwarder):
+    async with server(b"here") as endpoint, forwarded(lambda: (endpoint, (life,))) as (reader, forwarder):
         assert await reader.readexactly(4) == b"here"
         if what == "the forwarder closes":
             forwarder.close()

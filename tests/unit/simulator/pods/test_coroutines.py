@@ -209,7 +209,7 @@ def test_a_probe_decides_about_readiness_at_kubelets_times() -> None:
             return answer["status"]
 
         told(container, "start")
-        container.listen(8080, "door", answers=answers)
+        container.listen(8080, "endpoint", answers=answers)
         return await rest(container)
 
     probe = {"httpGet": {"path": "/ready", "port": "http"}, "initialDelaySeconds": 12, "periodSeconds": 5}
@@ -242,7 +242,7 @@ def test_probes_run_commands_and_open_ports(action: Tree) -> None:
 
         container.commands["check"] = check
         await opened.wait()
-        container.listen(5, "door")
+        container.listen(5, "endpoint")
         return await rest(container)
 
     async def story(seed: Seed) -> None:
@@ -268,7 +268,7 @@ def test_a_container_that_does_not_live_is_started_again_and_a_startup_probe_com
             return 200 if (age > 25 if path == "/started" else age < 45) else 500
 
         told(container, "start")
-        container.listen(80, "door", answers=answers)
+        container.listen(80, "endpoint", answers=answers)
         return await rest(container)
 
     async def story(seed: Seed) -> None:
@@ -334,7 +334,7 @@ def test_services_lead_to_ready_pods_or_to_all_if_they_say_so() -> None:
         async def answers(_path: str) -> int:
             return 503
 
-        container.listen(8080, f"door of {container.pod.name}", answers=answers)
+        container.listen(8080, f"endpoint of {container.pod.name}", answers=answers)
         return await rest(container)
 
     def service(name: str, **spec: Any) -> Tree:
@@ -350,7 +350,7 @@ def test_services_lead_to_ready_pods_or_to_all_if_they_say_so() -> None:
         await until(lambda: "running" in status_of(seed).get("state", {}))
         await asyncio.sleep(1)
 
-        assert seed.connect(Key(SHOOT, "all"), 80, str) == "door of p"
+        assert seed.connect(Key(SHOOT, "all"), 80, str) == "endpoint of p"
         with pytest.raises(ConnectionRefused, match=r"Service shoot--team--garden/ready:80: p is not ready"):
             seed.connect(Key(SHOOT, "ready"), 80, str)
         with pytest.raises(ConnectionRefused, match="no such host"):

@@ -21,7 +21,7 @@ from espalier.cli.environment.real_machines import pod_writers
 from espalier.cli.environment.real_machines.cloud_config import cloud_config
 from espalier.cli.environment.real_machines.load_balancers import LoadBalancers
 from espalier.cli.environment.real_machines.name_server import NameServer
-from espalier.cli.environment.seed_processes.network import Found, TcpDoor
+from espalier.cli.environment.seed_processes.network import Found, TcpEndpoint
 from espalier.cli.environment.seed_programs.assembly import API_SERVER, API_SERVER_PORT
 from espalier.kube.errors import Unreachable
 from espalier.realnodes.nspawn import container, limits
@@ -33,7 +33,7 @@ from espalier.realnodes.nspawn.node_files import Identity, node_files
 from espalier.realnodes.nspawn.setup import remove_everything
 from espalier.realnodes.nspawn.state import NodeRecord, State, node_id
 from espalier.simulator.cloud.service import Cloud
-from espalier.simulator.pods.pod_network import door_of
+from espalier.simulator.pods.pod_network import endpoint_of
 
 B = TypeVar("B", bound=NodeBase)
 
@@ -108,7 +108,7 @@ class RealMachines:
             if not isinstance(seed, SimulatedSeed) or seed.links.shoot.is_cut:
                 raise ConnectionRefusedError(f"no route to {place}")
             listener = seed.cluster.listener(Key(technical_id, API_SERVER), API_SERVER_PORT)
-            return door_of(listener, TcpDoor), (listener.life, seed.links.shoot.life)
+            return endpoint_of(listener, TcpEndpoint), (listener.life, seed.links.shoot.life)
 
         balancers = LoadBalancers(garden.cloud, self.state, self.bridge, find)
         return NodesOfCloud(garden.cloud, self, balancers)

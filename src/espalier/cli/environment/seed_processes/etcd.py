@@ -11,7 +11,7 @@ import aiohttp
 
 from espalier.api.gardener.names import AGENT_PORT
 from espalier.cli.environment.seed_processes.mounts import Mounts
-from espalier.cli.environment.seed_processes.network import TcpDoor, status_of
+from espalier.cli.environment.seed_processes.network import TcpEndpoint, status_of
 from espalier.cli.environment.seed_processes.process import HOST, run_process
 from espalier.cli.environment.seed_programs.words import Words, with_flags
 from espalier.cli.etcd_agent_calls import posted, session
@@ -48,7 +48,7 @@ class EtcdProcesses:
             else:
                 command.append(word)
         port = Words.of(container.arguments).port("listen", CLIENTS)
-        return await run_process(container, command, listening=lambda found: container.listen(port, TcpDoor(found)))
+        return await run_process(container, command, listening=lambda found: container.listen(port, TcpEndpoint(found)))
 
     async def run_agent(self, container: Container) -> int:
         """Run an agent, or a copy, as the command says."""
@@ -73,7 +73,7 @@ class EtcdProcesses:
         return mounts.here(word)
 
 
-class Agent(TcpDoor):
+class Agent(TcpEndpoint):
     """The way to an agent (`AgentCalls`)."""
 
     def __init__(self, port: int, http: aiohttp.ClientSession) -> None:

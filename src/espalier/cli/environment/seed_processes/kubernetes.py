@@ -11,7 +11,7 @@ import yaml
 
 from espalier.api import yaml_trees
 from espalier.cli.environment.seed_processes.mounts import Mounts
-from espalier.cli.environment.seed_processes.network import TcpDoor, forwarded, status_of, unverified
+from espalier.cli.environment.seed_processes.network import TcpEndpoint, forwarded, status_of, unverified
 from espalier.cli.environment.seed_processes.process import HOST, run_process
 from espalier.cli.environment.seed_programs.words import Misused, Words, with_flags
 from espalier.kube.http import HttpTransport
@@ -46,11 +46,11 @@ class KubernetesProcesses:
         port = await forwarded(container, etcd.hostname or "", etcd.port or _HTTPS)
         flags = {"etcd-servers": f"{etcd.scheme}://{HOST}:{port}"}
         authority = container.volumes[AUTHORITY]
-        door = ApiServer(Authority.load(authority["ca.crt"], authority["ca.key"]), container.clock)
+        endpoint = ApiServer(Authority.load(authority["ca.crt"], authority["ca.key"]), container.clock)
         try:
-            return await self._serve(container, mounts, door, API_SERVER_PORT, flags | {"advertise-address": HOST})
+            return await self._serve(container, mounts, endpoint, API_SERVER_PORT, flags | {"advertise-address": HOST})
         finally:
-            await door.close()
+            await endpoint.close()
 
     async def run_controller_manager(self, container: Container) -> int:
         """Run kube-controller-manager against the API server that its kubeconfig names."""
@@ -61,19 +61,19 @@ class KubernetesProcesses:
             if (path := words.flags.get(name)) is not None:
                 content = await _redirected(container, Path(mounts.here(path)).read_bytes())
                 flags[name] = str(mounts.write(f"{name}.yaml", content))
-        return await self._serve(container, mounts, TcpDoor(0), CONTROLLER_MANAGER_PORT, flags)
+        return await self._serve(container, mounts, TcpEndpoint(0), CONTROLLER_MANAGER_PORT, flags)
 
     async def _serve(
-        self, container: Container, mounts: Mounts, door: TcpDoor, port: int, flags: dict[str, str]
+        self, container: Container, mounts: Mounts, endpoint: TcpEndpoint, port: int, flags: dict[str, str]
     ) -> int:
         """Run it on a free port of this machine."""
         program = self.programs / container.arguments[0].rpartition("/")[2]
         listens = Words.of(container.arguments).port("secure-port", port)
         tls = unverified()
         with held_port() as held:
-            door.port = held
+            endpoint.port = held
             given = {**flags, "secure-port": str(held), "bind-address": HOST, "permit-port-sharing": "true"}
-            container.listen(listens, door, answers=lambda path: status_of(held, path, tls))
+            container.listen(listens, endpoint, answers=lambda path: status_of(held, path, tls))
             words = with_flags([mounts.here(word) for word in container.arguments[1:]], given)
             return await run_process(container, [program, *words])
 
@@ -83,7 +83,7 @@ class KubernetesProcesses:
             raise Misused(f"image {container.image}: allowed is {self.version}: that was built here")
 
 
-class ApiServer(TcpDoor):
+class ApiServer(TcpEndpoint):
     """The way to a real kube-apiserver (`Endpoint`): users show certificates of its authority."""
 
     def __init__(self, authority: Authority, clock: Clock) -> None:

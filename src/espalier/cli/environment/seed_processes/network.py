@@ -11,19 +11,19 @@ from typing import TypeAlias
 from espalier.cli.environment.seed_processes.process import HOST
 from espalier.simulator.pods.in_process import Container
 from espalier.simulator.pods.life import Life, during
-from espalier.simulator.pods.pod_network import door_of
+from espalier.simulator.pods.pod_network import endpoint_of
 
 _CHUNK = 1 << 16
 
 
-class TcpDoor:
+class TcpEndpoint:
     """A port of this machine on which a container listens."""
 
     def __init__(self, port: int) -> None:
         self.port = port
 
 
-Found: TypeAlias = tuple[TcpDoor, Sequence[Life]]
+Found: TypeAlias = tuple[TcpEndpoint, Sequence[Life]]
 """Where a connection leads, and what has to last while it does."""
 
 
@@ -66,8 +66,8 @@ class Forwarder:
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):  # nothing is there, or it has ended
-            door, lives = self._find()
-            far_reader, far_writer = await asyncio.open_connection(HOST, door.port)
+            endpoint, lives = self._find()
+            far_reader, far_writer = await asyncio.open_connection(HOST, endpoint.port)
             try:
                 await during(lives, asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer)))
             finally:
@@ -81,7 +81,7 @@ async def forwarded(container: Container, host: str, port: int) -> int:
     """
 
     def find() -> Found:
-        return door_of(container.find(host, port), TcpDoor), ()
+        return endpoint_of(container.find(host, port), TcpEndpoint), ()
 
     forwarder = Forwarder(f"connection of {container.life.name} to {host}", find)
     container.life.at_end(forwarder.close)

@@ -72,7 +72,7 @@ class Agents:
                 return 404
             return 200 if running.ready else 503
 
-        container.listen(words.port("listen", AGENT_PORT), AgentDoor(running), answers=answers)
+        container.listen(words.port("listen", AGENT_PORT), AgentEndpoint(running), answers=answers)
         await running.run()
 
     def _agent(self, container: Container, words: Words, store: str) -> AgentRun:
@@ -120,7 +120,7 @@ class AgentCalls(Protocol):
         ...
 
 
-class AgentDoor:
+class AgentEndpoint:
     """Answers of an agent in a migration."""
 
     def __init__(self, running: AgentRun | CopierRun) -> None:

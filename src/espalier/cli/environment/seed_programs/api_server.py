@@ -8,7 +8,7 @@ from espalier.apiserver.etcd_store import EtcdStore, StoreLost
 from espalier.apiserver.server import Server
 from espalier.cli.environment.seed_programs.words import Words
 from espalier.etcd.client import Client
-from espalier.simulator.etcd.reaching import EtcdDoor, ReachingEtcd
+from espalier.simulator.etcd.reaching import EtcdEndpoint, ReachingEtcd
 from espalier.simulator.pods.in_process import Container
 from espalier.simulator.pods.life import Life
 from espalier.simulator.pods.pod_network import ConnectionRefused
@@ -23,12 +23,12 @@ async def kube_apiserver(container: Container) -> int:
     words = Words.of(container.arguments)
     host, _, port = words.text("etcd-servers").rpartition("//")[2].rpartition(":")
 
-    def find() -> tuple[EtcdDoor, Life]:
+    def find() -> tuple[EtcdEndpoint, Life]:
         listener = container.find(host, int(port))
-        door = listener.door
-        if not (hasattr(door, "transport") and hasattr(door, "left")):
+        endpoint = listener.endpoint
+        if not (hasattr(endpoint, "transport") and hasattr(endpoint, "left")):
             raise ConnectionRefused(f"{host}:{port} is no etcd")
-        return door, listener.life
+        return endpoint, listener.life
 
     client = Client(ReachingEtcd(find, container.life), rng=container.random)
     version = container.image.rpartition(":")[2]

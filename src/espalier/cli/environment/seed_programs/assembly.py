@@ -89,11 +89,11 @@ def agent_calls(seed: Seed, *, link: Link | None = None) -> Call:
             listener = seed.listener(Key(namespace, names.AGENT_SERVICE), names.AGENT_PORT)
         except ConnectionError as error:
             raise Unreachable(str(error), sent=False) from error
-        door = listener.door
-        if not isinstance(door, AgentCalls):
-            raise Unreachable(f"found {type(door).__name__}, expected an agent: it is another port", sent=False)
+        endpoint = listener.endpoint
+        if not isinstance(endpoint, AgentCalls):
+            raise Unreachable(f"found {type(endpoint).__name__}, expected an agent: it is another port", sent=False)
         lives = (seed.life, listener.life, *((link.life,) if link is not None else ()))
-        return await during(lives, door.call(path, body))
+        return await during(lives, endpoint.call(path, body))
 
     return call
 
@@ -110,6 +110,6 @@ def shoot_client(seed: Seed, namespace: str, user: User = ADMIN, *, link: Link |
 
 
 def _endpoint(listener: Listener) -> Endpoint:
-    if not isinstance(listener.door, Endpoint):
-        raise ConnectionRefused(f"found {type(listener.door).__name__}, expected an API server: it is another port")
-    return listener.door
+    if not isinstance(listener.endpoint, Endpoint):
+        raise ConnectionRefused(f"found {type(listener.endpoint).__name__}, expected an API server: it is another port")
+    return listener.endpoint

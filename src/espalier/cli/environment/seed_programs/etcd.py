@@ -106,15 +106,15 @@ class PodGuard:
             return None
 
     def inside(self) -> tuple[Inside, Life]:
-        """The way past the door. Raises `ConnectionRefused`."""
+        """The way past the proxy. Raises `ConnectionRefused`."""
         found = self._find()
         return found.inside, found.life
 
     def _find(self) -> _Found:
         listener = self._container.find("localhost", self._port)
-        if not isinstance(listener.door, MemoryGuard):
+        if not isinstance(listener.endpoint, MemoryGuard):
             raise ConnectionRefused(f"port {self._port} is no etcd")
-        return _Found(listener, listener.door)
+        return _Found(listener, listener.endpoint)
 
     async def _reached(self) -> _Found:
         while True:
@@ -125,17 +125,17 @@ class PodGuard:
 
 
 class Inside:
-    """The way of an agent to its etcd, past the door."""
+    """The way of an agent to its etcd, past the proxy."""
 
     def __init__(self, guard: MemoryGuard) -> None:
         self._guard = guard
 
     def transport(self) -> Transport:
-        """A way past the door."""
+        """A way past the proxy."""
         return self._guard.inside()
 
     def left(self, transport: Transport) -> None:
-        """See `EtcdDoor`: the agent is no client of the door."""
+        """See `EtcdEndpoint`: the agent is no client of the proxy."""
 
 
 class _Found:
