@@ -18,10 +18,10 @@ from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.agent.backups import PERIOD, Backups
 from espalier.etcdbackup.election import actions, agent, events
 from espalier.etcdbackup.restore.errors import RestoreError
+from espalier.etcdbackup.running.event_queue import EventQueue
 from espalier.etcdbackup.running.parts import NotStarted, Parts
 from espalier.etcdbackup.running.starting import Starting
 from espalier.etcdbackup.running.sync_objects import SyncObjects
-from espalier.etcdbackup.running.turns import Turns
 from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import Kind
 from espalier.etcdbackup.snapshotter.full import take_full
@@ -56,7 +56,7 @@ class AgentRun:
         self._settings = settings
         self._parts = parts
         self._clock = clock
-        self._turns: Turns[events.AgentEvent] = Turns(clock)
+        self._queue: EventQueue[events.AgentEvent] = EventQueue(clock)
         self._state: agent.Agent | None = None
         self._ended = asyncio.Event()
         """A CopyOperation was read that is further than `Initial`."""
@@ -68,7 +68,7 @@ class AgentRun:
         self._trouble = "the agent has just started"
         self._found = ""
         """The problem of the sync objects that were last read, unless this epoch has ended."""
-        self._proxy = _ProxyOrders(parts, self._turns)
+        self._proxy = _ProxyOrders(parts, self._queue)
         self._bringing_up: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._backing_up: asyncio.Task[None] | None = None
@@ -161,14 +161,14 @@ class AgentRun:
         latest. Callers ask again. Raises `OtherEpoch`."""
         if body.epoch != self._settings.epoch:
             raise OtherEpoch(f"epoch: found {body.epoch}, allowed is {self._settings.epoch}, the epoch of this agent")
-        self._turns.arrived(events.InitiateCalled(body.api_servers_ended))
+        self._queue.arrived(events.InitiateCalled(body.api_servers_ended))
         if body.wait_seconds:
             with suppress(TimeoutError):
                 async with asyncio.timeout(body.wait_seconds):
                     await self._ended.wait()
         return self.status()
 
-    # --- Turns ------------------------------------------------------------------------------------------------------
+    # --- Events -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> NoReturn:
         """Run until cancelled; etcd then continues, and its proxy shuts by itself. Raises errors of this program
@@ -176,9 +176,9 @@ class AgentRun:
         self._marker = asyncio.get_running_loop().create_future()
         try:
             state = self._state = await self._begun()
-            self._turns.begin(self._proxy.run(), "proxy in front of etcd")
+            self._queue.begin(self._proxy.run(), "proxy in front of etcd")
             while True:
-                event, at = await self._turns.next(agent.due(self._settings, state))
+                event, at = await self._queue.next(agent.due(self._settings, state))
                 before = state
                 state, what = agent.step(self._settings, state, event, at)
                 self._state = state
@@ -191,7 +191,7 @@ class AgentRun:
                     self._act(action)
                 self._back_up(state)
         finally:
-            await self._turns.stop()
+            await self._queue.stop()
 
     async def _begun(self) -> agent.Agent:
         """The initial state. A running etcd counts as starting: perhaps nobody has verified yet that it may serve."""
@@ -214,32 +214,32 @@ class AgentRun:
             self._found = found
 
     def _act(self, action: actions.AgentAction) -> None:
-        turns, objects = self._turns, self._objects
+        queue, objects = self._queue, self._objects
         match action:
             case actions.Observe():
-                turns.begin(self._then(objects.observe()), "read of sync objects")
+                queue.begin(self._then(objects.observe()), "read of sync objects")
             case actions.PutOperation():
-                turns.begin(self._then(objects.put_operation(action)), "put of a CopyOperation")
+                queue.begin(self._then(objects.put_operation(action)), "put of a CopyOperation")
             case actions.PutMarker(marker=marker):
-                turns.begin(self._then(objects.put_marker(marker)), "put of a first-start marker")
+                queue.begin(self._then(objects.put_marker(marker)), "put of a first-start marker")
             case actions.StartEtcd():
                 self._bring_up()
             case actions.StopEtcd():
-                self._stopping = turns.begin(self._stopped(self._bringing_up), "end of etcd")
+                self._stopping = queue.begin(self._stopped(self._bringing_up), "end of etcd")
             case actions.OpenProxy(until=until):
                 self._proxy.open(until)
             case actions.ShutProxy():
                 self._proxy.shut()
             case actions.TakeFinalSnapshot():
-                turns.begin(self._final(), "final snapshot")
+                queue.begin(self._final(), "final snapshot")
 
     async def _then(self, work: Awaitable[events.AgentEvent]) -> None:
-        self._turns.arrived(await work)
+        self._queue.arrived(await work)
 
     # --- etcd -------------------------------------------------------------------------------------------------------
 
     def _bring_up(self) -> None:
-        self._bringing_up = self._turns.begin(self._brought_up(self._stopping), "start of etcd")
+        self._bringing_up = self._queue.begin(self._brought_up(self._stopping), "start of etcd")
 
     async def _brought_up(self, stopping: asyncio.Task[None] | None) -> None:
         """Run etcd and wait for its end."""
@@ -254,15 +254,15 @@ class AgentRun:
             self._trouble = str(error)
             log.warning("etcd did not start", epoch=self._settings.epoch, error=str(error))
             await guard.stop()
-            self._turns.arrived(events.EtcdEnded())
+            self._queue.arrived(events.EtcdEnded())
             return
         self._trouble = ""
-        self._turns.arrived(events.EtcdStarted())
+        self._queue.arrived(events.EtcdStarted())
         self._proxy.release()
         await guard.ended()
         self._trouble = "etcd has exited"
         self._proxy.hold()
-        self._turns.arrived(events.EtcdEnded())
+        self._queue.arrived(events.EtcdEnded())
 
     async def _stopped(self, bringing_up: asyncio.Task[None] | None) -> None:
         """End etcd, whatever became of its start."""
@@ -272,7 +272,7 @@ class AgentRun:
             await asyncio.wait((bringing_up,))
         await self._parts.guard.stop()
         if not is_told:
-            self._turns.arrived(events.EtcdEnded())
+            self._queue.arrived(events.EtcdEnded())
 
     # --- Snapshots --------------------------------------------------------------------------------------------------
 
@@ -280,7 +280,7 @@ class AgentRun:
         """Take backups while this epoch serves, and at no other time."""
         backing_up = self._backing_up
         if state.serves and (backing_up is None or backing_up.done()):
-            self._backing_up = self._turns.begin(self._backed_up(), "backups")
+            self._backing_up = self._queue.begin(self._backed_up(), "backups")
         elif not state.serves and backing_up is not None:
             backing_up.cancel()
 
@@ -302,7 +302,7 @@ class AgentRun:
         def progressed(size: int) -> None:
             nonlocal stored
             stored += size
-            self._turns.arrived(events.SnapshotProgressed(stored))
+            self._queue.arrived(events.SnapshotProgressed(stored))
 
         try:
             async with asyncio.timeout(timing.snapshot_timeout):
@@ -318,19 +318,19 @@ class AgentRun:
         except _EXPECTED as error:
             self._trouble = f"the final snapshot failed and will be retried: {error}"
             log.warning("the final snapshot failed", epoch=self._settings.epoch, error=str(error))
-            self._turns.arrived(events.SnapshotFailed())
+            self._queue.arrived(events.SnapshotFailed())
             return
         log.info("the final snapshot is stored", epoch=self._settings.epoch, name=final.name)
         complete = origin is None or origin.complete
-        self._turns.arrived(events.SnapshotStored(final.name, complete))
+        self._queue.arrived(events.SnapshotStored(final.name, complete))
 
 
 class _ProxyOrders:
     """Send the guard its orders in sequence; the proxy is opened only for a verified etcd."""
 
-    def __init__(self, parts: Parts, turns: Turns[events.AgentEvent]) -> None:
+    def __init__(self, parts: Parts, queue: EventQueue[events.AgentEvent]) -> None:
         self._guard = parts.guard
-        self._turns = turns
+        self._queue = queue
         self.opened_until = float("-inf")
         """The time until which the guard may let clients pass, for all that is known."""
         self._until: float | None = None
@@ -371,9 +371,9 @@ class _ProxyOrders:
                     telling = None
                 idle_since = await self._guard.shut()
                 self._is_shutting = False
-                self._turns.arrived(events.ProxyShut(idle_since))
+                self._queue.arrived(events.ProxyShut(idle_since))
             elif self._until is not None and not self._is_held and (telling is None or telling.done()):
-                telling = self._turns.begin(self._open(), "admitting clients to etcd")
+                telling = self._queue.begin(self._open(), "admitting clients to etcd")
 
     async def _open(self) -> None:
         """Send the newest time, until there is no newer one."""

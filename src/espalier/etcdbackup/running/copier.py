@@ -15,8 +15,8 @@ from espalier.etcdbackup.copying.copier import Copied, Copier, Damaged
 from espalier.etcdbackup.copying.plan import LATEST
 from espalier.etcdbackup.election import actions, copier, events
 from espalier.etcdbackup.restore.plan import target
+from espalier.etcdbackup.running.event_queue import EventQueue
 from espalier.etcdbackup.running.sync_objects import SyncObjects
-from espalier.etcdbackup.running.turns import Turns
 from espalier.etcdbackup.snapshots.names import parse
 from espalier.etcdbackup.snapshots.reading import Progress, silent, take_stock
 from espalier.etcdbackup.snapshots.sets import Inventory
@@ -50,7 +50,7 @@ class CopierRun:
         self._settings = settings
         self._parts = parts
         self._clock = clock
-        self._turns: Turns[events.CopierEvent] = Turns(clock)
+        self._queue: EventQueue[events.CopierEvent] = EventQueue(clock)
         self._state: copier.Copier | None = None
         self._trouble = ""
         self._theirs = SyncObjects(
@@ -87,7 +87,7 @@ class CopierRun:
         try:
             state = self._state = copier.start(self._settings, self._clock.monotonic())
             while True:
-                event, at = await self._turns.next(copier.due(self._settings, state))
+                event, at = await self._queue.next(copier.due(self._settings, state))
                 before = state
                 self._seen(event)
                 state, what = copier.step(self._settings, state, event, at)
@@ -95,9 +95,9 @@ class CopierRun:
                 if state.phase is not before.phase:
                     log.info("the copy's state changed", epoch=self._settings.epoch, state=state.phase.value)
                 for action in what:
-                    self._turns.begin(self._then(self._done(action)), type(action).__name__)
+                    self._queue.begin(self._then(self._done(action)), type(action).__name__)
         finally:
-            await self._turns.stop()
+            await self._queue.stop()
 
     def _seen(self, event: events.CopierEvent | events.Due) -> None:
         if not isinstance(event, events.Observed):
@@ -113,7 +113,7 @@ class CopierRun:
             self._trouble = ""
 
     async def _then(self, work: Awaitable[events.CopierEvent]) -> None:
-        self._turns.arrived(await work)
+        self._queue.arrived(await work)
 
     async def _done(self, action: actions.CopierAction) -> events.CopierEvent:
         match action:

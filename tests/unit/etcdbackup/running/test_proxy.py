@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from espalier.etcdbackup.running.agent import _ProxyOrders
-from espalier.etcdbackup.running.turns import Turns
+from espalier.etcdbackup.running.event_queue import EventQueue
 from espalier.runtime.clock import SystemClock
 
 
@@ -31,8 +31,8 @@ async def settled() -> None:
 
 
 async def test_no_client_is_let_in_to_an_etcd_that_was_not_judged_however_long_it_is_owned() -> None:
-    guard, turns = Guard(), Turns[Any](SystemClock())
-    proxy = _ProxyOrders(cast(Any, SimpleNamespace(guard=guard)), turns)
+    guard, queue = Guard(), EventQueue[Any](SystemClock())
+    proxy = _ProxyOrders(cast(Any, SimpleNamespace(guard=guard)), queue)
     running = asyncio.ensure_future(proxy.run())
     proxy.open(100)
     await settled()
@@ -50,4 +50,4 @@ async def test_no_client_is_let_in_to_an_etcd_that_was_not_judged_however_long_i
     assert guard.told == [100, "shut"]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    await turns.stop()
+    await queue.stop()

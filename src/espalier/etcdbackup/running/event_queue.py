@@ -12,7 +12,7 @@ from espalier.runtime.clock import Clock
 Event = TypeVar("Event")
 
 
-class Turns(Generic[Event]):
+class EventQueue(Generic[Event]):
     """Events in the order of their arrival, and the tasks that produce them."""
 
     def __init__(self, clock: Clock) -> None:
@@ -22,7 +22,7 @@ class Turns(Generic[Event]):
         self._broken: asyncio.Future[None] | None = None
 
     def arrived(self, event: Event) -> None:
-        """Add an event, for the next turn."""
+        """Add an event."""
         self._events.put_nowait(event)
 
     def begin(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
