@@ -64,7 +64,7 @@ def test_a_shoot_that_was_deleted_when_its_seed_was_lost_is_moved_to_be_deleted(
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
-        await asyncio.sleep(2 * world.config.look)  # by then the garden has seen that the seed lives
+        await asyncio.sleep(2 * world.config.monitor_period)  # by then the garden has seen that the seed lives
         await world.client.delete(Shoot.resource, "apple", NAMESPACE)
         with pytest.raises(Invalid, match="can move only if its seed is lost"):
             await world.move("b")

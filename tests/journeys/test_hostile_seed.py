@@ -44,7 +44,7 @@ def test_a_seed_that_was_never_heard_is_not_made_to_look_alive_by_another_one() 
                         LEASE, {"metadata": {**metadata, "namespace": names.SEED_LEASES}, "spec": {}}
                     )
             await world.client.delete(LEASE, "a", names.SEED_LEASES)
-            await asyncio.sleep(2 * world.config.look)
+            await asyncio.sleep(2 * world.config.monitor_period)
             found = (await world.client.list(LEASE, names.SEED_LEASES)).items
             assert [one.name for one in found] == ["a", "b"]
 

@@ -99,11 +99,9 @@ def config_of(heartbeat_grace: str, give_up_after: str) -> GardenConfig:
     """Settings of a garden with these times. Raises `Usage`."""
     grace = flags.seconds(heartbeat_grace, "--heartbeat-grace")
     give_up = flags.seconds(give_up_after, "--give-up-after")
-    look = GardenConfig().look
-    if grace < 2 * look:
-        raise Usage(
-            f"--heartbeat-grace: found {heartbeat_grace}, allowed is {2 * look:g}s or more: two checks of Leases"
-        )
+    least = 2 * GardenConfig().monitor_period
+    if grace < least:
+        raise Usage(f"--heartbeat-grace: found {heartbeat_grace}, allowed is {least:g}s or more: two checks of Leases")
     if give_up < grace:
         raise Usage(f"--give-up-after: found {give_up_after}, allowed is --heartbeat-grace ({grace:g}s) or more")
     return GardenConfig(heartbeat_grace=grace, give_up_after=give_up)

@@ -46,7 +46,7 @@ async def until_moved(client: Client, key: Key, destination: str, *, timeout: fl
                     return shoot
                 if problem := failure(shoot):
                     raise Failure(f"shoot {key}: {problem}")
-                waiting = standing(shoot)
+                waiting = pending_tasks(shoot)
                 progress.wait(waiting)
     except TimeoutError:
         raise Overdue(
@@ -73,8 +73,8 @@ def failure(shoot: Shoot) -> str:
     return f"{last.type} has failed: {said or last.description}; {advice}"
 
 
-def standing(shoot: Shoot) -> str:
-    """The one thing that it waits for."""
+def pending_tasks(shoot: Shoot) -> str:
+    """The tasks that the shoot waits for, in one line."""
     last = shoot.status.last_operation
     ready = condition_list.get(shoot.status.constraints, READY_FOR_MIGRATION)
     if ready is not None and ready.status != "True":

@@ -144,7 +144,7 @@ class Plan:
         times = seen.times.get(seen.destination, MoveTimes())
         shoot = seen.shoot.decode(Shoot)
         source = shoot.status.seed_name or shoot.spec.seed_name or ""
-        is_alive = _gives_signs(seen, source)[0]
+        is_alive = _renews_lease(seen, source)[0]
         return cls(
             source,
             seen.destination,
@@ -216,7 +216,7 @@ def _refusals(seen: Seen) -> Iterator[str]:
 
 
 def _findings(seen: Seen, shoot: Shoot, source: str) -> Iterator[Finding]:
-    yield Finding(f"source {source} renews its Lease", *_gives_signs(seen, source))
+    yield Finding(f"source {source} renews its Lease", *_renews_lease(seen, source))
     reason, message = unready(seen.seeds.get(seen.destination))
     yield Finding(f"destination {seen.destination} is ready", not reason, message or "its gardenlet reports it ready")
     yield _bucket(seen, "source", source, _bucket_of_data(shoot) or _bucket_of_seed(seen, source))
@@ -301,7 +301,7 @@ def _ownership(shoot: Shoot, source: str) -> Finding:
     return Finding(f"{source} owns the shoot's etcd", is_so, said)
 
 
-def _gives_signs(seen: Seen, name: str) -> tuple[bool, str]:
+def _renews_lease(seen: Seen, name: str) -> tuple[bool, str]:
     """The garden's report about a seed's gardenlet."""
     seed = seen.seeds.get(name)
     if seed is None:

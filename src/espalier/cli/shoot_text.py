@@ -9,7 +9,7 @@ from espalier.api.gardener.metadata_keys import OWNERSHIP
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.shoot import Shoot
 from espalier.cli import output
-from espalier.cli.shoot_moves import standing
+from espalier.cli.shoot_moves import pending_tasks
 from espalier.cli.shoot_plan import Plan, Times
 
 COLUMNS = ("Namespace", "Name", "Seed", "Operation", "State", "Progress")
@@ -40,7 +40,7 @@ def facts(shoot: Shoot) -> Iterator[tuple[str, str]]:
     if last is not None:
         yield "last operation", f"{last.type} {last.state}, {last.progress} %, at {last.last_update_time}"
         if not last.finished:
-            yield "waits for", standing(shoot)
+            yield "waits for", pending_tasks(shoot)
 
 
 def epochs(shoot: Shoot) -> list[tuple[str, ...]]:

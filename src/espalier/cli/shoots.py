@@ -17,7 +17,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.shoots.flow.drawing import draw
-from espalier.shoots.flow.standing import read
+from espalier.shoots.flow.status import read
 from espalier.shoots.gardenlet.flows import flow_of
 
 to_seed = click.option("--to", "destination", required=True, metavar="SEED", help="Destination seed.")

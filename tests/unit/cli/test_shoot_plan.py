@@ -21,7 +21,7 @@ from espalier.api.meta import ObjectMeta, Tree
 from espalier.cli.election_times import read_times
 from espalier.cli.failures import Usage
 from espalier.cli.garden import config_of
-from espalier.cli.shoot_moves import failure, has_settled, standing
+from espalier.cli.shoot_moves import failure, has_settled, pending_tasks
 from espalier.cli.shoot_plan import Plan, Seen, bad_case, good_case
 from espalier.kube.objects import Object, encode_json
 
@@ -157,7 +157,7 @@ def test_a_shoot_has_settled_only_where_it_shall_be() -> None:
 
 def test_what_a_shoot_waits_for_is_said_in_one_sentence() -> None:
     constraint = {"type": "ReadyForMigration", "status": "False", "reason": "DestinationSeedUnready", "message": "no"}
-    assert standing(shoot(constraints=[constraint]).decode(Shoot)) == "DestinationSeedUnready: no"
+    assert pending_tasks(shoot(constraints=[constraint]).decode(Shoot)) == "DestinationSeedUnready: no"
     failed = {"type": "Restore", "state": "Failed", "description": "Deploy etcd (TaskFailed): broken"}
     errors = [{"description": "broken", "taskID": "Deploy etcd"}]
     said = failure(shoot(lastOperation=failed, lastErrors=errors).decode(Shoot))

@@ -61,7 +61,7 @@ QUICK = Timing(
 def quick_settings(*, random_keys: bool = True, timing: Timing = QUICK, nodes_timeout: float = 20) -> Settings:
     """Settings with which a migration takes seconds, and a silent seed is given up after 15."""
     return Settings(
-        garden=GardenConfig(heartbeat_grace=6, give_up_after=15, look=1),
+        garden=GardenConfig(heartbeat_grace=6, give_up_after=15, monitor_period=1),
         gardenlet=GardenletConfig(
             "", timing=timing, dns_type=PROVIDER, dns_ttl=1, heartbeat=1, agent_poll=0.5, nodes_timeout=nodes_timeout
         ),

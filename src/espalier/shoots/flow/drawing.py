@@ -5,29 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 from espalier.shoots.flow.graph import Flow
-from espalier.shoots.flow.standing import Stand, Standing, State
+from espalier.shoots.flow.status import FlowStatus, TaskState, TaskStatus
 
 MARKS = {
-    State.DONE: "[x]",
-    State.SKIPPED: "[-]",
-    State.DUE: "[>]",
-    State.WAITING: "[~]",
-    State.FAILED: "[!]",
-    State.BLOCKED: "[ ]",
+    TaskState.DONE: "[x]",
+    TaskState.SKIPPED: "[-]",
+    TaskState.DUE: "[>]",
+    TaskState.WAITING: "[~]",
+    TaskState.FAILED: "[!]",
+    TaskState.BLOCKED: "[ ]",
 }
 
 
-def draw(flow: Flow[Any], standing: Standing) -> str:
+def draw(flow: Flow[Any], status: FlowStatus) -> str:
     """The lines of a heading, and one for each task, indented by its depth in the graph."""
-    lines = [f"{flow.name}: {standing.progress} % of {len(flow.tasks)} tasks"]
+    lines = [f"{flow.name}: {status.progress} % of {len(flow.tasks)} tasks"]
     for name, task in flow.tasks.items():
-        stand = standing.tasks[name]
-        after = f"  after {', '.join(task.after)}" if stand.state is State.BLOCKED and task.after else ""
-        lines.append(f"{'  ' * flow.depth[name]}{MARKS[stand.state]} {name}{_said(stand)}{after}")
+        task_status = status.tasks[name]
+        after = f"  after {', '.join(task.after)}" if task_status.state is TaskState.BLOCKED and task.after else ""
+        lines.append(f"{'  ' * flow.depth[name]}{MARKS[task_status.state]} {name}{_said(task_status)}{after}")
     return "\n".join(lines)
 
 
-def _said(stand: Stand) -> str:
-    if stand.state in (State.DONE, State.BLOCKED):
+def _said(task: TaskStatus) -> str:
+    if task.state in (TaskState.DONE, TaskState.BLOCKED):
         return ""
-    return f": {stand.message}" if stand.state in (State.SKIPPED, State.DUE) else f": {stand.reason}: {stand.message}"
+    return (
+        f": {task.message}" if task.state in (TaskState.SKIPPED, TaskState.DUE) else f": {task.reason}: {task.message}"
+    )

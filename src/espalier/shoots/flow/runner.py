@@ -13,7 +13,7 @@ from espalier.kube.errors import KubeError
 from espalier.runtime.outcome import Continue, Done, Wait, fault_of
 from espalier.runtime.writer import NameTaken
 from espalier.shoots.flow.graph import Flow
-from espalier.shoots.flow.standing import Stand, Standing, State
+from espalier.shoots.flow.status import FlowStatus, TaskState, TaskStatus
 from espalier.shoots.flow.task import Act, Failure, Task, Verdict
 
 S = TypeVar("S")
@@ -22,18 +22,18 @@ Guard = Callable[[], Awaitable[Wait | Failure | None]]
 
 ACTED = Wait("Acted", "done; waiting for the caches", after=1.0)
 
-_OVER = Stand(State.DONE)
+_OVER = TaskStatus(TaskState.DONE)
 _log = structlog.get_logger("espalier.flow")
 
 
-def look(flow: Flow[S], scope: S, now: datetime) -> Standing:
+def look(flow: Flow[S], scope: S, now: datetime) -> FlowStatus:
     """The state of the flow in this world. Nothing is done: for previews and drawings."""
-    return _standing(flow, _looks(flow, scope, {}), now, scope)
+    return _status(flow, _looks(flow, scope, {}), now, scope)
 
 
 async def run(
     flow: Flow[S], observe: Callable[[], S], now: Callable[[], datetime], guard: Guard | None = None
-) -> Standing:
+) -> FlowStatus:
     """Do whatever can be done now. Tasks whose dependencies are done act at the same time.
 
     `observe` is called again after actions. Each task acts once: what it still wants to do then waits for the caches. A
@@ -45,7 +45,7 @@ async def run(
         looks = _looks(flow, scope, acted)
         due = {name: verdict for name, verdict in looks.items() if isinstance(verdict, Act) and name not in acted}
         if not due:
-            return _standing(flow, looks, now(), scope)
+            return _status(flow, looks, now(), scope)
         results = await asyncio.gather(*(_perform(flow.tasks[name], act, guard) for name, act in due.items()))
         acted |= dict(zip(due, results, strict=True))
 
@@ -99,31 +99,35 @@ async def _perform(task: Task[S], act: Act, guard: Guard | None) -> Verdict:
     return Done() if isinstance(outcome, Continue) else outcome
 
 
-def _standing(flow: Flow[S], looks: Looks, now: datetime, scope: S) -> Standing:
-    return Standing(flow.name, {name: _stand(task, looks.get(name), scope, now) for name, task in flow.tasks.items()})
+def _status(flow: Flow[S], looks: Looks, now: datetime, scope: S) -> FlowStatus:
+    return FlowStatus(
+        flow.name, {name: _task_status(task, looks.get(name), scope, now) for name, task in flow.tasks.items()}
+    )
 
 
-def _stand(task: Task[S], verdict: Verdict | str | None, scope: S, now: datetime) -> Stand:
+def _task_status(task: Task[S], verdict: Verdict | str | None, scope: S, now: datetime) -> TaskStatus:
     match verdict:
         case None:
-            return Stand(State.BLOCKED)
+            return TaskStatus(TaskState.BLOCKED)
         case str():
-            return Stand(State.SKIPPED, "Skipped", verdict)
+            return TaskStatus(TaskState.SKIPPED, "Skipped", verdict)
         case Done():
             return _OVER
         case Act():
-            return Stand(State.DUE, "Due", verdict.what, ACTED.after)
+            return TaskStatus(TaskState.DUE, "Due", verdict.what, ACTED.after)
         case Failure():
-            return Stand(State.FAILED, "TaskFailed", verdict.message, codes=verdict.codes)
+            return TaskStatus(TaskState.FAILED, "TaskFailed", verdict.message, codes=verdict.codes)
         case Wait():
             return _waiting(task, verdict, task.since(scope), now)
 
 
-def _waiting(task: Task[S], wait: Wait, since: datetime | None, now: datetime) -> Stand:
+def _waiting(task: Task[S], wait: Wait, since: datetime | None, now: datetime) -> TaskStatus:
     if since is None or task.timeout is None:
-        return Stand(State.WAITING, wait.reason, wait.message, wait.after)
+        return TaskStatus(TaskState.WAITING, wait.reason, wait.message, wait.after)
     left = task.timeout - (now - since).total_seconds()
     if left <= 0:
         message = f"{wait.message}, for longer than {task.timeout:g} seconds ({wait.reason})"
-        return Stand(State.FAILED, wait.reason, message)
-    return Stand(State.WAITING, wait.reason, wait.message, left if wait.after is None else min(left, wait.after))
+        return TaskStatus(TaskState.FAILED, wait.reason, message)
+    return TaskStatus(
+        TaskState.WAITING, wait.reason, wait.message, left if wait.after is None else min(left, wait.after)
+    )

@@ -14,5 +14,5 @@ class GardenConfig:
     give_up_after: float = 900.0
     """Seconds of silence after which a seed from which a shoot is being moved is given up: the destination starts
     without it. Measured by the garden itself, without interruption: an outage of the garden is no silence of seeds."""
-    look: float = 10.0
+    monitor_period: float = 10.0
     """Seconds between two checks of the Leases of seeds."""

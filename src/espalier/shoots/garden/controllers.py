@@ -35,19 +35,21 @@ from espalier.shoots.admission.shoots import Garden as Lookups
 from espalier.shoots.admission.shoots import unmovable
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.readiness import choose, placed, unready
-from espalier.shoots.garden.signs_of_life import SignsOfLife
+from espalier.shoots.garden.seed_leases import SeedLeases
 
 
 class Garden:
     """The controllers of one garden, with its caches."""
 
-    def __init__(self, caches: Caches, writer: Writer, clock: Clock, config: GardenConfig, signs: SignsOfLife) -> None:
+    def __init__(
+        self, caches: Caches, writer: Writer, clock: Clock, config: GardenConfig, seed_leases: SeedLeases
+    ) -> None:
         self._shoots = caches.of(Shoot.resource)
         self._seeds = caches.of(Seed.resource)
         self._buckets = caches.of(BackupBucket.resource)
         self._profiles = caches.of(CloudProfile.resource)
         self._writer = writer
-        self._clock, self._config, self._signs = clock, config, signs
+        self._clock, self._config, self._seed_leases = clock, config, seed_leases
 
     def controllers(self) -> list[Controller]:
         """Caches of seeds and of shoots."""
@@ -81,11 +83,11 @@ class Garden:
         live = self._seeds.get(key)
         if live is None:
             return Done()
-        if not self._signs.has_looked:
+        if not self._seed_leases.is_observed:
             return Wait("LeasesNotSynced", "the Leases of seeds are not synced yet", after=1)
-        silence = self._signs.silence(key.name)
+        silence = self._seed_leases.silence(key.name)
         status = live.decode(Seed).status
-        has_begun = self._signs.has_seen(key.name)
+        has_begun = self._seed_leases.has_lease(key.name)
         is_alive = silence < self._config.heartbeat_grace and has_begun
         since = "has not renewed Lease {} for some time" if has_begun else "has never created Lease {}"
         ready = Condition(
@@ -98,9 +100,9 @@ class Garden:
         wanted = msgspec.structs.replace(status, conditions=conditions)
         # Of this version: the seed's gardenlet has conditions beside this one.
         await self._writer.status(Seed.resource, live, wanted, Precondition.VERSION, before=status)
-        if not is_alive and self._signs.has_seen(key.name):
+        if not is_alive and self._seed_leases.has_lease(key.name):
             await self._nobody_tells(key.name)
-        return Wait("Watched", "its Lease will be read again", after=self._config.look)
+        return Wait("Watched", "its Lease will be read again", after=self._config.monitor_period)
 
     async def _nobody_tells(self, seed: str) -> None:
         """The state of a silent seed's shoots is unknown; its gardenlet reports it again when it is back."""
@@ -170,7 +172,7 @@ class Garden:
         said = msgspec.structs.replace(status, constraints=merged(status.constraints, [ready], now))
         live = await self._writer.status(Shoot.resource, live, said, Precondition.VERSION, before=status)
         if reason:
-            return Wait(reason, message, after=self._config.look if reason == "MoveRefused" else None)
+            return Wait(reason, message, after=self._config.monitor_period if reason == "MoveRefused" else None)
         return await self._give_up(live)
 
     def _refusals(self, shoot: Shoot) -> str:
@@ -198,13 +200,13 @@ class Garden:
         """The bad case: the destination starts without the source, if that is given up (G43)."""
         typed = live.decode(Shoot)
         source = typed.status.seed_name or ""
-        silence, grace = self._signs.silence(source), self._config.give_up_after
+        silence, grace = self._seed_leases.silence(source), self._config.give_up_after
         is_forced = live.metadata.annotations.get(FORCE_RESTORE) == "true"
         if not is_forced and silence < grace:
             return Wait(
                 "SourceMigrates",
                 f"seed {source} has {grace - silence:.0f} s left to hand the shoot over",
-                after=self._config.look,
+                after=self._config.monitor_period,
             )
         why = "as requested" if is_forced else f"which was silent for {silence:.0f} s"
         description = f"seed {source} was given up, {why}; seed {typed.spec.seed_name} continues without it"

@@ -16,7 +16,7 @@ from espalier.shoots.garden.controllers import Garden
 from espalier.shoots.garden.left_states import LeftStates
 from espalier.shoots.garden.namespaces import Namespaces
 from espalier.shoots.garden.roles import WRITTEN, Roles
-from espalier.shoots.garden.signs_of_life import SignsOfLife
+from espalier.shoots.garden.seed_leases import SeedLeases
 
 
 def component(config: GardenConfig | None = None) -> Component:
@@ -27,10 +27,10 @@ def component(config: GardenConfig | None = None) -> Component:
         manager, caches = host.manager, host.caches
         shown = {resource: caches.of(resource) for resource in (Shoot.resource, Seed.resource)}
         writer = Writer(host.client, shown, "gardener-controller-manager")
-        signs = SignsOfLife(host.client, manager.clock, settings)
+        seed_leases = SeedLeases(host.client, manager.clock, settings)
         manager.add(Namespaces(host.client))
-        manager.add(signs)
-        for made in Garden(caches, writer, manager.clock, settings, signs).controllers():
+        manager.add(seed_leases)
+        for made in Garden(caches, writer, manager.clock, settings, seed_leases).controllers():
             manager.add(made)
         manager.add(Roles(caches, writer).controller())
         manager.add(LeftStates(caches, writer, manager.clock).controller())

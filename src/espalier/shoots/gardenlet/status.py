@@ -19,18 +19,18 @@ LONGEST = 2048
 """The largest number of characters of a description."""
 
 
-def reported(scope: Scope, operation: OperationType, standing: Standing, retry_for: float) -> ShootStatus:
+def reported(scope: Scope, operation: OperationType, flow_status: FlowStatus, retry_for: float) -> ShootStatus:
     """The status after a reconcile; equal to the present one if only the time differs."""
     before = scope.shoot.status
     began = before.retry_cycle_start_time
     is_over = began is not None and (scope.now - datetime.fromisoformat(began)).total_seconds() > retry_for
-    state = _state(standing, is_over=is_over)
-    if operation is OperationType.MIGRATE and not _is_over(standing, DESTINATION_READY):
+    state = _state(flow_status, is_over=is_over)
+    if operation is OperationType.MIGRATE and not _is_over(flow_status, DESTINATION_READY):
         state = OperationState.PENDING if state is OperationState.PROCESSING else state  # it can still be taken back
     generation = scope.object.metadata.generation
     last = before.last_operation
     is_seen = before.observed_generation == generation and not before.last_errors
-    if standing.is_done and operation is OperationType.RECONCILE and last is not None and last.finished and is_seen:
+    if flow_status.is_done and operation is OperationType.RECONCILE and last is not None and last.finished and is_seen:
         return before  # there was nothing to do
     is_settled = state in (OperationState.SUCCEEDED, OperationState.FAILED)
     return _timed(
@@ -40,15 +40,15 @@ def reported(scope: Scope, operation: OperationType, standing: Standing, retry_f
             last_operation=LastOperation(
                 type=operation,
                 state=state,
-                description=standing.description[:LONGEST],
-                progress=standing.progress,
+                description=flow_status.description[:LONGEST],
+                progress=flow_status.progress,
             ),
             last_errors=[
                 LastError(error.description[:LONGEST], task_id=error.task_id, codes=list(error.codes))
-                for error in standing.errors
+                for error in flow_status.errors
             ],
             observed_generation=generation if is_settled else before.observed_generation,
-            hibernated=scope.is_hibernated if standing.is_done else before.hibernated,
+            hibernated=scope.is_hibernated if flow_status.is_done else before.hibernated,
             retry_cycle_start_time=None if is_settled else began or timestamp(scope.now),
         ),
         scope.now,
@@ -111,16 +111,16 @@ def begun(shoot: Object, seed: str, technical_id: str, now: datetime) -> ShootSt
     )
 
 
-def _is_over(standing: Standing, task: str) -> bool:
-    return standing.tasks[task].is_over
+def _is_over(flow_status: FlowStatus, task: str) -> bool:
+    return flow_status.tasks[task].is_over
 
 
-def _state(standing: Standing, *, is_over: bool) -> OperationState:
-    if standing.is_done:
+def _state(flow_status: FlowStatus, *, is_over: bool) -> OperationState:
+    if flow_status.is_done:
         return OperationState.SUCCEEDED
-    if standing.is_failed or (standing.errors and is_over):
+    if flow_status.is_failed or (flow_status.errors and is_over):
         return OperationState.FAILED
-    return OperationState.ERROR if standing.errors else OperationState.PROCESSING
+    return OperationState.ERROR if flow_status.errors else OperationState.PROCESSING
 
 
 def _timed(before: ShootStatus, after: ShootStatus, now: datetime) -> ShootStatus:

@@ -15,7 +15,7 @@ from espalier.runtime.outcome import Continue, Done, Fault, Wait
 from espalier.shoots.flow.drawing import draw
 from espalier.shoots.flow.graph import Flow, FlowError
 from espalier.shoots.flow.runner import look, run
-from espalier.shoots.flow.standing import Standing, State, read
+from espalier.shoots.flow.status import FlowStatus, TaskState, read
 from espalier.shoots.flow.task import Act, Failure, Task, Verdict
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -55,15 +55,15 @@ def says(name: str, verdict: Verdict, *after: str) -> Task[World]:
     return Task(name, lambda _: verdict, after)
 
 
-def ran(flow: Flow[Worlds], worlds: Worlds) -> tuple[Standing, float]:
-    async def main(_: virtual.Simulation) -> tuple[Standing, float]:
-        standing = await run(flow, lambda: worlds, lambda: NOW)
-        return standing, asyncio.get_running_loop().time()
+def ran(flow: Flow[Worlds], worlds: Worlds) -> tuple[FlowStatus, float]:
+    async def main(_: virtual.Simulation) -> tuple[FlowStatus, float]:
+        status = await run(flow, lambda: worlds, lambda: NOW)
+        return status, asyncio.get_running_loop().time()
 
     return virtual.run(main, epoch=NOW, seed=1)
 
 
-def stood(flow: Flow[World]) -> Standing:
+def status_of(flow: Flow[World]) -> FlowStatus:
     return look(flow, {}, NOW)
 
 
@@ -85,8 +85,8 @@ def test_two_tasks_of_one_name_are_refused() -> None:
 def test_tasks_that_do_not_wait_for_each_other_act_at_the_same_time() -> None:
     worlds = Worlds()
     flow = Flow("f", [worlds.task("a"), worlds.task("b"), worlds.task("c", "a", "b")])
-    standing, seconds = ran(flow, worlds)
-    assert standing.is_done
+    status, seconds = ran(flow, worlds)
+    assert status.is_done
     assert seconds == 2
     assert worlds.made == ["a", "b", "c"]
 
@@ -98,19 +98,19 @@ def test_a_failing_task_stops_those_behind_it_and_no_others() -> None:
         return Failure("no quota", ("ERR_INFRA_QUOTA_EXCEEDED",))
 
     flow = Flow("f", [Task("a", fail), worlds.task("b"), worlds.task("c", "a"), worlds.task("d", "b")])
-    standing, _ = ran(flow, worlds)
+    status, _ = ran(flow, worlds)
     assert worlds.made == ["b", "d"]
-    assert {name: stand.state for name, stand in standing.tasks.items()} == {
-        "a": State.FAILED,
-        "b": State.DONE,
-        "c": State.BLOCKED,
-        "d": State.DONE,
+    assert {name: task.state for name, task in status.tasks.items()} == {
+        "a": TaskState.FAILED,
+        "b": TaskState.DONE,
+        "c": TaskState.BLOCKED,
+        "d": TaskState.DONE,
     }
-    assert [(one.task_id, one.description, one.codes) for one in standing.errors] == [
+    assert [(one.task_id, one.description, one.codes) for one in status.errors] == [
         ("a", "no quota", ("ERR_INFRA_QUOTA_EXCEEDED",))
     ]
-    assert standing.is_failed
-    assert standing.outcome == Fault("TaskFailed", "a: no quota", terminal=True)
+    assert status.is_failed
+    assert status.outcome == Fault("TaskFailed", "a: no quota", terminal=True)
 
 
 def test_a_lost_connection_fails_the_task_and_is_retried() -> None:
@@ -118,8 +118,8 @@ def test_a_lost_connection_fails_the_task_and_is_retried() -> None:
         raise Unreachable("no route")
 
     flow: Flow[Worlds] = Flow("f", [Task("a", lambda _: Act("ask", lost))])
-    standing, _ = ran(flow, Worlds())
-    assert standing.outcome == Fault("TaskFailed", "a: no route", terminal=False)
+    status, _ = ran(flow, Worlds())
+    assert status.outcome == Fault("TaskFailed", "a: no route", terminal=False)
 
 
 def test_an_action_that_hangs_is_ended() -> None:
@@ -128,9 +128,9 @@ def test_an_action_that_hangs_is_ended() -> None:
         return Continue()
 
     flow: Flow[Worlds] = Flow("f", [Task("a", lambda _: Act("ask", hang), action_timeout=5)])
-    standing, seconds = ran(flow, Worlds())
+    status, seconds = ran(flow, Worlds())
     assert seconds == 5
-    assert standing.errors[0].description == "ask: no answer within 5 seconds"
+    assert status.errors[0].description == "ask: no answer within 5 seconds"
 
 
 def test_a_task_acts_once_in_a_reconcile_even_if_the_world_does_not_show_it() -> None:
@@ -141,9 +141,9 @@ def test_a_task_acts_once_in_a_reconcile_even_if_the_world_does_not_show_it() ->
         return Wait("NotShown", "the cache is behind", after=1)
 
     flow: Flow[Worlds] = Flow("f", [Task("a", lambda _: Act("write", act))])
-    standing, _ = ran(flow, Worlds())
+    status, _ = ran(flow, Worlds())
     assert calls == [1]
-    assert standing.outcome == Wait("NotShown", "a: the cache is behind", after=1)
+    assert status.outcome == Wait("NotShown", "a: the cache is behind", after=1)
 
 
 def test_a_guard_is_asked_before_each_action_and_can_hold_it() -> None:
@@ -153,12 +153,12 @@ def test_a_guard_is_asked_before_each_action_and_can_hold_it() -> None:
     async def guard() -> Wait:
         return Wait("NotOurs", "the shoot is another's", after=None)
 
-    async def main(_: virtual.Simulation) -> Standing:
+    async def main(_: virtual.Simulation) -> FlowStatus:
         return await run(flow, lambda: worlds, lambda: NOW, guard)
 
-    standing = virtual.run(main, epoch=NOW, seed=1)
+    status = virtual.run(main, epoch=NOW, seed=1)
     assert worlds.made == []
-    assert standing.outcome == Wait("NotOurs", "a: the shoot is another's")
+    assert status.outcome == Wait("NotOurs", "a: the shoot is another's")
 
 
 def test_waiting_for_longer_than_the_timeout_is_an_error_that_goes_on_waiting() -> None:
@@ -167,17 +167,17 @@ def test_waiting_for_longer_than_the_timeout_is_an_error_that_goes_on_waiting() 
         wait = Wait("NotReady", "infrastructure is not ready", after=None)
         return Flow("f", [Task("a", lambda _: wait, since=lambda _: began, timeout=600)])
 
-    assert stood(flow(500)).outcome == Wait("NotReady", "a: infrastructure is not ready", after=100)
-    late = stood(flow(601)).outcome
+    assert status_of(flow(500)).outcome == Wait("NotReady", "a: infrastructure is not ready", after=100)
+    late = status_of(flow(601)).outcome
     assert late == Fault("TaskFailed", "a: infrastructure is not ready, for longer than 600 seconds (NotReady)")
 
 
 def test_a_skipped_task_counts_as_over_and_says_why() -> None:
     flow: Flow[World] = Flow("f", [Task("a", lambda _: Done(), skip=lambda _: "hibernated"), says("b", Done(), "a")])
-    standing = stood(flow)
-    assert standing.is_done
-    assert standing.progress == 100
-    assert "[-] a: hibernated" in draw(flow, standing)
+    status = status_of(flow)
+    assert status.is_done
+    assert status.progress == 100
+    assert "[-] a: hibernated" in draw(flow, status)
 
 
 def test_the_drawing_shows_what_stands_where() -> None:
@@ -189,7 +189,7 @@ def test_the_drawing_shows_what_stands_where() -> None:
             says("Delete namespace", Done(), "Hand over etcd"),
         ],
     )
-    assert draw(flow, stood(flow)) == (
+    assert draw(flow, status_of(flow)) == (
         "Migrate: 33 % of 3 tasks\n"
         "[x] Stop API server\n"
         "  [~] Hand over etcd: NotReady: the copy operation is Initial\n"
@@ -216,15 +216,15 @@ def flows(draw: st.DrawFn) -> Flow[World]:
 
 @given(flows())
 def test_the_description_of_a_flow_restores_its_progress(flow: Flow[World]) -> None:
-    standing = stood(flow)
-    failed = {error.task_id: error.description for error in standing.errors}
-    again = read(flow, standing.description, failed)
-    assert {name: stand.is_over for name, stand in again.tasks.items()} == {
-        name: stand.is_over for name, stand in standing.tasks.items()
+    status = status_of(flow)
+    failed = {error.task_id: error.description for error in status.errors}
+    again = read(flow, status.description, failed)
+    assert {name: task.is_over for name, task in again.tasks.items()} == {
+        name: task.is_over for name, task in status.tasks.items()
     }
-    assert again.progress == standing.progress
-    assert {name for name, stand in again.tasks.items() if stand.state is State.BLOCKED} == {
-        name for name, stand in standing.tasks.items() if stand.state is State.BLOCKED
+    assert again.progress == status.progress
+    assert {name for name, task in again.tasks.items() if task.state is TaskState.BLOCKED} == {
+        name for name, task in status.tasks.items() if task.state is TaskState.BLOCKED
     }
 
 
@@ -239,7 +239,7 @@ def test_whenever_it_dies_it_goes_on_where_the_world_is(dies_at: int) -> None:
     with pytest.raises(Died):
         ran(flow, worlds)
     worlds.dies_at = None
-    standing, _ = ran(flow, worlds)
-    assert standing.is_done
+    status, _ = ran(flow, worlds)
+    assert status.is_done
     assert sorted(worlds.made) == sorted(SHAPE)
     assert all(worlds.made.index(before) < worlds.made.index(name) for name, after in SHAPE.items() for before in after)

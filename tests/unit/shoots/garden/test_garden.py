@@ -33,7 +33,7 @@ from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.evacuation import next_moves
 from espalier.shoots.garden.readiness import choose, unready
 from espalier.shoots.garden.roles import in_project
-from espalier.shoots.garden.signs_of_life import SignsOfLife
+from espalier.shoots.garden.seed_leases import SeedLeases
 from tests.support.embedded_server import client_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -166,17 +166,17 @@ def test_silence_counts_from_what_was_seen_without_a_break() -> None:
         await client.create(NAMESPACE, {"metadata": {"name": SEED_LEASES}})
         spec = {"holderIdentity": "a", "renewTime": "2026-01-01T00:00:00.000000Z"}
         await client.create(LEASE, {"metadata": {"name": "a", "namespace": SEED_LEASES}, "spec": spec})
-        signs = SignsOfLife(client, simulation.clock, GardenConfig(look=10))
+        seed_leases = SeedLeases(client, simulation.clock, GardenConfig(monitor_period=10))
         await asyncio.sleep(1000)  # nobody looked
-        assert signs.silence("a") == 0
+        assert seed_leases.silence("a") == 0
         for _ in range(6):
-            await signs.look()
+            await seed_leases.observe()
             await asyncio.sleep(10)
-        assert signs.silence("a") == 50
-        assert signs.silence("never-seen") == 50
+        assert seed_leases.silence("a") == 50
+        assert seed_leases.silence("never-seen") == 50
         await asyncio.sleep(300)  # this process slept
-        await signs.look()
-        assert signs.silence("a") == 0
+        await seed_leases.observe()
+        assert seed_leases.silence("a") == 0
         await server.close()
 
     virtual.run(main, epoch=NOW, seed=1)
@@ -188,13 +188,13 @@ def test_a_look_that_fails_begins_anew() -> None:
             raise KubeError("away")
 
     async def main(simulation: virtual.Simulation) -> None:
-        signs = SignsOfLife(Away(), simulation.clock, GardenConfig(look=10))  # type: ignore[arg-type]
-        signs._looking_since, signs._looked = 0.0, 500.0
-        assert signs.silence("a") == 500
-        task = asyncio.create_task(signs.run())
+        seed_leases = SeedLeases(Away(), simulation.clock, GardenConfig(monitor_period=10))  # type: ignore[arg-type]
+        seed_leases._observing_since, seed_leases._observed = 0.0, 500.0
+        assert seed_leases.silence("a") == 500
+        task = asyncio.create_task(seed_leases.run())
         await asyncio.sleep(1)
-        assert signs.silence("a") == 0
-        assert not signs.has_looked
+        assert seed_leases.silence("a") == 0
+        assert not seed_leases.is_observed
         task.cancel()
 
     virtual.run(main, epoch=NOW, seed=1)

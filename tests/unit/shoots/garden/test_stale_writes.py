@@ -67,7 +67,7 @@ async def seed_of(client: Client) -> str | None:
 
 async def test_a_seed_is_not_given_up_once_the_wish_to_leave_it_was_taken_back() -> None:
     async with moving() as (client, seen):
-        silent = cast(SignsOfLife, SimpleNamespace(silence=lambda _seed: 1e6))
+        silent = cast(SeedLeases, SimpleNamespace(silence=lambda _seed: 1e6))
         garden = Garden(Caches(client, rng=random.Random(1)), Writer(client, {}), SystemClock(), GardenConfig(), silent)
         await patched(client, {"spec": {"seedName": "a"}})
         with pytest.raises(Conflict):
@@ -81,7 +81,7 @@ async def test_that_a_destination_is_ready_is_not_said_of_a_shoot_that_is_to_go_
     """Its source would stop it for a destination that nobody has checked."""
     async with moving() as (client, seen):
         nothing = Caches(client, rng=random.Random(1))
-        garden = Garden(nothing, Writer(client, {}), SystemClock(), GardenConfig(), cast(SignsOfLife, None))
+        garden = Garden(nothing, Writer(client, {}), SystemClock(), GardenConfig(), cast(SeedLeases, None))
         garden._shoots = garden._seeds = cast(Cache, SimpleNamespace(get={seen.key: seen}.get, list=lambda: [seen]))
         await patched(client, {"spec": {"seedName": "c"}})
         with pytest.raises(Conflict):
@@ -107,7 +107,7 @@ async def test_a_move_that_no_webhook_has_reviewed_stops_nothing_while_admission
         spec = {"seedName": "b", "provider": {"type": "local"}, "secretRef": secret, "type": "local"}
         bucket = object_of({"kind": "BackupBucket", "metadata": {"name": "b"}, "spec": spec, "status": done})
         nothing = Caches(client, rng=random.Random(1))
-        silent = cast(SignsOfLife, SimpleNamespace(silence=lambda _seed: 0.0))
+        silent = cast(SeedLeases, SimpleNamespace(silence=lambda _seed: 0.0))
         garden = Garden(nothing, Writer(client, {}), SystemClock(), GardenConfig(), silent)
         garden._seeds = cast(Cache, SimpleNamespace(get=seeds.get))
         garden._buckets = cast(Cache, SimpleNamespace(get=lambda _key: bucket))
@@ -135,9 +135,9 @@ async def test_the_garden_keeps_what_a_gardenlet_has_said_in_its_seed_since_it_w
         said = {"type": f"{BUCKET_REACHABLE}{'b' * 63}", "status": "True"}
         patch = {"status": {"conditions": [said]}}
         await client.patch(Seed.resource, "a", patch=patch, type=PatchType.MERGE, subresource="status")
-        alive = SimpleNamespace(has_looked=True, has_seen=lambda _seed: True, silence=lambda _seed: 0.0)
+        alive = SimpleNamespace(is_observed=True, has_lease=lambda _seed: True, silence=lambda _seed: 0.0)
         nothing = Caches(client, rng=random.Random(1))
-        garden = Garden(nothing, Writer(client, {}), SystemClock(), GardenConfig(), cast(SignsOfLife, alive))
+        garden = Garden(nothing, Writer(client, {}), SystemClock(), GardenConfig(), cast(SeedLeases, alive))
         garden._seeds = cast(Cache, SimpleNamespace(get={seen.key: seen}.get))
         with pytest.raises(Conflict):
             await garden._seed(seen.key)

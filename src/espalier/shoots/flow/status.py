@@ -17,7 +17,7 @@ RETRY_WAITING = 10.0
 """Seconds after which a waiting task is observed again if no event is sure to come."""
 
 
-class State(StrEnum):
+class TaskState(StrEnum):
     """The state of a task."""
 
     DONE = "done"
@@ -31,10 +31,10 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class TaskStatus:
     """The state of one task, with its reason and message."""
 
-    state: State
+    state: TaskState
     reason: str = ""
     message: str = ""
     after: float | None = None
@@ -43,7 +43,7 @@ class Stand:
     @property
     def is_over(self) -> bool:
         """True if the tasks that depend on it may start."""
-        return self.state in (State.DONE, State.SKIPPED)
+        return self.state in (TaskState.DONE, TaskState.SKIPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +56,29 @@ class TaskError:
 
 
 @dataclass(frozen=True)
-class Standing:
+class FlowStatus:
     """The state of a flow. `tasks` is in an order in which each task comes after its dependencies."""
 
     flow: str
-    tasks: Mapping[str, Stand]
+    tasks: Mapping[str, TaskStatus]
 
     @property
     def progress(self) -> int:
         """Percentage of finished tasks; 100 only if all are finished."""
-        return 100 * sum(stand.is_over for stand in self.tasks.values()) // max(1, len(self.tasks))
+        return 100 * sum(task.is_over for task in self.tasks.values()) // max(1, len(self.tasks))
 
     @property
     def is_done(self) -> bool:
         """True if all tasks are finished."""
-        return all(stand.is_over for stand in self.tasks.values())
+        return all(task.is_over for task in self.tasks.values())
 
     @property
     def errors(self) -> tuple[TaskError, ...]:
         """The failing tasks."""
         return tuple(
-            TaskError(stand.message, name, stand.codes)
-            for name, stand in self.tasks.items()
-            if stand.state is State.FAILED
+            TaskError(task.message, name, task.codes)
+            for name, task in self.tasks.items()
+            if task.state is TaskState.FAILED
         )
 
     @property
@@ -89,7 +89,7 @@ class Standing:
     @property
     def description(self) -> str:
         """A sentence for each task that the flow waits for; `frontier` parses it."""
-        fronts = [f"{name} ({stand.reason}): {stand.message}" for name, stand in self.tasks.items() if _stands(stand)]
+        fronts = [f"{name} ({task.reason}): {task.message}" for name, task in self.tasks.items() if _is_pending(task)]
         return "; ".join(fronts) if fronts else f"{self.flow} is done"
 
     @property
@@ -101,33 +101,33 @@ class Standing:
         if failed:
             message = "; ".join(f"{error.task_id}: {error.description}" for error in failed)
             return Fault("TaskFailed", message, terminal=self.is_failed)
-        waiting = [(name, stand) for name, stand in self.tasks.items() if _stands(stand)]
-        afters = [stand.after for _, stand in waiting if stand.after is not None]
+        waiting = [(name, task) for name, task in self.tasks.items() if _is_pending(task)]
+        afters = [task.after for _, task in waiting if task.after is not None]
         name, first = waiting[0]
         return Wait(first.reason, f"{name}: {first.message}", min(afters) if afters else None)
 
 
-def _stands(stand: Stand) -> bool:
-    return stand.state in (State.DUE, State.WAITING, State.FAILED)
+def _is_pending(task: TaskStatus) -> bool:
+    return task.state in (TaskState.DUE, TaskState.WAITING, TaskState.FAILED)
 
 
 _FRONT = re.compile(r"(?:^|; )([^;()]+) \(([A-Za-z]+)\): ")
 
 
-def read(flow: Flow[Any], description: str, failed: Mapping[str, str]) -> Standing:
+def read(flow: Flow[Any], description: str, failed: Mapping[str, str]) -> FlowStatus:
     """The state of a flow as far as `lastOperation.description` and `lastErrors` (by task) report it.
 
     Tasks that depend on a reported one are blocked; all others are finished.
     """
-    fronts: dict[str, Stand] = {}
+    fronts: dict[str, TaskStatus] = {}
     matches = [match for match in _FRONT.finditer(description) if match[1] in flow.names]
     for match, following in zip_longest(matches, matches[1:]):
         message = description[match.end() : following.start() if following else None]
-        fronts[match[1]] = Stand(State.WAITING, match[2], message)
-    fronts |= {name: Stand(State.FAILED, "TaskFailed", message) for name, message in failed.items()}
+        fronts[match[1]] = TaskStatus(TaskState.WAITING, match[2], message)
+    fronts |= {name: TaskStatus(TaskState.FAILED, "TaskFailed", message) for name, message in failed.items()}
     behind = flow.behind(fronts)
-    over = Stand(State.DONE)
-    return Standing(
+    over = TaskStatus(TaskState.DONE)
+    return FlowStatus(
         flow.name,
-        {name: Stand(State.BLOCKED) if name in behind else fronts.get(name, over) for name in flow.tasks},
+        {name: TaskStatus(TaskState.BLOCKED) if name in behind else fronts.get(name, over) for name in flow.tasks},
     )

@@ -16,7 +16,7 @@ from espalier.shoots.garden.config import GardenConfig
 _log = structlog.get_logger("espalier.garden")
 
 
-class SignsOfLife:
+class SeedLeases:
     """Reads the Leases of seeds, live and regularly.
 
     Silence counts from the last observed change of a Lease, and never from before this process started to observe. A
@@ -26,22 +26,22 @@ class SignsOfLife:
     def __init__(self, client: Client, clock: Clock, config: GardenConfig) -> None:
         self._client, self._clock, self._config = client, clock, config
         self._seen: dict[str, tuple[str, float]] = {}
-        self._looking_since: float | None = None
-        self._looked: float | None = None
+        self._observing_since: float | None = None
+        self._observed: float | None = None
 
     def silence(self, seed: str) -> float:
         """Seconds for which the seed was certainly silent."""
-        if self._looking_since is None or self._looked is None:
+        if self._observing_since is None or self._observed is None:
             return 0.0
-        _, changed = self._seen.get(seed, ("", self._looking_since))
-        return max(0.0, self._looked - max(changed, self._looking_since))
+        _, changed = self._seen.get(seed, ("", self._observing_since))
+        return max(0.0, self._observed - max(changed, self._observing_since))
 
     @property
-    def has_looked(self) -> bool:
+    def is_observed(self) -> bool:
         """True if the Leases were read recently."""
-        return self._looking_since is not None
+        return self._observing_since is not None
 
-    def has_seen(self, seed: str) -> bool:
+    def has_lease(self, seed: str) -> bool:
         """True if a Lease of the seed was ever seen."""
         return seed in self._seen
 
@@ -49,21 +49,21 @@ class SignsOfLife:
         """Run until cancelled."""
         while True:
             try:
-                async with asyncio.timeout(self._config.look):
-                    await self.look()
+                async with asyncio.timeout(self._config.monitor_period):
+                    await self.observe()
             except (KubeError, TimeoutError) as error:
-                self._looking_since = None
+                self._observing_since = None
                 _log.warning("can't read the Leases of seeds", reason=f"{error}")
-            await asyncio.sleep(self._config.look)
+            await asyncio.sleep(self._config.monitor_period)
 
-    async def look(self) -> None:
+    async def observe(self) -> None:
         """Read the Leases once."""
         found = await self._client.list(LEASE, names.SEED_LEASES)
         now = self._clock.monotonic()
-        is_late = self._looked is not None and now - self._looked > 3 * self._config.look
-        if self._looking_since is None or is_late:
-            self._looking_since = now
-        self._looked = now
+        is_late = self._observed is not None and now - self._observed > 3 * self._config.monitor_period
+        if self._observing_since is None or is_late:
+            self._observing_since = now
+        self._observed = now
         for lease in found.items:
             renewed = str((lease.tree.get("spec") or {}).get("renewTime", ""))
             if self._seen.get(lease.name, ("", 0.0))[0] != renewed:
