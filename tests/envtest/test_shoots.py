@@ -16,7 +16,7 @@ from espalier.assets.recipes import ETCD_BEFORE
 from espalier.cli.environment.migration_story import DELTA_PERIOD, NODES, Move
 from espalier.cli.environment.seed_processes import kubernetes
 from espalier.cli.environment.seed_processes.process import run_process
-from espalier.shoots.secrets.names import CARRIED
+from espalier.shoots.secrets.names import PERSISTED
 from espalier.simulator.pods.in_process import Container
 from tests.support.kubectl import Kubectl
 from tests.support.real_shoots import CUT, QUICK, RealShoot, real_shoot, until
@@ -55,7 +55,7 @@ async def test_a_real_control_plane_moves_with_its_source_and_without_it(
         assert await shoot.story.returned("west") == 0, "it cleans up, and calls no infrastructure"
         await deployed(await shoot.kubectl("east"), "web-after-both")
         for move in (good, bad):
-            assert (move.nodes_kept, move.secrets_kept) == (NODES, len(CARRIED))
+            assert (move.nodes_kept, move.secrets_kept) == (NODES, len(PERSISTED))
             assert (move.creates, move.deletes) == (0, 0)
         with capsys.disabled():
             print(f"\nAPI gap {good.gap:.1f} s with the source, {bad.gap:.1f} s without it")

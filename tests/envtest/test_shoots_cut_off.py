@@ -19,7 +19,7 @@ from espalier.api.meta import Tree
 from espalier.cli.environment.gardens import SimulatedSeed
 from espalier.cli.environment.migration_story import DELTA_PERIOD, GARDEN_NAMESPACE, NAME, NODES, Move
 from espalier.kube.client import PatchType
-from espalier.shoots.secrets.names import CARRIED
+from espalier.shoots.secrets.names import PERSISTED
 from tests.support.real_shoots import CUT, RealShoot, real_shoot, until
 
 pytestmark = [pytest.mark.envtest, pytest.mark.soak]
@@ -75,7 +75,7 @@ async def test_a_shoot_leaves_a_source_that_is_cut_off(tmp_path: Path, task: str
             assert move.lost <= window / writer.period + 1
         else:
             assert await writer.changed() == [], "each write is there as it was acknowledged, with its revision"
-        assert (move.nodes_kept, move.secrets_kept) == (NODES, len(CARRIED))
+        assert (move.nodes_kept, move.secrets_kept) == (NODES, len(PERSISTED))
         assert (move.creates, move.deletes) == (0, 0)
 
         shoot.seed(SOURCE).links.restore()

@@ -13,7 +13,7 @@ from espalier.api.gardener import metadata_keys, ownership
 from espalier.cli.environment.migration_story import NODES
 from espalier.shoots.control_plane.programs import API_SERVER, CONTROLLER_MANAGER
 from espalier.shoots.etcd.names import AGENT_CONTAINER, ETCD_CONTAINER
-from espalier.shoots.secrets.names import CARRIED
+from espalier.shoots.secrets.names import PERSISTED
 from tests.support.real_shoots import CUT, RealShoot, real_shoot, until
 
 pytestmark = [pytest.mark.envtest, pytest.mark.soak]
@@ -58,7 +58,7 @@ async def test_a_process_that_is_killed_in_a_move_changes_nothing(
         move = await shoot.story.move(DESTINATION, "")
         await killing
         assert await shoot.story.writer.changed() == [], "each write is there as it was acknowledged, with its revision"
-        assert (move.nodes_kept, move.secrets_kept, move.left) == (NODES, len(CARRIED), ())
+        assert (move.nodes_kept, move.secrets_kept, move.left) == (NODES, len(PERSISTED), ())
         assert (move.creates, move.deletes) == (0, 0)
         annotations = (await shoot.story.shoot()).metadata.annotations
         epochs = ownership.parse(annotations[metadata_keys.OWNERSHIP]).epochs

@@ -18,7 +18,7 @@ from espalier.cli.environment.gardens import Garden
 from espalier.cli.environment.migration_story import DELTA_PERIOD, NODES, QUICK, TECHNICAL_ID, Story, quick_settings
 from espalier.kube.client import PatchType
 from espalier.runtime import virtual
-from espalier.shoots.secrets.names import CARRIED
+from espalier.shoots.secrets.names import PERSISTED
 from tests.support.garden_commands import GardenCommands
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,7 +46,7 @@ def test_a_shoot_survives_the_loss_of_its_seed_and_moves_back() -> None:
         moves = (good, bad, back)
         assert len(made) == NODES
         assert [(one.nodes_kept, one.pods_kept, one.secrets_kept) for one in moves] == [
-            (NODES, NODES, len(CARRIED))
+            (NODES, NODES, len(PERSISTED))
         ] * 3
         assert [(one.creates, one.deletes) for one in moves] == [(0, 0)] * 3
         assert [one.left for one in moves] == [(), None, ()]

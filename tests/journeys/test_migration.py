@@ -61,12 +61,12 @@ def test_a_shoot_moves_and_nothing_is_made_anew() -> None:
         await world.move("b")
         await world.healthy("b")
         after = await world.secrets("b")
-        assert {name: before[name] for name in secret_names.CARRIED} == {
-            name: after[name] for name in secret_names.CARRIED
+        assert {name: before[name] for name in secret_names.PERSISTED} == {
+            name: after[name] for name in secret_names.PERSISTED
         }
         assert before["kube-scheduler"] != after["kube-scheduler"]
         state = (await world.client.get(ShootState.resource, "apple", NAMESPACE)).decode(ShootState)
-        assert sorted(one.name for one in state.gardenlet.secrets) == sorted(secret_names.CARRIED)
+        assert sorted(one.name for one in state.gardenlet.secrets) == sorted(secret_names.PERSISTED)
         assert world.infrastructures.count("create") == creates
         assert world.infrastructures.count("delete") == 0
         await world.gone("a")
@@ -294,7 +294,7 @@ def test_no_key_or_token_of_a_shoot_is_in_the_garden_or_in_logs_but_in_its_shoot
         await world.move("a")
         await world.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}})
         await world.healthy("a")
-        assert len(hidden) > 2 * len(secret_names.CARRIED)
+        assert len(hidden) > 2 * len(secret_names.PERSISTED)
         kinds = [kind.resource for kind in GARDEN_KINDS if kind.resource != ShootState.resource]
         shown = [*kinds, core.CORE_EVENT, core.LEASE, core.CONFIG_MAP, core.ROLE, core.CLUSTER_ROLE]
         texts = {str(one): [found.raw for found in (await world.client.list(one)).items] for one in shown}

@@ -172,7 +172,7 @@ EDITS: dict[str, Edit] = {
     ),
     "the Secrets of backups are deleted": of_seeds(core.SECRET, names.BACKUP_SECRET),
     "the Secrets of source backups are deleted": of_seeds(core.SECRET, names.SOURCE_BACKUP_SECRET),
-    "the carried authority is deleted": of_seeds(core.SECRET, secret_names.CARRIED[0]),
+    "the persisted authority is deleted": of_seeds(core.SECRET, secret_names.PERSISTED[0]),
     "the API servers are deleted": of_seeds(core.DEPLOYMENT, "kube-apiserver"),
     "the API servers are started": of_seeds(core.DEPLOYMENT, "kube-apiserver", patch={"spec": {"replicas": 1}}),
     "the namespaces lose their marks": of_seeds(core.NAMESPACE, ID, None, {"metadata": {"annotations": None}}),
@@ -196,7 +196,7 @@ def test_a_move_in_which_something_is_edited_by_hand_ends_as_undisturbed(what: s
             await world.create_shoot()
             await world.healthy("a")
             await asyncio.sleep(15)
-            inventory, carried = dict(world.infrastructures.inventory), await authorities(world, "a")
+            inventory, persisted = dict(world.infrastructures.inventory), await authorities(world, "a")
             creates = world.infrastructures.count("create")
             move = Move(world, "a", "b")
             await moved(move, EDITS[what], moment, bad=bad)
@@ -204,7 +204,7 @@ def test_a_move_in_which_something_is_edited_by_hand_ends_as_undisturbed(what: s
             assert world.infrastructures.count("create") == creates
             assert world.infrastructures.count("delete") == 0
             assert world.witness.serving == {ID: "b"}
-            assert await authorities(world, "b") == carried
+            assert await authorities(world, "b") == persisted
             assert len({tuple(data) for data in world.buckets.data.values()}) == 1
 
     virtual.run(main, epoch=EPOCH, seed=1)
@@ -230,7 +230,7 @@ async def moved(move: Move, edit: Edit, moment: float, *, bad: bool) -> None:
 
 async def authorities(world: World, seed: str) -> dict[str, dict[str, str]]:
     found = await world.secrets(seed)
-    return {name: found[name] for name in secret_names.CARRIED}
+    return {name: found[name] for name in secret_names.PERSISTED}
 
 
 @pytest.mark.soak

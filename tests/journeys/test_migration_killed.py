@@ -59,13 +59,13 @@ def moves(first: int, after: bool, move: Callable[[World, str, str], Awaitable[N
             await world.create_shoot()
             await world.healthy("a")
             await asyncio.sleep(15)
-            undisturbed, inventory = await carried(world, "a"), dict(world.infrastructures.inventory)
+            undisturbed, inventory = await persisted(world, "a"), dict(world.infrastructures.inventory)
             creates = world.infrastructures.count("create")
             source, destination = "a", "b"
             for number in range(first, first + CHUNK):
                 killer.arm(world, number, after=after)
                 await move(world, source, destination)
-                assert await carried(world, destination) == undisturbed
+                assert await persisted(world, destination) == undisturbed
                 assert world.infrastructures.inventory == inventory, killer.killed
                 assert world.infrastructures.count("create") == creates, killer.killed
                 assert world.infrastructures.count("delete") == 0, killer.killed
@@ -77,9 +77,9 @@ def moves(first: int, after: bool, move: Callable[[World, str, str], Awaitable[N
     virtual.run(main, epoch=EPOCH, seed=first)
 
 
-async def carried(world: World, seed: str) -> dict[str, dict[str, str]]:
+async def persisted(world: World, seed: str) -> dict[str, dict[str, str]]:
     found = await world.secrets(seed)
-    return {name: found[name] for name in secret_names.CARRIED}
+    return {name: found[name] for name in secret_names.PERSISTED}
 
 
 async def last_epoch(world: World) -> tuple[str, bool]:

@@ -13,7 +13,7 @@ from espalier.assets.recipes import KUBERNETES
 from espalier.cli.environment.migration_story import DELTA_PERIOD, PODS, Move
 from espalier.cli.environment.real import BuiltBases
 from espalier.cli.environment.real_machines.machines import BRIDGE, RealMachines, newest_base
-from espalier.shoots.secrets.names import CARRIED
+from espalier.shoots.secrets.names import PERSISTED
 from tests.support.footprint import footprint
 from tests.support.kubectl import Kubectl
 from tests.support.real_environment import why_not
@@ -54,7 +54,7 @@ async def test_nodes_and_pods_run_on_while_their_control_plane_moves_with_its_so
         assert await shoot.story.returned("west") == 0, "it cleans up, and calls no infrastructure"
 
         for move in (good, bad):
-            assert (move.nodes_kept, move.pods_kept, move.secrets_kept) == (NODES, NODES, len(CARRIED))
+            assert (move.nodes_kept, move.pods_kept, move.secrets_kept) == (NODES, NODES, len(PERSISTED))
             assert (move.creates, move.deletes) == (0, 0)
         silent = machines.silences()
         assert len(silent) == NODES

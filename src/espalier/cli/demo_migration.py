@@ -35,7 +35,7 @@ from espalier.cli.progress import Progress
 from espalier.realnodes.nspawn.state import State
 from espalier.runtime import logs
 from espalier.runtime.clock import SystemClock
-from espalier.shoots.secrets.names import CARRIED
+from espalier.shoots.secrets.names import PERSISTED
 
 if TYPE_CHECKING:
     from espalier.cli.environment.real_machines.machines import RealMachines
@@ -161,7 +161,7 @@ def table(moves: Sequence[Move]) -> list[list[str]]:
         ("acknowledged writes lost", lambda move: f"{move.lost}"),
         ("nodes kept (same UID)", lambda move: f"{move.nodes_kept} of {NODES}"),
         ("pods kept (same UID)", lambda move: f"{move.pods_kept} of {NODES}"),
-        ("carried secrets unchanged", lambda move: f"{move.secrets_kept} of {len(CARRIED)}"),
+        ("persisted secrets unchanged", lambda move: f"{move.secrets_kept} of {len(PERSISTED)}"),
         ("creates in the infrastructure", lambda move: f"{move.creates}"),
         ("deletes in the infrastructure", lambda move: f"{move.deletes}"),
         ("left on the source", lambda move: "(destroyed)" if move.left is None else f"{len(move.left)} objects"),

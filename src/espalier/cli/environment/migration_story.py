@@ -25,7 +25,7 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import AlreadyExists, KubeError
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.gardenlet.config import GardenletConfig
-from espalier.shoots.secrets.names import CARRIED
+from espalier.shoots.secrets.names import PERSISTED
 
 PROJECT, NAME, NODES = "dev", "apple", 3
 PODS = "10.0.0.0/16"
@@ -72,7 +72,7 @@ def quick_settings(*, random_keys: bool = True, timing: Timing = QUICK, nodes_ti
 
 
 class Identities(NamedTuple):
-    """Values that must not change when a shoot moves: UIDs of nodes and pods by name, and the carried secrets."""
+    """Values that must not change when a shoot moves: UIDs of nodes and pods by name, and the persisted secrets."""
 
     nodes: dict[str, str]
     pods: dict[str, str]
@@ -241,7 +241,7 @@ class Story:
         nodes = {one.name: one.metadata.uid for one in (await shoot.list(NODE)).items}
         pods = {one.name: one.metadata.uid for one in (await shoot.list(POD, "default")).items}
         secrets = {one.name: one.tree["data"] for one in (await cluster.list(SECRET, TECHNICAL_ID)).items}
-        return Identities(nodes, pods, {name: secrets[name] for name in CARRIED if name in secrets})
+        return Identities(nodes, pods, {name: secrets[name] for name in PERSISTED if name in secrets})
 
     async def _nodes(self) -> list[str]:
         try:

@@ -33,7 +33,7 @@ from espalier.kube.objects import encode_json
 from espalier.shoots.gardenlet.names import SHOOT_UID
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.secrets import names as secret_names
-from espalier.shoots.secrets.carried import Data
+from espalier.shoots.secrets.persisted import Data
 
 CLOUD_CONFIG_KEY = "cloud_config"
 """Key of the user data in Secrets of OperatingSystemConfigs."""
@@ -189,13 +189,13 @@ def _kubelet_files(scope: Scope, domain: str) -> list[Tree]:
     config = Kubeconfig.of_cluster(
         scope.technical_id,
         server=f"https://{_api_name(scope, domain)}:443",
-        certificate_authority=scope.carried.get(secret_names.CA, {}).get("ca.crt", b""),
+        certificate_authority=scope.persisted_secrets.get(secret_names.CA, {}).get("ca.crt", b""),
         user="kubelet-bootstrap",
         credentials=BOOTSTRAP_TOKEN,
     )
     files = {
         BOOTSTRAP_KUBECONFIG: config.to_bytes(),
-        KUBELET_CLIENT_CA: scope.carried.get(secret_names.CA_KUBELET, {}).get("ca.crt", b""),
+        KUBELET_CLIENT_CA: scope.persisted_secrets.get(secret_names.CA_KUBELET, {}).get("ca.crt", b""),
         KUBELET_CONFIG: encode_json(_KUBELET),
     }
     return [{"path": path, "content": {"inline": {"data": data.decode()}}} for path, data in files.items()]
@@ -282,7 +282,7 @@ def _config_name(pool: str) -> str:
 
 
 def _ssh(scope: Scope) -> Tree:
-    key = scope.carried.get(secret_names.SSH_KEYPAIR, {}).get("id_rsa.pub", b"")
+    key = scope.persisted_secrets.get(secret_names.SSH_KEYPAIR, {}).get("id_rsa.pub", b"")
     return {"sshPublicKey": b64encode(key).decode()}
 
 

@@ -20,7 +20,7 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.kube.objects import Object
 from espalier.shoots.gardenlet.names import BACKUPS_SINCE, COPIED_EPOCH, SHOOT_UID
-from espalier.shoots.secrets.carried import Data
+from espalier.shoots.secrets.persisted import Data
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Scope:
         return self.state.decode(ShootState) if self.state is not None else None
 
     @cached_property
-    def carried(self) -> dict[str, Data]:
+    def persisted_secrets(self) -> dict[str, Data]:
         """The secrets in the ShootState."""
         persisted = self.persisted
         entries = persisted.gardenlet.secrets if persisted is not None else []

@@ -1,1 +1,1 @@
-"""Secrets of a shoot: those that are generated once and carried from seed to seed, and those that each seed derives."""
+"""Secrets of a shoot: those that are generated once and persisted in the ShootState, and those derived in each seed."""

@@ -1,7 +1,7 @@
-"""Secrets that each seed derives from the carried ones (`DeploySecrets` of the proposal).
+"""Secrets that each seed derives from the persisted ones (`DeploySecrets` of the proposal).
 
 They are never in the ShootState. One is derived again if it is missing, close to its expiry, or signed by another
-authority than the carried one.
+authority than the persisted one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cryptography.exceptions import InvalidSignature
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority, KeyPair
 from espalier.shoots.secrets import names
-from espalier.shoots.secrets.carried import Data, authority_of, pair_data
+from espalier.shoots.secrets.persisted import Data, authority_of, pair_data
 
 DAYS = 90.0
 """Validity of derived certificates; they are renewed when a third of it is left."""
@@ -68,11 +68,11 @@ CERTIFICATES: Mapping[str, _Certificate] = {
 NAMES = (names.CA_ETCD, *CERTIFICATES)
 
 
-def outdated(carried: Mapping[str, Data], present: Mapping[str, Data], now: datetime) -> tuple[str, ...]:
-    """The names of derived secrets that are outdated. Raises `Broken` if a carried one is no authority."""
+def outdated(persisted: Mapping[str, Data], present: Mapping[str, Data], now: datetime) -> tuple[str, ...]:
+    """The names of derived secrets that are outdated. Raises `InvalidSecret` if a persisted one is no authority."""
     if not _is_fresh(present.get(names.CA_ETCD), "ca.crt", None, now):
         return NAMES
-    secrets = {**carried, names.CA_ETCD: present[names.CA_ETCD]}
+    secrets = {**persisted, names.CA_ETCD: present[names.CA_ETCD]}
     authorities = {name: authority_of(secrets[name]).certificate for name in {one.ca for one in CERTIFICATES.values()}}
     return tuple(
         name
@@ -82,7 +82,7 @@ def outdated(carried: Mapping[str, Data], present: Mapping[str, Data], now: date
 
 
 def derive(
-    carried: Mapping[str, Data],
+    persisted: Mapping[str, Data],
     present: Mapping[str, Data],
     *,
     namespace: str,
@@ -90,12 +90,12 @@ def derive(
     rng: random.Random | None = None,
 ) -> dict[str, Data]:
     """Derive the outdated secrets again."""
-    due = outdated(carried, present, now)
+    due = outdated(persisted, present, now)
     made: dict[str, Data] = {}
     if names.CA_ETCD in due:
         authority = Authority.create("etcd", now=now, rng=rng)
         made[names.CA_ETCD] = {"ca.crt": authority.certificate, "ca.key": authority.key}
-    authorities = {**carried, **present, **made}
+    authorities = {**persisted, **present, **made}
     for name in due:
         if name in CERTIFICATES:
             one = CERTIFICATES[name]

@@ -14,7 +14,7 @@ SERVICE_ACCOUNT_KEY = "service-account-key"
 SSH_KEYPAIR = "ssh-keypair"
 STATIC_TOKEN = "static-token"  # noqa: S105 - the name of a secret
 
-CARRIED = (
+PERSISTED = (
     CA,
     CA_FRONT_PROXY,
     STATIC_TOKEN,
@@ -27,7 +27,7 @@ CARRIED = (
     SERVICE_ACCOUNT_KEY,
     SSH_KEYPAIR,
 )
-"""The secrets that are carried with a shoot from seed to seed, unchanged: the proposal's list, in its order."""
+"""The secrets that are persisted in the ShootState, the same in each seed: the proposal's list, in its order."""
 
 CA_ETCD = "ca-etcd"
 ETCD_SERVER = "etcd-server"
@@ -36,11 +36,11 @@ KUBELET_CLIENT = "kube-apiserver-kubelet"
 METRICS_SERVER = "metrics-server"
 ADMIN_KUBECONFIG = "kubeconfig"
 CLOUD_PROVIDER = "cloudprovider"
-"""The user's credentials at the provider: neither carried nor derived, but copied from the garden."""
+"""The user's credentials at the provider: neither persisted nor derived, but copied from the garden."""
 
 
 def server_names(namespace: str) -> tuple[str, ...]:
-    """The DNS names in the API server's certificate. No address: the certificate is carried, and addresses differ by
+    """The DNS names in the API server's certificate. No address: the certificate is persisted, and addresses differ by
     seed."""
     service = KUBE_APISERVER
     inside = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")

@@ -28,7 +28,7 @@ class StoredState:
         """Raises `UnreadableShootState`."""
         document = Document(shoot_state.raw)
         self.secrets: Mapping[str, PersistedSecret] = document.secrets
-        """The carried secrets, by name."""
+        """The persisted secrets, by name."""
         self.epoch = epoch_of(shoot_state)
         self._entries = {entry.key: entry.state for entry in document.entries}
         self._pieces = pieces_by_name

@@ -1,4 +1,4 @@
-"""Secrets: eleven are generated once and carried; all others are derived anew from them."""
+"""Secrets: eleven are generated once and persisted; all others are derived anew from them."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from hypothesis import strategies as st
 
 from espalier.api import yaml_trees
 from espalier.kube.pki import KeyPair
-from espalier.shoots.secrets import carried, derived, names
-from espalier.shoots.secrets.carried import Broken, Data
+from espalier.shoots.secrets import derived, names, persisted
+from espalier.shoots.secrets.persisted import Data, InvalidSecret
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SPACE = "shoot--dev--apple"
 
 
 def generated(seed: int = 1, **present: Data) -> dict[str, Data]:
-    return carried.generate(present, namespace=SPACE, now=NOW, rng=random.Random(seed))
+    return persisted.generate(present, namespace=SPACE, now=NOW, rng=random.Random(seed))
 
 
 ALL = generated()
 
 
 def test_the_eleven_of_the_proposal_are_generated() -> None:
-    assert tuple(ALL) == names.CARRIED
+    assert tuple(ALL) == names.PERSISTED
     assert set(ALL["ca"]) == {"ca.crt", "ca.key"}
     assert "id_rsa" in ALL["ssh-keypair"]
 
 
-@given(st.sets(st.sampled_from(names.CARRIED)))
+@given(st.sets(st.sampled_from(names.PERSISTED)))
 def test_what_is_present_is_never_generated_again(kept: set[str]) -> None:
     present = {name: ALL[name] for name in kept}
-    made = carried.generate(present, namespace=SPACE, now=NOW, rng=random.Random(2))
-    assert made.keys() == set(names.CARRIED) - kept
+    made = persisted.generate(present, namespace=SPACE, now=NOW, rng=random.Random(2))
+    assert made.keys() == set(names.PERSISTED) - kept
 
 
 def test_the_carried_certificate_of_the_api_server_names_no_address() -> None:
@@ -67,7 +67,7 @@ def test_derived_secrets_verify_against_carried_authorities_and_differ_in_each_s
     here = derived.derive(ALL, {}, namespace=SPACE, now=NOW, rng=random.Random(3))
     there = derived.derive(ALL, {}, namespace=SPACE, now=NOW, rng=random.Random(4))
     assert set(here) == set(derived.NAMES)
-    assert not set(here) & set(names.CARRIED)
+    assert not set(here) & set(names.PERSISTED)
     for name in derived.CERTIFICATES:
         assert here[name] != there[name]
     for place in (here, there):
@@ -97,5 +97,5 @@ def test_certificates_of_another_authority_are_derived_again() -> None:
     "broken", [{}, {"ca.crt": b"x", "ca.key": b"y"}, {**ALL["ca"], "ca.key": ALL["ca-kubelet"]["ca.key"]}]
 )
 def test_a_carried_authority_that_is_broken_is_named_and_not_replaced(broken: Data) -> None:
-    with pytest.raises(Broken, match="it has no authority"):
+    with pytest.raises(InvalidSecret, match="it has no authority"):
         derived.outdated({**ALL, "ca": broken}, derived.derive(ALL, {}, namespace=SPACE, now=NOW), NOW)

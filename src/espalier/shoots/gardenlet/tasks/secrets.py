@@ -1,4 +1,4 @@
-"""Tasks for secrets: carried ones are in the ShootState before any is in the seed; all others are derived here."""
+"""Tasks for secrets: persisted ones are in the ShootState before any is in the seed; all others are derived here."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.names import CREDENTIALS_OF
 from espalier.shoots.gardenlet.tasks.acts import applied, together
-from espalier.shoots.secrets import carried, derived, names
-from espalier.shoots.secrets.carried import Data
+from espalier.shoots.secrets import derived, names, persisted
+from espalier.shoots.secrets.persisted import Data
 
 
 def generated(ctx: Context) -> Verdict:
-    """The ShootState has all carried secrets. A shoot that was moved never gets new ones (G6, G30)."""
-    missing = [name for name in names.CARRIED if name not in ctx.scope.carried]
+    """The ShootState has all persisted secrets. A shoot that was moved never gets new ones (G6, G30)."""
+    missing = [name for name in names.PERSISTED if name not in ctx.scope.persisted_secrets]
     if not missing and ctx.scope.state is not None:
         return Done()
     if ctx.operation is OperationType.RESTORE:
@@ -35,13 +35,13 @@ def generated(ctx: Context) -> Verdict:
 
 async def _generate(ctx: Context) -> Continue | Wait | Failure:
     scope, tools = ctx.scope, ctx.tools
-    present = {**_in_seed(scope.secrets), **scope.carried}
-    present = {name: data for name, data in present.items() if name in names.CARRIED}
+    present = {**_in_seed(scope.secrets), **scope.persisted_secrets}
+    present = {name: data for name, data in present.items() if name in names.PERSISTED}
     domains = (f"api.{scope.technical_id}.{tools.config.domain}",)
-    made = carried.generate(
+    made = persisted.generate(
         present, namespace=scope.technical_id, extra_names=domains, now=tools.clock.now(), rng=tools.rng
     )
-    secrets = [_entry(name, {**present, **made}[name]) for name in names.CARRIED]
+    secrets = [_entry(name, {**present, **made}[name]) for name in names.PERSISTED]
     ctx.live.state = await tools.states.persist(ctx.live.shoot, secrets, scope.epoch)
     return Continue()
 
@@ -51,29 +51,29 @@ def _entry(name: str, data: Data) -> PersistedSecret:
 
 
 def deployed(ctx: Context) -> Verdict:
-    """The carried secrets are in the seed as they are in the ShootState."""
+    """The persisted secrets are in the seed as they are in the ShootState."""
     scope = ctx.scope
     return together(
         applied(ctx, SECRET, scope.secrets.get(name), rendering.secret(scope, name, data))
-        for name, data in scope.carried.items()
-        if name in names.CARRIED
+        for name, data in scope.persisted_secrets.items()
+        if name in names.PERSISTED
     )
 
 
 def derived_ones(ctx: Context) -> Verdict:
-    """All other secrets exist, are fresh, and are signed by the carried authorities (G7)."""
+    """All other secrets exist, are fresh, and are signed by the persisted authorities (G7)."""
     scope = ctx.scope
     present = _in_seed(scope.secrets)
     try:
-        due = derived.outdated(scope.carried, present, scope.now)
-    except (carried.Broken, KeyError) as error:
-        return Failure(f"the carried secrets in the ShootState are invalid: {error}")
+        due = derived.outdated(scope.persisted_secrets, present, scope.now)
+    except (persisted.InvalidSecret, KeyError) as error:
+        return Failure(f"the persisted secrets in the ShootState are invalid: {error}")
     if not due:
         return Done()
 
     async def derive() -> Continue | Wait | Failure:
         made = derived.derive(
-            scope.carried, present, namespace=scope.technical_id, now=ctx.tools.clock.now(), rng=ctx.tools.rng
+            scope.persisted_secrets, present, namespace=scope.technical_id, now=ctx.tools.clock.now(), rng=ctx.tools.rng
         )
         for name, data in made.items():
             await ctx.tools.seed.apply(SECRET, rendering.secret(scope, name, data), lambda _resource, _found: "")
@@ -124,5 +124,5 @@ def _in_seed(secrets: dict[str, Object] | object) -> dict[str, Data]:
     return {
         name: {key: b64decode(value) for key, value in (one.tree.get("data") or {}).items()}
         for name, one in found.items()
-        if name in names.CARRIED or name in derived.NAMES
+        if name in names.PERSISTED or name in derived.NAMES
     }

@@ -23,11 +23,11 @@ Data: TypeAlias = dict[str, bytes]
 
 _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 SERVER_DAYS = 3650
-"""Validity of the carried certificates: as long as that of their authorities."""
+"""Validity of the persisted certificates: as long as that of their authorities."""
 
 
-class Broken(ValueError):
-    """A carried secret is invalid; the message names it."""
+class InvalidSecret(ValueError):
+    """A persisted secret is invalid; the message names it."""
 
 
 def generate(
@@ -38,24 +38,24 @@ def generate(
     now: datetime,
     rng: random.Random | None = None,
 ) -> dict[str, Data]:
-    """Generate the carried secrets that are missing. Existing ones are never generated again.
+    """Generate the persisted secrets that are missing. Existing ones are never generated again.
 
     `extra_names` are DNS names of the API server besides those of the seed's Service. With `rng`, everything is
     generated from it: for simulation only.
     """
     made: dict[str, Data] = {}
-    for name in names.CARRIED:  # authorities come before what they sign
+    for name in names.PERSISTED:  # authorities come before what they sign
         if name not in present:
             made[name] = _MAKERS[name](_Made({**present, **made}, namespace, extra_names, now, rng))
-    return {name: made[name] for name in names.CARRIED if name in made}
+    return {name: made[name] for name in names.PERSISTED if name in made}
 
 
 def authority_of(data: Data, rng: random.Random | None = None) -> Authority:
-    """The authority in a secret. Raises `Broken`."""
+    """The authority in a secret. Raises `InvalidSecret`."""
     try:
         return Authority.load(data["ca.crt"], data["ca.key"], rng)
     except (KeyError, ValueError, TypeError) as error:
-        raise Broken(f"it has no authority in ca.crt and ca.key that belong together: {error!r}") from error
+        raise InvalidSecret(f"it has no authority in ca.crt and ca.key that belong together: {error!r}") from error
 
 
 class _Made:
