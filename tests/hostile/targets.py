@@ -36,7 +36,7 @@ from espalier.apiserver import (
     selectors,
     validation,
 )
-from espalier.apiserver.pruning import Tidying
+from espalier.apiserver.pruning import Pruner
 from espalier.apiserver.registry import Registry
 from espalier.apiserver.structure import node_of
 from espalier.clusters.rules import api_server
@@ -204,11 +204,11 @@ def _strategic(patch: Any) -> None:
 
 
 def _apply(config: dict[str, Any]) -> None:
-    """As a write goes: tidied by the schema, then laid over what is there."""
+    """As a write goes: pruned and defaulted by the schema, then laid over what is there."""
     applied = json_trees.decode(encode_json({**config, "metadata": {"name": "a"}}))
-    tidying = Tidying(POD_NODE, typed=False)
-    tidying.object(json_trees.decode(encode_json(applied)), POD_NODE)
-    if tidying.unknown or tidying.causes:
+    pruner = Pruner(POD_NODE, typed=False)
+    pruner.object(json_trees.decode(encode_json(applied)), POD_NODE)
+    if pruner.unknown or pruner.causes:
         return
     me = managed_fields.Manager("me", "Apply", "v1", "")
     new, owners = managed_fields.applied(A_POD, applied, {}, me, POD_NODE, "2026-01-01T00:00:00Z", force=True)
@@ -328,17 +328,17 @@ def _definition(given: tuple[dict[str, Any], Any, Any]) -> None:
         "versions": [version],
     }
     made = {"metadata": {"name": "things.example.com"}, "spec": spec}
-    tidying = Tidying(
+    pruner = Pruner(
         builtin.node("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"), typed=True
     )
-    tidying.object(made, tidying.root)
-    if tidying.mistyped:
+    pruner.object(made, pruner.root)
+    if pruner.mistyped:
         return
     definitions.complete(made)
     if list(definitions.problems(made, None)):
         return
     node = node_of(root)
-    Tidying(node, typed=False).object(value, node)
+    Pruner(node, typed=False).object(value, node)
     list(validation.validator_of(root).causes(value))
     list(rules.broken(rules.rules_of(root), value, None, node))
 

@@ -8,7 +8,7 @@ import msgspec
 
 from espalier.api.meta import Tree
 from espalier.apiserver import builtin, content, failures, go_json, options
-from espalier.apiserver.pruning import Tidying
+from espalier.apiserver.pruning import Pruner
 from espalier.apiserver.requests import RequestInfo
 from espalier.kube.errors import ApiError
 
@@ -75,10 +75,10 @@ def object_of(ask: RequestInfo, kind: str = "", api_version: str = "") -> Tree:
 def _check_types(kind: str, api_version: str, tree: Tree) -> None:
     """Validate kinds that are never stored."""
     node = builtin.node(_TYPED[kind])
-    tidying = Tidying(node, typed=True)
-    tidying.object(tree, node)
-    if tidying.mistyped:
-        raise unhandled(kind, api_version, kind, tidying.mistyped)
+    pruner = Pruner(node, typed=True)
+    pruner.object(tree, node)
+    if pruner.mistyped:
+        raise unhandled(kind, api_version, kind, pruner.mistyped)
 
 
 def decoded(body: bytes, kind: str, api_version: str) -> Any:

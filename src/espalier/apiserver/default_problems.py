@@ -9,7 +9,7 @@ import msgspec
 
 from espalier.api.meta import Tree
 from espalier.apiserver import failures, rules
-from espalier.apiserver.pruning import Tidying
+from espalier.apiserver.pruning import Pruner
 from espalier.apiserver.structure import node_of
 from espalier.apiserver.validation import validator_of
 from espalier.kube.errors import StatusCause
@@ -53,9 +53,9 @@ def _of_default(schema: Tree, field: str) -> Iterator[StatusCause]:
     wrapped: Tree = {"type": "object", "properties": {_INNER: schema}}
     value: Tree = {_INNER: msgspec.json.decode(encode_json(given))}
     node = node_of(wrapped)
-    tidying = Tidying(node, typed=False)
-    tidying.object(value, node)
-    if tidying.unknown:
+    pruner = Pruner(node, typed=False)
+    pruner.object(value, node)
+    if pruner.unknown:
         yield failures.invalid(field, given, "must not have unknown fields")
         return
     found: list[StatusCause] = validator_of(schema).causes(_of(value)) if _INNER in value else []

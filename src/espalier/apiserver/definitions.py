@@ -14,7 +14,7 @@ from espalier.api.kinds import Column, Scale
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.apiserver import builtin, default_problems, failures, rule_problems
-from espalier.apiserver.pruning import Tidying
+from espalier.apiserver.pruning import Pruner
 from espalier.apiserver.registry import Registry, ServedKind
 from espalier.apiserver.structure import LIST_KEYS, LIST_TYPE, PRESERVE, SCHEMAS, Node, node_of
 from espalier.apiserver.validation import validator_of
@@ -59,10 +59,10 @@ def _tidy_below(schema: Tree) -> None:
         for name, otherwise in _SCHEMAS_OR_ELSE.items():
             below = part.get(name)
             if isinstance(below, dict):
-                tidying = Tidying(builtin.node(_PROPS), typed=True)
-                tidying.object(below, tidying.root)
-                if tidying.mistyped:
-                    raise failures.mistyped(core.CUSTOM_RESOURCE_DEFINITION, f"{tidying.mistyped} (in {name})")
+                pruner = Pruner(builtin.node(_PROPS), typed=True)
+                pruner.object(below, pruner.root)
+                if pruner.mistyped:
+                    raise failures.mistyped(core.CUSTOM_RESOURCE_DEFINITION, f"{pruner.mistyped} (in {name})")
                 waiting.append(below)
             elif below is None:
                 part.pop(name, None)

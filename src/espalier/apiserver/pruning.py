@@ -1,4 +1,4 @@
-"""Walks a new object along its schema: removes unknown fields, sets defaults, collects wrong types and duplicates.
+"""Prunes and defaults a new object by its schema, and collects unknown fields, wrong types and duplicates.
 
 Built-in kinds (and the metadata of all) are checked for types here, in the words of Go's decoder, for that is what
 clients of kube-apiserver see. Objects of CRDs are checked by JSON schema afterwards (`validation`).
@@ -42,8 +42,8 @@ _ORDERS: dict[tuple[str, ...], tuple[str, ...]] = {
 """Enumerations that kube-apiserver does not sort when it lists them."""
 
 
-class Tidying:
-    """The result of a walk. `unknown` are removed fields, `causes` and `mistyped` the violations.
+class Pruner:
+    """Prunes and defaults an object. `unknown` are the removed fields, `causes` and `mistyped` the violations.
 
     Parts that are identical to a version that satisfies the same schema are skipped.
     """
@@ -55,15 +55,15 @@ class Tidying:
         self.mistyped = ""
         self.typed = typed
 
-    def object(self, value: Tree, node: Node, path: Path = (), tidy: Tree = _NONE) -> None:
-        """Prune and default a map, in place; `tidy` is the same map of a valid version."""
+    def object(self, value: Tree, node: Node, path: Path = (), valid: Tree = _NONE) -> None:
+        """Prune and default a map, in place; `valid` is the same map of a valid version."""
         for name in node.defaulted:
             if value.get(name) is None and not (name in value and node.properties[name].nullable):
                 default = node.properties[name].default
                 if default is not None:
                     value[name] = msgspec.json.decode(default)
         for name, part in list(value.items()):
-            if part is tidy.get(name, _ABSENT):
+            if part is valid.get(name, _ABSENT):
                 continue
             child = node.properties.get(name) or node.values
             if child is None:
@@ -76,17 +76,17 @@ class Tidying:
                     del value[name]
                 continue
             if self.typed or type(part) in _CONTAINERS:
-                self._part(part, child, (name, path), tidy.get(name))
+                self._part(part, child, (name, path), valid.get(name))
         if self.typed and node.required:
             self._check_required(value, node, path)
 
-    def _part(self, part: Any, node: Node, path: Path, tidy: Any = None) -> None:
+    def _part(self, part: Any, node: Node, path: Path, valid: Any = None) -> None:
         kind = type(part)
         if self.typed and node.type and not is_of_type(part, node):
             self._mistyped(part, node, path)
         elif kind is dict:
             if node.properties or node.values is not None or not node.preserve:
-                self.object(part, node, path, tidy if type(tidy) is dict else _NONE)
+                self.object(part, node, path, valid if type(valid) is dict else _NONE)
         elif kind is list:
             if node.items is not None:
                 for index, item in enumerate(part):

@@ -29,7 +29,7 @@ from espalier.apiserver import (
 from espalier.apiserver.admission import Admitting
 from espalier.apiserver.core import Answer, Core, Step, Writing, encoded, is_sound, outward, put, shown
 from espalier.apiserver.managed_fields import Manager, Managers
-from espalier.apiserver.pruning import Tidying
+from espalier.apiserver.pruning import Pruner
 from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.registry import ServedKind
 from espalier.apiserver.requests import APPLY, RequestInfo
@@ -91,7 +91,7 @@ class Finisher:
         `applied`: server-side apply has set the managers already.
         """
         ask, kind = draft.ask, draft.kind
-        self._tidy(draft)
+        self._prune_and_default(draft)
         if not applied:
             draft.managers = self._updated(draft)
         draft.new["metadata"].pop("managedFields", None)
@@ -101,7 +101,7 @@ class Finisher:
         if mutated is not None and mutated is not draft.new:
             # As upstream, values set by webhooks have no manager: a later apply has no conflict.
             draft.new = mutated
-            self._tidy(draft)
+            self._prune_and_default(draft)
             draft.new["metadata"].pop("managedFields", None)
         self._count_generation(draft)
         self._validate(draft)
@@ -118,21 +118,21 @@ class Finisher:
         stored = yield from self._store(draft)
         return self._answer(draft, stored) if stored is not None else None
 
-    def _tidy(self, draft: Draft) -> None:
-        kind, new, tidy = draft.kind, draft.new, draft.settled
+    def _prune_and_default(self, draft: Draft) -> None:
+        kind, new, valid = draft.kind, draft.new, draft.settled
         managed = new["metadata"].pop("managedFields", None)
-        tidying = Tidying(kind.node, typed=True)
+        pruner = Pruner(kind.node, typed=True)
         if kind.custom:
             node = kind.node.properties["metadata"]
-            tidying.object(new["metadata"], node, ("metadata", ()), tidy.get("metadata", {}))
-            tidying.typed, tidy = False, {**tidy, "metadata": new["metadata"]}
-        tidying.object(new, kind.node, tidy=tidy)
+            pruner.object(new["metadata"], node, ("metadata", ()), valid.get("metadata", {}))
+            pruner.typed, valid = False, {**valid, "metadata": new["metadata"]}
+        pruner.object(new, kind.node, valid=valid)
         resource = kind.resource
-        if tidying.mistyped:
-            raise _unhandled(draft, tidying.mistyped)
-        self._report_unknown_fields(draft, tidying.unknown)
-        if tidying.causes:
-            raise failures.invalid_object(resource.kind, resource.group, draft.ask.name, tidying.causes)
+        if pruner.mistyped:
+            raise _unhandled(draft, pruner.mistyped)
+        self._report_unknown_fields(draft, pruner.unknown)
+        if pruner.causes:
+            raise failures.invalid_object(resource.kind, resource.group, draft.ask.name, pruner.causes)
         if managed is not None:
             new["metadata"]["managedFields"] = managed
         if kind.complete is not None:

@@ -21,7 +21,7 @@ from espalier.apiserver.admission import Admitting
 from espalier.apiserver.content import UnsupportedMediaType
 from espalier.apiserver.core import Core, Steps, inward, is_sound, outward
 from espalier.apiserver.managed_fields import Managers
-from espalier.apiserver.pruning import Tidying
+from espalier.apiserver.pruning import Pruner
 from espalier.apiserver.registry import ServedKind
 from espalier.apiserver.requests import APPLY, RequestInfo, attributes_of
 from espalier.apiserver.scaling import scale_of, set_replicas
@@ -205,7 +205,7 @@ class Writer:
         tree["apiVersion"] = kind.storage_version
         tree["metadata"].pop("managedFields", None)
         if not is_sound(old, kind):
-            Tidying(kind.node, typed=False).object(tree, kind.node)
+            Pruner(kind.node, typed=False).object(tree, kind.node)
         return tree, managed_fields.decode(entries)
 
     def _merged(self, ask: RequestInfo, before: Tree, new: Tree) -> Tree:

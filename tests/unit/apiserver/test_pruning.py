@@ -1,4 +1,4 @@
-"""What was tidy and is the very same needs no walk: with and without it, the same comes out."""
+"""What was valid and is the very same needs no walk: with and without it, the same comes out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from espalier.apiserver import patches
-from espalier.apiserver.pruning import Tidying
+from espalier.apiserver.pruning import Pruner
 from espalier.apiserver.structure import node_of
 
 PART = {"id": {"type": "string"}, "n": {"type": "integer", "default": 1}}
@@ -50,27 +50,27 @@ OBJECTS = st.dictionaries(NAMES, VALUES, max_size=6)
 @pytest.mark.soak
 @given(OBJECTS, OBJECTS, st.booleans())
 def test_passing_by_what_was_tidy_changes_nothing(first: dict[str, Any], patch: dict[str, Any], typed: bool) -> None:
-    Tidying(NODE, typed=typed).object(first, NODE)
+    Pruner(NODE, typed=typed).object(first, NODE)
     # What something is wrong with is not stored.
-    assume(Tidying(NODE, typed=typed).__dict__ == looked_at(first, typed=typed).__dict__)
+    assume(Pruner(NODE, typed=typed).__dict__ == looked_at(first, typed=typed).__dict__)
     shared, apart = patches.merge(first, patch), msgspec.json.decode(msgspec.json.encode(patches.merge(first, patch)))
-    short, full = Tidying(NODE, typed=typed), Tidying(NODE, typed=typed)
-    short.object(shared, NODE, tidy=first)
+    short, full = Pruner(NODE, typed=typed), Pruner(NODE, typed=typed)
+    short.object(shared, NODE, valid=first)
     full.object(apart, NODE)
     assert msgspec.json.encode(shared) == msgspec.json.encode(apart)
     assert short.__dict__ == full.__dict__
 
 
-def looked_at(tree: dict[str, Any], *, typed: bool) -> Tidying:
-    tidying = Tidying(NODE, typed=typed)
-    tidying.object(msgspec.json.decode(msgspec.json.encode(tree)), NODE)
-    return tidying
+def looked_at(tree: dict[str, Any], *, typed: bool) -> Pruner:
+    pruner = Pruner(NODE, typed=typed)
+    pruner.object(msgspec.json.decode(msgspec.json.encode(tree)), NODE)
+    return pruner
 
 
 def test_what_is_the_very_same_is_passed_by() -> None:
-    tidy = {"nested": {"on": True, "unknown": 1}}
-    tidying = Tidying(NODE, typed=True)
-    tidying.object({"size": "a", **tidy}, NODE, tidy=tidy)
-    assert tidying.unknown == []
-    tidying.object({"size": "a", **tidy}, NODE)
-    assert tidying.unknown == ["nested.unknown"]
+    valid = {"nested": {"on": True, "unknown": 1}}
+    pruner = Pruner(NODE, typed=True)
+    pruner.object({"size": "a", **valid}, NODE, valid=valid)
+    assert pruner.unknown == []
+    pruner.object({"size": "a", **valid}, NODE)
+    assert pruner.unknown == ["nested.unknown"]
