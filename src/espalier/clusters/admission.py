@@ -403,7 +403,7 @@ def _kubernetes_violations(
     """Check Kubernetes versions against the last spec and the machines. Unchanged versions are not checked again."""
     if changes.versions(old.spec) == changes.versions(new.spec):
         return
-    steps = list(changes.kubernetes(old.spec, new, downgrade.way_back(capi_objects)))
+    steps = list(changes.kubernetes(old.spec, new, downgrade.allowed_downgrades(capi_objects)))
     yield from steps
     at = running(capi_objects)
     before = set(changes.too_early(old, at)) if not steps else ()

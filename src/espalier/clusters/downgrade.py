@@ -19,7 +19,7 @@ from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
 
 
-class WayBack(msgspec.Struct, frozen=True):
+class AllowedDowngrades(msgspec.Struct, frozen=True):
     """Kubernetes minor versions to which a revert is possible, because no machine runs a newer one."""
 
     control_plane: frozenset[str] = frozenset()
@@ -27,18 +27,18 @@ class WayBack(msgspec.Struct, frozen=True):
     """By name of the MachineDeployment."""
 
 
-def way_back(capi_objects: ClusterAPIObjects) -> WayBack:
+def allowed_downgrades(capi_objects: ClusterAPIObjects) -> AllowedDowngrades:
     """The versions in the specs of the control plane and the groups, and those that nodes run."""
     control_plane = capi_objects.control_plane
     if control_plane is None:
-        return WayBack()
+        return AllowedDowngrades()
     versions = _possible_minors(control_plane.spec.version)
     running = _running(capi_objects.machines)
     # While a machine is upgraded in place, its API server may be the newer one already.
-    stand = not in_place.is_held(control_plane) or in_place.is_untouched(
+    is_settled = not in_place.is_held(control_plane) or in_place.is_untouched(
         capi_objects.upgrades, capi_objects.node_upgrades
     )
-    if stand and len(running) == 1:
+    if is_settled and len(running) == 1:
         versions |= running
     if in_place.is_held(control_plane) and not capi_objects.installed_cni and not control_plane.status.ready_replicas:
         # An earlier manager held it before it was created: no node was ever ready, and so none was upgraded.
@@ -47,10 +47,10 @@ def way_back(capi_objects: ClusterAPIObjects) -> WayBack:
         name: frozenset(_possible_minors(deployment.spec.template.spec.version or ""))
         for name, deployment in capi_objects.typed_deployments.items()
     }
-    return WayBack(frozenset(versions), groups)
+    return AllowedDowngrades(frozenset(versions), groups)
 
 
-def step_down(wanted: KubeadmControlPlane, live: KubeadmControlPlane | None) -> None:
+def allow_coredns_downgrade(wanted: KubeadmControlPlane, live: KubeadmControlPlane | None) -> None:
     """Let Cluster API accept the CoreDNS version of an earlier Kubernetes, which it would reject as a downgrade.
 
     No newer CoreDNS was installed, because it is updated after the last machine. The next reconcile finds no downgrade
@@ -60,8 +60,8 @@ def step_down(wanted: KubeadmControlPlane, live: KubeadmControlPlane | None) -> 
         return
     earlier, later = minor_of(wanted.spec.version), minor_of(live.spec.version)
     if earlier and later and minor(earlier) < minor(later):
-        marks = {contract.SKIP_COREDNS_ANNOTATION: "true"}
-        wanted.metadata.annotations = {**wanted.metadata.annotations, **marks}
+        annotations = {contract.SKIP_COREDNS_ANNOTATION: "true"}
+        wanted.metadata.annotations = {**wanted.metadata.annotations, **annotations}
 
 
 def is_unused(annotations: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
@@ -91,6 +91,6 @@ def _possible_minors(version: str) -> set[str]:
     return {minor, after(minor)} if minor else set()
 
 
-def of_group(way: WayBack, cluster: str, group: str) -> frozenset[str]:
+def of_group(downgrades: AllowedDowngrades, cluster: str, group: str) -> frozenset[str]:
     """The versions of a worker node group."""
-    return way.groups.get(names.machine_deployment(cluster, group), frozenset())
+    return downgrades.groups.get(names.machine_deployment(cluster, group), frozenset())

@@ -71,7 +71,7 @@ def control_plane(design: Design, capi_objects: ClusterAPIObjects, naming: Namin
     template.metadata.name = naming(capi_objects, template, referenced)
     of_machines = wanted.control_plane.spec.machine_template.spec
     of_machines.infrastructure_ref.name = template.metadata.name
-    downgrade.step_down(wanted.control_plane, live)
+    downgrade.allow_coredns_downgrade(wanted.control_plane, live)
     own = [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
     wanted_objects = [*wanted.extras, *_etcd(wanted, capi_objects, naming), *own]
     return _held(wanted_objects, design, capi_objects)

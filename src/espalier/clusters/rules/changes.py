@@ -12,7 +12,7 @@ from espalier.api.eksa.network import KindnetdConfig
 from espalier.api.violations import Violation
 from espalier.clusterapi.kubernetes_versions import MAXIMUM_WORKER_LAG, after, before, minor
 from espalier.clusters import names
-from espalier.clusters.downgrade import WayBack, of_group
+from espalier.clusters.downgrade import AllowedDowngrades, of_group
 from espalier.clusters.observed_versions import Machines, Running
 from espalier.clusters.render_input import cni_of, group_name
 from espalier.clusters.rules import connections, messages
@@ -88,14 +88,14 @@ def versions(spec: eksa.ClusterSpec) -> tuple[str, dict[str, str | None]]:
     return spec.kubernetes_version, groups
 
 
-def kubernetes(old: eksa.ClusterSpec, new: eksa.Cluster, back: WayBack) -> Iterator[Violation]:
+def kubernetes(old: eksa.ClusterSpec, new: eksa.Cluster, downgrades: AllowedDowngrades) -> Iterator[Violation]:
     """Kubernetes is upgraded one minor version at a time, per control plane and worker node group, and downgraded
     only to revert an upgrade.
     """
     spec, name = new.spec, new.metadata.name
     if old.kubernetes_version and spec.kubernetes_version:
         was, wanted, field = old.kubernetes_version, spec.kubernetes_version, "spec.kubernetesVersion"
-        yield from _step(was, wanted, field, back.control_plane, messages.no_way_back)
+        yield from _step(was, wanted, field, downgrades.control_plane, messages.not_revertible)
     earlier = {
         group_name(group): group.kubernetes_version or old.kubernetes_version
         for group in old.worker_node_group_configurations
@@ -107,14 +107,16 @@ def kubernetes(old: eksa.ClusterSpec, new: eksa.Cluster, back: WayBack) -> Itera
         follows = group.kubernetes_version is None and version == old.kubernetes_version
         if version and wanted and not follows:
             field = f"spec.workerNodeGroupConfigurations[{index}].kubernetesVersion"
-            of_it = of_group(back, name, group_name(group))
+            of_it = of_group(downgrades, name, group_name(group))
             yield from _step(version, wanted, field, of_it, messages.kubernetes_downgrade)
 
 
-def _step(old: str, new: str, field: str, back: Collection[str], refused: Callable[[str], str]) -> Iterator[Violation]:
+def _step(
+    old: str, new: str, field: str, earlier: Collection[str], refused: Callable[[str], str]
+) -> Iterator[Violation]:
     steps = minor(new) - minor(old)
-    allowed = " or ".join([*sorted((one for one in back if minor(one) < minor(old)), key=minor), old, after(old)])
-    if steps < 0 and new not in back:
+    allowed = " or ".join([*sorted((one for one in earlier if minor(one) < minor(old)), key=minor), old, after(old)])
+    if steps < 0 and new not in earlier:
         yield Violation(field, new, allowed, refused(old))
     elif steps > 1:
         yield Violation(field, new, allowed, sentences.KUBERNETES_STEP)

@@ -204,7 +204,7 @@ def kubernetes_downgrade(old: str) -> str:
     return f"Kubernetes can't be downgraded from {old}; keep it"
 
 
-def no_way_back(old: str) -> str:
+def not_revertible(old: str) -> str:
     """A downgrade of the control plane's Kubernetes version after its upgrade can no longer be reverted."""
     until = "an upgrade can be reverted only until a control plane machine runs the new version or is being upgraded"
     return f"Kubernetes can't be downgraded from {old}: {until}; keep it"
