@@ -19,7 +19,7 @@ from espalier.upgrades.group.control_plane import ControlPlaneGroup
 from espalier.upgrades.group.deployment import DeploymentGroup
 from espalier.upgrades.hooks import machines
 from espalier.upgrades.hooks.handling import Hooks
-from espalier.upgrades.hooks.queries import Questions
+from espalier.upgrades.hooks.queries import Queries
 from espalier.upgrades.node import controller as node_upgrade
 from espalier.upgrades.observe import Observer
 from espalier.upgrades.reconciling import Tools
@@ -58,12 +58,12 @@ def component(
             )
         manager.add(machines.controller(tools, workers=workers, resync=resync, rng=manager.rng))
         if by_hooks and host.webhooks is not None:
-            questions = Questions(manager.replica_client, manager.remotes)
+            queries = Queries(manager.replica_client, manager.remotes)
             node_upgrades = observer.own[NodeUpgrade.resource]
             # On every replica: Cluster API calls the one it is connected to, and each writes the same.
             own = Writer(manager.replica_client, {NodeUpgrade.resource: node_upgrades})
-            updates = machines.Updates(questions, own, node_upgrades)
-            for path, endpoint in Hooks(questions, updates, infrastructures).endpoints.items():
+            updates = machines.Updates(queries, own, node_upgrades)
+            for path, endpoint in Hooks(queries, updates, infrastructures).endpoints.items():
                 host.webhooks.serve(path, endpoint)
         if host.webhooks is not None:
             admission.serve(host.webhooks)

@@ -21,7 +21,7 @@ from espalier.runtime.writer import Precondition
 from espalier.upgrades.hooks import classify, wire
 from espalier.upgrades.hooks.classify import Judgement
 from espalier.upgrades.hooks.machines import Updates
-from espalier.upgrades.hooks.queries import Owner, Questions, Unanswerable
+from espalier.upgrades.hooks.queries import Owner, Queries, Unanswerable
 
 ANSWER_WITHIN = wire.CALL_SECONDS - 2.0
 """Seconds; Cluster API gives up after `CALL_SECONDS`, and would not learn the reason."""
@@ -35,7 +35,7 @@ _log = structlog.get_logger("espalier.hooks")
 class Hooks:
     """Answers Cluster API. A request without an answer fails, so that no machine is replaced because of it."""
 
-    questions: Questions
+    queries: Queries
     updates: Updates
     infrastructures: Infrastructures
 
@@ -53,27 +53,27 @@ class Hooks:
         """Patches for what can be changed in place on a control plane machine; none if not asked for in place."""
         asked = _decoded(body, wire.CanUpdateMachineRequest)
         name, labels = _identity(asked.current.machine)
-        owner = await self.questions.control_plane(labels) if name else None
+        owner = await self.queries.control_plane(labels) if name else None
         if owner is None or not owner.fallback:
             return wire.accepted(wire.CAN_UPDATE_MACHINE, {})
         judgement = classify.of_machine(asked.current, asked.desired, self.infrastructures)
         answer = await self._judged(wire.CAN_UPDATE_MACHINE, owner, judgement, f"Machine {name}")
         if judgement.patches and not judgement.is_refused:
-            await self.updates.note([await self.questions.machine(name)])
+            await self.updates.note([await self.queries.machine(name)])
         return answer
 
     async def can_update_set(self, body: bytes) -> bytes:
         """The same for the machines of a MachineSet."""
         asked = _decoded(body, wire.CanUpdateMachineSetRequest)
         name, labels = _identity(asked.current.machine_set)
-        owner = await self.questions.deployment(labels) if name else None
+        owner = await self.queries.deployment(labels) if name else None
         if owner is None or not owner.fallback:
             return wire.accepted(wire.CAN_UPDATE_MACHINE_SET, {})
         judgement = classify.of_set(asked.current, asked.desired, self.infrastructures)
         what = f"MachineDeployment {owner.object.key}"
         answer = await self._judged(wire.CAN_UPDATE_MACHINE_SET, owner, judgement, what)
         if judgement.patches and not judgement.is_refused:
-            await self.updates.note(await self.questions.machines_of(name, owner.object))
+            await self.updates.note(await self.queries.machines_of(name, owner.object))
         return answer
 
     async def update_machine(self, body: bytes) -> bytes:

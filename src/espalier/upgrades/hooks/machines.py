@@ -36,7 +36,7 @@ from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import Writer, found_by_owner
 from espalier.upgrades import expected, names, unfinished
-from espalier.upgrades.hooks.queries import Questions, Unanswerable, Wish, goal
+from espalier.upgrades.hooks.queries import DesiredMachine, Queries, Unanswerable, goal
 from espalier.upgrades.hooks.wire import MachineObjects, Progress
 from espalier.upgrades.node.containers import KUBELET, POD_CREATED
 from espalier.upgrades.observe import cluster_of
@@ -50,7 +50,7 @@ SOON, LATER = 1, 5
 class Updates:
     """Upgrades machines. `node_upgrades` is a cache that `writer` updates."""
 
-    questions: Questions
+    queries: Queries
     writer: Writer
     node_upgrades: Cache
 
@@ -64,17 +64,17 @@ class Updates:
         made = found.decode(NodeUpgrade) if found else None
         if found is not None and made is not None and _reaches(found, made, _sent(desired)):
             return _told(made)
-        wish = await self.questions.wish(name)
-        if not wish.version:
+        wanted = await self.queries.desired_machine(name)
+        if not wanted.version:
             return Progress(f"Machine {name} has no Kubernetes version", failed=True)
         if found is None or made is None:
-            return await self._begin(wish)
-        if _reaches(found, made, (wish.version, wish.etcd, wish.goal)):
+            return await self._begin(wanted)
+        if _reaches(found, made, (wanted.version, wanted.etcd, wanted.goal)):
             return _told(made)
         if not is_ours(found):
             version = made.spec.kubernetes_version
-            is_other = version != wish.version
-            what = f"upgrades the node to {version}, not {wish.version}" if is_other else "lacks some of the changes"
+            is_other = version != wanted.version
+            what = f"upgrades the node to {version}, not {wanted.version}" if is_other else "lacks some of the changes"
             message = f"NodeUpgrade {found.name} was not created by the manager, and {what}"
             return Progress(f"{message}: delete it to have the manager create its own", LATER)
         await self.writer.delete(NodeUpgrade.resource, found, found_by_owner)
@@ -87,38 +87,38 @@ class Updates:
         `KubeError`s: then Cluster API asks again, and only Machines without a note are written.
         """
         waiting = [one for one in machines if UPDATE_IN_PROGRESS not in one.metadata.annotations]
-        for machine, config in await self.questions.with_configs(waiting):
+        for machine, config in await self.queries.with_configs(waiting):
             if config is not None:
                 has = json.encode(traits(config.tree.get("spec") or {}), order="sorted").decode()
                 await self.writer.merge(Machine.resource, machine, {"metadata": {"annotations": {NODE_HAS: has}}})
 
-    async def _begin(self, wish: Wish) -> Progress:
+    async def _begin(self, wanted: DesiredMachine) -> Progress:
         try:
-            made = await self._node_upgrade(wish)
+            made = await self._node_upgrade(wanted)
         except (Unanswerable, KubeError) as error:
             return Progress(f"the node was not changed yet: {error}", LATER)
         await self.writer.create(NodeUpgrade.resource, made)
         return Progress(f"NodeUpgrade {made.metadata.name} was created", SOON)
 
-    async def _node_upgrade(self, wish: Wish) -> NodeUpgrade:
-        machine, labels = wish.machine, wish.machine.metadata.labels
+    async def _node_upgrade(self, wanted: DesiredMachine) -> NodeUpgrade:
+        machine, labels = wanted.machine, wanted.machine.metadata.labels
         cluster = labels.get(CLUSTER_NAME_LABEL, "")
         is_control_plane = CONTROL_PLANE_LABEL in labels
         group = {DEPLOYMENT_NAME_LABEL: labels[DEPLOYMENT_NAME_LABEL]} if DEPLOYMENT_NAME_LABEL in labels else {}
-        is_first = is_control_plane and await self.questions.is_first(cluster, wish.version)
-        changes = changes_since(unfinished.uncertain(_node_has(machine), machine), wish.bootstrap)
+        is_first = is_control_plane and await self.queries.is_first(cluster, wanted.version)
+        changes = changes_since(unfinished.uncertain(_node_has(machine), machine), wanted.bootstrap)
         return NodeUpgrade(
             metadata=ObjectMeta(
                 name=names.node_upgrade(machine.name),
                 namespace=machine.namespace,
                 labels={CLUSTER_NAME_LABEL: cluster, **group},
-                annotations={GOAL: wish.goal},
+                annotations={GOAL: wanted.goal},
                 owner_references=[owners.owner_reference(machine)],
             ),
             spec=NodeUpgradeSpec(
                 machine=names.reference(Machine.resource, machine),
-                kubernetes_version=wish.version,
-                etcd_version=wish.etcd,
+                kubernetes_version=wanted.version,
+                etcd_version=wanted.etcd,
                 node_type="ControlPlane" if is_control_plane else "Worker",
                 first_node_to_be_upgraded=is_first,
                 bootstrap_changes=expected.encoded(changes) if changes else "",

@@ -48,8 +48,8 @@ class Owner:
         return self.object.metadata.annotations.get(IN_PLACE_HOOKS, "")
 
 
-class Wish(NamedTuple):
-    """The goal of a machine."""
+class DesiredMachine(NamedTuple):
+    """The desired state of a machine."""
 
     machine: Object
     version: str
@@ -64,7 +64,7 @@ class Wish(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Questions:
+class Queries:
     """Reads of the management cluster through `client`, and of workload clusters."""
 
     client: Client
@@ -85,7 +85,7 @@ class Questions:
                 return Owner(MachineDeployment.resource, found)
         raise Unanswerable(f"cluster {cluster or 'without a name'} has no MachineDeployment {name}")
 
-    async def wish(self, machine: str) -> Wish:
+    async def desired_machine(self, machine: str) -> DesiredMachine:
         """The goal that Cluster API has written for a machine. Raises `Unanswerable`, `KubeError`.
 
         It is read from the API, not from the request: reaching the hooks must not be enough to upgrade a node.
@@ -97,7 +97,7 @@ class Questions:
         if config is None:
             raise Unanswerable(f"the KubeadmConfig of Machine {machine} does not exist")
         etcd = _etcd(config.decode(KubeadmConfig)) if CONTROL_PLANE_LABEL in found.metadata.labels else None
-        return Wish(found, found.decode(Machine).spec.version, etcd, config.tree.get("spec") or {})
+        return DesiredMachine(found, found.decode(Machine).spec.version, etcd, config.tree.get("spec") or {})
 
     async def machine(self, name: str) -> Object:
         """A Machine. Raises `KubeError`."""

@@ -47,7 +47,7 @@ from espalier.upgrades import expected, reconciling
 from espalier.upgrades.hooks import wire
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.machines import LATER, SOON, Updates
-from espalier.upgrades.hooks.queries import Questions
+from espalier.upgrades.hooks.queries import Queries
 from espalier.upgrades.node import controller as node_upgrade
 from espalier.upgrades.node.containers import KUBELET, POD_CREATED
 from tests.support.sampling import sampled
@@ -146,10 +146,10 @@ async def env() -> AsyncIterator[Environment]:
     caches = Caches(client, rng=random.Random(1))
     node_upgrades = caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
     remotes = RemoteClients(lambda kubeconfig: workload)
-    questions = Questions(client, remotes)
-    updates = Updates(questions, Writer(client, {NodeUpgrade.resource: node_upgrades}), node_upgrades)
+    queries = Queries(client, remotes)
+    updates = Updates(queries, Writer(client, {NodeUpgrade.resource: node_upgrades}), node_upgrades)
     webhooks = Webhooks(host="127.0.0.1", port=0)
-    for path, endpoint in Hooks(questions, updates, infrastructures(PROVIDERS)).endpoints.items():
+    for path, endpoint in Hooks(queries, updates, infrastructures(PROVIDERS)).endpoints.items():
         webhooks.serve(path, endpoint)
     authority = Authority.create("hooks", now=now)
     webhooks.use(authority.issue_server("hooks", names=["127.0.0.1"], now=now))

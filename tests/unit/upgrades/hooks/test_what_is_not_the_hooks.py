@@ -57,7 +57,7 @@ def test_a_refusal_is_written_on_the_owner_that_was_asked_about_and_on_no_later_
         asked.append(how[-1])
 
     updates: Any = SimpleNamespace(writer=SimpleNamespace(merge=merge))
-    questions: Any = SimpleNamespace()
+    queries: Any = SimpleNamespace()
     owner = Owner(KubeadmControlPlane.resource, made({"metadata": {"name": "garden", "generation": 2}}))
-    asyncio.run(Hooks(questions, updates, Infrastructures(()))._tell(owner, "certSANs can't be changed in place"))
+    asyncio.run(Hooks(queries, updates, Infrastructures(()))._tell(owner, "certSANs can't be changed in place"))
     assert asked == [Precondition.UID]
