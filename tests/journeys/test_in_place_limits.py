@@ -412,7 +412,7 @@ def test_a_control_plane_upgrade_by_hand_for_what_it_does_not_fit_touches_nothin
             "by-hand-unpaused",
             lambda one: ready(one)["reason"] == "OwnerNotPaused",
         )
-        assert "neither paused nor marked" in ready(seen)["message"]
+        assert "neither paused nor annotated" in ready(seen)["message"]
         assert upgraders.ran == []
         assert (await env.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items == []
 

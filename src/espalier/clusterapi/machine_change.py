@@ -273,18 +273,18 @@ def _as_join(init: Tree) -> Tree:
 
 
 def _asked_for(current: Mapping[str, Any], desired: Mapping[str, Any]) -> Tree:
-    marks = {
+    annotations = {
         kind: {name: value for name, value in current.get(kind, {}).items() if name in desired.get(kind, {})}
         for kind in ("labels", "annotations")
     }
-    return {**current, **marks}
+    return {**current, **annotations}
 
 
-def _given(marks: Mapping[str, str]) -> dict[str, str]:
+def _given(annotations: Mapping[str, str]) -> dict[str, str]:
     """Labels or annotations without those that Cluster API sets."""
     return {
         name: value
-        for name, value in marks.items()
+        for name, value in annotations.items()
         if name != _TEMPLATE_HASH and not name.partition("/")[0].endswith(_OWN_DOMAIN)
     }
 

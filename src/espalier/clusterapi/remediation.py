@@ -1,4 +1,4 @@
-"""Unhealthy machines: marks for remediation, and what a control plane records of it, in Cluster API's format."""
+"""Unhealthy machines: conditions for remediation, and what a control plane records of it, in Cluster API's format."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ DELETE_FIRST = "cluster.x-k8s.io/delete-machine"
 
 
 def of_set(machine: Machine) -> tuple[bool, bool, bool, str]:
-    """Order within a MachineSet: marked machines, those without a node, unhealthy ones, then by name."""
+    """Order within a MachineSet: annotated machines, those without a node, unhealthy ones, then by name."""
     return (
         DELETE_FIRST not in machine.metadata.annotations,
         machine.status.node_ref is not None,
@@ -20,7 +20,7 @@ def of_set(machine: Machine) -> tuple[bool, bool, bool, str]:
 
 
 def of_control_plane(machine: Machine) -> tuple[bool, bool]:
-    """Order within a control plane, of machines sorted oldest first: marked machines, then those that are not ready."""
+    """Order within a control plane, of machines sorted oldest first: annotated ones, then those that are not ready."""
     ready = (
         machine.status.node_ref is not None
         and machine.metadata.deletion_timestamp is None

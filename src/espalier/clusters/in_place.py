@@ -4,7 +4,7 @@ Each change of a KubeadmControlPlane or MachineDeployment is classified before i
 written at all; one that falls back to a rolling update is written like any other. Changes that can be made in place use
 one of two front ends:
 
-Annotations: the write of the new spec also pauses the marked object, so Cluster API never sees one without the other.
+Annotations: the write of the new spec also pauses the annotated object: Cluster API never sees one without the other.
 Component `upgrades` upgrades the machines, and removes both when no machine is left to roll out.
 
 Hooks: Cluster API continues, asks component `upgrades` first, and creates no machine beyond the count.
@@ -207,7 +207,7 @@ def refused(changes: Iterable[OwnerChange]) -> Wait | None:
 
 
 def hold(change: OwnerChange, front_end: FrontEnd) -> None:
-    """Mark an object to write for an in-place upgrade of its machines.
+    """Annotate an object to write for an in-place upgrade of its machines.
 
     An upgrade by annotations in progress also ends by annotations.
     """

@@ -78,7 +78,7 @@ def control_plane(design: Design, capi_objects: ClusterAPIObjects, naming: Namin
 
 
 def _held(wanted: list[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> list[KubeObject]:
-    """The object, marked if its machines are upgraded in place."""
+    """The object, annotated if its machines are upgraded in place."""
     for change in in_place.owner_changes(wanted, design, capi_objects):
         in_place.hold(change, design.front_end)
     return wanted

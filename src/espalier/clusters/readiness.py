@@ -140,7 +140,7 @@ def paused_objects(scope: Scope) -> str:
             continue
         for object_ in objects.values():
             said = object_.metadata.annotations
-            is_held = any(said.get(mark) == "true" for mark in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))
+            is_held = any(said.get(name) == "true" for name in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))
             is_held |= said.get(contract.PAUSED_ANNOTATION) == external_etcd.PAUSED_FOR_ETCD
             if contract.PAUSED_ANNOTATION in said and not is_held:
                 found.append(f"{resource.kind} {object_.key} is paused: remove annotation {contract.PAUSED_ANNOTATION}")

@@ -210,8 +210,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         """
         data = [value.decode(errors="replace") for one in self.credentials.values() for value in one.values()]
         tree = self.object.tree
-        marks = tree["metadata"].get("annotations")
-        return redaction.secrets_of(tree.get("spec"), marks, *({"credential": one} for one in data))
+        annotations = tree["metadata"].get("annotations")
+        return redaction.secrets_of(tree.get("spec"), annotations, *({"credential": one} for one in data))
 
     def without_secrets(self, outcome: Outcome) -> Outcome:
         """An outcome with secrets redacted from its message."""

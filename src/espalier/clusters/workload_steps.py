@@ -103,6 +103,6 @@ async def _note(ctx: Context, installed: Installed) -> None:
         return
     # A patch with null removes the annotation.
     value = str(installed) or None
-    marks = {"metadata": {"annotations": {names.WORKLOAD_OBJECTS_ANNOTATION: value}}}
-    await ctx.tools.writer.merge(capi.Cluster.resource, cluster, marks)
+    annotation = {"metadata": {"annotations": {names.WORKLOAD_OBJECTS_ANNOTATION: value}}}
+    await ctx.tools.writer.merge(capi.Cluster.resource, cluster, annotation)
     ctx.refresh()

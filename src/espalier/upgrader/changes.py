@@ -25,15 +25,15 @@ from .node import Node, on_disk
 from .services import back_up, make_folder_of
 from .static_pods import (
     MANIFESTS,
+    annotated,
     is_manifest,
     manifest_paths,
     manifests,
-    marked,
     mirror,
     mounted,
     not_restarted,
     text_sum,
-    unmarked,
+    without_annotation,
 )
 
 FILE = "changes.json"
@@ -205,7 +205,7 @@ def restart_static_pods(node: Node, changes: Changes) -> None:
             path = f"{MANIFESTS}/{name}"
             is_new = text_sum(text) != before.get(name, {}).get("checksum")
             if not is_new and mounted(text, paths):
-                content = marked(path, text, changes.upgrade).encode()
+                content = annotated(path, text, changes.upgrade).encode()
                 node.files.place_content(path, content, mode=node.files.mode(path))
                 node.say(f"restarting the static pod of {path}: a file that it mounts changed")
                 due.append(name)
@@ -228,7 +228,9 @@ def take_back(node: Node, changes: Changes) -> bool:
     if before is None:
         return True
     own = [file.path for file in changes.files]
-    present = {name: unmarked(text) for name, text in manifests(node).items() if f"{MANIFESTS}/{name}" not in own}
+    present = {
+        name: without_annotation(text) for name, text in manifests(node).items() if f"{MANIFESTS}/{name}" not in own
+    }
     if any(text_sum(text) != before.get(name, {}).get("plain") for name, text in present.items()):
         return False
     try:
@@ -260,11 +262,11 @@ def _note_path(node: Node) -> str:
 
 
 def _note(node: Node, changes: Changes) -> None:
-    """Note the checksums of static pod manifests, with and without our mark, and of what the kubelet runs."""
+    """Note the checksums of static pod manifests, with and without our annotation, and of what the kubelet runs."""
     noted = {
         name: {
             "checksum": text_sum(text),
-            "plain": text_sum(unmarked(text)),
+            "plain": text_sum(without_annotation(text)),
             "hash": mirror(node, text)[1],
         }
         for name, text in manifests(node).items()

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from .api import MERGE, Answer, Api, Unreachable
 from .host import Clock, StepFailed
 
-MARK = "anywhere.eks.amazonaws.com/cordoned-by-upgrade"
+CORDONED_ANNOTATION = "anywhere.eks.amazonaws.com/cordoned-by-upgrade"
 """Annotation of a node that `drain` cordoned: `CORDONED_BY_UPGRADE` of the controllers, which share no module with
 this program. An operator's cordon lacks it, and stays."""
 HELD = "anywhere.eks.amazonaws.com/drain-blocked"
@@ -53,9 +53,9 @@ class Cordon:
             raise StepFailed(f"can't read node {self.node} ({answer.reason})")
         return answer.tree
 
-    def write(self, unschedulable: bool | None, mark: str | None) -> None:
-        """Cordon or uncordon, and set or remove our mark in the same write. Raises `StepFailed`."""
-        notes = {MARK: mark, HELD: None}
+    def write(self, unschedulable: bool | None, annotation: str | None) -> None:
+        """Cordon or uncordon, and set or remove our annotation in the same write. Raises `StepFailed`."""
+        notes = {CORDONED_ANNOTATION: annotation, HELD: None}
         self._patch({"metadata": {"annotations": notes}, "spec": {"unschedulable": unschedulable}})
 
     def note(self, held: str) -> None:
@@ -81,7 +81,7 @@ def drain(cordon: Cordon, version: str, *, timeout: float) -> str:
     node then stays cordoned, so that no new pods are scheduled to it during the investigation.
     """
     if not cordon.read().get("spec", {}).get("unschedulable"):
-        cordon.write(unschedulable=True, mark=version)
+        cordon.write(unschedulable=True, annotation=version)
     began = cordon.clock.now()
     said = ""
     evicted: set[str] = set()
@@ -126,14 +126,14 @@ def _listed(held: Mapping[str, str]) -> str:
 def uncordon(cordon: Cordon) -> str:
     """Uncordon the node, if `drain` cordoned it."""
     node = cordon.read()
-    if MARK not in (node["metadata"].get("annotations") or {}):
+    if CORDONED_ANNOTATION not in (node["metadata"].get("annotations") or {}):
         state = (
             "cordoned by somebody else and stays cordoned"
             if node.get("spec", {}).get("unschedulable")
             else "not cordoned"
         )
         return f"the node is {state}"
-    cordon.write(unschedulable=None, mark=None)
+    cordon.write(unschedulable=None, annotation=None)
     return "the node is uncordoned"
 
 

@@ -51,27 +51,27 @@ def _metadata(manifest: str) -> Iterator[tuple[int, str]]:
         yield number, lines[number]
 
 
-def unmarked(manifest: str) -> str:
-    """The manifest without the annotation that `marked` adds."""
+def without_annotation(manifest: str) -> str:
+    """The manifest without the annotation that `annotated` adds."""
     lines = manifest.splitlines(keepends=True)
-    marks = [number for number, line in _metadata(manifest) if line.strip().startswith(f"{RESTARTED}:")]
-    for number in reversed(marks):
+    numbers = [number for number, line in _metadata(manifest) if line.strip().startswith(f"{RESTARTED}:")]
+    for number in reversed(numbers):
         alone = lines[number - 1] == "  annotations:\n" and not lines[number + 1 : number + 2][0].startswith("    ")
         del lines[number - 1 if alone else number : number + 1]
     return "".join(lines)
 
 
-def marked(path: str, manifest: str, upgrade: str) -> str:
+def annotated(path: str, manifest: str, upgrade: str) -> str:
     """The manifest with a new annotation, so that the kubelet restarts its pod. Raises `StepFailed`."""
-    lines = unmarked(manifest).splitlines(keepends=True)
+    lines = without_annotation(manifest).splitlines(keepends=True)
     found = {line.rstrip(): number for number, line in _metadata("".join(lines))}
     if "metadata:" not in found:
         raise StepFailed(f"{path} has no metadata block to annotate, so its pod can't be restarted")
-    mark = f'    {RESTARTED}: "{upgrade}"\n'
+    annotation = f'    {RESTARTED}: "{upgrade}"\n'
     if "  annotations:" in found:
-        lines.insert(found["  annotations:"] + 1, mark)
+        lines.insert(found["  annotations:"] + 1, annotation)
     else:
-        lines.insert(found["metadata:"] + 1, f"  annotations:\n{mark}")
+        lines.insert(found["metadata:"] + 1, f"  annotations:\n{annotation}")
     return "".join(lines)
 
 

@@ -1,6 +1,6 @@
-"""The annotation front end: upgrades what is marked in place; Cluster API resumes once it has nothing to roll out.
+"""The annotation front end: upgrades annotated objects in place; Cluster API resumes once it has nothing to roll out.
 
-A KubeadmControlPlane or MachineDeployment is marked by a patched Cluster API, by people, or by our Cluster controller,
+A KubeadmControlPlane or MachineDeployment is annotated by a patched Cluster API, people, or our Cluster controller,
 which pauses it in the same write. This controller removes that pause, once every machine is what Cluster API would
 create. A change that can't be made in place is refused, or left to Cluster API by the fallback.
 """
@@ -49,21 +49,21 @@ def controller(
     resync: float = RESYNC,
     rng: random.Random | None = None,
 ) -> Controller:
-    """The controller of the marks on one kind, with its watches.
+    """The controller of the annotations on one kind, with its watches.
 
     With `by_hooks`, Cluster API drives upgrades: the controller only finishes those that annotations started before.
     """
-    marked = Reconciled(
+    reconciled = Reconciled(
         group.owner_resource,
-        lambda key: tools.observer.marked_one(group.owner_resource, key.name),
+        lambda key: tools.observer.owner(group.owner_resource, key.name),
         lambda owner: Context(tools, group, owner, _upgrade_of(tools, group, owner), by_hooks=by_hooks),
         lambda _ctx: STEPS,
         lambda _ctx, _outcome: None,
     )
     name = f"{group.owner_resource.kind.lower()}-in-place"
-    reconciler = Reconciler(marked, tools.writer, tools.recorder)
+    reconciler = Reconciler(reconciled, tools.writer, tools.recorder)
     made = Controller(name, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
-    tools.observer.watch(made, group.owner_resource, predicate=_marked)
+    tools.observer.watch(made, group.owner_resource, predicate=_is_annotated)
 
     def upgraded(upgrade: Object) -> list[Key]:
         """The owner that an upgrade is for, even if somebody else created the upgrade: it blocks the name."""
@@ -73,20 +73,20 @@ def controller(
 
     def left_behind(gone: Object) -> list[Key]:
         """The owners that still have the claim of a deleted NodeUpgrade."""
-        owners = tools.observer.marked[group.owner_resource].by_index(BY_CLUSTER, cluster_of(gone))
+        owners = tools.observer.owners[group.owner_resource].by_index(BY_CLUSTER, cluster_of(gone))
         return [one.key for one in owners if one.metadata.annotations.get(NODE_IN_WORK) == names.claim(gone)]
 
     made.watch(tools.observer.own[NodeUpgrade.resource], left_behind, predicate=_goes)
     return made
 
 
-def _marked(old: Object | None, new: Object | None) -> bool:
+def _is_annotated(old: Object | None, new: Object | None) -> bool:
     found = [one for one in (old, new) if one is not None]
-    return any(names.is_marked(one) or _left(one.metadata.annotations) for one in found)
+    return any(names.is_annotated(one) or _left(one.metadata.annotations) for one in found)
 
 
 def _left(annotations: Mapping[str, str]) -> bool:
-    """True if an owner may have annotations of an upgrade left, with or without its mark."""
+    """True if an owner may have annotations of an upgrade left, with or without that which requests it."""
     return NODE_IN_WORK in annotations or annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE
 
 
@@ -96,7 +96,7 @@ def _goes(_old: Object | None, new: Object | None) -> bool:
 
 @dataclass
 class Context:
-    """One reconcile of one control plane or worker node group, marked or not.
+    """One reconcile of one control plane or worker node group, annotated or not.
 
     `object` has only metadata until the cluster has been read.
     """
@@ -105,7 +105,7 @@ class Context:
     group: Group
     object: Object
     upgrade: Object | None
-    """The upgrade that was created for the mark."""
+    """The upgrade that was created for the annotation."""
     capi_objects: ClusterAPIObjects | None = None
     by_hooks: bool = False
 
@@ -113,23 +113,23 @@ class Context:
 def _upgrade_of(tools: Tools, group: Group, owner: Object) -> Object | None:
     upgrade = tools.observer.upgrade(group.resource, group.name(owner.name))
     if upgrade is not None and owner.metadata.uid not in by_controller(upgrade):
-        return None  # created by hand: it needs no mark, and is not ours
+        return None  # created by hand: it needs no annotation, and is not ours
     return upgrade
 
 
-async def end_without_mark(ctx: Context) -> Outcome:
-    """Without a mark, delete the upgrade, then remove the pause; remove a claim whose holder is gone.
+async def end_without_annotation(ctx: Context) -> Outcome:
+    """Without the annotation, delete the upgrade, then remove the pause; remove a claim whose holder is gone.
 
     While the Cluster still asks for the upgrade, wait: unpausing would replace all machines. The Cluster controller
-    sets the mark again.
+    sets the annotation again.
     """
     annotations = ctx.object.metadata.annotations
-    if annotations.get(ctx.group.mark) == "true":
+    if annotations.get(ctx.group.annotation) == "true":
         return Continue()
     is_paused = annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE
     stands = ctx.upgrade is not None and not _is_ready(ctx.upgrade)
     if is_paused and stands and ctx.tools.observer.asks_in_place(ctx.object):
-        return Wait("Upgrading", f"waiting for annotation {ctx.group.mark} to be set again")
+        return Wait("Upgrading", f"waiting for annotation {ctx.group.annotation} to be set again")
     if ctx.upgrade is not None:
         await ctx.tools.writer.delete(ctx.group.resource, ctx.upgrade, found_by_owner)
     left: dict[str, None] = {}
@@ -143,18 +143,20 @@ async def end_without_mark(ctx: Context) -> Outcome:
 
 
 async def leave_to_hooks(ctx: Context) -> Outcome:
-    """With hooks, remove a mark that a person set: two front ends would sequence the same machines."""
+    """With hooks, remove an annotation that a person set: two front ends would sequence the same machines."""
     owner, paused = ctx.object, ctx.object.metadata.annotations.get(PAUSED_ANNOTATION)
     if not ctx.by_hooks or ctx.upgrade is not None or paused == PAUSED_FOR_UPGRADE:
         return Continue()
-    found = f"removing annotation {ctx.group.mark}: this manager upgrades in place with Cluster API's runtime hooks"
+    found = (
+        f"removing annotation {ctx.group.annotation}: this manager upgrades in place with Cluster API's runtime hooks"
+    )
     advice = "set upgradeRolloutStrategy.type of the Cluster to InPlace, or run the manager with --in-place annotations"
     ctx.tools.recorder.event(owner, "Warning", "MarkIgnored", f"{found}; {advice}")
     return await _release(ctx)
 
 
 async def read_cluster(ctx: Context) -> Outcome:
-    """Wait until the cluster's caches have the marked owner. An owner that is being deleted is left to Cluster API."""
+    """Wait until the cluster's caches have the annotated owner. One that is being deleted is left to Cluster API."""
     owner, group = ctx.object, ctx.group
     if owner.metadata.deletion_timestamp is not None:
         return await _release(ctx)
@@ -220,8 +222,8 @@ async def replace_lost(ctx: Context) -> Outcome:
     return Wait("Upgrading", f"waiting for {ctx.group.resource.kind} {ctx.upgrade.name}")
 
 
-STEPS = (end_without_mark, leave_to_hooks, read_cluster, advance, replace_lost)
-"""From a mark to machines that Cluster API does not replace."""
+STEPS = (end_without_annotation, leave_to_hooks, read_cluster, advance, replace_lost)
+"""From an annotation to machines that Cluster API does not replace."""
 
 
 def _under_way(ctx: Context, capi_objects: ClusterAPIObjects, upgrade: Object) -> str:
@@ -263,12 +265,17 @@ def _wanted(group: Group, upgrade: Object) -> Tree | None:
 
 
 async def _release(ctx: Context) -> Outcome:
-    """Remove the mark, and the pause that came with it: Cluster API resumes."""
+    """Remove the annotation, and the pause that came with it: Cluster API resumes."""
     owner = ctx.object
-    marks: dict[str, None] = {ctx.group.mark: None, FALLBACK_ANNOTATION: None, REPLACING: None, NODE_IN_WORK: None}
+    removed: dict[str, None] = {
+        ctx.group.annotation: None,
+        FALLBACK_ANNOTATION: None,
+        REPLACING: None,
+        NODE_IN_WORK: None,
+    }
     if owner.metadata.annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:
-        marks[PAUSED_ANNOTATION] = None
-    patch: Tree = {"metadata": {"annotations": marks}}
+        removed[PAUSED_ANNOTATION] = None
+    patch: Tree = {"metadata": {"annotations": removed}}
     await ctx.tools.writer.merge(ctx.group.owner_resource, owner, patch)
     return Done()
 

@@ -105,8 +105,8 @@ def worker_config(template: Tree, name: str, present: Tree) -> tuple[Tree, Tree]
 def infrastructure_machine(reference: Tree) -> Tree:
     """The patch of an infrastructure machine: the template it was cloned from."""
     group_kind = f"{reference['kind']}.{reference.get('apiGroup', '')}"
-    marks = {CLONED_FROM_NAME: reference["name"], CLONED_FROM_GROUP_KIND: group_kind}
-    return {"metadata": {"annotations": marks}}
+    annotations = {CLONED_FROM_NAME: reference["name"], CLONED_FROM_GROUP_KIND: group_kind}
+    return {"metadata": {"annotations": annotations}}
 
 
 def worker(version: str) -> Tree:

@@ -147,7 +147,7 @@ def _not_of(resource: Resource, field: str, reference: ObjectReference) -> Itera
         yield Violation(f"{field}.apiVersion", reference.api_version, resource.api_version, message)
 
 
-def is_marked(object_: Object) -> bool:
+def is_annotated(object_: Object) -> bool:
     """True if an object's machines are to be upgraded in place."""
     annotations = object_.metadata.annotations
-    return any(annotations.get(mark) == "true" for mark in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))
+    return any(annotations.get(name) == "true" for name in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))

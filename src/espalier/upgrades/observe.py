@@ -36,22 +36,22 @@ class Observer:
         self.own: dict[Resource, Cache] = {
             resource: caches.of(resource, SYSTEM_NAMESPACE, indexes=indexes) for resource in OWN
         }
-        self.marked: dict[Resource, Cache] = {
+        self.owners: dict[Resource, Cache] = {
             resource: caches.of(resource, SYSTEM_NAMESPACE, indexes={BY_CLUSTER: _by_cluster}, transform=metadata_only)
             for resource in OWNER_KINDS
         }
         self._clusters = caches.of(eksa.Cluster.resource)
         self.images = caches.of(CONFIG_MAP, names.IMAGES_KEY.namespace, fields=f"metadata.name={names.IMAGES}")
-        for cache in (*self.own.values(), *self.marked.values()):
+        for cache in (*self.own.values(), *self.owners.values()):
             cache.subscribe(self._changed)
 
     def upgrade(self, resource: Resource, name: str) -> Object | None:
         """An upgrade."""
         return self.own[resource].get(Key(SYSTEM_NAMESPACE, name))
 
-    def marked_one(self, resource: Resource, name: str) -> Object | None:
-        """Metadata of a KubeadmControlPlane or MachineDeployment, marked or not."""
-        return self.marked[resource].get(Key(SYSTEM_NAMESPACE, name))
+    def owner(self, resource: Resource, name: str) -> Object | None:
+        """Metadata of a KubeadmControlPlane or MachineDeployment, annotated or not."""
+        return self.owners[resource].get(Key(SYSTEM_NAMESPACE, name))
 
     def paused_cluster(self, owner: Object) -> Key | None:
         """The Cluster of a KubeadmControlPlane or MachineDeployment, if people have paused it."""
@@ -95,30 +95,30 @@ class Observer:
         return data.get(version), tuple(sorted(data))
 
     def look(self, cluster: str) -> ClusterView | None:
-        """A view of a cluster, which is followed from then on while it has upgrades or marks.
+        """A view of a cluster, which is followed from then on while it has upgrades or annotated owners.
 
-        None while it is being read, and for a cluster without upgrades or marks.
+        None while it is being read, and for a cluster without upgrades or annotated owners.
         """
         return None if self._is_idle(cluster) else self.following.look(cluster)
 
     def _is_idle(self, cluster: str) -> bool:
         return not any(cache.by_index(BY_CLUSTER, cluster) for cache in self.own.values()) and not any(
-            names.is_marked(found) for cache in self.marked.values() for found in cache.by_index(BY_CLUSTER, cluster)
+            names.is_annotated(found) for cache in self.owners.values() for found in cache.by_index(BY_CLUSTER, cluster)
         )
 
     def _changed(self, old: Object | None, _new: Object | None, _first: bool) -> None:
-        """Stop following a cluster once its last upgrade or mark is gone."""
+        """Stop following a cluster once its last upgrade or annotation is gone."""
         cluster = cluster_of(old) if old is not None else ""
         if cluster and self._is_idle(cluster):
             self.following.leave(cluster)
 
     def watch(self, controller: Controller, resource: Resource, *, predicate: Predicate = any_change) -> None:
         """Have any change in a followed cluster enqueue its objects of this kind."""
-        cache = (self.own | self.marked)[resource]
+        cache = (self.own | self.owners)[resource]
 
         def changed(cluster: str) -> None:
             for found in cache.by_index(BY_CLUSTER, cluster):
-                if resource in self.own or names.is_marked(found):
+                if resource in self.own or names.is_annotated(found):
                     controller.enqueue(found.key)
 
         self.following.subscribe(changed)
@@ -127,7 +127,7 @@ class Observer:
 
     def _upgrades_of(self, cache: Cache, cluster: Object) -> list[Key]:
         """The upgrades of a Cluster's objects."""
-        owners = [one for marked in self.marked.values() for one in marked.by_index(BY_CLUSTER, cluster.name)]
+        owners = [one for owners in self.owners.values() for one in owners.by_index(BY_CLUSTER, cluster.name)]
         is_its = any(_made_for(owner) == cluster.key for owner in owners)
         return [found.key for found in cache.by_index(BY_CLUSTER, cluster.name)] if is_its else []
 

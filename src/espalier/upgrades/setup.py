@@ -35,7 +35,7 @@ def component(
     """The component of a manager that upgrades machines of these `infrastructures` in place.
 
     Upgrades that one front end started continue under the other. If `front_end` is hooks, Cluster API's runtime hooks
-    are served besides the webhooks, and marks that people set start nothing.
+    are served besides the webhooks, and annotations that people set start nothing.
     """
 
     def build(host: Host) -> None:

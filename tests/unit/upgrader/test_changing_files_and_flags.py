@@ -16,7 +16,7 @@ from espalier.upgrader import changes
 from espalier.upgrader.changes import Changes, NewFile, read_changes
 from espalier.upgrader.files import STAGED
 from espalier.upgrader.host import StepFailed
-from espalier.upgrader.static_pods import HASH, RESTARTED, marked, unmarked
+from espalier.upgrader.static_pods import HASH, RESTARTED, annotated, without_annotation
 from tests.unit.upgrader.simulated import (
     CONFIGURATION,
     NAME,
@@ -338,16 +338,16 @@ def test_what_are_no_changes_are_refused(tmp_path: Path, text: str) -> None:
 )
 def test_a_manifest_is_marked_in_its_annotations_and_is_as_before_without_the_mark(manifest: str) -> None:
 
-    once = marked("a", manifest, "1")
+    once = annotated("a", manifest, "1")
 
     assert yaml.safe_load(once)["metadata"]["annotations"][RESTARTED] == "1"
-    assert unmarked(once) == manifest
-    assert unmarked(marked("a", once, "2")) == manifest
+    assert without_annotation(once) == manifest
+    assert without_annotation(annotated("a", once, "2")) == manifest
 
 
 def test_a_manifest_without_lines_of_metadata_is_told_of() -> None:
     with pytest.raises(StepFailed, match="has no metadata block"):
-        marked("/etc/kubernetes/manifests/a.yaml", '{"metadata": {}}', "1")
+        annotated("/etc/kubernetes/manifests/a.yaml", '{"metadata": {}}', "1")
 
 
 def test_another_containerd_is_installed_where_the_version_of_kubernetes_stays(tmp_path: Path) -> None:

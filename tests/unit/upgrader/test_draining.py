@@ -9,7 +9,7 @@ import pytest
 
 from espalier.simulator.hosts.programs import Host
 from espalier.upgrader import draining
-from espalier.upgrader.draining import HELD, MARK, Cordon
+from espalier.upgrader.draining import CORDONED_ANNOTATION, HELD, Cordon
 from espalier.upgrader.host import Clock, StepFailed
 from tests.unit.upgrader.simulated import NAME, NEW, Cluster, Doom, KillableApi, Killed, register
 
@@ -132,7 +132,7 @@ def test_uncordon_takes_back_what_drain_did(scene: Scene) -> None:
     assert scene.uncordon() == "the node is uncordoned"
 
     assert not scene.node()["spec"].get("unschedulable")
-    assert MARK not in (scene.node()["metadata"].get("annotations") or {})
+    assert CORDONED_ANNOTATION not in (scene.node()["metadata"].get("annotations") or {})
     assert scene.uncordon() == "the node is not cordoned"
 
 
@@ -240,6 +240,6 @@ def test_wherever_drain_and_uncordon_are_killed_the_next_run_ends_well(scene: Sc
         survivor.drain()
         survivor.uncordon()
         assert not survivor.node()["spec"].get("unschedulable")
-        assert MARK not in (survivor.node()["metadata"].get("annotations") or {})
+        assert CORDONED_ANNOTATION not in (survivor.node()["metadata"].get("annotations") or {})
         assert survivor.names() == set()
     assert moments == 6

@@ -24,10 +24,10 @@ from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import expected
 from espalier.upgrades.annotation_controller import (
     Context,
-    _marked,
+    _is_annotated,
     _upgrade_of,
     advance,
-    end_without_mark,
+    end_without_annotation,
     leave_to_hooks,
     read_cluster,
 )
@@ -174,9 +174,9 @@ def test_an_upgrade_ends_when_it_is_done_or_another_one_is_asked_for_and_no_node
 
 
 def test_an_upgrade_goes_with_its_mark() -> None:
-    assert ended(end_without_mark, MARKED, of=upgrade()) == (Continue(), [])
-    assert ended(end_without_mark, {}, of=upgrade()) == (Done(), ["deleted garden-cp-upgrade"])
-    assert ended(end_without_mark, {}) == (Done(), [])
+    assert ended(end_without_annotation, MARKED, of=upgrade()) == (Continue(), [])
+    assert ended(end_without_annotation, {}, of=upgrade()) == (Done(), ["deleted garden-cp-upgrade"])
+    assert ended(end_without_annotation, {}) == (Done(), [])
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_an_upgrade_goes_with_its_mark() -> None:
 def test_an_upgrade_that_the_cluster_asks_for_does_not_end_because_its_mark_alone_was_removed(
     pause: str, of: Object | None, is_asked_for: bool, did: list[str]
 ) -> None:
-    found = ended(end_without_mark, {PAUSED_ANNOTATION: pause}, of=of, is_asked_for=is_asked_for)[1]
+    found = ended(end_without_annotation, {PAUSED_ANNOTATION: pause}, of=of, is_asked_for=is_asked_for)[1]
     assert [one for one in found if one != "written"] == did
 
 
@@ -281,11 +281,11 @@ def test_the_claim_on_a_control_plane_without_a_mark_goes_with_who_has_it(is_the
         writer=SimpleNamespace(merge=merge), observer=SimpleNamespace(is_there=lambda _claim: is_there)
     )
     claimed = made({"kind": "K", "metadata": {"name": "garden", "annotations": {NODE_IN_WORK: "a-node-upgrader 1"}}})
-    assert asyncio.run(end_without_mark(Context(tools, ControlPlaneGroup(), claimed, None))) == Done()
+    assert asyncio.run(end_without_annotation(Context(tools, ControlPlaneGroup(), claimed, None))) == Done()
     assert changes == written
 
 
 def test_only_what_is_or_was_marked_wakes_the_controller_of_marks() -> None:
     marked, other = (made({"metadata": {"name": "a", "annotations": one}}) for one in (MARKED, {}))
-    assert [_marked(*pair) for pair in ((None, marked), (marked, other), (other, marked))] == [True] * 3
-    assert [_marked(*pair) for pair in ((None, other), (other, other), (other, None))] == [False] * 3
+    assert [_is_annotated(*pair) for pair in ((None, marked), (marked, other), (other, marked))] == [True] * 3
+    assert [_is_annotated(*pair) for pair in ((None, other), (other, other), (other, None))] == [False] * 3

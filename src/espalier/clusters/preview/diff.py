@@ -49,9 +49,9 @@ def field_changes(old: Tree, new: Tree, kind: str = "") -> tuple[FieldChange, ..
 def asked_for(tree: Tree) -> Tree:
     """An object without the fields that its server and its controllers set."""
     metadata = tree.get("metadata") or {}
-    marks = {name: metadata[name] for name in ("labels", "annotations") if metadata.get(name)}
+    shown = {name: metadata[name] for name in ("labels", "annotations") if metadata.get(name)}
     rest = {name: value for name, value in tree.items() if name not in ("apiVersion", "kind", "metadata", "status")}
-    return rest | ({"metadata": marks} if marks else {})
+    return rest | ({"metadata": shown} if shown else {})
 
 
 def _by_name(value: Any) -> dict[str, Any] | None:

@@ -169,10 +169,10 @@ def _classifier(simulated: Simulated, known: Infrastructures) -> Classify:
     return lambda current, desired, way: classify(current, desired, way, known, content)
 
 
-def _way(metadata: ObjectMeta, mark: str) -> Way:
+def _way(metadata: ObjectMeta, annotation: str) -> Way:
     """How Cluster API, or component `upgrades`, updates outdated machines of an owner."""
     annotations = metadata.annotations
-    is_held = mark in annotations or IN_PLACE_HOOKS in annotations
+    is_held = annotation in annotations or IN_PLACE_HOOKS in annotations
     falls_back = "RollingUpdate" in (annotations.get(FALLBACK_ANNOTATION), annotations.get(IN_PLACE_HOOKS))
     return Way.of("InPlace" if is_held else None, "RollingUpdate" if falls_back else None)
 
@@ -337,9 +337,9 @@ def _deployment(
     return Group(name, present, tuple(going), coming, at_once if rolls else max(1, coming), in_place, fallback=because)
 
 
-def _blocked(machines: Iterable[MachineObjects], owner: ObjectMeta, mark: str) -> tuple[str, ...]:
-    """The messages of component `upgrades` about machines of a marked owner before it changes any of them."""
-    if mark not in owner.annotations:
+def _blocked(machines: Iterable[MachineObjects], owner: ObjectMeta, annotation: str) -> tuple[str, ...]:
+    """The messages of component `upgrades` about machines of an annotated owner before it changes any of them."""
+    if annotation not in owner.annotations:
         return ()
     return tuple(filter(None, (one.lost_config for one in machines)))
 

@@ -80,7 +80,7 @@ class Document:
         self.entries = entries
         self._parts["extensions"] = Raw(b"[" + b",".join(entry.raw for entry in self.entries) + b"]")
 
-    def mark(self, annotations: Mapping[str, str], labels: Mapping[str, str]) -> None:
+    def annotate(self, annotations: Mapping[str, str], labels: Mapping[str, str]) -> None:
         """Add these annotations and labels."""
         metadata = _parts(bytes(self._parts["metadata"]))
         for name, wanted in (("annotations", annotations), ("labels", labels)):

@@ -61,7 +61,7 @@ class ShootStates:
         """The ShootState of a Shoot, created if missing: before the first secret appears in the seed."""
         found = await self.read(shoot)
         if found is None:
-            created = await self._writer.create(ShootState.resource, _new(shoot, self._marks(epoch)))
+            created = await self._writer.create(ShootState.resource, _new(shoot, self._annotations_and_labels(epoch)))
             found = created if created is not None else await self.read(shoot)
         if found is None:
             raise Conflict.of(f"ShootState {shoot.key} was deleted while it was being created")
@@ -130,7 +130,7 @@ class ShootStates:
             edit(document)
             for secret in secrets():
                 await self._create_piece(secret)
-            document.mark(*self._marks(epoch))
+            document.annotate(*self._annotations_and_labels(epoch))
             if document.body == before:
                 return found
             try:
@@ -140,7 +140,7 @@ class ShootStates:
                     raise
         raise AssertionError("unreachable")
 
-    def _marks(self, epoch: int) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    def _annotations_and_labels(self, epoch: int) -> tuple[Mapping[str, str], Mapping[str, str]]:
         annotations = {metadata_keys.EPOCH: str(epoch)} if epoch else {}
         return annotations, {metadata_keys.SEED: self._seed}
 
@@ -180,8 +180,8 @@ class ShootStates:
             await self._client.delete(SECRET, name, names.STATE_NAMESPACE)
 
 
-def _new(shoot: Object, marks: tuple[Mapping[str, str], Mapping[str, str]]) -> Tree:
-    annotations, labels = marks
+def _new(shoot: Object, annotations_and_labels: tuple[Mapping[str, str], Mapping[str, str]]) -> Tree:
+    annotations, labels = annotations_and_labels
     owner = {
         "apiVersion": Shoot.resource.api_version,
         "kind": Shoot.resource.kind,

@@ -249,8 +249,8 @@ class Host:
         if status not in (200, 404):
             return
         if status == 404:
-            mark = {"name": f"{name}-{self._name()}", "annotations": {static_pods.MIRROR: hash_}}
-            pod = {"metadata": mark, "spec": {"nodeName": self._name(), "hostNetwork": True, "containers": [{}]}}
+            head = {"name": f"{name}-{self._name()}", "annotations": {static_pods.MIRROR: hash_}}
+            pod = {"metadata": head, "spec": {"nodeName": self._name(), "hostNetwork": True, "containers": [{}]}}
         paths = enumerate(static_pods.host_paths_of(manifest))
         volumes = [{"name": f"host-{number}", "hostPath": {"path": mounted}} for number, mounted in paths]
         shown = {"name": name, "image": image, "command": static_pods.command_of(manifest)}
@@ -273,7 +273,7 @@ class Host:
         self._request("PATCH", f"{path}/status", {"status": {"phase": "Running", "conditions": [*others, ready]}})
 
     def _hide_static_pod(self, path: str) -> None:
-        """Remove the mark, so that the simulated kubelet does not recreate the mirror pod."""
+        """Remove the annotation, so that the simulated kubelet does not recreate the mirror pod."""
         self._request("PATCH", path, {"metadata": {"annotations": {static_pods.MIRROR: None}}})
         self._request("DELETE", path, {"gracePeriodSeconds": 0})
 

@@ -70,7 +70,7 @@ def lost(control_plane: Object, machines: Sequence[MachineView], named: Sequence
 def replacing(control_plane: Object, missing: str) -> Wait:
     """The wait while a lost machine is missing; it names a pause that only a person can remove."""
     paused = control_plane.metadata.annotations.get(PAUSED_ANNOTATION)
-    if paused is None or (paused == PAUSED_FOR_UPGRADE and names.is_marked(control_plane)):
+    if paused is None or (paused == PAUSED_FOR_UPGRADE and names.is_annotated(control_plane)):
         return Wait(names.REPLACING_MACHINE, missing)
     message = f"{missing}, but Cluster API does nothing while KubeadmControlPlane {control_plane.key} is paused"
     advice = f"remove annotation {PAUSED_ANNOTATION} (found {paused or 'an empty value'}) until all machines exist"
@@ -83,7 +83,7 @@ class ControlPlaneGroup(Group):
     resource = ControlPlaneUpgrade.resource
     upgrade_type = ControlPlaneUpgrade
     owner_resource = KubeadmControlPlane.resource
-    mark = IN_PLACE_CONTROL_PLANE
+    annotation = IN_PLACE_CONTROL_PLANE
     finalizer = names.CONTROL_PLANE_FINALIZER
     node_type: ClassVar[NodeType] = "ControlPlane"
 
@@ -148,8 +148,8 @@ class ControlPlaneGroup(Group):
         change = machine_change.machine_change(
             machine.parts, machine_change.of_control_plane(KubeadmControlPlane(spec=spec))
         )
-        marks = expected.control_plane_machine(wanted, version)
-        return change.kind is not ChangeKind.REPLACE and not expected.missing(machine.object.tree, marks)
+        wanted_machine = expected.control_plane_machine(wanted, version)
+        return change.kind is not ChangeKind.REPLACE and not expected.missing(machine.object.tree, wanted_machine)
 
     def problem(self, scope: GroupScope) -> Wait | None:
         """A foreign machine, external etcd, a version that kubeadm can't upgrade to, or changes that are refused."""

@@ -108,7 +108,7 @@ class DeploymentGroup(Group):
     resource = MachineDeploymentUpgrade.resource
     upgrade_type = MachineDeploymentUpgrade
     owner_resource = MachineDeployment.resource
-    mark = IN_PLACE_DEPLOYMENT
+    annotation = IN_PLACE_DEPLOYMENT
     finalizer = names.DEPLOYMENT_FINALIZER
     node_type: ClassVar[NodeType] = "Worker"
 

@@ -94,8 +94,8 @@ class Group(ABC):
     """The kind of the upgrade."""
     upgrade_type: ClassVar[type[Upgrade]]
     owner_resource: ClassVar[Resource]
-    """The kind that owns the machines and is marked."""
-    mark: ClassVar[str]
+    """The kind that owns the machines and gets the annotation."""
+    annotation: ClassVar[str]
     """The annotation on the owner."""
     finalizer: ClassVar[str]
     """The finalizer of the upgrade."""
@@ -103,11 +103,11 @@ class Group(ABC):
 
     @abstractmethod
     def name(self, owner: str) -> str:
-        """Name of the upgrade that is created for a mark."""
+        """Name of the upgrade that is created for an annotation."""
 
     @abstractmethod
     def upgrade(self, metadata: ObjectMeta, owner: Object, machines: list[ObjectReference]) -> Upgrade:
-        """The upgrade that is created for a mark."""
+        """The upgrade that is created for an annotation."""
 
     @abstractmethod
     def owner_of(self, upgrade: Upgrade) -> tuple[ObjectReference, str]:
@@ -185,8 +185,8 @@ def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_fo
     if scope.version != wanted_of_owner:
         message = f"spec.kubernetesVersion: found {scope.version}, but {owner} asks for {wanted_of_owner}"
         return Wait("VersionDiffers", f"{message}; Cluster API would roll the machines out afterwards")
-    if contract.PAUSED_ANNOTATION not in annotations and (scope.owner is None or not names.is_marked(scope.owner)):
-        message = f"{owner} is neither paused nor marked for an upgrade in place"
+    if contract.PAUSED_ANNOTATION not in annotations and (scope.owner is None or not names.is_annotated(scope.owner)):
+        message = f"{owner} is neither paused nor annotated for an upgrade in place"
         return Wait("OwnerNotPaused", f"{message}: Cluster API would replace its machines meanwhile; annotate it")
     if scope.wanted != asked_for:
         message = f"the spec in the upgrade differs from that of {owner}"

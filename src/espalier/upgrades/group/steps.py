@@ -29,7 +29,7 @@ async def find_cluster(ctx: GroupContext) -> Outcome:
         return Wait("OwnerNotFound", "; ".join(map(str, wrong)))
     if ctx.scope.cluster:
         return Continue()
-    owner = ctx.tools.observer.marked_one(ctx.group.owner_resource, ctx.scope.owner_reference.name)
+    owner = ctx.tools.observer.owner(ctx.group.owner_resource, ctx.scope.owner_reference.name)
     if owner is None or not cluster_of(owner):
         return Wait("OwnerNotFound", f"{ctx.owner} does not exist", after=30.0)
     label = {"metadata": {"labels": {CLUSTER_NAME_LABEL: cluster_of(owner)}}}

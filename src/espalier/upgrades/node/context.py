@@ -111,7 +111,7 @@ async def write_configuration(workload: Workload, found: Object, asked: Asked) -
 
 
 async def protect(ctx: Context) -> None:
-    """Keep health checks from remediating the machine; the mark of another writer stays. Without a pod, note changes.
+    """Keep health checks from remediating the machine, unless another writer did. Without a pod, note changes.
 
     Once there is a pod, the upgrade of the group may have recorded the Machine: each would undo the other's write.
     """
@@ -119,20 +119,20 @@ async def protect(ctx: Context) -> None:
     if machine is None:
         return
     ours = names.protection(scope.object.name)
-    marks = {SKIP_REMEDIATION_ANNOTATION: machine.metadata.annotations.get(SKIP_REMEDIATION_ANNOTATION, ours)}
+    annotations = {SKIP_REMEDIATION_ANNOTATION: machine.metadata.annotations.get(SKIP_REMEDIATION_ANNOTATION, ours)}
     if scope.pod is None:
-        marks[UNFINISHED] = unfinished.noted(machine, scope.object.metadata.uid, scope.changes)
-    await _mark(ctx, machine, marks)
+        annotations[UNFINISHED] = unfinished.noted(machine, scope.object.metadata.uid, scope.changes)
+    await _annotate(ctx, machine, annotations)
 
 
-async def give_back(ctx: Context, **marks: str | None) -> None:
+async def give_back(ctx: Context, **annotations: str | None) -> None:
     """Let health checks remediate the machine again, and set these annotations."""
     machine = _machine(ctx)
     if machine is None:
         return
     ours = names.protection(ctx.scope.object.name)
     is_ours = machine.metadata.annotations.get(SKIP_REMEDIATION_ANNOTATION) == ours
-    await _mark(ctx, machine, ({SKIP_REMEDIATION_ANNOTATION: None} if is_ours else {}) | marks)
+    await _annotate(ctx, machine, ({SKIP_REMEDIATION_ANNOTATION: None} if is_ours else {}) | annotations)
 
 
 def own_note(ctx: Context) -> dict[str, str | None]:
@@ -146,7 +146,7 @@ def _machine(ctx: Context) -> Object | None:
     return ctx.scope.machine.object if ctx.scope.machine else None
 
 
-async def _mark(ctx: Context, machine: Object, annotations: Mapping[str, str | None]) -> None:
+async def _annotate(ctx: Context, machine: Object, annotations: Mapping[str, str | None]) -> None:
     view = ctx.scope.cluster_view
     writer = ctx.tools.writer.with_caches(view.capi_objects.caches) if view is not None else ctx.tools.writer
     await writer.merge(Machine.resource, machine, {"metadata": {"annotations": dict(annotations)}})

@@ -148,8 +148,8 @@ class NodeScope:
         """The preflight checks of kubeadm to ignore, by the machine's configuration, or annotations of it."""
         registrations = [section.node_registration for section in self._kubeadm]
         found = [name for one in registrations if one for name in one.ignore_preflight_errors]
-        marked = (self.machine.object, self.machine.infrastructure) if self.machine else ()
-        texts = [one.metadata.annotations.get(IGNORED_CHECKS, "") for one in marked if one is not None]
+        annotated = (self.machine.object, self.machine.infrastructure) if self.machine else ()
+        texts = [one.metadata.annotations.get(IGNORED_CHECKS, "") for one in annotated if one is not None]
         found += [name.strip() for text in texts for name in text.split(",")]
         return tuple(dict.fromkeys(name for name in found if name))
 
