@@ -63,10 +63,10 @@ def prepared() -> tuple[Webhooks, list[Tree]]:
     for tree in (tree for tree in trees if tree["kind"] == "Cluster"):
         scope = observer.scope(Object(encode_json(tree)).key)
         assert scope is not None
-        assert scope.design is not None, scope.problem
+        assert scope.render_input is not None, scope.problem
         wanted = [
-            *plan.control_plane(scope.design, ClusterAPIObjects()),
-            *plan.worker_groups(scope.design, ClusterAPIObjects()),
+            *plan.control_plane(scope.render_input, ClusterAPIObjects()),
+            *plan.worker_groups(scope.render_input, ClusterAPIObjects()),
         ]
         made += [Object(to_bytes(msgspec.to_builtins(one))) for one in wanted]
     snapshot.fill([*known, *made])

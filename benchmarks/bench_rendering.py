@@ -11,7 +11,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
 from espalier.cli.offline import OfflineManager
 from espalier.clusters import plan
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.providers.registry import PROVIDERS
 
@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 GROUPS, TIMES, ROUNDS = 3, 200, 7
 
 
-def design(example: Path) -> Design:
+def render_input_of(example: Path) -> RenderInput:
     """Of the example, with more groups."""
     documents = read_manifests(example.read_bytes(), source=example.name)
     cluster = next(one for one in documents if one.kind == Cluster.resource.kind)
@@ -27,10 +27,10 @@ def design(example: Path) -> Design:
     spec["controlPlaneConfiguration"]["count"] = 3
     first = spec["workerNodeGroupConfigurations"][0]
     spec["workerNodeGroupConfigurations"] = [copy.deepcopy(first) | {"name": f"md-{at}"} for at in range(GROUPS)]
-    return OfflineManager(PROVIDERS, documents, None, "default").design(cluster)
+    return OfflineManager(PROVIDERS, documents, None, "default").render_input(cluster)
 
 
-def rendered(made: Design) -> int:
+def rendered(made: RenderInput) -> int:
     """The number of objects, rendered and encoded for the API server."""
     nothing = ClusterAPIObjects()
     return len([*plan.control_plane(made, nothing), *plan.worker_groups(made, nothing)])
@@ -38,7 +38,7 @@ def rendered(made: Design) -> int:
 
 def main() -> None:
     for example in sorted(one for one in EXAMPLES.glob("*.yaml") if "kind: Cluster\n" in one.read_text()):
-        made = design(example)
+        made = render_input_of(example)
         objects, runs = rendered(made), []
         for _ in range(ROUNDS):
             began = time.process_time()

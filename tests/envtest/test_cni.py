@@ -12,7 +12,7 @@ from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from tests.support.control_plane import ControlPlane
-from tests.unit.clusters.layers.designs import design
+from tests.unit.clusters.layers.render_inputs import render_input
 from tests.unit.clusters.seen import RELEASES
 
 pytestmark = pytest.mark.envtest
@@ -28,7 +28,7 @@ async def workload(control_plane: ControlPlane) -> AsyncIterator[Client]:
 @pytest.mark.parametrize("case", ["docker", "cilium"])
 @pytest.mark.parametrize("version", RELEASES.versions)
 async def test_what_was_just_installed_has_not_drifted(workload: Client, case: str, version: str) -> None:
-    manifests = cni.objects(design(case, version=version))
+    manifests = cni.objects(render_input(case, version=version))
     live = [await workload.apply(one.resource, one.body, field_manager=names.FIELD_MANAGER) for one in manifests]
     assert manifests
     assert [str(found) for found in of_manifests(manifests, live)] == []

@@ -16,7 +16,7 @@ from tests.envtest.provider_crds import accepted_strictly, refusal, with_crds
 from tests.envtest.test_crds import kubectl, must
 from tests.support import cloudstack, hardware, nutanix, snow, tinkerbell, vsphere
 from tests.support.control_plane import ControlPlane
-from tests.unit.clusters.layers.designs import EVERYTHING
+from tests.unit.clusters.layers.render_inputs import EVERYTHING
 from tests.unit.clusters.seen import example, scope
 from tests.unit.clusters.test_story import COMPANY, CONNECTED, PASSWORD
 from tests.unit.providers.cloudstack import test_rendering as on_cloudstack
@@ -36,9 +36,11 @@ DEPRECATED = r"Warning: infrastructure\.cluster\.x-k8s\.io/v1beta2 Docker\w+ is 
 def on_docker() -> list[Tree]:
     """Of a plain cluster, one with everything, and those with each connection: objects that differ, once each."""
     stories: list[Tree] = [{}, EVERYTHING, *CONNECTED.values()]
-    designs = [scope(*example(**story), COMPANY, PASSWORD).design for story in stories]
-    trees = [tree for design in designs if design is not None for tree in objects(rendered(design))]
-    assert None not in designs
+    render_inputs = [scope(*example(**story), COMPANY, PASSWORD).render_input for story in stories]
+    trees = [
+        tree for render_input in render_inputs if render_input is not None for tree in objects(rendered(render_input))
+    ]
+    assert None not in render_inputs
     return [*{json.dumps(tree): tree for tree in trees}.values()]
 
 

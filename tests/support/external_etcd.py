@@ -10,7 +10,7 @@ from espalier.api.capi.kubeadm import Etcd, ExternalEtcd, KubeadmConfigSpec
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.clusters.provider import Provider, Providers, Renderer
-from espalier.clusters.render_input import Components, Design
+from espalier.clusters.render_input import Components, RenderInput
 from espalier.providers.docker.provider import DOCKER
 
 
@@ -20,11 +20,11 @@ class ExternalEtcdRenderer:
 
     own: Renderer
 
-    def infrastructure_cluster(self, design: Design) -> KubeObject:
-        return self.own.infrastructure_cluster(design)
+    def infrastructure_cluster(self, render_input: RenderInput) -> KubeObject:
+        return self.own.infrastructure_cluster(render_input)
 
-    def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
-        config = self.own.control_plane_config(design)
+    def control_plane_config(self, render_input: RenderInput) -> KubeadmConfigSpec:
+        config = self.own.control_plane_config(render_input)
         assert config.cluster_configuration is not None
         folder = "/etc/kubernetes/pki"
         external = ExternalEtcd(
@@ -36,13 +36,13 @@ class ExternalEtcdRenderer:
         configuration = msgspec.structs.replace(config.cluster_configuration, etcd=Etcd(external=external))
         return msgspec.structs.replace(config, cluster_configuration=configuration)
 
-    def worker_config(self, design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
-        return self.own.worker_config(design, group)
+    def worker_config(self, render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+        return self.own.worker_config(render_input, group)
 
     def machine_template(
-        self, design: Design, components: Components, name: str, group: WorkerNodeGroupConfiguration | None
+        self, render_input: RenderInput, components: Components, name: str, group: WorkerNodeGroupConfiguration | None
     ) -> KubeObject:
-        return self.own.machine_template(design, components, name, group)
+        return self.own.machine_template(render_input, components, name, group)
 
 
 def with_external_etcd(provider: Provider) -> Providers:

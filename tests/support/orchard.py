@@ -30,7 +30,7 @@ from espalier.clusterapi.infrastructure import Infrastructure
 from espalier.clusters.provider import Dependency, Extras, Links, Name, Provider, Providers
 from espalier.clusters.render import kubeadm
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import Components, Design, group_name
+from espalier.clusters.render_input import Components, RenderInput, group_name
 from espalier.clusters.rendered import Manifest
 from espalier.kube.client import PatchType
 from espalier.kube.merging import difference
@@ -260,19 +260,21 @@ def extra_names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -
                 yield Name(OrchardZone.resource, zone_name(name, child.name, domain.name))
 
 
-def extras(design: Design) -> Iterable[KubeObject]:
-    datacenter = _datacenter(design)
-    password = _data(design, SECRET, datacenter.spec.credentials_ref)["password"]
-    yield Secret(metadata=meta(design, credentials_name(design.name)), type="Opaque", data={"password": password})
+def extras(render_input: RenderInput) -> Iterable[KubeObject]:
+    datacenter = _datacenter(render_input)
+    password = _data(render_input, SECRET, datacenter.spec.credentials_ref)["password"]
+    yield Secret(
+        metadata=meta(render_input, credentials_name(render_input.name)), type="Opaque", data={"password": password}
+    )
     for domain in datacenter.spec.domains:
-        name = zone_name(design.name, datacenter.metadata.name, domain.name)
+        name = zone_name(render_input.name, datacenter.metadata.name, domain.name)
         spec = OrchardZoneSpec(datacenter=datacenter.metadata.name, domain=domain.name)
-        yield OrchardZone(metadata=meta(design, name, namespaced=False), spec=spec)
+        yield OrchardZone(metadata=meta(render_input, name, namespaced=False), spec=spec)
 
 
-def workload(design: Design) -> Iterable[Manifest]:
+def workload(render_input: RenderInput) -> Iterable[Manifest]:
     """What says to nodes where they are: as a cloud controller manager and its configuration."""
-    for domain in _datacenter(design).spec.domains:
+    for domain in _datacenter(render_input).spec.domains:
         config = ConfigMap(metadata=ObjectMeta(name=f"domain-{domain.name}", namespace="kube-system"))
         config.data = {"groups": ",".join(domain.groups)}
         yield Manifest(CONFIG_MAP, msgspec.to_builtins(config))
@@ -296,36 +298,38 @@ def zone_name(cluster: str, datacenter: str, domain: str) -> str:
 class Renderer:
     """Renders what is particular about orchards."""
 
-    def infrastructure_cluster(self, design: Design) -> KubeObject:
-        password = _data(design, SECRET, _datacenter(design).spec.credentials_ref)["password"]
-        metadata = meta(design, design.name)
+    def infrastructure_cluster(self, render_input: RenderInput) -> KubeObject:
+        password = _data(render_input, SECRET, _datacenter(render_input).spec.credentials_ref)["password"]
+        metadata = meta(render_input, render_input.name)
         return OrchardCluster(metadata=replace(metadata, annotations={CARRIED: carried(password)}))
 
-    def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
-        config = kubeadm.control_plane_config(design, kubelet_args={}, cri_socket=SOCKET, cert_sans=())
-        return _with_users(config, design, design.control_plane.machine_group_ref)
+    def control_plane_config(self, render_input: RenderInput) -> KubeadmConfigSpec:
+        config = kubeadm.control_plane_config(render_input, kubelet_args={}, cri_socket=SOCKET, cert_sans=())
+        return _with_users(config, render_input, render_input.control_plane.machine_group_ref)
 
-    def worker_config(self, design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
-        config = kubeadm.worker_config(design, group, kubelet_args={}, cri_socket=SOCKET)
-        return _with_users(config, design, group.machine_group_ref)
+    def worker_config(self, render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+        config = kubeadm.worker_config(render_input, group, kubelet_args={}, cri_socket=SOCKET)
+        return _with_users(config, render_input, group.machine_group_ref)
 
     def machine_template(
-        self, design: Design, components: Components, name: str, group: WorkerNodeGroupConfiguration | None
+        self, render_input: RenderInput, components: Components, name: str, group: WorkerNodeGroupConfiguration | None
     ) -> OrchardMachineTemplate:
-        asked = _datacenter(design).spec
-        more = _data(design, CONFIG_MAP, asked.more_mounts_ref)["paths"].decode().split()
+        asked = _datacenter(render_input).spec
+        more = _data(render_input, CONFIG_MAP, asked.more_mounts_ref)["paths"].decode().split()
         node = components.bundle.eks_d.kind_node
-        domain = design.domains.get(group_name(group), "") if group is not None else ""
-        reference = group.machine_group_ref if group is not None else design.control_plane.machine_group_ref
-        variety = _variety(_child(design, OrchardMachineConfig, reference))
+        domain = render_input.domains.get(group_name(group), "") if group is not None else ""
+        reference = group.machine_group_ref if group is not None else render_input.control_plane.machine_group_ref
+        variety = _variety(_child(render_input, OrchardMachineConfig, reference))
         machine = OrchardMachineSpec(
             image=node.uri if node else "",
             mounts=[*asked.mounts, *more],
             zone=domain,
-            rootstock=design.resolved.get(variety, ""),
+            rootstock=render_input.resolved.get(variety, ""),
         )
         template = OrchardMachineTemplateResource(spec=machine)
-        return OrchardMachineTemplate(metadata=meta(design, name), spec=OrchardMachineTemplateSpec(template=template))
+        return OrchardMachineTemplate(
+            metadata=meta(render_input, name), spec=OrchardMachineTemplateSpec(template=template)
+        )
 
 
 class Rules:
@@ -383,20 +387,20 @@ KINDS: tuple[type[KubeObject], ...] = (
 )
 
 
-def _datacenter(design: Design) -> OrchardDatacenterConfig:
-    return _child(design, OrchardDatacenterConfig, design.spec.datacenter_ref)
+def _datacenter(render_input: RenderInput) -> OrchardDatacenterConfig:
+    return _child(render_input, OrchardDatacenterConfig, render_input.spec.datacenter_ref)
 
 
-def _data(design: Design, resource: Resource, name: str) -> Mapping[str, bytes]:
-    return design.data[f"{resource.kind} {SYSTEM_NAMESPACE}/{name}"]
+def _data(render_input: RenderInput, resource: Resource, name: str) -> Mapping[str, bytes]:
+    return render_input.data[f"{resource.kind} {SYSTEM_NAMESPACE}/{name}"]
 
 
-def _with_users(config: KubeadmConfigSpec, design: Design, reference: Ref | None) -> KubeadmConfigSpec:
-    users = _child(design, OrchardMachineConfig, reference).spec.users
+def _with_users(config: KubeadmConfigSpec, render_input: RenderInput, reference: Ref | None) -> KubeadmConfigSpec:
+    users = _child(render_input, OrchardMachineConfig, reference).spec.users
     return replace(config, users=[BootstrapUser(name=name) for name in users])
 
 
-def _child(design: Design, type_: type[K], reference: Ref | None) -> K:
+def _child(render_input: RenderInput, type_: type[K], reference: Ref | None) -> K:
     assert reference is not None
     named = (type_.resource.kind, reference.name)
-    return next(child.decode(type_) for child in design.children if (child.kind, child.name) == named)
+    return next(child.decode(type_) for child in render_input.children if (child.kind, child.name) == named)

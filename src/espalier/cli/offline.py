@@ -26,7 +26,7 @@ from espalier.clusters import cni, names, plan, workload_objects
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview.previews import Preview, Previews
 from espalier.clusters.provider import NOT_CHECKED, Providers
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object, to_bytes
 from espalier.releases import Releases
@@ -62,25 +62,28 @@ class OfflineManager:
 
         Raises `ManifestError` naming everything that admission would refuse, and `Failure` for what can't be made.
         """
-        design, nothing = self.design(document), ClusterAPIObjects()
+        render_input, nothing = self.render_input(document), ClusterAPIObjects()
         made: list[Tree]
         if workload:
-            made = [one.body for one in (*cni.objects(design), *workload_objects.wanted(design))]
+            made = [one.body for one in (*cni.objects(render_input), *workload_objects.wanted(render_input))]
         else:
             naming = _Templates()
-            wanted = [*plan.control_plane(design, nothing, naming), *plan.worker_groups(design, nothing, naming)]
+            wanted = [
+                *plan.control_plane(render_input, nothing, naming),
+                *plan.worker_groups(render_input, nothing, naming),
+            ]
             made = [msgspec.to_builtins(object_) for object_ in wanted]
         return [tree for at, tree in enumerate(made) if tree not in made[:at]]
 
-    def design(self, document: Document) -> Design:
+    def render_input(self, document: Document) -> RenderInput:
         """The render input for the objects of one Cluster. Raises as `objects` does."""
         key, preview = self._preview(document)
         if preview.refusals:
             raise ManifestError(_refusals(document, preview))
         scope = self._observer.scope(key)
-        if preview.stops or scope is None or scope.design is None:
+        if preview.stops or scope is None or scope.render_input is None:
             raise Failure(f"Cluster {key}: {preview.stops}")
-        return scope.design
+        return scope.render_input
 
     def examined(self, document: Document, *, is_refused: bool = False) -> Examined:
         """The refusals of admission for one Cluster, and the waits of a manager that only a manifest can end.

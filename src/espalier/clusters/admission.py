@@ -213,9 +213,9 @@ class Admission:
 
     def _owner_changes(self, asked: Object) -> Iterable[in_place.OwnerChange]:
         scope = self._observer.scope_of(asked)
-        if scope.design is None or scope.is_paused or scope.is_settled or scope.is_self_managed:
+        if scope.render_input is None or scope.is_paused or scope.is_settled or scope.is_self_managed:
             return ()
-        return plan.owner_changes(scope.design, scope.capi_objects)
+        return plan.owner_changes(scope.render_input, scope.capi_objects)
 
     def _deletion(self, record: Object) -> AdmissionResponse:
         """Reject the deletion of the management cluster's record while it manages clusters."""

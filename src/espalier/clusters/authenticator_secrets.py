@@ -11,24 +11,24 @@ import msgspec
 from espalier.api.core import SECRET, Secret
 from espalier.clusters.context import Context
 from espalier.clusters.render import authenticator
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.kube.pki import Authority
 from espalier.runtime.writer import Precondition
 
 
-async def fill(ctx: Context, design: Design, name: str) -> None:
+async def fill(ctx: Context, render_input: RenderInput, name: str) -> None:
     """Apply and fill the Secret of this name; do nothing for any other name."""
-    if name == authenticator.secret_name(design.name):
-        await make_keys(ctx, design)
-    elif name == authenticator.kubeconfig_name(design.name):
-        await hand_out_kubeconfig(ctx, design)
+    if name == authenticator.secret_name(render_input.name):
+        await make_keys(ctx, render_input)
+    elif name == authenticator.kubeconfig_name(render_input.name):
+        await hand_out_kubeconfig(ctx, render_input)
 
 
-async def make_keys(ctx: Context, design: Design) -> None:
+async def make_keys(ctx: Context, render_input: RenderInput) -> None:
     """Apply the Secret, and generate keys unless it has some. Machines use only their own webhook, so their keys may
     differ.
     """
-    body = authenticator.secret(design)
+    body = authenticator.secret(render_input)
     applied = await ctx.tools.writer.apply(SECRET, msgspec.to_builtins(body), ctx.scope.belonging)
     if authenticator.has_keys(applied.tree):
         return
@@ -40,13 +40,13 @@ async def make_keys(ctx: Context, design: Design) -> None:
     await ctx.tools.writer.merge(SECRET, applied, {"data": filled["data"]}, Precondition.UID)
 
 
-async def hand_out_kubeconfig(ctx: Context, design: Design) -> None:
+async def hand_out_kubeconfig(ctx: Context, render_input: RenderInput) -> None:
     """Apply the Secret with the kubeconfig for users of AWS, once Cluster API has made its own."""
     admin = ctx.scope.capi_objects.kubeconfig
-    content = authenticator.user_kubeconfig(design, admin) if admin is not None else None
+    content = authenticator.user_kubeconfig(render_input, admin) if admin is not None else None
     if content is None:
         return
-    body = authenticator.kubeconfig_secret(design)
+    body = authenticator.kubeconfig_secret(render_input)
     applied = await ctx.tools.writer.apply(SECRET, msgspec.to_builtins(body), ctx.scope.belonging)
     if not authenticator.gives_access(applied.tree, content):
         filled: Secret = authenticator.with_access(body, content)

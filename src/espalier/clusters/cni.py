@@ -9,15 +9,15 @@ import msgspec
 
 from espalier.api.core import DAEMON_SET
 from espalier.clusters.render.layered import rendered_once
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Manifest
 
 __all__ = ["Manifest", "content_hash", "objects"]
 
 
-def objects(design: Design) -> list[Manifest]:
+def objects(render_input: RenderInput) -> list[Manifest]:
     """The objects to apply to the workload cluster, in order; empty when no CNI is configured. Shared, to read."""
-    return list(rendered_once(design).cni)
+    return list(rendered_once(render_input).cni)
 
 
 def content_hash(manifests: Sequence[Manifest]) -> str:

@@ -126,7 +126,7 @@ async def _restored(ctx: Context, drifts: Sequence[Drift]) -> bool | Failed | No
 
 
 def _manifests(ctx: Context) -> list[Manifest]:
-    return cni.objects(ctx.scope.design) if ctx.scope.design is not None else []
+    return cni.objects(ctx.scope.render_input) if ctx.scope.render_input is not None else []
 
 
 def _lost(lost: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from espalier.clusterapi.templates import are_of_one_series
 from espalier.clusters import deleted, names, ownership, plan, runtime_hooks
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.render import authenticator
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Manifest
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
@@ -88,7 +88,9 @@ def policy(annotations: Mapping[str, str]) -> Policy | None:
         return None
 
 
-def of_capi_objects(design: Design, capi_objects: ClusterAPIObjects, installed_cni: str | None) -> list[Drift]:
+def of_capi_objects(
+    render_input: RenderInput, capi_objects: ClusterAPIObjects, installed_cni: str | None
+) -> list[Drift]:
     """The drift of the Cluster API objects, in the order of correction.
 
     `installed_cni` is the content hash that the Cluster API Cluster should carry, None when the CNI is not managed.
@@ -97,15 +99,15 @@ def of_capi_objects(design: Design, capi_objects: ClusterAPIObjects, installed_c
     owners = [
         one for kind in (KubeadmControlPlane, MachineDeployment) for one in capi_objects.of(kind.resource).values()
     ]
-    design = replace(design, front_end=runtime_hooks.chosen(owners))
+    render_input = replace(render_input, front_end=runtime_hooks.chosen(owners))
     wanted = [
-        *plan.control_plane(design, capi_objects, name_in_use),
-        *plan.worker_groups(design, capi_objects, name_in_use),
+        *plan.control_plane(render_input, capi_objects, name_in_use),
+        *plan.worker_groups(render_input, capi_objects, name_in_use),
     ]
     found = [_changed(change, capi_objects) for change in plan.changes(wanted, capi_objects)]
     found += [
         Drift(_what(SECRET, body.metadata.namespace, body.metadata.name), "data", Change(SECRET, tree, ("data",)))
-        for body in without_content(design, capi_objects)
+        for body in without_content(render_input, capi_objects)
         for tree in [msgspec.to_builtins(body)]
         if body.metadata.name in capi_objects.of(SECRET)
     ]
@@ -118,7 +120,7 @@ def of_capi_objects(design: Design, capi_objects: ClusterAPIObjects, installed_c
                 InstalledCNI(installed_cni),
             )
         )
-    found += [_unasked(removal) for removal in _superfluous(design, wanted, capi_objects)]
+    found += [_unasked(removal) for removal in _superfluous(render_input, wanted, capi_objects)]
     found += _being_deleted(wanted, capi_objects)
     is_going = cluster is not None and cluster.metadata.deletion_timestamp is not None
     if is_going or deleted.lost_control_plane(capi_objects):  # nothing is created for what is being deleted
@@ -190,29 +192,31 @@ def replaces_machines(change: Change, live: Object) -> bool:
     return found.kind is ChangeKind.REPLACE
 
 
-def without_content(design: Design, capi_objects: ClusterAPIObjects) -> Iterator[Secret]:
+def without_content(render_input: RenderInput, capi_objects: ClusterAPIObjects) -> Iterator[Secret]:
     """Secrets of AWS IAM Authenticator that are missing, or lack their generated content.
 
     The kubeconfig counts once Cluster API has created its own.
     """
-    if not authenticator.is_asked_for(design):
+    if not authenticator.is_asked_for(render_input):
         return
     live = capi_objects.of(SECRET)
-    keys, admin = authenticator.secret(design), capi_objects.kubeconfig
+    keys, admin = authenticator.secret(render_input), capi_objects.kubeconfig
     if (found := live.get(keys.metadata.name)) is None or not authenticator.has_keys(found.tree):
         yield keys
-    content = authenticator.user_kubeconfig(design, admin) if admin is not None else None
+    content = authenticator.user_kubeconfig(render_input, admin) if admin is not None else None
     if content is None:
         return
-    access = authenticator.kubeconfig_secret(design)
+    access = authenticator.kubeconfig_secret(render_input)
     if (found := live.get(access.metadata.name)) is None or not authenticator.gives_access(found.tree, content):
         yield access
 
 
-def _superfluous(design: Design, wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> Iterator[Removal]:
+def _superfluous(
+    render_input: RenderInput, wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects
+) -> Iterator[Removal]:
     """Objects that are not rendered; templates only when nothing refers to them."""
-    yield from plan.superfluous_workers(design, capi_objects)
-    yield from plan.superfluous_extras(design, capi_objects)
+    yield from plan.superfluous_workers(render_input, capi_objects)
+    yield from plan.superfluous_extras(render_input, capi_objects)
     ours = {(object_.resource, object_.metadata.name) for object_ in wanted}
     for removal in plan.unused_templates(capi_objects):
         if (removal.resource, removal.object.name) not in ours:

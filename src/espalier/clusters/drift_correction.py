@@ -37,7 +37,7 @@ async def correct_drift(ctx: Context) -> Outcome:
     scope = ctx.scope
     if scope.isolation is not Isolation.LAYERS or scope.capi_objects.cluster is None or synced.incomparable(scope):
         return Done()
-    manifests = [] if scope.leaves_cni_alone or scope.design is None else cni.objects(scope.design)
+    manifests = [] if scope.leaves_cni_alone or scope.render_input is None else cni.objects(scope.render_input)
     answer = await seen_in_workload(ctx, manifests)
     own = await seen_of_provider(ctx) if answer is not None else None
     if answer is None or own is None:
@@ -83,7 +83,7 @@ async def seen_in_workload(ctx: Context, manifests: list[Manifest]) -> Answer | 
 
 async def seen_of_provider(ctx: Context) -> Answer | None:
     """The drift of the provider's objects in the workload cluster; None while they are being compared."""
-    return await _seen(ctx, workload_objects.wanted(ctx.scope.design), "compare the provider's objects in")
+    return await _seen(ctx, workload_objects.wanted(ctx.scope.render_input), "compare the provider's objects in")
 
 
 async def _seen(ctx: Context, manifests: list[Manifest], name: str) -> Answer | None:
@@ -106,11 +106,11 @@ async def _seen(ctx: Context, manifests: list[Manifest], name: str) -> Answer | 
 
 
 def _found(ctx: Context, manifests: list[Manifest], answer: Answer) -> list[Drift]:
-    design, capi_objects = ctx.scope.design, ctx.scope.capi_objects
-    if design is None:
+    render_input, capi_objects = ctx.scope.render_input, ctx.scope.capi_objects
+    if render_input is None:
         return []
     installed = None if ctx.scope.leaves_cni_alone else cni.content_hash(manifests)
-    return [*drift.of_capi_objects(design, capi_objects, installed), *answer.drifts]
+    return [*drift.of_capi_objects(render_input, capi_objects, installed), *answer.drifts]
 
 
 def _is_in_workload(one: Drift) -> bool:
@@ -148,8 +148,8 @@ async def _correct_in_workload(ctx: Context, drifts: Iterable[Drift]) -> dict[st
 async def _bring_back(ctx: Context, one: Drift) -> None:
     writer, capi_objects = ctx.tools.writer, ctx.scope.capi_objects
     match one.remedy:
-        case Change(resource, body, ("data",)) if resource == SECRET and ctx.scope.design is not None:
-            await authenticator_secrets.fill(ctx, ctx.scope.design, body["metadata"]["name"])
+        case Change(resource, body, ("data",)) if resource == SECRET and ctx.scope.render_input is not None:
+            await authenticator_secrets.fill(ctx, ctx.scope.render_input, body["metadata"]["name"])
         case Change() as change:
             await writer.apply(change.resource, change.body, ctx.scope.belonging)
         case Removal() as removal:

@@ -8,7 +8,7 @@ from espalier.clusters import plan, readiness
 from espalier.clusters.context import Context
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.scope import Scope
-from espalier.clusters.step import Decision, Write, design_of, write
+from espalier.clusters.step import Decision, Write, render_input_of, write
 from espalier.runtime.outcome import Continue, Outcome, Wait
 
 
@@ -16,7 +16,7 @@ def change_etcd(scope: Scope) -> Decision:
     """Change external etcd before anything else; a new one is created together with the other objects."""
     if scope.capi_objects.etcd is None:
         return Continue()
-    wanted = plan.of_etcd(plan.control_plane(design_of(scope), scope.capi_objects))
+    wanted = plan.of_etcd(plan.control_plane(render_input_of(scope), scope.capi_objects))
     return Write(plan.changes(wanted, scope.capi_objects), "EtcdApplied")
 
 

@@ -51,7 +51,7 @@ from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.clusterapi.machine_change import MachineParts, of_control_plane, of_machine_template
 from espalier.clusters import names, ownership, runtime_hooks
 from espalier.clusters.generated import is_template
-from espalier.clusters.render_input import Design, group_name
+from espalier.clusters.render_input import RenderInput, group_name
 from espalier.clusters.runtime_hooks import Owner
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
@@ -103,7 +103,9 @@ class OwnerChange:
         return in_place_fields.sentence(self.classified.refused, what)
 
 
-def owner_changes(wanted: Iterable[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> list[OwnerChange]:
+def owner_changes(
+    wanted: Iterable[KubeObject], render_input: RenderInput, capi_objects: ClusterAPIObjects
+) -> list[OwnerChange]:
     """The changes of owners whose machines are upgraded in place, among the objects to write.
 
     `wanted` includes new templates that they reference.
@@ -114,19 +116,19 @@ def owner_changes(wanted: Iterable[KubeObject], design: Design, capi_objects: Cl
     for one in wanted:
         if not isinstance(one, KubeadmControlPlane | MachineDeployment):
             continue
-        group, strategy = _strategy(one, design)
+        group, strategy = _strategy(one, render_input)
         if strategy is not None and strategy.type == "InPlace":
-            found.append(_owner_change(one, group, strategy, new, design, capi_objects))
+            found.append(_owner_change(one, group, strategy, new, render_input, capi_objects))
     return found
 
 
-def _strategy(owner: Owner, design: Design) -> tuple[str, UpgradeRolloutStrategy | None]:
+def _strategy(owner: Owner, render_input: RenderInput) -> tuple[str, UpgradeRolloutStrategy | None]:
     """The worker node group of an owner (empty for the control plane), and its upgrade strategy."""
     if isinstance(owner, KubeadmControlPlane):
-        return "", design.control_plane.upgrade_rollout_strategy
-    for group in design.groups:
-        if names.machine_deployment(design.name, group_name(group)) == owner.metadata.name:
-            return design.whole_group(group_name(group)), group.upgrade_rollout_strategy
+        return "", render_input.control_plane.upgrade_rollout_strategy
+    for group in render_input.groups:
+        if names.machine_deployment(render_input.name, group_name(group)) == owner.metadata.name:
+            return render_input.whole_group(group_name(group)), group.upgrade_rollout_strategy
     return "", None
 
 
@@ -135,7 +137,7 @@ def _owner_change(
     group: str,
     strategy: UpgradeRolloutStrategy,
     new: Mapping[tuple[str, str], KubeObject],
-    design: Design,
+    render_input: RenderInput,
     capi_objects: ClusterAPIObjects,
 ) -> OwnerChange:
     found = capi_objects.of(wanted.resource).get(wanted.metadata.name)
@@ -144,7 +146,7 @@ def _owner_change(
     live = found.decode(type(wanted))
 
     def compare() -> Classified:
-        return _compared(wanted, found, live, strategy, new, design, capi_objects)
+        return _compared(wanted, found, live, strategy, new, render_input, capi_objects)
 
     return OwnerChange(wanted, live, strategy, compare, group)
 
@@ -155,7 +157,7 @@ def _compared(
     live: Owner,
     strategy: UpgradeRolloutStrategy,
     new: Mapping[tuple[str, str], KubeObject],
-    design: Design,
+    render_input: RenderInput,
     capi_objects: ClusterAPIObjects,
 ) -> Classified:
     body = msgspec.to_builtins(wanted)
@@ -176,7 +178,7 @@ def _compared(
         replaced = capi_objects.template(kind, _named(before, kind))
         return _spec(body if replaced is None else ownership.laid_over(replaced, body))
 
-    known = Infrastructures([design.provider.infrastructure])
+    known = Infrastructures([render_input.provider.infrastructure])
     classified = classify(before, after, Way.of(strategy.type, strategy.fallback), known, template)
     upgrade = progress(live, capi_objects.upgrades)
     if classified.fate is Fate.REFUSED and upgrade is not None and upgrade.reason == STOPPED:

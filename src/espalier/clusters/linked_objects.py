@@ -8,7 +8,7 @@ from typing import TypeVar
 from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.kube.objects import Object
 
 K = TypeVar("K", bound=KubeObject)
@@ -19,21 +19,21 @@ def of_kind(kind: type[K], children: Sequence[Object]) -> dict[str, K]:
     return {one.name: one.decode(kind) for one in children if one.kind == kind.resource.kind}
 
 
-def datacenter(kind: type[K], design: Design) -> K:
+def datacenter(kind: type[K], render_input: RenderInput) -> K:
     """The datacenter of a cluster."""
-    return _named(kind, design, design.spec.datacenter_ref)
+    return _named(kind, render_input, render_input.spec.datacenter_ref)
 
 
-def of_group(kind: type[K], design: Design, group: WorkerNodeGroupConfiguration | None) -> K:
+def of_group(kind: type[K], render_input: RenderInput, group: WorkerNodeGroupConfiguration | None) -> K:
     """The machine config of a worker node group; of the control plane for None."""
-    return _named(kind, design, (group or design.control_plane).machine_group_ref)
+    return _named(kind, render_input, (group or render_input.control_plane).machine_group_ref)
 
 
-def of_etcd(kind: type[K], design: Design) -> K:
+def of_etcd(kind: type[K], render_input: RenderInput) -> K:
     """The machine config of external etcd."""
-    asked = design.spec.external_etcd_configuration
-    return _named(kind, design, asked.machine_group_ref if asked is not None else None)
+    asked = render_input.spec.external_etcd_configuration
+    return _named(kind, render_input, asked.machine_group_ref if asked is not None else None)
 
 
-def _named(kind: type[K], design: Design, reference: Ref | None) -> K:
-    return of_kind(kind, design.children)[reference.name if reference is not None else ""]
+def _named(kind: type[K], render_input: RenderInput, reference: Ref | None) -> K:
+    return of_kind(kind, render_input.children)[reference.name if reference is not None else ""]

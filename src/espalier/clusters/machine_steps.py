@@ -14,15 +14,15 @@ from espalier.clusters.cni_steps import AGAIN
 from espalier.clusters.context import Context
 from espalier.clusters.scope import Scope
 from espalier.clusters.status import first_obstacle
-from espalier.clusters.step import Decision, Write, design_of
+from espalier.clusters.step import Decision, Write, render_input_of
 from espalier.runtime.outcome import Continue, Outcome, Wait
 
 
 def make_control_plane(scope: Scope) -> Decision:
     """Write the objects of the control plane; one that upgrades in place is created completely before it is changed."""
-    design, capi_objects = design_of(scope), scope.capi_objects
-    wanted = plan.control_plane(design, capi_objects)
-    if not scope.is_simulated and plan.postponed(wanted, design, capi_objects):
+    render_input, capi_objects = render_input_of(scope), scope.capi_objects
+    wanted = plan.control_plane(render_input, capi_objects)
+    if not scope.is_simulated and plan.postponed(wanted, render_input, capi_objects):
         wanted = [one for one in wanted if not isinstance(one, KubeadmControlPlane)]
     return _obstacle(scope, wanted) or Write(plan.changes(_timely(scope, wanted), capi_objects), "ControlPlaneApplied")
 
@@ -34,15 +34,15 @@ def begin_workers(scope: Scope) -> Decision:
     Groups are only created here, and only while the whole control plane has its version: no node may be newer than its
     API server. Changes of groups come later.
     """
-    capi_objects, design = scope.capi_objects, design_of(scope)
+    capi_objects, render_input = scope.capi_objects, render_input_of(scope)
     cluster, control_plane = capi_objects.cluster, capi_objects.control_plane
     if cluster is None or contract.is_control_plane_initialized(cluster):
         return Continue()
-    if control_plane is None or control_plane.spec.version != design.of_control_plane.version:
+    if control_plane is None or control_plane.spec.version != render_input.of_control_plane.version:
         return Continue()
     if not contract.is_up_to_date(control_plane):
         return Continue()
-    wanted = plan.worker_groups(design, capi_objects)
+    wanted = plan.worker_groups(render_input, capi_objects)
     new = [one for one in wanted if one.metadata.name not in capi_objects.of(one.resource)]
     return Write(plan.changes(_timely(scope, new), capi_objects), "WorkersApplied")
 
@@ -73,20 +73,20 @@ def await_control_plane(scope: Scope) -> Decision:
 
 def await_creation(scope: Scope) -> Decision:
     """Write changes of the control plane that waited for its creation, before any workers."""
-    postponed = plan.waiting_for_creation(design_of(scope), scope.capi_objects)
+    postponed = plan.waiting_for_creation(render_input_of(scope), scope.capi_objects)
     return Wait(in_place.UPGRADING, postponed) if postponed else Continue()
 
 
 def make_workers(scope: Scope) -> Decision:
     """Write the objects of all worker node groups."""
     capi_objects = scope.capi_objects
-    wanted = plan.worker_groups(design_of(scope), capi_objects)
+    wanted = plan.worker_groups(render_input_of(scope), capi_objects)
     return _obstacle(scope, wanted) or Write(plan.changes(_timely(scope, wanted), capi_objects), "WorkersApplied")
 
 
 def remove_workers(scope: Scope) -> Decision:
     """Delete worker node groups that are not in the spec."""
-    gone = plan.superfluous_workers(design_of(scope), scope.capi_objects, at_once=scope.is_simulated)
+    gone = plan.superfluous_workers(render_input_of(scope), scope.capi_objects, at_once=scope.is_simulated)
     return Write(gone, "WorkersRemoved")
 
 
@@ -95,7 +95,7 @@ def await_readiness(scope: Scope) -> Decision:
     obstacle = first_obstacle(readiness.conditions(scope))
     if obstacle is not None:
         return Wait(obstacle.reason, obstacle.message, after=_again(scope))
-    going = plan.going_workers(design_of(scope), scope.capi_objects)
+    going = plan.going_workers(render_input_of(scope), scope.capi_objects)
     if going:
         return Wait(readiness.SCALING_DOWN, f"waiting for MachineDeployment {', '.join(going)} to be deleted")
     return Continue()
@@ -108,13 +108,13 @@ def remove_unused_templates(scope: Scope) -> Decision:
 
 def remove_superfluous_extras(scope: Scope) -> Decision:
     """Delete extra objects of the provider that nothing uses any more."""
-    return Write(plan.superfluous_extras(design_of(scope), scope.capi_objects), "ExtraObjectsRemoved")
+    return Write(plan.superfluous_extras(render_input_of(scope), scope.capi_objects), "ExtraObjectsRemoved")
 
 
 def make_health_checks(scope: Scope) -> Decision:
     """Create all MachineHealthChecks. Most exist already, from when the first node was ready."""
-    design, capi_objects = design_of(scope), scope.capi_objects
-    wanted = [*plan.control_plane(design, capi_objects), *plan.worker_groups(design, capi_objects)]
+    render_input, capi_objects = render_input_of(scope), scope.capi_objects
+    wanted = [*plan.control_plane(render_input, capi_objects), *plan.worker_groups(render_input, capi_objects)]
     checks = [one for one in wanted if one.resource == MachineHealthCheck.resource]
     return Write(plan.changes(checks, capi_objects), "HealthChecksApplied")
 
@@ -156,7 +156,7 @@ RETRIES = 2
 
 def _obstacle(scope: Scope, wanted: Iterable[KubeObject]) -> Wait | None:
     """Why these objects may not be written yet; in a preview, only what needs somebody to act."""
-    found = plan.obstacle(wanted, design_of(scope), scope.capi_objects)
+    found = plan.obstacle(wanted, render_input_of(scope), scope.capi_objects)
     if found is None or (scope.is_simulated and found.reason not in names.FAILURES):
         return None
     return found

@@ -37,7 +37,7 @@ from espalier.clusters.provider import Name, Providers, extra_kinds, infrastruct
 from espalier.clusters.references import Linked, LinkedObjects, Missing, missing_kind, references
 from espalier.clusters.release_objects import ReleaseObjects
 from espalier.clusters.release_use import ReleaseUse
-from espalier.clusters.render_input import Design, design
+from espalier.clusters.render_input import RenderInput, make_render_input
 from espalier.clusters.rules import endpoint
 from espalier.clusters.rules.releases import parsed
 from espalier.clusters.scope import ClusterAPIObjects, Scope, is_self_managed, read
@@ -205,7 +205,7 @@ class Observer:
         key, cluster = found.key, read(found)
         bundles = self.releases.bundles(cluster.spec)
         linked = self.linked.of(cluster)
-        made, problem = self._design(cluster, bundles, linked)
+        made, problem = self._render_input(cluster, bundles, linked)
         management = self.management(cluster)
         git_ops, without = self.git_ops.of(cluster, management)
         is_record = is_self_managed(cluster) and self.management_cluster.is_it(key)
@@ -235,7 +235,7 @@ class Observer:
             contested=self._contested(found, cluster, capi_objects),
             lacks_address=self._lacks_address(found, cluster, capi_objects),
             clashes=tuple(self._clashes(found, cluster, capi_objects, linked.children)),
-            design=made,
+            render_input=made,
             problem=problem,
             knows_external_etcd=self.knows_external_etcd,
             unusable=self.releases.unusable(cluster.spec),
@@ -250,10 +250,10 @@ class Observer:
         if kind is not None and self.written[kind].is_absent:
             yield missing_kind(kind)
 
-    def _design(
+    def _render_input(
         self, cluster: eksa.Cluster, bundles: Bundles | None, linked: Linked
-    ) -> tuple[Design | None, LookupError | None]:
-        """The design, or the reason why there is none."""
+    ) -> tuple[RenderInput | None, LookupError | None]:
+        """The render input, or the reason why there is none."""
         key, spec = Key(cluster.metadata.namespace, cluster.metadata.name), cluster.spec
         provider = self.providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
         if bundles is None or provider is None or not linked.suffices(provider.links):
@@ -262,7 +262,7 @@ class Observer:
             return None, None
         try:
             watch_filter, layers = self._options.watch_filter, self.layers_of(cluster)
-            made = design(
+            made = make_render_input(
                 key,
                 spec,
                 bundles,

@@ -18,7 +18,7 @@ from espalier.clusterapi import contract, external_etcd, infrastructure, templat
 from espalier.clusters import downgrade, in_place, names, ownership
 from espalier.clusters.provider import Name
 from espalier.clusters.render.layered import rendered, rendered_once
-from espalier.clusters.render_input import Design, group_name
+from espalier.clusters.render_input import RenderInput, group_name
 from espalier.clusters.rendered import Rendered
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
@@ -61,9 +61,11 @@ Naming: TypeAlias = Callable[[ClusterAPIObjects, KubeObject, str | None], str]
 """Chooses the name to write a template under, given the referenced name."""
 
 
-def control_plane(design: Design, capi_objects: ClusterAPIObjects, naming: Naming = fresh_name) -> list[KubeObject]:
+def control_plane(
+    render_input: RenderInput, capi_objects: ClusterAPIObjects, naming: Naming = fresh_name
+) -> list[KubeObject]:
     """The objects that the cluster has once; referenced objects come first."""
-    wanted = rendered(design)
+    wanted = rendered(render_input)
     live = capi_objects.control_plane
     referenced = live.spec.machine_template.spec.infrastructure_ref.name if live else None
     _keep_endpoint(wanted.infrastructure, capi_objects)
@@ -74,26 +76,26 @@ def control_plane(design: Design, capi_objects: ClusterAPIObjects, naming: Namin
     downgrade.allow_coredns_downgrade(wanted.control_plane, live)
     own = [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
     wanted_objects = [*wanted.extras, *_etcd(wanted, capi_objects, naming), *own]
-    return _held(wanted_objects, design, capi_objects)
+    return _held(wanted_objects, render_input, capi_objects)
 
 
-def _held(wanted: list[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> list[KubeObject]:
+def _held(wanted: list[KubeObject], render_input: RenderInput, capi_objects: ClusterAPIObjects) -> list[KubeObject]:
     """The object, annotated if its machines are upgraded in place."""
-    for change in in_place.owner_changes(wanted, design, capi_objects):
-        in_place.hold(change, design.front_end)
+    for change in in_place.owner_changes(wanted, render_input, capi_objects):
+        in_place.hold(change, render_input.front_end)
     return wanted
 
 
-def owner_changes(design: Design, capi_objects: ClusterAPIObjects) -> list[in_place.OwnerChange]:
+def owner_changes(render_input: RenderInput, capi_objects: ClusterAPIObjects) -> list[in_place.OwnerChange]:
     """The pending changes of the control plane and all groups whose machines are upgraded in place."""
     strategies = [
-        design.control_plane.upgrade_rollout_strategy,
-        *(group.upgrade_rollout_strategy for group in design.groups),
+        render_input.control_plane.upgrade_rollout_strategy,
+        *(group.upgrade_rollout_strategy for group in render_input.groups),
     ]
     if capi_objects.control_plane is None or not any(one and one.type == "InPlace" for one in strategies):
         return []
-    wanted = [*control_plane(design, capi_objects), *worker_groups(design, capi_objects)]
-    return in_place.owner_changes(wanted, design, capi_objects)
+    wanted = [*control_plane(render_input, capi_objects), *worker_groups(render_input, capi_objects)]
+    return in_place.owner_changes(wanted, render_input, capi_objects)
 
 
 def _etcd(wanted: Rendered, capi_objects: ClusterAPIObjects, naming: Naming) -> list[KubeObject]:
@@ -157,30 +159,32 @@ def _keep_endpoint(infrastructure: KubeObject, capi_objects: ClusterAPIObjects) 
         infrastructure.spec.control_plane_endpoint = known  # type: ignore[attr-defined]
 
 
-def postponed(wanted: Iterable[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> str:
+def postponed(wanted: Iterable[KubeObject], render_input: RenderInput, capi_objects: ClusterAPIObjects) -> str:
     """The reason why changes of the control plane wait for the end of its creation; empty if they needn't."""
     has_cni = bool(capi_objects.installed_cni)
-    messages = (in_place.postponed(one, has_cni) for one in in_place.owner_changes(wanted, design, capi_objects))
+    messages = (in_place.postponed(one, has_cni) for one in in_place.owner_changes(wanted, render_input, capi_objects))
     return next(filter(None, messages), "")
 
 
-def waiting_for_creation(design: Design, capi_objects: ClusterAPIObjects) -> str:
+def waiting_for_creation(render_input: RenderInput, capi_objects: ClusterAPIObjects) -> str:
     """As `postponed`, for the control plane as rendered now; rendered only until its creation is complete."""
     if not in_place.lacking(capi_objects.control_plane, bool(capi_objects.installed_cni)):
         return ""
-    return postponed(control_plane(design, capi_objects), design, capi_objects)
+    return postponed(control_plane(render_input, capi_objects), render_input, capi_objects)
 
 
-def carriers(design: Design, capi_objects: ClusterAPIObjects) -> list[KubeObject]:
+def carriers(render_input: RenderInput, capi_objects: ClusterAPIObjects) -> list[KubeObject]:
     """The objects that the cluster has once and that carry credentials."""
-    kinds = design.provider.links.carriers
-    return [one for one in control_plane(design, capi_objects) if one.resource in kinds]
+    kinds = render_input.provider.links.carriers
+    return [one for one in control_plane(render_input, capi_objects) if one.resource in kinds]
 
 
-def worker_groups(design: Design, capi_objects: ClusterAPIObjects, naming: Naming = fresh_name) -> list[KubeObject]:
+def worker_groups(
+    render_input: RenderInput, capi_objects: ClusterAPIObjects, naming: Naming = fresh_name
+) -> list[KubeObject]:
     """The objects of the worker node groups; referenced objects come first."""
     wanted: list[KubeObject] = []
-    for group in rendered(design).groups:
+    for group in rendered(render_input).groups:
         live = capi_objects.typed_deployments.get(group.deployment.metadata.name)
         spec = live.spec.template.spec if live else None
         machines, bootstrap = group.machine_template, group.config_template
@@ -192,14 +196,14 @@ def worker_groups(design: Design, capi_objects: ClusterAPIObjects, naming: Namin
         if of_machines.bootstrap.config_ref is not None:
             of_machines.bootstrap.config_ref.name = bootstrap.metadata.name
         wanted += [machines, bootstrap, group.deployment, group.health_check]
-    return _held(wanted, design, capi_objects)
+    return _held(wanted, render_input, capi_objects)
 
 
-def obstacle(wanted: Iterable[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> Wait | None:
+def obstacle(wanted: Iterable[KubeObject], render_input: RenderInput, capi_objects: ClusterAPIObjects) -> Wait | None:
     """The reason why these objects may not be written yet: machines to be upgraded in place would be replaced."""
     found = (
-        in_place.obstacle(one, design.front_end, capi_objects.extension)
-        for one in in_place.owner_changes(wanted, design, capi_objects)
+        in_place.obstacle(one, render_input.front_end, capi_objects.extension)
+        for one in in_place.owner_changes(wanted, render_input, capi_objects)
     )
     return next(filter(None, found), None)
 
@@ -216,34 +220,37 @@ def changes(wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> li
     return found
 
 
-def superfluous_workers(design: Design, capi_objects: ClusterAPIObjects, *, at_once: bool = False) -> list[Removal]:
+def superfluous_workers(
+    render_input: RenderInput, capi_objects: ClusterAPIObjects, *, at_once: bool = False
+) -> list[Removal]:
     """MachineDeployments and MachineHealthChecks of groups that were removed from the spec.
 
     Those of a group that moves to other failure domains stay until its machines are ready there, unless `at_once`.
     """
-    leaving = set() if at_once else _leaving(design, capi_objects)
-    checks = {names.worker_health_check(design.name, group_name(group)) for group in design.groups}
+    leaving = set() if at_once else _leaving(render_input, capi_objects)
+    checks = {names.worker_health_check(render_input.name, group_name(group)) for group in render_input.groups}
     checks |= {f"{name}-worker-unhealthy" for name in leaving}
-    checks.add(names.control_plane_health_check(design.name))
+    checks.add(names.control_plane_health_check(render_input.name))
     return [
-        *_others(MachineDeployment.resource, capi_objects, _deployments(design) | leaving),
+        *_others(MachineDeployment.resource, capi_objects, _deployments(render_input) | leaving),
         *_others(MachineHealthCheck.resource, capi_objects, checks),
     ]
 
 
-def _leaving(design: Design, capi_objects: ClusterAPIObjects) -> set[str]:
+def _leaving(render_input: RenderInput, capi_objects: ClusterAPIObjects) -> set[str]:
     """MachineDeployments whose replacements are not ready yet."""
     live = capi_objects.typed_deployments
     awaited = set()
-    for group in design.groups:
+    for group in render_input.groups:
         name = group_name(group)
-        deployment = live.get(names.machine_deployment(design.name, name))
+        deployment = live.get(names.machine_deployment(render_input.name, name))
         if deployment is None or not _is_ready(deployment):
-            awaited.add(names.machine_deployment(design.name, design.whole_group(name)))
+            awaited.add(names.machine_deployment(render_input.name, render_input.whole_group(name)))
     return {
         name
         for name, one in live.items()
-        if name not in _deployments(design) and names.deployment_of_group(one.metadata, design.name) in awaited
+        if name not in _deployments(render_input)
+        and names.deployment_of_group(one.metadata, render_input.name) in awaited
     }
 
 
@@ -253,13 +260,13 @@ def _is_ready(deployment: MachineDeployment) -> bool:
     )
 
 
-def going_workers(design: Design, capi_objects: ClusterAPIObjects) -> list[str]:
+def going_workers(render_input: RenderInput, capi_objects: ClusterAPIObjects) -> list[str]:
     """Names of superfluous MachineDeployments that still exist."""
-    return sorted(capi_objects.of(MachineDeployment.resource).keys() - _deployments(design))
+    return sorted(capi_objects.of(MachineDeployment.resource).keys() - _deployments(render_input))
 
 
-def _deployments(design: Design) -> set[str]:
-    return {names.machine_deployment(design.name, group_name(group)) for group in design.groups}
+def _deployments(render_input: RenderInput) -> set[str]:
+    return {names.machine_deployment(render_input.name, group_name(group)) for group in render_input.groups}
 
 
 def unused_templates(capi_objects: ClusterAPIObjects) -> list[Removal]:
@@ -286,10 +293,10 @@ def unused_templates(capi_objects: ClusterAPIObjects) -> list[Removal]:
     ]
 
 
-def superfluous_extras(design: Design, capi_objects: ClusterAPIObjects) -> list[Removal]:
+def superfluous_extras(render_input: RenderInput, capi_objects: ClusterAPIObjects) -> list[Removal]:
     """Extra objects that are no longer rendered. Only valid once no machine uses an old template."""
-    kinds = design.provider.extras.kinds
-    wanted = {Name(one.resource, one.metadata.name) for one in rendered_once(design).extras} if kinds else set()
+    kinds = render_input.provider.extras.kinds
+    wanted = {Name(one.resource, one.metadata.name) for one in rendered_once(render_input).extras} if kinds else set()
     return [
         removal
         for kind in kinds

@@ -24,7 +24,7 @@ from espalier.kube.rbac import Right
 from espalier.runtime.outcome import Wait
 
 if TYPE_CHECKING:
-    from espalier.clusters.render_input import Components, Design
+    from espalier.clusters.render_input import Components, RenderInput
     from espalier.runtime.component import Host
     from espalier.runtime.controller import Controller
 
@@ -137,7 +137,7 @@ class Extras:
     names: Callable[[str, eksa.ClusterSpec, Sequence[Object]], Iterable[Name]] = lambda _name, _spec, _children: ()
     """The names of a cluster's extra objects, from its name, its spec, and the existing children. Pure. Each contains
     the cluster's name, between dashes, so that no other cluster has the same."""
-    render: Callable[[Design], Iterable[KubeObject]] = lambda _design: ()
+    render: Callable[[RenderInput], Iterable[KubeObject]] = lambda _render_input: ()
     """The objects, in the order in which they are written; only under names that `names` returns. Pure."""
 
 
@@ -147,7 +147,7 @@ class Bottlerocket(NamedTuple):
     groups: Callable[[eksa.ClusterSpec, Sequence[Object]], Collection[str]]
     """The fields of the Cluster's spec that ask for such machines, like `spec.controlPlaneConfiguration`, from the
     spec and the existing children."""
-    lacks: Callable[[Design], Iterable[str]]
+    lacks: Callable[[RenderInput], Iterable[str]]
     """The images that they need and the release lacks, apart from the one that runs kubeadm."""
     images: tuple[str, ...] = ()
     """Fields of Bundles with images that only such machines of this provider use."""
@@ -156,17 +156,22 @@ class Bottlerocket(NamedTuple):
 class Renderer(Protocol):
     """Renders the objects that differ by provider. Pure; may be a module."""
 
-    def infrastructure_cluster(self, design: Design) -> KubeObject:
+    def infrastructure_cluster(self, render_input: RenderInput) -> KubeObject:
         """The infrastructure cluster; it has the cluster's name."""
 
-    def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
+    def control_plane_config(self, render_input: RenderInput) -> KubeadmConfigSpec:
         """The kubeadm configuration of control plane machines."""
 
-    def worker_config(self, design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+    def worker_config(self, render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
         """The kubeadm configuration of workers."""
 
     def machine_template(
-        self, design: Design, components: Components, name: str, group: WorkerNodeGroupConfiguration | None, /
+        self,
+        render_input: RenderInput,
+        components: Components,
+        name: str,
+        group: WorkerNodeGroupConfiguration | None,
+        /,
     ) -> KubeObject:
         """The machine template of a group, or of the control plane (None)."""
 
@@ -184,8 +189,8 @@ class Rules(Protocol):
 class EtcdRenderer(NamedTuple):
     """Renders external etcd (`clusters/render/etcd.py`). Pure."""
 
-    config: Callable[[Design], EtcdadmConfigSpec]
-    machine_template: Callable[[Design, str], KubeObject]
+    config: Callable[[RenderInput], EtcdadmConfigSpec]
+    machine_template: Callable[[RenderInput, str], KubeObject]
     """The machine template under a name."""
 
 
@@ -225,19 +230,19 @@ class Provider:
     clashes: Callable[[Sequence[Object], Sequence[Object]], Iterable[str]] | None = None
     """The conflicts of a cluster's children with those of another one, such as addresses that both would assign: a
     sentence for each, with the remedy and without names of the other cluster's objects. Pure."""
-    settings: Callable[[Design], Settings] = lambda _design: Settings()
+    settings: Callable[[RenderInput], Settings] = lambda _render_input: Settings()
     """Settings of its clusters that were introduced by a layer. Pure."""
     needs_workers: bool = True
     """False if its clusters may have no workers: pods then run on control plane machines."""
     node_startup_timeout: str = "10m0s"
     """The default time limit for its machines to become nodes."""
-    complete: Callable[[Design, Rendered], Rendered] = lambda _design, rendered: rendered
+    complete: Callable[[RenderInput, Rendered], Rendered] = lambda _render_input, rendered: rendered
     """Adds its own fields to objects that all clusters have, before layers do. Pure."""
     changes: Callable[[eksa.ClusterSpec, eksa.ClusterSpec], Iterator[Violation]] = lambda _old, _new: iter(())
     """The violations for which a change of a Cluster's spec is rejected. Pure."""
-    no_proxy: Callable[[Design], Sequence[str]] = lambda _design: ()
+    no_proxy: Callable[[RenderInput], Sequence[str]] = lambda _render_input: ()
     """Hosts that nodes reach without a proxy, in addition to those of all clusters: the provider's endpoint. Pure."""
-    workload: Callable[[Design], Iterable[Manifest]] = lambda _design: ()
+    workload: Callable[[RenderInput], Iterable[Manifest]] = lambda _render_input: ()
     """Objects of the workload cluster, such as a cloud controller manager and a CSI driver, in the order in which they
     are applied. Pure."""
     controllers: tuple[Callable[[Host], Controller], ...] = ()

@@ -274,16 +274,16 @@ def _absent(scope: Scope, absent: str) -> Wait:
 
 def _postponed(scope: Scope) -> str:
     """The change of the control plane that waits for the end of its creation."""
-    if scope.design is None or scope.is_paused or scope.is_settled:
+    if scope.render_input is None or scope.is_paused or scope.is_settled:
         return ""
-    return plan.waiting_for_creation(scope.design, scope.capi_objects)
+    return plan.waiting_for_creation(scope.render_input, scope.capi_objects)
 
 
 def _changes(scope: Scope) -> Sequence[in_place.OwnerChange]:
     """The pending changes in place; none of them is made while any is refused."""
-    if scope.design is None or scope.is_paused or scope.is_settled:
+    if scope.render_input is None or scope.is_paused or scope.is_settled:
         return ()
-    return plan.owner_changes(scope.design, scope.capi_objects)
+    return plan.owner_changes(scope.render_input, scope.capi_objects)
 
 
 def _refused(changes: Iterable[in_place.OwnerChange], kind: str) -> Wait | None:
@@ -376,9 +376,11 @@ def _outside_limits(deployments: Mapping[str, MachineDeployment]) -> str:
 def _pending(scope: Scope) -> frozenset[str]:
     """MachineDeployments whose next template replaces all their machines, and is not written yet."""
     live = scope.capi_objects.typed_deployments
-    if not live or scope.design is None or scope.is_settled or scope.is_paused or scope.unresolved:
+    if not live or scope.render_input is None or scope.is_settled or scope.is_paused or scope.unresolved:
         return frozenset()
-    wanted = (one for one in plan.worker_groups(scope.design, scope.capi_objects) if isinstance(one, MachineDeployment))
+    wanted = (
+        one for one in plan.worker_groups(scope.render_input, scope.capi_objects) if isinstance(one, MachineDeployment)
+    )
     return frozenset(
         name for one in wanted if (name := one.metadata.name) in live and _machines(one) != _machines(live[name])
     )

@@ -33,8 +33,8 @@ class Components(msgspec.Struct, frozen=True):
         return self.distro.version
 
 
-class Design(msgspec.Struct, frozen=True, dict=True):
-    """A cluster to render. Equal designs render equal objects."""
+class RenderInput(msgspec.Struct, frozen=True, dict=True):
+    """A cluster to render. Equal render inputs render equal objects."""
 
     key: Key
     spec: eksa.ClusterSpec
@@ -97,7 +97,7 @@ def kubernetes_versions(spec: eksa.ClusterSpec) -> list[str]:
     return list(dict.fromkeys(version for version in (spec.kubernetes_version, *groups) if version))
 
 
-def design(
+def make_render_input(
     key: Key,
     spec: eksa.ClusterSpec,
     bundles: Bundles,
@@ -110,8 +110,8 @@ def design(
     children: tuple[Object, ...] = (),
     data: Mapping[str, Mapping[str, bytes]] | None = None,
     resolved: Mapping[str, str] | None = None,
-) -> Design:
-    """The design of a cluster with these layers. `distros` returns an EKS Distro Release by name.
+) -> RenderInput:
+    """The render input of a cluster with these layers. `distros` returns an EKS Distro Release by name.
 
     A worker node group in several failure domains becomes one group for each of these. Raises `LookupError` when
     Bundles lack one of its versions, have invalid images for it, or reference an unusable release for it.
@@ -127,7 +127,7 @@ def design(
         bundle = resolve(bundles, version)
         check_images(bundles, bundle, *_images(spec, provider, children))
         components[version] = Components(bundle, usable(bundles, bundle, distros(bundle.eks_d.name)))
-    return Design(
+    return RenderInput(
         key, spec, components, provider, watch_filter, layers, front_end, children, data or {}, resolved or {}, domains
     )
 

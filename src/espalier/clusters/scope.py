@@ -27,7 +27,7 @@ from espalier.clusters.generated import Belonging, Taken
 from espalier.clusters.layers import Layer
 from espalier.clusters.provider import Providers
 from espalier.clusters.references import GateKey, Missing
-from espalier.clusters.render_input import Components, Design, cni_of
+from espalier.clusters.render_input import Components, RenderInput, cni_of
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.runtime.outcome import Fault, Outcome, Wait
@@ -187,10 +187,10 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """True if the installed Cluster API supports external etcd."""
     is_simulated: bool = False
     """True in a preview: waits for time count as done."""
-    design: Design | None = None
+    render_input: RenderInput | None = None
     """None while the components are unknown, or an object that rendering needs is missing."""
     problem: LookupError | None = None
-    """The reason why Bundles or EKS Distro Releases give no design."""
+    """The reason why Bundles or EKS Distro Releases give no render input."""
     unusable: str = ""
     """A release object that the manager could not install, or can't read, and the reason."""
     isolation: Isolation = Isolation.LAYERS
@@ -248,8 +248,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def groups(self) -> Sequence[WorkerNodeGroupConfiguration]:
-        """The worker node groups as they are rendered; without a design, as in the spec."""
-        return self.design.groups if self.design is not None else self.spec.worker_node_group_configurations
+        """The worker node groups as they are rendered; without a render input, as in the spec."""
+        return self.render_input.groups if self.render_input is not None else self.spec.worker_node_group_configurations
 
     @property
     def generation(self) -> int:
@@ -296,7 +296,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     @property
     def release_record(self) -> str:
         """The annotation with the digests of the release objects; empty while they are unknown or replaced."""
-        if self.design is None or self.replaced_releases:
+        if self.render_input is None or self.replaced_releases:
             return ""
         return release_content.record(self.release_content)
 
@@ -375,12 +375,12 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     @property
     def components(self) -> Components | None:
         """The components of the control plane."""
-        return self.design.of_control_plane if self.design else None
+        return self.render_input.of_control_plane if self.render_input else None
 
     @cached_property
     def wanted_cni(self) -> str:
         """The value of `capi_objects.installed_cni` once the configured CNI is installed."""
-        return cni.content_hash(cni.objects(self.design)) if self.design else ""
+        return cni.content_hash(cni.objects(self.render_input)) if self.render_input else ""
 
     @property
     def is_cni_due(self) -> bool:

@@ -14,7 +14,7 @@ from espalier.clusters.context import Context
 from espalier.clusters.references import GateKey
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
-from espalier.clusters.step import Decision, Write, design_of
+from espalier.clusters.step import Decision, Write, render_input_of
 from espalier.clusters.validity import problem
 from espalier.runtime.outcome import Continue, Outcome, Wait
 
@@ -44,12 +44,12 @@ async def fill_authenticator_secrets(ctx: Context) -> Outcome:
     The keys of its webhook are generated once, because control plane machines use them. The kubeconfig for users of AWS
     follows when there is an API server.
     """
-    design = ctx.scope.design
-    if design is None or ctx.scope.is_settled:
+    render_input = ctx.scope.render_input
+    if render_input is None or ctx.scope.is_settled:
         return Continue()
-    for body in drift.without_content(design, ctx.scope.capi_objects):
+    for body in drift.without_content(render_input, ctx.scope.capi_objects):
         await ctx.open_gate()
-        await authenticator_secrets.fill(ctx, design, body.metadata.name)
+        await authenticator_secrets.fill(ctx, render_input, body.metadata.name)
         ctx.refresh()
     return Continue()
 
@@ -65,7 +65,8 @@ def carry_credentials(scope: Scope) -> Decision:
     if found:
         return found
     return Write(
-        plan.changes(plan.carriers(design_of(scope), scope.capi_objects), scope.capi_objects), "CredentialsApplied"
+        plan.changes(plan.carriers(render_input_of(scope), scope.capi_objects), scope.capi_objects),
+        "CredentialsApplied",
     )
 
 

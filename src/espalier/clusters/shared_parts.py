@@ -15,7 +15,7 @@ from espalier.clusters import registry_mirror
 from espalier.clusters.machine_groups import ETCD, machine_groups
 from espalier.clusters.provider import Dependency, Extras, Name, Provider
 from espalier.clusters.render import authenticator, node_setup
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Manifest
 from espalier.clusters.rules import bottlerocket
 from espalier.kube.objects import Object
@@ -52,17 +52,17 @@ def with_shared_parts(provider: Provider) -> Provider:
         by_settings = bottlerocket.groups(provider, spec, children)
         return any(one.role != ETCD and one.field not in by_settings for one in machine_groups(spec))
 
-    def render(design: Design) -> Iterable[KubeObject]:
-        yield from extras.render(design)
-        if node_setup.needs_secret(design.spec) and has_files(design.spec, design.children):
-            yield node_setup.secret(design)
-        if authenticator.is_asked_for(design):
-            yield authenticator.secret(design)
-            yield authenticator.kubeconfig_secret(design)
+    def render(render_input: RenderInput) -> Iterable[KubeObject]:
+        yield from extras.render(render_input)
+        if node_setup.needs_secret(render_input.spec) and has_files(render_input.spec, render_input.children):
+            yield node_setup.secret(render_input)
+        if authenticator.is_asked_for(render_input):
+            yield authenticator.secret(render_input)
+            yield authenticator.kubeconfig_secret(render_input)
 
-    def workload(design: Design) -> Iterable[Manifest]:
-        yield from provider.workload(design)
-        yield from authenticator.workload(design)
+    def workload(render_input: RenderInput) -> Iterable[Manifest]:
+        yield from provider.workload(render_input)
+        yield from authenticator.workload(render_input)
 
     return dataclasses.replace(
         provider,

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 from espalier.api.eksa import cluster as eksa
 from espalier.clusters.context import Context
 from espalier.clusters.plan import Change, Removal
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.scope import Scope
 from espalier.runtime.outcome import Continue, Outcome
 
@@ -58,8 +58,8 @@ class Step:
         return await self._act(ctx, self.decide(ctx.scope))
 
 
-def design_of(scope: Scope) -> Design:
-    """The design, which every Cluster has after step `check`."""
-    if scope.design is None:
-        raise AssertionError("step `check` passes no Cluster without a design")
-    return scope.design
+def render_input_of(scope: Scope) -> RenderInput:
+    """The render input, which every Cluster has after step `check`."""
+    if scope.render_input is None:
+        raise AssertionError("step `check` passes no Cluster without a render input")
+    return scope.render_input

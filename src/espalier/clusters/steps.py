@@ -36,7 +36,7 @@ from espalier.clusters.secret_steps import (
     make_gate_key,
     read_left_over_secrets,
 )
-from espalier.clusters.step import CLUSTER, Decision, Step, design_of, write
+from espalier.clusters.step import CLUSTER, Decision, Step, render_input_of, write
 from espalier.clusters.validity import children_problem, known_problem, missing_objects, problem, unresolved_values
 from espalier.clusters.workload_steps import (
     begin_workload_objects,
@@ -149,7 +149,7 @@ def check(scope: Scope) -> Decision:
 
 def check_in_place(scope: Scope) -> Decision:
     """Reject all changes that can't be made in place at once, before anything is written or paused."""
-    return in_place.refused(plan.owner_changes(design_of(scope), scope.capi_objects)) or Continue()
+    return in_place.refused(plan.owner_changes(render_input_of(scope), scope.capi_objects)) or Continue()
 
 
 async def settle(ctx: Context) -> Outcome:

@@ -54,7 +54,7 @@ def incomparable(scope: Scope) -> str:
         return missing.message
     if unresolved := unresolved_values(scope):
         return unresolved.message
-    if scope.design is None:
+    if scope.render_input is None:
         because = f"; {scope.unusable}" if scope.unusable else ""
         return f"the cluster can't be rendered: {scope.problem or _NO_BUNDLES}{because}"
     if scope.replaced_releases:

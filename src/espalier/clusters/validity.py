@@ -184,9 +184,9 @@ def _address(scope: Scope) -> Wait | None:
 
 
 def _authenticator(scope: Scope) -> Wait | None:
-    if scope.design is None or not authenticator.lacks_image(scope.design):
+    if scope.render_input is None or not authenticator.lacks_image(scope.render_input):
         return None
-    message = messages.no_authenticator(scope.design.of_control_plane.distro.name)
+    message = messages.no_authenticator(scope.render_input.of_control_plane.distro.name)
     return Wait(names.CLUSTER_INVALID, f"spec.identityProviderRefs: {message}")
 
 
@@ -195,10 +195,14 @@ def _identity(scope: Scope) -> Wait | None:
 
     Skipped when the Cluster changed as well: admission warned about the effects.
     """
-    control_plane, design = scope.capi_objects.control_plane, scope.design
-    if control_plane is None or design is None or scope.status.observed_generation < scope.object.metadata.generation:
+    control_plane, render_input = scope.capi_objects.control_plane, scope.render_input
+    if (
+        control_plane is None
+        or render_input is None
+        or scope.status.observed_generation < scope.object.metadata.generation
+    ):
         return None
-    wanted, live = authentication.flags(design), authentication.flags_of(control_plane)
+    wanted, live = authentication.flags(render_input), authentication.flags_of(control_plane)
     others = sorted(name for name in live.keys() | wanted.keys() if live.get(name) != wanted.get(name))
     if not (live and wanted and others):
         return None
@@ -206,7 +210,7 @@ def _identity(scope: Scope) -> Wait | None:
 
 
 def _issuer(scope: Scope) -> Wait | None:
-    config = authentication.linked(scope.design, OIDCConfig) if scope.design is not None else None
+    config = authentication.linked(scope.render_input, OIDCConfig) if scope.render_input is not None else None
     if config is None:
         return None
     found = list(identity.shared_issuer(scope.spec, "spec.identityProviderRefs", config.spec.issuer_url))
@@ -215,11 +219,11 @@ def _issuer(scope: Scope) -> Wait | None:
 
 def lacking_images(scope: Scope) -> str:
     """The images that a cluster can't be rendered without, and its Bundles lack; empty if there are none."""
-    if scope.design is None:
+    if scope.render_input is None:
         return ""
     found = [
-        *releases.components(scope.spec, scope.design.provider, scope.bundles),
-        *releases.images(scope.spec, bottlerocket.lacks(scope.design), scope.bundles),
+        *releases.components(scope.spec, scope.render_input.provider, scope.bundles),
+        *releases.images(scope.spec, bottlerocket.lacks(scope.render_input), scope.bundles),
     ]
     return "; ".join(map(str, found))
 

@@ -16,7 +16,7 @@ from espalier.api.core import SECRET
 from espalier.api.resource import Key, Resource
 from espalier.clusters import names
 from espalier.clusters.render.layered import rendered_once
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Manifest
 from espalier.clusters.scope import Scope
 
@@ -40,9 +40,9 @@ class Installed(NamedTuple):
         return f"{self.digest} {','.join(map(_written, self.objects))}".strip()
 
 
-def wanted(design: Design | None) -> list[Manifest]:
+def wanted(render_input: RenderInput | None) -> list[Manifest]:
     """The objects, in the order in which they are applied. Shared: must not be modified."""
-    return list(rendered_once(design).workload) if design is not None else []
+    return list(rendered_once(render_input).workload) if render_input is not None else []
 
 
 def placed(manifests: Sequence[Manifest]) -> tuple[Placed, ...]:
@@ -86,7 +86,7 @@ class Due(NamedTuple):
 
 def due(scope: Scope) -> Due | None:
     """The objects to be installed; None if none are, because the rendered objects are those installed last."""
-    manifests, before = wanted(scope.design), installed(scope)
+    manifests, before = wanted(scope.render_input), installed(scope)
     after = Installed(digest(manifests), placed(manifests))
     if before == after:
         return None

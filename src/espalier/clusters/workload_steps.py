@@ -27,7 +27,7 @@ _IN_PROGRESS = "the provider's objects are being installed in the workload clust
 async def carry_credentials_there(ctx: Context) -> Outcome:
     """Apply the provider's Secrets in the workload cluster, if only credentials changed."""
     scope, objects = ctx.scope, workload_objects.installed(ctx.scope)
-    manifests = [one for one in workload_objects.wanted(scope.design) if one.resource == SECRET]
+    manifests = [one for one in workload_objects.wanted(scope.render_input) if one.resource == SECRET]
     content = scope.capi_objects.kubeconfig
     if not scope.takes_credentials or not manifests or not objects.digest or content is None:
         return Continue()

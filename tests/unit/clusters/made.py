@@ -26,19 +26,19 @@ def objects(
 ) -> list[Tree]:
     """The example at this version, ready; `control_plane` and `workers` replace fields of the reported status."""
     before = scope(*example(kubernetesVersion=version, **spec), front_end=front_end)
-    assert before.design is not None
+    assert before.render_input is not None
     wanted: list[KubeObject] = [
-        *plan.control_plane(before.design, ClusterAPIObjects()),
-        *plan.worker_groups(before.design, ClusterAPIObjects()),
+        *plan.control_plane(before.render_input, ClusterAPIObjects()),
+        *plan.worker_groups(before.render_input, ClusterAPIObjects()),
     ]
     stored = [applied(msgspec.to_builtins(object_)) for object_ in wanted]
     for tree in stored:
-        full = tree["spec"].get("version") or before.design.of_control_plane.version
+        full = tree["spec"].get("version") or before.render_input.of_control_plane.version
         match tree["kind"]:
             case "Cluster":
                 initialization = {"infrastructureProvisioned": True, "controlPlaneInitialized": True}
                 tree["status"] = {"initialization": initialization, "observedGeneration": 1}
-                mark = cni.content_hash(cni.objects(before.design))
+                mark = cni.content_hash(cni.objects(before.render_input))
                 tree["metadata"]["annotations"] = {names.CNI_ANNOTATION: mark}
             case "KubeadmControlPlane":
                 conditions = [{"type": "Available", "status": "True", "reason": "Available"}]

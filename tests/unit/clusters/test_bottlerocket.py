@@ -152,12 +152,14 @@ def test_devices_of_snow_need_images_of_their_own() -> None:
 
 def without(found: Scope, part: str) -> Scope:
     """The same with a release that lacks a part."""
-    assert found.design is not None
+    assert found.render_input is not None
     components = {
         version: msgspec.structs.replace(one, bundle=msgspec.structs.replace(one.bundle, **{_field(part): None}))
-        for version, one in found.design.components.items()
+        for version, one in found.render_input.components.items()
     }
-    return msgspec.structs.replace(found, design=msgspec.structs.replace(found.design, components=components))
+    return msgspec.structs.replace(
+        found, render_input=msgspec.structs.replace(found.render_input, components=components)
+    )
 
 
 def _field(name: str) -> str:
@@ -181,9 +183,9 @@ def test_files_with_passwords_are_made_for_machines_that_read_them() -> None:
     permitted = {SERVERS: "mirror.example.com:5000", NAMESPACES: "*"}
 
     def names(trees: list[Tree]) -> list[str]:
-        design = with_password(trees, **permitted).design
-        assert design is not None
-        return [one.metadata.name for one in rendered(design).extras if one.metadata.name.endswith("-node-files")]
+        render_input = with_password(trees, **permitted).render_input
+        assert render_input is not None
+        return [one.metadata.name for one in rendered(render_input).extras if one.metadata.name.endswith("-node-files")]
 
     trees = asked(registryMirrorConfiguration=MIRROR | {"authenticate": True})
     assert names(trees) == []

@@ -49,9 +49,9 @@ class Story:
 
     def __init__(self, config: Tree) -> None:
         self.spec = network(config)
-        design = scope(*example(**self.spec), datacenter()).design
-        assert design is not None
-        self.manifests = cni.objects(design)
+        render_input = scope(*example(**self.spec), datacenter()).render_input
+        assert render_input is not None
+        self.manifests = cni.objects(render_input)
         self.mark = cni.content_hash(self.manifests)
         self.workload = Workload()
         self.server = Server()

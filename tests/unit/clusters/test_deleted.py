@@ -84,8 +84,8 @@ def test_a_control_plane_is_lost_unless_a_machine_is_left_to_adopt(left: list[Tr
     assert condition(scope, "Ready").status == "False"
     assert ("delete the Cluster and create it again" in found.message) is is_lost
     assert ("drift=correct" in found.message) is not is_lost
-    assert scope.design is not None
-    corrected = [one.remedy for one in of_capi_objects(scope.design, scope.capi_objects, None)]
+    assert scope.render_input is not None
+    corrected = [one.remedy for one in of_capi_objects(scope.render_input, scope.capi_objects, None)]
     assert all(one is None for one in corrected) is is_lost
 
 
@@ -142,8 +142,8 @@ def test_one_that_is_being_deleted_says_what_goes_with_it_and_nothing_is_promise
     found = condition(scope, "ControlPlaneReady")
     assert found.reason == "ControlPlaneLost"
     assert "etcd with all its data" in found.message
-    assert scope.design is not None
-    synced = seen(scope, of_capi_objects(scope.design, scope.capi_objects, None), "", {}, {})
+    assert scope.render_input is not None
+    synced = seen(scope, of_capi_objects(scope.render_input, scope.capi_objects, None), "", {}, {})
     assert synced.message == "KubeadmControlPlane eksa-system/garden is being deleted"
 
 
@@ -216,12 +216,12 @@ def test_infrastructure_that_is_made_again_gets_the_endpoint_of_the_cluster(live
         again.pop("status")
         infrastructure |= applied(again)
     scope = settled_with(trees)
-    assert scope.design is not None
-    wanted = msgspec.to_builtins(plan.control_plane(scope.design, scope.capi_objects)[1])
+    assert scope.render_input is not None
+    wanted = msgspec.to_builtins(plan.control_plane(scope.render_input, scope.capi_objects)[1])
     is_kept = live != "the provider's" and known == ENDPOINT
     assert wanted["spec"].get("controlPlaneEndpoint") == (ENDPOINT if is_kept else None)
     changed = [
-        str(one) for one in plan.changes(plan.control_plane(scope.design, scope.capi_objects), scope.capi_objects)
+        str(one) for one in plan.changes(plan.control_plane(scope.render_input, scope.capi_objects), scope.capi_objects)
     ]
     is_written = live == "missing" or (live == "ours" and not is_kept)
     assert ("DockerCluster" in str(changed)) is is_written

@@ -22,8 +22,10 @@ GROUP = "MachineDeployment eksa-system/garden-md-0"
 
 
 def found(scope: Scope) -> list[Drift]:
-    assert scope.design is not None
-    return drift.of_capi_objects(scope.design, scope.capi_objects, cni.content_hash(cni.objects(scope.design)))
+    assert scope.render_input is not None
+    return drift.of_capi_objects(
+        scope.render_input, scope.capi_objects, cni.content_hash(cni.objects(scope.render_input))
+    )
 
 
 def said(scope: Scope) -> list[str]:
@@ -215,8 +217,8 @@ def test_nothing_is_made_for_a_cluster_that_somebody_deletes_in_cluster_api() ->
 def workload(edit: Callable[[Tree], object]) -> list[str]:
     """The drift of the CNI when its DaemonSet is edited."""
     scope = made(objects=objects())
-    assert scope.design is not None
-    manifests = cni.objects(scope.design)
+    assert scope.render_input is not None
+    manifests = cni.objects(scope.render_input)
     stored = [applied(manifest.body) for manifest in manifests]
     edit(of_kind(stored, "DaemonSet"))
     return [str(one) for one in drift.of_manifests(manifests, [as_object(tree) for tree in stored])]
@@ -227,8 +229,8 @@ def test_the_objects_of_the_cni_are_compared_too() -> None:
     assert workload(lambda _tree: None) == []
     assert workload(at("spec.updateStrategy.type", "OnDelete")) == [f"{where}: spec.updateStrategy.type"]
     scope = made(objects=objects())
-    assert scope.design is not None
-    manifests = cni.objects(scope.design)
+    assert scope.render_input is not None
+    manifests = cni.objects(scope.render_input)
     gone = drift.of_manifests(manifests, [None for _ in manifests])
     assert [one.how for one in gone] == [MISSING] * len(manifests)
 
@@ -308,5 +310,7 @@ def test_nothing_is_compared_with_objects_that_were_made_for_others() -> None:
 
 
 def test_what_cannot_be_rendered_cannot_be_compared() -> None:
-    scope = replace(made(objects=objects(), status=settled()), design=None, problem="Kubernetes 1.29 is not there")
+    scope = replace(
+        made(objects=objects(), status=settled()), render_input=None, problem="Kubernetes 1.29 is not there"
+    )
     assert synced.incomparable(scope) == "the cluster can't be rendered: Kubernetes 1.29 is not there"

@@ -22,7 +22,7 @@ from espalier.clusters.render.layered import rendered
 from espalier.kube.objects import to_bytes
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
-from tests.unit.clusters.layers.designs import documents
+from tests.unit.clusters.layers.render_inputs import documents
 from tests.unit.clusters.seen import GARDEN, NAMESPACE, NOW, as_object, datacenter, example, observer
 from tests.unit.clusters.test_story import COMPANY, PASSWORD
 
@@ -224,8 +224,8 @@ def verdict(tree: Tree) -> list[str]:
 def shown(tree: Tree) -> list[Tree]:
     found = observer(tree, datacenter(), COMPANY, PASSWORD, FORK).scope(GARDEN)
     assert found is not None
-    assert found.design is not None, found.missing
-    return [*documents(rendered(found.design)), *map(msgspec.to_builtins, _others(rendered(found.design)))]
+    assert found.render_input is not None, found.missing
+    return [*documents(rendered(found.render_input)), *map(msgspec.to_builtins, _others(rendered(found.render_input)))]
 
 
 def _others(found: Any) -> list[Any]:

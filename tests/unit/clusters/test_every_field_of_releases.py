@@ -32,7 +32,7 @@ from espalier.runtime.outcome import Done
 from tests.support import every_provider, snow, tinkerbell, vsphere
 from tests.support.every_provider import SAMPLES
 from tests.support.sampling import sampled
-from tests.unit.clusters.layers.designs import documents
+from tests.unit.clusters.layers.render_inputs import documents
 from tests.unit.clusters.made import objects, settled
 from tests.unit.clusters.seen import GARDEN, NAMESPACE, NOW, RELEASES, as_object, example, observer
 from tests.unit.providers import sweep
@@ -285,10 +285,10 @@ def others_of(*releases: Tree) -> list[Tree]:
 def shown(found: Scope) -> list[Any]:
     """What a cluster becomes."""
     assert problem(found) is None
-    assert found.design is not None, found.missing
-    whole = rendered(found.design)
+    assert found.render_input is not None, found.missing
+    whole = rendered(found.render_input)
     etcd = [whole.etcd.machine_template, whole.etcd.cluster] if whole.etcd is not None else []
-    more = [*whole.extras, *etcd, *(one.body for one in authenticator.workload(found.design))]
+    more = [*whole.extras, *etcd, *(one.body for one in authenticator.workload(found.render_input))]
     return [*documents(whole), *map(msgspec.to_builtins, more)]
 
 
@@ -527,7 +527,7 @@ def test_an_object_that_only_a_newer_manager_can_read_stops_no_cluster_but_those
     found = known.scope(GARDEN)
     assert found is not None
     assert problem(found) is None
-    assert found.design is not None
+    assert found.render_input is not None
     known.release_use.users(as_object(tree))  # a watch asks
     waiting = problem(seen(example(), tree))
     assert waiting is not None

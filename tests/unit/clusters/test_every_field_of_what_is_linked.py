@@ -22,7 +22,7 @@ from espalier.clusters.render import authenticator
 from espalier.clusters.render.layered import rendered
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError
-from tests.unit.clusters.layers.designs import documents
+from tests.unit.clusters.layers.render_inputs import documents
 from tests.unit.clusters.seen import GARDEN, NAMESPACE, example, scope
 from tests.unit.clusters.test_flux_configs import GIT, HUB
 from tests.unit.clusters.test_story import COMPANY
@@ -175,10 +175,10 @@ def shown(kind: type[KubeObject], spec: Tree) -> list[Any]:
     metadata = COMPANY["metadata"]
     tree = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "metadata": metadata, "spec": spec}
     reference = {"kind": kind.resource.kind, "name": metadata["name"]}
-    design = scope(*example(identityProviderRefs=[reference]), tree, key=GARDEN).design
-    assert design is not None
-    workload = (msgspec.to_builtins(one.body) for one in authenticator.workload(design))
-    return [*documents(rendered(design)), *workload]
+    render_input = scope(*example(identityProviderRefs=[reference]), tree, key=GARDEN).render_input
+    assert render_input is not None
+    workload = (msgspec.to_builtins(one.body) for one in authenticator.workload(render_input))
+    return [*documents(rendered(render_input)), *workload]
 
 
 def test_each_value_shows_or_is_refused() -> None:

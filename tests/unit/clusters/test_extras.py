@@ -76,8 +76,8 @@ def scope_of(seen: Observer, name: str, namespace: str = NAMESPACE) -> Scope:
 
 def made(found: Scope, present: ClusterAPIObjects | None = None) -> list[Tree]:
     """Everything that is made of a Cluster, as it is stored."""
-    assert found.design is not None
-    wanted = plan.control_plane(found.design, present or ClusterAPIObjects())
+    assert found.render_input is not None
+    wanted = plan.control_plane(found.render_input, present or ClusterAPIObjects())
     return [applied(msgspec.to_builtins(one)) for one in wanted]
 
 
@@ -96,14 +96,14 @@ def test_one_that_is_no_longer_rendered_goes_and_one_that_differs_is_drift() -> 
     before = scope_of(see(cluster("garden"), *linked(domains=DOMAINS)), "garden")
     there = made(before)
     now = scope_of(see(cluster("garden"), *linked(domains=DOMAINS[1:]), *there), "garden")
-    assert now.design is not None
-    assert [str(one) for one in plan.superfluous_extras(now.design, now.capi_objects)] == [
+    assert now.render_input is not None
+    assert [str(one) for one in plan.superfluous_extras(now.render_input, now.capi_objects)] == [
         "deleted OrchardZone garden-trees-east"
     ]
     there[0]["data"]["password"] = base64.b64encode(b"lily").decode()
     seen = scope_of(see(cluster("garden"), *linked(domains=DOMAINS), *there), "garden")
-    assert seen.design is not None
-    changes = plan.changes(plan.control_plane(seen.design, seen.capi_objects), seen.capi_objects)
+    assert seen.render_input is not None
+    changes = plan.changes(plan.control_plane(seen.render_input, seen.capi_objects), seen.capi_objects)
     assert [(str(one), one.fields) for one in changes] == [
         ("changed Secret eksa-system/orchard-garden", ("data.password",))
     ]
@@ -207,8 +207,10 @@ def test_machines_of_a_group_are_spread_over_its_failure_domains() -> None:
     tree = cluster("garden")
     tree["spec"]["workerNodeGroupConfigurations"] = grouped("md-0", "md-1")
     found = scope_of(see(tree, *linked(domains=domains)), "garden")
-    assert found.design is not None
-    made_ = [one for one in plan.worker_groups(found.design, ClusterAPIObjects()) if isinstance(one, MachineDeployment)]
+    assert found.render_input is not None
+    made_ = [
+        one for one in plan.worker_groups(found.render_input, ClusterAPIObjects()) if isinstance(one, MachineDeployment)
+    ]
     assert [(one.metadata.name, one.spec.replicas, one.spec.template.spec.failure_domain) for one in made_] == [
         ("garden-md-0-east", 3, "east"),
         ("garden-md-0-west", 2, "west"),
@@ -222,8 +224,8 @@ def test_a_group_in_failure_domains_has_the_version_of_the_last_of_its_machines(
     """So that its machines don't skip a minor."""
     domains = [{"name": name, "groups": ["md-0"]} for name in ("east", "west")]
     found = scope_of(see(cluster("garden"), *linked(domains=domains)), "garden")
-    assert found.design is not None
-    deployments = [msgspec.to_builtins(one) for one in plan.worker_groups(found.design, ClusterAPIObjects())]
+    assert found.render_input is not None
+    deployments = [msgspec.to_builtins(one) for one in plan.worker_groups(found.render_input, ClusterAPIObjects())]
     east = next(one for one in deployments if one["metadata"]["name"] == "garden-md-0-east")
     east["spec"]["template"]["spec"]["version"] = "v1.34.4-eks-1-34-1"
     stored = map(applied, (*deployments,))
@@ -268,17 +270,17 @@ def test_machines_of_a_group_stay_until_those_in_its_failure_domains_are_ready()
     for before, after in (([], domains), (domains, [])):
         first = scope_of(see(cluster("garden"), *linked(domains=before)), "garden")
         then = scope_of(see(cluster("garden"), *linked(domains=after)), "garden")
-        assert first.design is not None
-        assert then.design is not None
+        assert first.render_input is not None
+        assert then.render_input is not None
         nothing = ClusterAPIObjects()
-        old = stored_workers(plan.worker_groups(first.design, nothing), ready=True)
+        old = stored_workers(plan.worker_groups(first.render_input, nothing), ready=True)
         for is_ready in (False, True):
-            new = stored_workers(plan.worker_groups(then.design, nothing), ready=is_ready)
+            new = stored_workers(plan.worker_groups(then.render_input, nothing), ready=is_ready)
             seen = scope_of(see(cluster("garden"), *linked(domains=after), *old, *new), "garden")
-            assert seen.design is not None
-            gone = plan.superfluous_workers(seen.design, seen.capi_objects)
+            assert seen.render_input is not None
+            gone = plan.superfluous_workers(seen.render_input, seen.capi_objects)
             assert bool(gone) == is_ready, (before, is_ready)
-            at_once = plan.superfluous_workers(seen.design, seen.capi_objects, at_once=True)
+            at_once = plan.superfluous_workers(seen.render_input, seen.capi_objects, at_once=True)
             assert {one.object.name for one in at_once} == {
                 tree["metadata"]["name"] for tree in old if tree["kind"].startswith("Machine")
             }
@@ -302,7 +304,7 @@ def test_a_cluster_waits_for_values_that_the_provider_has_not_resolved() -> None
     for status in ({}, {"rootstock": "M9", "observedGeneration": 1}):
         links[1]["status"] = status
         found = scope_of(see(cluster("garden"), *links), "garden")
-        assert found.design is None
+        assert found.render_input is None
         decision = steps.find_children(found)
         assert isinstance(decision, Wait)
         assert decision.reason == "ValuesNotResolved"

@@ -67,10 +67,10 @@ def scope(seen: Observer, name: Name, namespace: str) -> Scope:
 
 def rendered(found: Scope) -> list[Tree]:
     """Everything that is made of a Cluster which has nothing yet."""
-    assert found.design is not None
+    assert found.render_input is not None
     wanted = [
-        *plan.control_plane(found.design, ClusterAPIObjects()),
-        *plan.worker_groups(found.design, ClusterAPIObjects()),
+        *plan.control_plane(found.render_input, ClusterAPIObjects()),
+        *plan.worker_groups(found.render_input, ClusterAPIObjects()),
     ]
     return [msgspec.to_builtins(one) for one in wanted]
 

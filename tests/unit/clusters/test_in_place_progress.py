@@ -151,9 +151,9 @@ def asked(
         "controlPlaneConfiguration": {"count": replicas} | ({"upgradeRolloutStrategy": strategy} if kind else {})
     }
     scope = made(objects=objects(front_end=front_end, **spec), front_end=front_end, kubernetesVersion="1.36", **spec)
-    assert scope.design is not None
-    wanted = plan.control_plane(scope.design, scope.capi_objects)
-    found = plan.obstacle(wanted, scope.design, scope.capi_objects)
+    assert scope.render_input is not None
+    wanted = plan.control_plane(scope.render_input, scope.capi_objects)
+    found = plan.obstacle(wanted, scope.render_input, scope.capi_objects)
     return found.reason if found else ""
 
 
@@ -234,8 +234,8 @@ def changes(strategy: Tree, front_end: FrontEnd = FrontEnd.ANNOTATIONS, **change
     after = {name: before[name] | changed.get(name, {}) for name in ("controlPlaneConfiguration",)}
     more = {name: value for name, value in changed.items() if name not in after}
     scope = made(objects=objects(front_end=front_end, **before), front_end=front_end, **{**before, **after, **more})
-    assert scope.design is not None
-    return plan.owner_changes(scope.design, scope.capi_objects)
+    assert scope.render_input is not None
+    return plan.owner_changes(scope.render_input, scope.capi_objects)
 
 
 def fates(found: list[in_place.OwnerChange]) -> list[Fate]:
@@ -284,8 +284,8 @@ def test_what_the_api_server_filled_in_is_no_change() -> None:
         if tree["kind"] == "DockerMachineTemplate":
             tree["spec"]["template"]["spec"]["bootstrapTimeout"] = "3m"
     scope = made(objects=live, kubernetesVersion="1.36", **spec)
-    assert scope.design is not None
-    assert fates(plan.owner_changes(scope.design, scope.capi_objects)) == [Fate.IN_PLACE]
+    assert scope.render_input is not None
+    assert fates(plan.owner_changes(scope.render_input, scope.capi_objects)) == [Fate.IN_PLACE]
 
 
 @pytest.mark.parametrize(("is_held", "fate"), [(True, Fate.NOTHING), (False, Fate.REFUSED)])
@@ -302,6 +302,6 @@ def test_an_edit_by_others_of_what_is_held_is_brought_back(is_held: bool, fate: 
     if is_held:
         tree["metadata"].setdefault("annotations", {})[IN_PLACE_CONTROL_PLANE] = "true"
     scope = made(objects=live, **spec)
-    assert scope.design is not None
-    (found,) = plan.owner_changes(scope.design, scope.capi_objects)
+    assert scope.render_input is not None
+    (found,) = plan.owner_changes(scope.render_input, scope.capi_objects)
     assert found.classified.fate is fate

@@ -20,9 +20,12 @@ MORE_WORKERS = [{"name": "md-0", "count": 4}]
 
 
 def changes(scope: Scope) -> list[Change]:
-    assert scope.design is not None
+    assert scope.render_input is not None
     capi_objects = scope.capi_objects
-    wanted = [*plan.control_plane(scope.design, capi_objects), *plan.worker_groups(scope.design, capi_objects)]
+    wanted = [
+        *plan.control_plane(scope.render_input, capi_objects),
+        *plan.worker_groups(scope.render_input, capi_objects),
+    ]
     return plan.changes(wanted, capi_objects)
 
 
@@ -117,8 +120,8 @@ def test_fields_of_others_are_left_alone() -> None:
 def test_a_group_that_is_no_longer_asked_for_is_superfluous() -> None:
     groups = [{"name": "md-0", "count": 2}, {"name": "old", "count": 1}]
     scope = made(objects=objects(workerNodeGroupConfigurations=groups))
-    assert scope.design is not None
-    assert [str(removal) for removal in plan.superfluous_workers(scope.design, scope.capi_objects)] == [
+    assert scope.render_input is not None
+    assert [str(removal) for removal in plan.superfluous_workers(scope.render_input, scope.capi_objects)] == [
         "deleted MachineDeployment eksa-system/garden-old",
         "deleted MachineHealthCheck eksa-system/garden-old-worker-unhealthy",
     ]
@@ -131,7 +134,7 @@ def test_templates_that_nothing_refers_to_are_unused() -> None:
     assert [removal.object.name for removal in plan.unused_templates(scope.capi_objects)] == ["garden-control-plane-0"]
 
 
-def test_planning_changes_neither_the_design_nor_what_is_there() -> None:
+def test_planning_changes_neither_the_render_input_nor_what_is_there() -> None:
     scope = made(objects=objects(), kubernetesVersion="1.36")
     before = msgspec.json.encode(scope.spec)
     assert changes(scope) == changes(scope)
@@ -178,8 +181,8 @@ def test_items_of_keyed_lists_are_compared_by_their_keys_in_any_order() -> None:
 
 def test_every_object_can_carry_the_label_by_which_managers_share_out_work() -> None:
     scope = made(objects=[])
-    assert scope.design is not None
-    shared = msgspec.structs.replace(scope.design, watch_filter="blue")
+    assert scope.render_input is not None
+    shared = msgspec.structs.replace(scope.render_input, watch_filter="blue")
     wanted = [*plan.control_plane(shared, scope.capi_objects), *plan.worker_groups(shared, scope.capi_objects)]
     assert {object_.metadata.labels.get("cluster.x-k8s.io/watch-filter") for object_ in wanted} == {"blue"}
 

@@ -46,8 +46,10 @@ def cluster(spec: Tree, *more: Tree, annotations: Tree | None = None, version: s
 
 
 def obstacle(scope: Scope) -> Wait | None:
-    assert scope.design is not None
-    return plan.obstacle(plan.control_plane(scope.design, scope.capi_objects), scope.design, scope.capi_objects)
+    assert scope.render_input is not None
+    return plan.obstacle(
+        plan.control_plane(scope.render_input, scope.capi_objects), scope.render_input, scope.capi_objects
+    )
 
 
 def ready_of(scope: Scope) -> tuple[str, str]:
@@ -84,10 +86,10 @@ def test_what_annotations_began_they_end() -> None:
         if tree["kind"] == "KubeadmControlPlane":
             tree["metadata"]["annotations"] = marks | {"cluster.x-k8s.io/paused": "in-place-upgrade"}
     scope = made(objects=live, front_end=HOOKS, **spec, kubernetesVersion="1.36")
-    assert scope.design is not None
+    assert scope.render_input is not None
     (control_plane,) = (
         one
-        for one in plan.control_plane(scope.design, scope.capi_objects)
+        for one in plan.control_plane(scope.render_input, scope.capi_objects)
         if one.resource.kind == "KubeadmControlPlane"
     )
     assert control_plane.metadata.annotations["cluster.x-k8s.io/paused"] == "in-place-upgrade"
@@ -158,5 +160,5 @@ def test_the_front_end_of_a_manager_is_derived_from_its_objects() -> None:
 def test_a_manager_that_upgrades_by_another_way_now_finds_no_drift(before: FrontEnd, now: FrontEnd) -> None:
     spec = asked()
     scope = made(objects=objects(**spec, front_end=before), front_end=now, **spec)
-    assert scope.design is not None
-    assert drift.of_capi_objects(scope.design, scope.capi_objects, None) == []
+    assert scope.render_input is not None
+    assert drift.of_capi_objects(scope.render_input, scope.capi_objects, None) == []

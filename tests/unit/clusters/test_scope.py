@@ -91,9 +91,9 @@ def test_a_release_was_replaced_for_clusters_that_were_made_of_it_and_its_record
         assert found.release_record == ("" if expected else release_content.record(there))
 
 
-def test_without_a_design_nothing_is_recorded_of_a_release() -> None:
+def test_without_a_render_input_nothing_is_recorded_of_a_release() -> None:
     found = scope(*example(kubernetesVersion="1.99"), datacenter())
-    assert found.design is None
+    assert found.render_input is None
     assert found.release_content
     assert found.release_record == ""
 

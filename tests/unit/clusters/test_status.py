@@ -513,12 +513,12 @@ def test_an_upgraded_manager_that_calls_an_image_invalid_does_not_take_back_its_
     """Its Bundles can't have changed, so nothing of the cluster did: it only can't be compared any longer."""
     broken = UnusableBundles("Bundles bundles-1, Kubernetes 1.35: spec.versionsBundles[1].kindnetd.image.uri: ...")
     steady = made(objects=objects(), status=settled())
-    status = report(msgspec.structs.replace(steady, design=None, problem=broken), Done())
+    status = report(msgspec.structs.replace(steady, render_input=None, problem=broken), Done())
     assert status.spec_valid
     assert said(status) == said(report(steady, Done())) | {"Synced": "Unknown/NotComparable"}
     assert str(broken) in condition(status, "Synced").message
     changed = made(objects=objects(), status=settled(observedGeneration=0))
-    status = report(msgspec.structs.replace(changed, design=None, problem=broken), Done())
+    status = report(msgspec.structs.replace(changed, render_input=None, problem=broken), Done())
     assert not status.spec_valid
     assert said(status)["SpecValid"] == f"False/{names.BUNDLES_INVALID}"
 

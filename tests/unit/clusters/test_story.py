@@ -18,7 +18,7 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters import cni, credentials, plan
 from espalier.clusters.scope import ClusterAPIObjects
-from tests.unit.clusters.layers.designs import EVERYTHING
+from tests.unit.clusters.layers.render_inputs import EVERYTHING
 from tests.unit.clusters.seen import EXAMPLES, GARDEN, NAMESPACE, example, scope
 
 STORIES = Path(__file__).parents[2] / "stories"
@@ -39,9 +39,12 @@ def compare_with_golden(name: str, text: str) -> None:
 
 def rendered(manifest: str, *more: Tree, **spec: object) -> list[KubeObject]:
     key = GARDEN if manifest == "docker.yaml" else GARDEN._replace(name="orchard")
-    design = scope(*example(manifest, **spec), *more, key=key).design
-    assert design is not None
-    return [*plan.control_plane(design, ClusterAPIObjects()), *plan.worker_groups(design, ClusterAPIObjects())]
+    render_input = scope(*example(manifest, **spec), *more, key=key).render_input
+    assert render_input is not None
+    return [
+        *plan.control_plane(render_input, ClusterAPIObjects()),
+        *plan.worker_groups(render_input, ClusterAPIObjects()),
+    ]
 
 
 def test_the_example_becomes_these_objects_of_cluster_api() -> None:
@@ -149,9 +152,9 @@ def _place(tree: Tree) -> tuple[str, str]:
 def test_the_cni_of_an_example_is_made_of_these_objects(name: str) -> None:
     documents = example(f"{name}.yaml")
     key = GARDEN._replace(name=documents[0]["metadata"]["name"])
-    design = scope(*documents, key=key).design
-    assert design is not None
-    compare_with_golden(f"{name}-cni", text_of(manifest.body for manifest in cni.objects(design)))
+    render_input = scope(*documents, key=key).render_input
+    assert render_input is not None
+    compare_with_golden(f"{name}-cni", text_of(manifest.body for manifest in cni.objects(render_input)))
 
 
 def test_every_example_has_a_golden_story() -> None:

@@ -65,7 +65,7 @@ class Story:
     async def do(self, step: Callable[[Context], Awaitable[Outcome]]) -> Outcome:
         self.server.asked.clear()
         self.workload.asked.clear()
-        provider = replace(DOCKER, workload=lambda _design: self.manifests)
+        provider = replace(DOCKER, workload=lambda _render_input: self.manifests)
         there = objects()
         for tree in there:
             if tree["kind"] == "Cluster":

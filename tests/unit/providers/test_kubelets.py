@@ -25,12 +25,12 @@ NETWORK = {
 
 def configurations(provider: str, kubelet: dict[str, Any]) -> list[KubeadmConfigSpec]:
     """Of the control plane and of all groups of the example, with a KubeletConfiguration each."""
-    design = CLUSTERS[provider](clusterNetwork=NETWORK).design
-    assert design is not None
-    plane = replace(design.control_plane, kubelet_configuration=kubelet)
-    groups = [replace(one, kubelet_configuration=kubelet) for one in design.groups]
-    spec = replace(design.spec, control_plane_configuration=plane, worker_node_group_configurations=groups)
-    found = rendered(replace(design, spec=spec))
+    render_input = CLUSTERS[provider](clusterNetwork=NETWORK).render_input
+    assert render_input is not None
+    plane = replace(render_input.control_plane, kubelet_configuration=kubelet)
+    groups = [replace(one, kubelet_configuration=kubelet) for one in render_input.groups]
+    spec = replace(render_input.spec, control_plane_configuration=plane, worker_node_group_configurations=groups)
+    found = rendered(replace(render_input, spec=spec))
     workers = [one.config_template.spec.template.spec for one in found.groups]
     return [found.control_plane.spec.kubeadm_config_spec, *workers]
 

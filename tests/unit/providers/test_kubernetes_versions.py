@@ -33,13 +33,13 @@ CLUSTERS: dict[str, Callable[..., Scope]] = {
 
 def of_version(provider: str, minor: str, **spec: Any) -> Rendered:
     """The cluster of the example, as if it were of this Kubernetes version."""
-    design = CLUSTERS[provider](**spec).design
-    assert design is not None
+    render_input = CLUSTERS[provider](**spec).render_input
+    assert render_input is not None
     components = {
         name: msgspec.structs.replace(one, distro=msgspec.structs.replace(one.distro, version=f"v{minor}.4-eks-1"))
-        for name, one in design.components.items()
+        for name, one in render_input.components.items()
     }
-    return rendered(msgspec.structs.replace(design, components=components))
+    return rendered(msgspec.structs.replace(render_input, components=components))
 
 
 def plane(found: Rendered) -> tuple[KubeadmConfigSpec, ClusterConfiguration]:

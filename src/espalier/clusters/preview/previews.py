@@ -24,7 +24,7 @@ from espalier.clusters.preview.duration import Duration, duration, in_place
 from espalier.clusters.preview.machines import Fleet, Group
 from espalier.clusters.preview.simulate import CNIChange, simulate
 from espalier.clusters.provider import infrastructures
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.scope import Scope
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
@@ -108,7 +108,7 @@ class Previews:
         return _concealed(self._of_change(key, manifest, by_espalier=by_espalier), secrets)
 
     def _of_change(self, key: Key, manifest: Sequence[Tree], *, by_espalier: bool) -> Preview:
-        last = self._last_design(key)
+        last = self._last_render_input(key)
         asked: list[ObjectChange] = []
         warnings: list[str] = []
         refusals: list[StatusCause] = []
@@ -161,10 +161,10 @@ class Previews:
             return Preview(key, stops=f"{names.CLUSTER_INVALID}: the stored Cluster is invalid: {error}")
         if scope is None:
             raise LookupError(f"there is no Cluster {key}")
-        preview = self._preview(replace(scope, isolation=isolation or scope.isolation), scope.design)
+        preview = self._preview(replace(scope, isolation=isolation or scope.isolation), scope.render_input)
         return _concealed(preview, redaction.secrets_of(scope.object.tree))
 
-    def _preview(self, scope: Scope, last: Design | None) -> Preview:
+    def _preview(self, scope: Scope, last: RenderInput | None) -> Preview:
         left_over = generated.left_over(scope.key, self._secrets)
         simulated = simulate(replace(scope, left_over=left_over), last)
         fleet = self._fleets.get(scope.key.name, Fleet())
@@ -196,12 +196,12 @@ class Previews:
         key = Key(metadata.get("namespace", ""), metadata["name"])
         return self._snapshot.get(tree["apiVersion"], tree["kind"], key)
 
-    def _last_design(self, key: Key) -> Design | None:
+    def _last_render_input(self, key: Key) -> RenderInput | None:
         try:
             scope = self._observer.scope(key)
         except msgspec.ValidationError:
             return None
-        return scope.design if scope is not None else None
+        return scope.render_input if scope is not None else None
 
     def _admitted(self, live: Object | None, new: Object) -> tuple[Object, Iterable[str], Iterable[StatusCause]]:
         """The Cluster with its defaults, the warnings about it, and the reasons why it is rejected."""

@@ -17,7 +17,7 @@ from espalier.clusters.gate import Isolation
 from espalier.clusters.in_place import OwnerChange
 from espalier.clusters.plan import Change, Removal, owner_changes
 from espalier.clusters.preview.diff import ObjectChange, field_changes
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.clusters.step import Step, Write
 from espalier.clusters.steps import steps_of
@@ -67,14 +67,16 @@ class Simulated(msgspec.Struct, frozen=True):
         return bool(self.objects) or not (self.settled or self.stops)
 
 
-def simulate(scope: Scope, last: Design | None = None) -> Simulated:
+def simulate(scope: Scope, last: RenderInput | None = None) -> Simulated:
     """The writes of a cluster's reconciles from here on, if nobody changes anything else.
 
     It uses the decisions of the cluster's own steps, in their order. Waits for time end at once; waits for somebody do
-    not, unless the plan changes their cause. `last` is the design of the last reconcile, if known: it determines the
-    changes in the workload cluster, which is not read.
+    not, unless the plan changes their cause. `last` is the render input of the last reconcile, if known: it determines
+    the changes in the workload cluster, which is not read.
     """
-    changes = owner_changes(scope.design, scope.capi_objects) if scope.design and not scope.is_settled else ()
+    changes = (
+        owner_changes(scope.render_input, scope.capi_objects) if scope.render_input and not scope.is_settled else ()
+    )
     here = Simulated(scope.capi_objects, scope.capi_objects, owner_changes=tuple(changes))
     if scope.is_deleted:
         return replace(here, stops="Deleting: the cluster is being deleted")
@@ -86,8 +88,8 @@ def simulate(scope: Scope, last: Design | None = None) -> Simulated:
     stops, network = "", None
     of_provider: tuple[ObjectChange, ...] = ()
     for step in sequence:
-        if step is install_cni and scope.design is not None:
-            network = _cni(scope, scope.design, last)
+        if step is install_cni and scope.render_input is not None:
+            network = _cni(scope, scope.render_input, last)
             of_provider = _of_provider(scope, last)
         match step.decide(scope) if isinstance(step, Step) else None:
             case Write(what):
@@ -121,14 +123,14 @@ def _settled(scope: Scope, here: Simulated, written: list[Change | Removal]) -> 
     """As `drift_correction.correct_drift`: the drift of a settled cluster is corrected as far as its annotation
     allows.
     """
-    design, capi_objects = scope.design, scope.capi_objects
+    render_input, capi_objects = scope.render_input, scope.capi_objects
     here = replace(_simulated(here, capi_objects, written), settled=True)
     if scope.isolation is not Isolation.LAYERS or capi_objects.cluster is None:
         return here
     why = synced.incomparable(scope)
-    if why or design is None:  # without a design, there is a reason
+    if why or render_input is None:  # without a render input, there is a reason
         return replace(here, stops=f"{synced.NOT_COMPARABLE}: {why}")
-    found = drift.of_capi_objects(design, capi_objects, None if scope.leaves_cni_alone else scope.wanted_cni)
+    found = drift.of_capi_objects(render_input, capi_objects, None if scope.leaves_cni_alone else scope.wanted_cni)
     corrected = drift.correctable(found, drift.policy(scope.cluster.metadata.annotations))
     remedies = [one.remedy for one in corrected if isinstance(one.remedy, Change | Removal)]
     remedies.sort(key=lambda one: isinstance(one, Removal))
@@ -224,19 +226,19 @@ def _templates(capi_objects: ClusterAPIObjects) -> dict[tuple[str, str], str]:
     return used
 
 
-def _cni(scope: Scope, design: Design, last: Design | None) -> CNIChange | None:
+def _cni(scope: Scope, render_input: RenderInput, last: RenderInput | None) -> CNIChange | None:
     if not scope.is_cni_due:
         return None
     wanted, installed = scope.wanted_cni, scope.capi_objects.installed_cni
     before = cni.objects(last) if last is not None else []
     if not installed or cni.content_hash(before) != installed:
         before = []
-    changes = tuple(_cni_changes(before, cni.objects(design)))
+    changes = tuple(_cni_changes(before, cni.objects(render_input)))
     same = bool(before) and installed.rpartition("-")[0] == wanted.rpartition("-")[0]
     return CNIChange(wanted, installed, changes, is_exact=same or not installed)
 
 
-def _of_provider(scope: Scope, last: Design | None) -> tuple[ObjectChange, ...]:
+def _of_provider(scope: Scope, last: RenderInput | None) -> tuple[ObjectChange, ...]:
     """The objects that are applied and deleted in the workload cluster."""
     due = workload_objects.due(scope)
     if due is None:

@@ -38,7 +38,7 @@ def sentences(scope: Scope) -> Iterator[str]:
     Missing linked objects block nothing unless objects are rendered from them: in a dry run of a whole manifest none of
     it is stored.
     """
-    is_known = scope.design is not None
+    is_known = scope.render_input is not None
     simulated = simulate(replace(scope, missing=()) if is_known else scope)
     stops = _stops(simulated)
     if scope.missing and (is_known or stops.startswith(names.MISSING_DEPENDENT_OBJECTS)):

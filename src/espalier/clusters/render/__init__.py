@@ -1,1 +1,1 @@
-"""Renders Cluster API objects from a design. Pure, typed, one object per function."""
+"""Renders Cluster API objects from a render input. Pure, typed, one object per function."""

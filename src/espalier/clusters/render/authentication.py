@@ -8,7 +8,7 @@ from typing import TypeVar
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.identity_providers import OIDCConfig
 from espalier.api.kinds import KubeObject
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 
 K = TypeVar("K", bound=KubeObject)
 
@@ -17,14 +17,14 @@ OIDC = "oidc-"
 """Prefix of kube-apiserver's flags for an OIDCConfig."""
 
 
-def linked(design: Design, kind: type[K]) -> K | None:
+def linked(render_input: RenderInput, kind: type[K]) -> K | None:
     """The linked object of a kind."""
-    return next((one.decode(kind) for one in design.children if one.kind == kind.resource.kind), None)
+    return next((one.decode(kind) for one in render_input.children if one.kind == kind.resource.kind), None)
 
 
-def flags(design: Design) -> dict[str, str]:
+def flags(render_input: RenderInput) -> dict[str, str]:
     """Flags of kube-apiserver for the identity providers of a cluster."""
-    oidc = linked(design, OIDCConfig)
+    oidc = linked(render_input, OIDCConfig)
     return _oidc(oidc) if oidc is not None else {}
 
 
@@ -36,9 +36,9 @@ def flags_of(control_plane: KubeadmControlPlane) -> dict[str, str]:
     return {one.name: one.value for one in found if one.name.startswith(OIDC)}
 
 
-def issuer(design: Design) -> Mapping[str, str]:
+def issuer(render_input: RenderInput) -> Mapping[str, str]:
     """The issuer of service account tokens: an additional one, where flags name another, which signs."""
-    pod_iam = design.spec.pod_iam_config
+    pod_iam = render_input.spec.pod_iam_config
     return {ISSUER: pod_iam.service_account_issuer} if pod_iam is not None else {}
 
 

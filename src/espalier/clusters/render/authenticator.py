@@ -23,7 +23,7 @@ from espalier.clusterapi.contract import MOVED
 from espalier.clusters.render.authentication import linked
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render.cni.workloads import EVERYWHERE, NAMESPACE, account, host_path, rule
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Manifest
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.kubeconfig_entries import KubeconfigError, encode_data
@@ -50,23 +50,23 @@ def kubeconfig_name(cluster: str) -> str:
     return f"{cluster}-aws-iam-kubeconfig"
 
 
-def secret(design: Design) -> Secret:
+def secret(render_input: RenderInput) -> Secret:
     """The Secret for the keys, without content: they are generated once, and not rendered."""
-    return _secret(design, secret_name(design.name))
+    return _secret(render_input, secret_name(render_input.name))
 
 
-def kubeconfig_secret(design: Design) -> Secret:
+def kubeconfig_secret(render_input: RenderInput) -> Secret:
     """The Secret for the kubeconfig, without content: it is known once Cluster API has created its own."""
-    return _secret(design, kubeconfig_name(design.name))
+    return _secret(render_input, kubeconfig_name(render_input.name))
 
 
-def _secret(design: Design, name: str) -> Secret:
-    metadata = meta(design, name)
+def _secret(render_input: RenderInput, name: str) -> Secret:
+    metadata = meta(render_input, name)
     metadata.labels = metadata.labels | MOVED
     return Secret(metadata=metadata, type="Opaque")
 
 
-def user_kubeconfig(design: Design, admin: bytes) -> bytes | None:
+def user_kubeconfig(render_input: RenderInput, admin: bytes) -> bytes | None:
     """The kubeconfig for users of AWS, made from Cluster API's; None if that is invalid.
 
     Users bring their own credentials, and `aws-iam-authenticator` on their PATH.
@@ -78,41 +78,43 @@ def user_kubeconfig(design: Design, admin: bytes) -> bytes | None:
     program = {
         "apiVersion": "client.authentication.k8s.io/v1beta1",
         "command": NAME,
-        "args": ["token", "-i", cluster_id(design)],
+        "args": ["token", "-i", cluster_id(render_input)],
         "interactiveMode": "IfAvailable",
         "provideClusterInfo": False,
     }
-    user = f"{design.name}-aws"
+    user = f"{render_input.name}-aws"
     cluster = {"server": access.server, "certificate-authority-data": encode_data(access.certificate_authority or b"")}
     tree = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": design.name, "cluster": cluster}],
+        "clusters": [{"name": render_input.name, "cluster": cluster}],
         "users": [{"name": user, "user": {"exec": program}}],
-        "contexts": [{"name": f"{user}@{design.name}", "context": {"cluster": design.name, "user": user}}],
-        "current-context": f"{user}@{design.name}",
+        "contexts": [{"name": f"{user}@{render_input.name}", "context": {"cluster": render_input.name, "user": user}}],
+        "current-context": f"{user}@{render_input.name}",
     }
     return yaml.dump(tree, Dumper=yaml.CSafeDumper, sort_keys=False, width=10**6).encode()
 
 
-def cluster_id(design: Design) -> str:
+def cluster_id(render_input: RenderInput) -> str:
     """The name that tokens for this cluster contain: it never changes."""
-    return str(uuid.uuid5(_UUIDS, str(design.key)))
+    return str(uuid.uuid5(_UUIDS, str(render_input.key)))
 
 
-def is_asked_for(design: Design) -> bool:
+def is_asked_for(render_input: RenderInput) -> bool:
     """True if the cluster links an AWSIamConfig."""
-    return linked(design, AWSIamConfig) is not None
+    return linked(render_input, AWSIamConfig) is not None
 
 
-def flags(design: Design) -> dict[str, str]:
+def flags(render_input: RenderInput) -> dict[str, str]:
     """Flags of kube-apiserver."""
-    return {"authentication-token-webhook-config-file": f"{_CONFIG}/kubeconfig.yaml"} if is_asked_for(design) else {}
+    return (
+        {"authentication-token-webhook-config-file": f"{_CONFIG}/kubeconfig.yaml"} if is_asked_for(render_input) else {}
+    )
 
 
-def files(design: Design) -> Iterator[File]:
+def files(render_input: RenderInput) -> Iterator[File]:
     """Files of control plane machines: the webhook's configuration and its keys."""
-    if not is_asked_for(design):
+    if not is_asked_for(render_input):
         return
     webhook = {
         "apiVersion": "v1",
@@ -133,20 +135,20 @@ def files(design: Design) -> Iterator[File]:
     content = json.dumps(webhook, indent=2) + "\n"
     yield File(path=f"{_HOST}/kubeconfig.yaml", owner="root:root", permissions="0640", content=content)
     for key in (CERTIFICATE, KEY):
-        source = FileSource(secret=SecretKey(name=secret_name(design.name), key=key))
+        source = FileSource(secret=SecretKey(name=secret_name(render_input.name), key=key))
         yield File(path=f"{_HOST}/pki/{key}", owner="root:root", permissions="0640", content_from=source)
 
 
-def volumes(design: Design) -> Iterator[HostPathMount]:
+def volumes(render_input: RenderInput) -> Iterator[HostPathMount]:
     """Volumes of kube-apiserver."""
-    if is_asked_for(design):
+    if is_asked_for(render_input):
         yield HostPathMount(name="authconfig", host_path=f"{_HOST}/", mount_path=f"{_CONFIG}/", read_only=False)
         yield HostPathMount(name="awsiamcert", host_path=f"{_HOST}/pki/", mount_path=f"{_STATE}/", read_only=False)
 
 
-def workload(design: Design) -> Iterable[Manifest]:
+def workload(render_input: RenderInput) -> Iterable[Manifest]:
     """The authenticator and its configuration, as objects of the workload cluster."""
-    config = linked(design, AWSIamConfig)
+    config = linked(render_input, AWSIamConfig)
     if config is None:
         return
     labels = {"app": NAME}
@@ -158,10 +160,10 @@ def workload(design: Design) -> Iterable[Manifest]:
     ]
     for resource, body in account(NAME, labels, rules):
         yield Manifest(resource, {"apiVersion": resource.api_version, "kind": resource.kind} | body)
-    settings = {"clusterID": cluster_id(design)}
+    settings = {"clusterID": cluster_id(render_input)}
     yield _config_map(NAME, {"config.yaml": json.dumps(settings) + "\n"})
     yield _config_map("aws-auth", _mappings(config.spec))
-    yield Manifest(DAEMON_SET, _daemon_set(design, config.spec, labels))
+    yield Manifest(DAEMON_SET, _daemon_set(render_input, config.spec, labels))
 
 
 def _mappings(spec: AWSIamConfigSpec) -> dict[str, str]:
@@ -176,10 +178,10 @@ def _config_map(name: str, data: dict[str, str]) -> Manifest:
     return Manifest(CONFIG_MAP, body)
 
 
-def _daemon_set(design: Design, spec: AWSIamConfigSpec, labels: dict[str, str]) -> Tree:
+def _daemon_set(render_input: RenderInput, spec: AWSIamConfigSpec, labels: dict[str, str]) -> Tree:
     container: dict[str, Any] = {
         "name": NAME,
-        "image": design.of_control_plane.distro.authenticator,
+        "image": render_input.of_control_plane.distro.authenticator,
         "args": [
             "server",
             f"--backend-mode={','.join(spec.backend_mode)}",
@@ -220,9 +222,9 @@ def _daemon_set(design: Design, spec: AWSIamConfigSpec, labels: dict[str, str]) 
     }
 
 
-def lacks_image(design: Design) -> bool:
+def lacks_image(render_input: RenderInput) -> bool:
     """True if the authenticator is requested and the release has no image of it."""
-    return is_asked_for(design) and not design.of_control_plane.distro.authenticator
+    return is_asked_for(render_input) and not render_input.of_control_plane.distro.authenticator
 
 
 def has_keys(found: Tree) -> bool:

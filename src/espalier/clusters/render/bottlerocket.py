@@ -39,7 +39,7 @@ from espalier.api.eksa.release import VersionsBundle
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusters import registry_mirror
 from espalier.clusters.render import node_setup
-from espalier.clusters.render_input import Components, Design
+from espalier.clusters.render_input import Components, RenderInput
 
 C = TypeVar("C", bound=capi.BottlerocketFields)
 
@@ -81,7 +81,7 @@ NO_CONTAINERS = Containers()
 
 
 def control_plane_config(
-    design: Design,
+    render_input: RenderInput,
     config: KubeadmConfigSpec,
     asked: HostOSConfiguration | None,
     containers: Containers = NO_CONTAINERS,
@@ -93,8 +93,8 @@ def control_plane_config(
     cluster, join = config.cluster_configuration, config.join_configuration
     if cluster is None or join is None:
         return config
-    kubelet = design.control_plane.kubelet_configuration
-    fields = _fields(design, design.of_control_plane, kubelet, asked, containers)
+    kubelet = render_input.control_plane.kubelet_configuration
+    fields = _fields(render_input, render_input.of_control_plane, kubelet, asked, containers)
     return replace(
         config,
         format=capi.FORMAT,
@@ -104,7 +104,7 @@ def control_plane_config(
 
 
 def worker_config(
-    design: Design,
+    render_input: RenderInput,
     group: WorkerNodeGroupConfiguration,
     config: KubeadmConfigSpec,
     asked: HostOSConfiguration | None,
@@ -114,25 +114,25 @@ def worker_config(
     join = config.join_configuration
     if join is None:
         return config
-    fields = _fields(design, design.of_group(group), group.kubelet_configuration, asked, containers)
+    fields = _fields(render_input, render_input.of_group(group), group.kubelet_configuration, asked, containers)
     return replace(config, format=capi.FORMAT, join_configuration=_with(join, fields))
 
 
 def etcd_config(
-    design: Design,
+    render_input: RenderInput,
     config: EtcdadmConfigSpec,
     asked: HostOSConfiguration | None,
     containers: Containers = NO_CONTAINERS,
 ) -> EtcdadmConfigSpec:
     """The configuration of external etcd machines. It has no kubelet settings: such a machine is no node."""
-    components = design.of_control_plane
+    components = render_input.of_control_plane
     settings = _settings(None, asked) or BottlerocketConfiguration()
     return replace(
         config,
         format=capi.FORMAT,
         cloud_init_config=None,
         cert_bundles=_cert_bundles(asked),
-        registry_mirror=_etcd_mirror(design),
+        registry_mirror=_etcd_mirror(render_input),
         bottlerocket_config=EtcdBottlerocketConfig(
             admin_image=containers.admin,
             bootstrap_image=uri(bootstrap_image(components.bundle)),
@@ -171,13 +171,13 @@ def unknown_to_kubelets(configuration: Mapping[str, Any] | None) -> list[str]:
 
 
 def _fields(
-    design: Design,
+    render_input: RenderInput,
     components: Components,
     kubelet: Mapping[str, Any] | None,
     asked: HostOSConfiguration | None,
     containers: Containers,
 ) -> capi.BottlerocketFields:
-    proxy, mirror = design.spec.proxy_configuration, design.spec.registry_mirror_configuration
+    proxy, mirror = render_input.spec.proxy_configuration, render_input.spec.registry_mirror_configuration
     return capi.BottlerocketFields(
         bottlerocket=_settings(kubelet, asked),
         bottlerocket_admin=_parts(containers.admin),
@@ -186,7 +186,7 @@ def _fields(
         bottlerocket_custom_bootstrap_containers=[_at_boot(one) for one in containers.at_boot],
         cert_bundles=_cert_bundles(asked),
         pause=_parts(str(components.distro.pause)),
-        proxy=capi.Proxy(https_proxy=proxy.https_proxy, no_proxy=node_setup.reached_directly(design, proxy))
+        proxy=capi.Proxy(https_proxy=proxy.https_proxy, no_proxy=node_setup.reached_directly(render_input, proxy))
         if proxy is not None
         else None,
         registry_mirror=_mirror(mirror) if mirror is not None else None,
@@ -240,9 +240,9 @@ def _mirror(mirror: RegistryMirrorConfiguration) -> capi.RegistryMirror:
     return capi.RegistryMirror(ca_cert=mirror.ca_cert_content, mirrors=mirrors)
 
 
-def _etcd_mirror(design: Design) -> EtcdRegistryMirror | None:
+def _etcd_mirror(render_input: RenderInput) -> EtcdRegistryMirror | None:
     """The mirror for external etcd machines: they support a single registry, that of EKS Distro."""
-    mirror = design.spec.registry_mirror_configuration
+    mirror = render_input.spec.registry_mirror_configuration
     endpoint = _endpoints(mirror).get(_DEFAULT) if mirror is not None else None
     return EtcdRegistryMirror(endpoint=endpoint, ca_cert=mirror.ca_cert_content) if mirror and endpoint else None
 

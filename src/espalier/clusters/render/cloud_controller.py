@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING, SERVICE_ACCOUNT
 from espalier.api.meta import Tree
 from espalier.clusters.render.cni.workloads import NAMESPACE, rule
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Manifest
 
 ACCOUNT = "cloud-controller-manager"
@@ -59,13 +59,13 @@ def _role(kind: str, name: str) -> Tree:
     return {"apiGroup": CLUSTER_ROLE.group, "kind": kind, "name": name}
 
 
-def tolerations(design: Design) -> list[Tree]:
+def tolerations(render_input: RenderInput) -> list[Tree]:
     """Tolerations of its pods: they run on control plane machines, before these are ready."""
     return [
         {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"},
         {"key": CONTROL_PLANE, "operator": "Exists", "effect": "NoSchedule"},
         {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoSchedule"},
-        *(_toleration(taint.key, taint.value, taint.effect) for taint in design.control_plane.taints),
+        *(_toleration(taint.key, taint.value, taint.effect) for taint in render_input.control_plane.taints),
     ]
 
 

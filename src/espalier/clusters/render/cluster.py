@@ -18,48 +18,48 @@ from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Resource
 from espalier.clusterapi import external_etcd
 from espalier.clusterapi.contract import reference
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 
 
-def meta(design: Design, name: str, *, namespaced: bool = True) -> ObjectMeta:
+def meta(render_input: RenderInput, name: str, *, namespaced: bool = True) -> ObjectMeta:
     """Metadata of an object made for a cluster."""
-    namespace = ClusterIdentity.of(design.key).capi.namespace if namespaced else ""
-    return ObjectMeta(name=name, namespace=namespace, labels=design.labels)
+    namespace = ClusterIdentity.of(render_input.key).capi.namespace if namespaced else ""
+    return ObjectMeta(name=name, namespace=namespace, labels=render_input.labels)
 
 
-def cluster(design: Design, infrastructure: Resource) -> capi.Cluster:
+def cluster(render_input: RenderInput, infrastructure: Resource) -> capi.Cluster:
     """The Cluster of Cluster API; `infrastructure` is the provider's kind."""
-    network = design.spec.cluster_network
+    network = render_input.spec.cluster_network
     return capi.Cluster(
-        metadata=meta(design, design.name),
+        metadata=meta(render_input, render_input.name),
         spec=capi.ClusterSpec(
             cluster_network=capi.ClusterNetwork(
                 pods=_ranges(network.pods if network else None),
                 services=_ranges(network.services if network else None),
             ),
-            control_plane_ref=reference(KubeadmControlPlane.resource, design.name),
-            infrastructure_ref=reference(infrastructure, design.name),
-            managed_external_etcd_ref=reference(external_etcd.RESOURCE, external_etcd.name(design.name))
-            if design.spec.external_etcd_configuration is not None
+            control_plane_ref=reference(KubeadmControlPlane.resource, render_input.name),
+            infrastructure_ref=reference(infrastructure, render_input.name),
+            managed_external_etcd_ref=reference(external_etcd.RESOURCE, external_etcd.name(render_input.name))
+            if render_input.spec.external_etcd_configuration is not None
             else None,
         ),
     )
 
 
 def control_plane(
-    design: Design, config: KubeadmConfigSpec, machine_template: Resource, template_name: str
+    render_input: RenderInput, config: KubeadmConfigSpec, machine_template: Resource, template_name: str
 ) -> KubeadmControlPlane:
     """The KubeadmControlPlane, with machines from a template."""
-    strategy = design.control_plane.upgrade_rollout_strategy
+    strategy = render_input.control_plane.upgrade_rollout_strategy
     max_surge = strategy.rolling_update.max_surge if strategy and strategy.rolling_update else 1
-    metadata = meta(design, design.name)
-    if design.spec.external_etcd_configuration is not None:
+    metadata = meta(render_input, render_input.name)
+    if render_input.spec.external_etcd_configuration is not None:
         metadata.annotations = {external_etcd.KEEPS_CONTROL_PLANE: "true"}
     return KubeadmControlPlane(
         metadata=metadata,
         spec=KubeadmControlPlaneSpec(
-            version=design.of_control_plane.version,
-            replicas=design.control_plane.count,
+            version=render_input.of_control_plane.version,
+            replicas=render_input.control_plane.count,
             machine_template=ControlPlaneMachineTemplate(
                 spec=ControlPlaneMachineSpec(infrastructure_ref=reference(machine_template, template_name))
             ),

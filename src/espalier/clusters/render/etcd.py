@@ -17,13 +17,13 @@ from espalier.clusters import registry_mirror
 from espalier.clusters.render import node_setup
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render.kubeadm import CIPHER_SUITES
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import RenderedEtcd
 
 
-def config(design: Design, *, install_dir: str = "", format: str = "") -> EtcdadmConfigSpec:
+def config(render_input: RenderInput, *, install_dir: str = "", format: str = "") -> EtcdadmConfigSpec:
     """The configuration of etcd machines; the last arguments are the provider's."""
-    spec, distro = design.spec, design.of_control_plane.distro
+    spec, distro = render_input.spec, render_input.of_control_plane.distro
     proxy, mirror = spec.proxy_configuration, spec.registry_mirror_configuration
     return EtcdadmConfigSpec(
         etcdadm_builtin=True,
@@ -35,7 +35,7 @@ def config(design: Design, *, install_dir: str = "", format: str = "") -> Etcdad
         proxy=EtcdProxy(
             http_proxy=proxy.http_proxy,
             https_proxy=proxy.https_proxy,
-            no_proxy=node_setup.reached_directly(design, proxy),
+            no_proxy=node_setup.reached_directly(render_input, proxy),
         )
         if proxy is not None
         else None,
@@ -45,19 +45,19 @@ def config(design: Design, *, install_dir: str = "", format: str = "") -> Etcdad
     )
 
 
-def etcd(design: Design) -> RenderedEtcd | None:
+def etcd(render_input: RenderInput) -> RenderedEtcd | None:
     """The EtcdadmCluster and its machine template, for a cluster with external etcd."""
-    asked, renderer = design.spec.external_etcd_configuration, design.provider.etcd
+    asked, renderer = render_input.spec.external_etcd_configuration, render_input.provider.etcd
     if asked is None or renderer is None:
         return None
-    template: KubeObject = renderer.machine_template(design, external_etcd.template(design.name))
+    template: KubeObject = renderer.machine_template(render_input, external_etcd.template(render_input.name))
     return RenderedEtcd(
         machine_template=template,
         cluster=EtcdadmCluster(
-            metadata=meta(design, external_etcd.name(design.name)),
+            metadata=meta(render_input, external_etcd.name(render_input.name)),
             spec=EtcdadmClusterSpec(
                 replicas=asked.count,
-                etcdadm_config_spec=renderer.config(design),
+                etcdadm_config_spec=renderer.config(render_input),
                 infrastructure_template=TemplateReference(
                     api_version=template.api_version,
                     kind=template.kind,

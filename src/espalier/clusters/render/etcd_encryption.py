@@ -13,7 +13,7 @@ from espalier.api.capi.kubeadm import File, HostPathMount
 from espalier.api.eksa.control_plane import EtcdEncryption, KeyManagementService
 from espalier.api.meta import Tree
 from espalier.clusterapi.kubernetes_versions import minor
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 
 MOUNTED = "/etc/kubernetes/enc/encryption-config.yaml"
 SOCKETS = "/var/run/kmsplugin/"
@@ -35,14 +35,14 @@ class Parts(NamedTuple):
     files: list[File]
 
 
-def of(design: Design) -> Parts:
+def of(render_input: RenderInput) -> Parts:
     """The additions; none for most clusters. The provider determines the path of the file."""
-    if not design.spec.etcd_encryption:
+    if not render_input.spec.etcd_encryption:
         return Parts({}, [], [])
-    path = design.provider.encryption_file
-    content = json.dumps(_configuration(design.spec.etcd_encryption), indent=2) + "\n"  # JSON is YAML
+    path = render_input.provider.encryption_file
+    content = json.dumps(_configuration(render_input.spec.etcd_encryption), indent=2) + "\n"  # JSON is YAML
     return Parts(
-        flags={"encryption-provider-config": MOUNTED, **_gates(design)},
+        flags={"encryption-provider-config": MOUNTED, **_gates(render_input)},
         volumes=[
             HostPathMount(
                 name="encryption-config", host_path=path, mount_path=MOUNTED, path_type="File", read_only=True
@@ -59,11 +59,11 @@ def of(design: Design) -> Parts:
     )
 
 
-def _gates(design: Design) -> dict[str, str]:
+def _gates(render_input: RenderInput) -> dict[str, str]:
     """The feature gates, including those that the Cluster requests."""
-    if minor(design.of_control_plane.version) < _KMS_V1_OFF_SINCE:
+    if minor(render_input.of_control_plane.version) < _KMS_V1_OFF_SINCE:
         return {}
-    asked = design.control_plane.api_server_extra_args.get(_GATES, "")
+    asked = render_input.control_plane.api_server_extra_args.get(_GATES, "")
     return {_GATES: ",".join(filter(None, (asked, _KMS_V1)))}
 
 

@@ -30,7 +30,7 @@ from espalier.clusterapi import external_etcd
 from espalier.clusterapi.kubernetes_versions import minor
 from espalier.clusters.render import admission_exclusions, authentication, authenticator, etcd_encryption, node_setup
 from espalier.clusters.render.audit_policy import AUDIT_POLICY
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Settings
 
 CIPHER_SUITES = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
@@ -75,41 +75,41 @@ def fixed_kubelet_args(configuration: object) -> dict[str, str]:
     return {"tls-cipher-suites": CIPHER_SUITES} if configuration else _KUBELET_ARGS
 
 
-def with_cloud_controller(design: Design) -> Settings:
+def with_cloud_controller(render_input: RenderInput) -> Settings:
     """Settings of clusters with a cloud controller manager in the workload cluster."""
     flags = {"cloud-provider": "external"}
-    knows_flag = minor(design.of_control_plane.version) < _NO_CLOUD_PROVIDER_SINCE
+    knows_flag = minor(render_input.of_control_plane.version) < _NO_CLOUD_PROVIDER_SINCE
     return Settings(controller_manager=flags, api_server=flags if knows_flag else {})
 
 
-def members_at_once(design: Design) -> dict[str, bool]:
+def members_at_once(render_input: RenderInput) -> dict[str, bool]:
     """Feature gates of kubeadm that make etcd members vote as soon as they join, as in EKS Anywhere; none if
     kubeadm has no such gate.
     """
-    return {"EtcdLearnerMode": False} if minor(design.of_control_plane.version) in _LEARNERS else {}
+    return {"EtcdLearnerMode": False} if minor(render_input.of_control_plane.version) in _LEARNERS else {}
 
 
-def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) -> ClusterConfiguration:
+def cluster_configuration(render_input: RenderInput, *, cert_sans: tuple[str, ...] = ()) -> ClusterConfiguration:
     """Images and flags of the control plane; `cert_sans` are the provider's additional names in the API server's
     certificate.
     """
-    distro = design.of_control_plane.distro
-    control_plane = design.control_plane
-    network = design.spec.cluster_network
+    distro = render_input.of_control_plane.distro
+    control_plane = render_input.control_plane
+    network = render_input.spec.cluster_network
     mask = network.nodes.cidr_mask_size if network and network.nodes else None
     exclusions = admission_exclusions.of(control_plane)
-    encryption = etcd_encryption.of(design)
-    flags = _AUDIT_ARGS | _COMPONENT_ARGS | authentication.flags(design) | authenticator.flags(design)
+    encryption = etcd_encryption.of(render_input)
+    flags = _AUDIT_ARGS | _COMPONENT_ARGS | authentication.flags(render_input) | authenticator.flags(render_input)
     manager_args = _COMPONENT_ARGS | ({"node-cidr-mask-size": str(mask)} if mask is not None else {})
     return ClusterConfiguration(
         image_repository=distro.repository,
-        etcd=_etcd(design),
+        etcd=_etcd(render_input),
         dns=Dns(image_repository=distro.coredns.repository, image_tag=distro.coredns.tag),
         api_server=ApiServer(
             cert_sans=[*cert_sans, *control_plane.cert_sans],
             extra_args=[
                 *args(flags | control_plane.api_server_extra_args | encryption.flags),
-                *args(authentication.issuer(design)),
+                *args(authentication.issuer(render_input)),
             ],
             extra_envs=exclusions.variables,
             extra_volumes=[
@@ -128,7 +128,7 @@ def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) ->
                     read_only=False,
                 ),
                 *exclusions.volumes,
-                *authenticator.volumes(design),
+                *authenticator.volumes(render_input),
                 *encryption.volumes,
             ],
         ),
@@ -137,9 +137,9 @@ def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) ->
     )
 
 
-def _etcd(design: Design) -> Etcd:
-    image = design.of_control_plane.distro.etcd
-    if design.spec.external_etcd_configuration is not None:
+def _etcd(render_input: RenderInput) -> Etcd:
+    image = render_input.of_control_plane.distro.etcd
+    if render_input.spec.external_etcd_configuration is not None:
         return Etcd(
             external=ExternalEtcd(
                 endpoints=[external_etcd.PLACEHOLDER],
@@ -158,7 +158,7 @@ def _etcd(design: Design) -> Etcd:
 
 
 def control_plane_config(
-    design: Design,
+    render_input: RenderInput,
     *,
     kubelet_args: Mapping[str, str],
     cri_socket: str,
@@ -172,28 +172,28 @@ def control_plane_config(
     `by_settings`: settings of the operating system configure the machine and its kubelet, without files or commands.
     `usual_taints` are the default taints; None leaves them to kubeadm.
     """
-    control_plane = design.control_plane
+    control_plane = render_input.control_plane
     # None keeps kubeadm's own taint; a list replaces it, so that pods run there if there are no workers.
-    taints = control_plane.taints or (usual_taints if design.groups else [])
+    taints = control_plane.taints or (usual_taints if render_input.groups else [])
     configuration = None if by_settings else control_plane.kubelet_configuration
     patches = Patches(directory=PATCHES_FOLDER) if configuration else None
 
     def registration() -> NodeRegistration:
-        return _registration(design, control_plane.labels, taints, kubelet_args, cri_socket, node_name)
+        return _registration(render_input, control_plane.labels, taints, kubelet_args, cri_socket, node_name)
 
     exclusions = admission_exclusions.of(control_plane)
-    setup = node_setup.NOTHING if by_settings else node_setup.setup(design)
+    setup = node_setup.NOTHING if by_settings else node_setup.setup(render_input)
     audit_policy = control_plane.audit_policy_content or AUDIT_POLICY
     return KubeadmConfigSpec(
-        cluster_configuration=cluster_configuration(design, cert_sans=cert_sans),
+        cluster_configuration=cluster_configuration(render_input, cert_sans=cert_sans),
         init_configuration=InitConfiguration(node_registration=registration(), patches=patches),
         join_configuration=JoinConfiguration(node_registration=registration(), patches=patches),
         files=[
             File(path=AUDIT_POLICY_FILE, owner="root:root", permissions="0600", content=audit_policy),
             *_kubelet_files(configuration),
             *exclusions.files,
-            *authenticator.files(design),
-            *etcd_encryption.of(design).files,
+            *authenticator.files(render_input),
+            *etcd_encryption.of(render_input).files,
             *setup.files,
         ],
         pre_kubeadm_commands=setup.commands,
@@ -201,7 +201,7 @@ def control_plane_config(
 
 
 def worker_config(
-    design: Design,
+    render_input: RenderInput,
     group: WorkerNodeGroupConfiguration,
     *,
     kubelet_args: Mapping[str, str],
@@ -211,11 +211,11 @@ def worker_config(
 ) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers; the last arguments come from the provider."""
     configuration = None if by_settings else group.kubelet_configuration
-    setup = node_setup.NOTHING if by_settings else node_setup.setup(design)
+    setup = node_setup.NOTHING if by_settings else node_setup.setup(render_input)
     return KubeadmConfigSpec(
         join_configuration=JoinConfiguration(
             node_registration=_registration(
-                design, group.labels, group.taints or None, kubelet_args, cri_socket, node_name
+                render_input, group.labels, group.taints or None, kubelet_args, cri_socket, node_name
             ),
             patches=Patches(directory=PATCHES_FOLDER) if configuration else None,
         ),
@@ -225,14 +225,14 @@ def worker_config(
 
 
 def _registration(
-    design: Design,
+    render_input: RenderInput,
     labels: Mapping[str, str],
     taints: list[Taint] | None,
     kubelet_args: Mapping[str, str],
     cri_socket: str,
     name: str,
 ) -> NodeRegistration:
-    network = design.spec.cluster_network
+    network = render_input.spec.cluster_network
     flags = dict(kubelet_args)
     if network and network.dns and network.dns.resolv_conf and network.dns.resolv_conf.path:
         flags["resolv-conf"] = network.dns.resolv_conf.path

@@ -12,7 +12,7 @@ from espalier.api.eksa.network import ProxyConfiguration, Ranges, RegistryMirror
 from espalier.clusterapi.contract import MOVED
 from espalier.clusters import registry_mirror
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 
 CREDENTIALS = "registry-credentials"
 """The Secret with `username` and `password` for mirrors that require them, as in EKS Anywhere."""
@@ -39,10 +39,12 @@ class _File(NamedTuple):
     """The Secret's field with the content, if it contains a password."""
 
 
-def setup(design: Design) -> Setup:
+def setup(render_input: RenderInput) -> Setup:
     """The setup; empty for most clusters."""
-    files = [_written(design, one) for one in _files(design)]
-    appends = [f"cat {APPENDED} >> /etc/containerd/config.toml"] if design.spec.registry_mirror_configuration else []
+    files = [_written(render_input, one) for one in _files(render_input)]
+    appends = (
+        [f"cat {APPENDED} >> /etc/containerd/config.toml"] if render_input.spec.registry_mirror_configuration else []
+    )
     restarts = ["systemctl daemon-reload", "systemctl restart containerd"] if files else []
     return Setup(files, [*appends, *restarts])
 
@@ -65,26 +67,28 @@ def secret_name(cluster: str) -> str:
     return f"{cluster}-node-files"
 
 
-def secret(design: Design) -> Secret:
+def secret(render_input: RenderInput) -> Secret:
     """The same Secret, with content."""
-    metadata = meta(design, secret_name(design.name))
+    metadata = meta(render_input, secret_name(render_input.name))
     metadata.labels = metadata.labels | MOVED
     return Secret(
-        metadata=metadata, type="Opaque", data={one.key: one.content.encode() for one in _files(design) if one.key}
+        metadata=metadata,
+        type="Opaque",
+        data={one.key: one.content.encode() for one in _files(render_input) if one.key},
     )
 
 
-def _files(design: Design) -> Iterator[_File]:
-    if (proxy := design.spec.proxy_configuration) is not None:
-        yield _proxy(design, proxy)
-    if (mirror := design.spec.registry_mirror_configuration) is not None:
-        yield from _mirror(design, mirror)
+def _files(render_input: RenderInput) -> Iterator[_File]:
+    if (proxy := render_input.spec.proxy_configuration) is not None:
+        yield _proxy(render_input, proxy)
+    if (mirror := render_input.spec.registry_mirror_configuration) is not None:
+        yield from _mirror(render_input, mirror)
 
 
-def _written(design: Design, file: _File) -> File:
+def _written(render_input: RenderInput, file: _File) -> File:
     if not file.key:
         return File(path=file.path, owner="root:root", permissions="0644", content=file.content)
-    source = FileSource(secret=SecretKey(name=secret_name(design.name), key=file.key))
+    source = FileSource(secret=SecretKey(name=secret_name(render_input.name), key=file.key))
     return File(path=file.path, owner="root:root", permissions="0600", content_from=source)
 
 
@@ -92,18 +96,18 @@ def _has_password(proxy: ProxyConfiguration) -> bool:
     return "@" in proxy.http_proxy or "@" in proxy.https_proxy
 
 
-def reached_directly(design: Design, proxy: ProxyConfiguration) -> list[str]:
+def reached_directly(render_input: RenderInput, proxy: ProxyConfiguration) -> list[str]:
     """Hosts that bypass the proxy, in the order of EKS Anywhere."""
-    network = design.spec.cluster_network
+    network = render_input.spec.cluster_network
     ranges = [*_ranges(network.pods), *_ranges(network.services)] if network is not None else []
-    return list(dict.fromkeys([*ranges, *proxy.no_proxy, *_LOCAL, *design.provider.no_proxy(design)]))
+    return list(dict.fromkeys([*ranges, *proxy.no_proxy, *_LOCAL, *render_input.provider.no_proxy(render_input)]))
 
 
-def _proxy(design: Design, proxy: ProxyConfiguration) -> _File:
+def _proxy(render_input: RenderInput, proxy: ProxyConfiguration) -> _File:
     variables = {
         "HTTP_PROXY": proxy.http_proxy,
         "HTTPS_PROXY": proxy.https_proxy,
-        "NO_PROXY": ",".join(reached_directly(design, proxy)),
+        "NO_PROXY": ",".join(reached_directly(render_input, proxy)),
     }
     # In a unit, a percent sign begins a specifier unless it is doubled.
     lines = ["[Service]", *(f'Environment="{name}={value}"'.replace("%", "%%") for name, value in variables.items())]
@@ -114,12 +118,12 @@ def _ranges(found: Ranges | None) -> list[str]:
     return found.cidr_blocks if found is not None else []
 
 
-def _mirror(design: Design, mirror: RegistryMirrorConfiguration) -> Iterator[_File]:
+def _mirror(render_input: RenderInput, mirror: RegistryMirrorConfiguration) -> Iterator[_File]:
     append = f'[plugins."io.containerd.grpc.v1.cri".registry]\n  config_path = "{registry_mirror.FOLDER}"\n'
     yield _File(APPENDED, append)
     if path := registry_mirror.authority(mirror):
         yield _File(path, mirror.ca_cert_content)
-    credentials = next((data for name, data in design.data.items() if name.endswith(f"/{CREDENTIALS}")), {})
+    credentials = next((data for name, data in render_input.data.items() if name.endswith(f"/{CREDENTIALS}")), {})
     for host in registry_mirror.hosts(mirror):
         content = registry_mirror.file(mirror, host, credentials if mirror.authenticate else None)
         yield _File(host.path, content, host.key if mirror.authenticate else "")

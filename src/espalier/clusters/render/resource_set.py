@@ -30,7 +30,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusters.provider import Name
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Manifest
 
 
@@ -66,7 +66,7 @@ class ResourceSet(NamedTuple):
         yield from (one.name(cluster) for one in self.parts)
         yield Name(ClusterResourceSet.resource, f"{cluster}-{self.suffix}")
 
-    def objects(self, design: Design, manifests: Iterable[Manifest]) -> Iterator[KubeObject]:
+    def objects(self, render_input: RenderInput, manifests: Iterable[Manifest]) -> Iterator[KubeObject]:
         """The objects of a cluster, to which these manifests are applied."""
         held = list(manifests)
         elsewhere = {kind for part in self.parts for kind in part.kinds}
@@ -74,15 +74,15 @@ class ResourceSet(NamedTuple):
             bodies = [
                 one.body for one in held if one.resource in part.kinds or not (part.kinds or one.resource in elsewhere)
             ]
-            metadata = meta(design, part.name(design.name).name)
+            metadata = meta(render_input, part.name(render_input.name).name)
             if part.resource == SECRET:
                 yield Secret(metadata=metadata, type=SECRET_TYPE, data={part.key: _yaml(bodies).encode()})
             else:
                 yield ConfigMap(metadata=metadata, data={part.key: _kept_yaml(msgspec.json.encode(bodies))})
-        references = [ResourceReference(one.resource.kind, one.name(design.name).name) for one in self.parts]
-        selector = LabelSelector(match_labels={CLUSTER_NAME_LABEL: design.name})
+        references = [ResourceReference(one.resource.kind, one.name(render_input.name).name) for one in self.parts]
+        selector = LabelSelector(match_labels={CLUSTER_NAME_LABEL: render_input.name})
         yield ClusterResourceSet(
-            metadata=meta(design, f"{design.name}-{self.suffix}"),
+            metadata=meta(render_input, f"{render_input.name}-{self.suffix}"),
             spec=ClusterResourceSetSpec(cluster_selector=selector, resources=references, strategy=RECONCILE),
         )
 

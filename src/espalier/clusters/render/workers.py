@@ -32,19 +32,19 @@ from espalier.clusterapi.contract import (
 )
 from espalier.clusters import names
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import Design, group_count, group_name
+from espalier.clusters.render_input import RenderInput, group_count, group_name
 
 
-def config_template(design: Design, config: KubeadmConfigSpec, name: str) -> KubeadmConfigTemplate:
+def config_template(render_input: RenderInput, config: KubeadmConfigSpec, name: str) -> KubeadmConfigTemplate:
     """The KubeadmConfigTemplate of a group."""
     return KubeadmConfigTemplate(
-        metadata=meta(design, name),
+        metadata=meta(render_input, name),
         spec=KubeadmConfigTemplateSpec(template=KubeadmConfigTemplateResource(spec=config)),
     )
 
 
 def machine_deployment(
-    design: Design,
+    render_input: RenderInput,
     group: WorkerNodeGroupConfiguration,
     machine_template: Resource,
     *,
@@ -52,43 +52,43 @@ def machine_deployment(
     config_template_name: str,
 ) -> MachineDeployment:
     """The MachineDeployment of a group, with these templates."""
-    name = names.machine_deployment(design.name, group_name(group))
-    labels = {CLUSTER_NAME_LABEL: design.name, DEPLOYMENT_NAME_LABEL: name}
+    name = names.machine_deployment(render_input.name, group_name(group))
+    labels = {CLUSTER_NAME_LABEL: render_input.name, DEPLOYMENT_NAME_LABEL: name}
     return MachineDeployment(
-        metadata=_meta(design, group, name),
+        metadata=_meta(render_input, group, name),
         spec=MachineDeploymentSpec(
-            cluster_name=design.name,
+            cluster_name=render_input.name,
             replicas=None if group.autoscaling_configuration is not None else group_count(group),
             selector=LabelSelector(match_labels=labels),
             rollout=DeploymentRollout(strategy=_strategy(group)),
             template=MachineTemplate(
                 metadata=TemplateMeta(labels=labels),
                 spec=MachineSpec(
-                    cluster_name=design.name,
-                    version=design.of_group(group).version,
+                    cluster_name=render_input.name,
+                    version=render_input.of_group(group).version,
                     bootstrap=Bootstrap(config_ref=reference(KubeadmConfigTemplate.resource, config_template_name)),
                     infrastructure_ref=reference(machine_template, machine_template_name),
-                    failure_domain=_failure_domain(design, group),
+                    failure_domain=_failure_domain(render_input, group),
                 ),
             ),
         ),
     )
 
 
-def _meta(design: Design, group: WorkerNodeGroupConfiguration, name: str) -> ObjectMeta:
+def _meta(render_input: RenderInput, group: WorkerNodeGroupConfiguration, name: str) -> ObjectMeta:
     """Metadata, with the worker node group of a group in one failure domain, and the limits of an autoscaler."""
-    found, own = meta(design, name), group_name(group)
-    if own in design.domains:
-        found.annotations = {names.GROUP_ANNOTATION: design.whole_group(own)}
+    found, own = meta(render_input, name), group_name(group)
+    if own in render_input.domains:
+        found.annotations = {names.GROUP_ANNOTATION: render_input.whole_group(own)}
     if (limits := group.autoscaling_configuration) is not None:
         numbers = {FEWEST_ANNOTATION: str(limits.min_count), MOST_ANNOTATION: str(limits.max_count)}
         found.annotations = found.annotations | numbers
     return found
 
 
-def _failure_domain(design: Design, group: WorkerNodeGroupConfiguration) -> str:
-    zone = design.provider.links.zone(design.name, group, design.children)
-    return design.domains.get(group_name(group), zone)
+def _failure_domain(render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> str:
+    zone = render_input.provider.links.zone(render_input.name, group, render_input.children)
+    return render_input.domains.get(group_name(group), zone)
 
 
 def _strategy(group: WorkerNodeGroupConfiguration) -> RolloutStrategy:

@@ -11,7 +11,7 @@ from espalier.api.eksa.host_os import HostOSConfiguration
 from espalier.api.violations import Violation, shown
 from espalier.clusters.provider import Provider
 from espalier.clusters.render.bottlerocket import bootstrap_image, unknown_to_kubelets, uri
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rules.connections import is_certificates
 from espalier.kube.objects import Object
 
@@ -76,14 +76,14 @@ def _machines(spec: eksa.ClusterSpec) -> Iterator[tuple[str, str, dict[str, obje
         yield f"{_GROUPS}[{index}]", (of_group.type if of_group else "") or "", group.kubelet_configuration
 
 
-def lacks(design: Design) -> list[str]:
+def lacks(render_input: RenderInput) -> list[str]:
     """The images that such machines of a cluster need and the release lacks."""
-    made = design.provider.bottlerocket
-    if made is None or not made.groups(design.spec, design.children):
+    made = render_input.provider.bottlerocket
+    if made is None or not made.groups(render_input.spec, render_input.children):
         return []
     own = (
         "bottlerocketHostContainers.kubeadmBootstrap"
-        for one in design.components.values()
+        for one in render_input.components.values()
         if not uri(bootstrap_image(one.bundle))
     )
-    return list(dict.fromkeys((*own, *made.lacks(design))))
+    return list(dict.fromkeys((*own, *made.lacks(render_input))))

@@ -15,7 +15,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.clusters.linked_objects import datacenter, of_kind
 from espalier.clusters.provider import Dependency, Name
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.kube.objects import Object
 from espalier.providers.cloudstack.cluster_api import FAILURE_DOMAIN, CloudStackCluster
 from espalier.providers.cloudstack.kinds import (
@@ -106,9 +106,9 @@ def credentials_of(zone: AvailabilityZone) -> str:
     return zone.credentials_ref.lower()
 
 
-def zones(design: Design) -> list[AvailabilityZone]:
+def zones(render_input: RenderInput) -> list[AvailabilityZone]:
     """The availability zones of a cluster."""
-    return availability_zones(datacenter(CloudStackDatacenterConfig, design).spec)
+    return availability_zones(datacenter(CloudStackDatacenterConfig, render_input).spec)
 
 
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:

@@ -1,4 +1,4 @@
-"""Renders the objects of Cluster API's provider for CloudStack from a design."""
+"""Renders the objects of Cluster API's provider for CloudStack from a render input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusters import linked_objects
 from espalier.clusters.render import etcd, host_os, kube_vip, kubeadm
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import Components, Design
+from espalier.clusters.render_input import Components, RenderInput
 from espalier.clusters.rendered import Rendered, Settings
 from espalier.providers.cloudstack import disks, references
 from espalier.providers.cloudstack.cluster_api import (
@@ -49,13 +49,13 @@ _ETCDADM_IS_THERE = "true"
 and commands before it would not be run."""
 
 
-def infrastructure_cluster(design: Design) -> CloudStackCluster:
+def infrastructure_cluster(render_input: RenderInput) -> CloudStackCluster:
     """The CloudStackCluster: zones, credentials, and the address of the API server."""
     return CloudStackCluster(
-        metadata=meta(design, design.name),
+        metadata=meta(render_input, render_input.name),
         spec=CloudStackClusterSpec(
-            control_plane_endpoint=references.endpoint(design.spec),
-            failure_domains=[_failure_domain(one) for one in references.zones(design)],
+            control_plane_endpoint=references.endpoint(render_input.spec),
+            failure_domains=[_failure_domain(one) for one in references.zones(render_input)],
         ),
     )
 
@@ -71,33 +71,36 @@ def _failure_domain(given: AvailabilityZone) -> CloudStackFailureDomain:
     )
 
 
-def control_plane_config(design: Design) -> KubeadmConfigSpec:
+def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
-    configuration = design.control_plane.kubelet_configuration
+    configuration = render_input.control_plane.kubelet_configuration
     config = kubeadm.control_plane_config(
-        design,
+        render_input,
         kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(configuration),
         cri_socket=CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
-    made = _of_machine(config, linked_objects.of_group(CloudStackMachineConfig, design, None).spec)
+    made = _of_machine(config, linked_objects.of_group(CloudStackMachineConfig, render_input, None).spec)
     return replace(
         made,
-        files=[kube_vip.file(_kube_vip_image(design), references.endpoint(design.spec).host), *made.files],
-        pre_kubeadm_commands=[*made.pre_kubeadm_commands, *kube_vip.first_machine(design.of_control_plane.version)],
+        files=[kube_vip.file(_kube_vip_image(render_input), references.endpoint(render_input.spec).host), *made.files],
+        pre_kubeadm_commands=[
+            *made.pre_kubeadm_commands,
+            *kube_vip.first_machine(render_input.of_control_plane.version),
+        ],
     )
 
 
-def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers."""
     config = kubeadm.worker_config(
-        design,
+        render_input,
         group,
         kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration),
         cri_socket=CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
-    return _of_machine(config, linked_objects.of_group(CloudStackMachineConfig, design, group).spec)
+    return _of_machine(config, linked_objects.of_group(CloudStackMachineConfig, render_input, group).spec)
 
 
 def _of_machine(config: KubeadmConfigSpec, asked: CloudStackMachineConfigSpec) -> KubeadmConfigSpec:
@@ -118,17 +121,17 @@ def _of_machine(config: KubeadmConfigSpec, asked: CloudStackMachineConfigSpec) -
 
 
 def machine_template(
-    design: Design, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
+    render_input: RenderInput, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
 ) -> CloudStackMachineTemplate:
     """The CloudStackMachineTemplate of the control plane or of a group."""
-    return _template(design, name, linked_objects.of_group(CloudStackMachineConfig, design, group))
+    return _template(render_input, name, linked_objects.of_group(CloudStackMachineConfig, render_input, group))
 
 
-def etcd_config(design: Design) -> EtcdadmConfigSpec:
+def etcd_config(render_input: RenderInput) -> EtcdadmConfigSpec:
     """The configuration by which a machine becomes an etcd member."""
-    asked = linked_objects.of_etcd(CloudStackMachineConfig, design).spec
+    asked = linked_objects.of_etcd(CloudStackMachineConfig, render_input).spec
     return replace(
-        etcd.config(design, install_dir="/usr/bin", format="cloud-config"),
+        etcd.config(render_input, install_dir="/usr/bin", format="cloud-config"),
         etcdadm_builtin=False,
         etcdadm_install_commands=[_ETCDADM_IS_THERE],
         users=host_os.users(asked.users),
@@ -141,39 +144,39 @@ def etcd_config(design: Design) -> EtcdadmConfigSpec:
     )
 
 
-def etcd_machine_template(design: Design, name: str) -> CloudStackMachineTemplate:
+def etcd_machine_template(render_input: RenderInput, name: str) -> CloudStackMachineTemplate:
     """The template of etcd machines."""
-    return _template(design, name, linked_objects.of_etcd(CloudStackMachineConfig, design))
+    return _template(render_input, name, linked_objects.of_etcd(CloudStackMachineConfig, render_input))
 
 
-def settings(design: Design) -> Settings:
+def settings(render_input: RenderInput) -> Settings:
     """Settings as in EKS Anywhere. There is no cloud controller."""
-    external = kubeadm.with_cloud_controller(design)
-    return replace(external, feature_gates=kubeadm.members_at_once(design), empty_worker_taints=True)
+    external = kubeadm.with_cloud_controller(render_input)
+    return replace(external, feature_gates=kubeadm.members_at_once(render_input), empty_worker_taints=True)
 
 
-def complete(design: Design, rendered: Rendered) -> Rendered:
+def complete(render_input: RenderInput, rendered: Rendered) -> Rendered:
     """Adds the address of the API server."""
     cluster = rendered.cluster
-    spec = replace(cluster.spec, control_plane_endpoint=references.endpoint(design.spec))
+    spec = replace(cluster.spec, control_plane_endpoint=references.endpoint(render_input.spec))
     return replace(rendered, cluster=replace(cluster, spec=spec))
 
 
-def no_proxy(design: Design) -> Sequence[str]:
+def no_proxy(render_input: RenderInput) -> Sequence[str]:
     """Hosts without proxy: the APIs of CloudStack, and the API server."""
-    address = references.endpoint(design.spec)
+    address = references.endpoint(render_input.spec)
     host = f"[{address.host}]" if ":" in address.host else address.host
-    apis = (references.host_of(one.management_api_endpoint) for one in references.zones(design))
+    apis = (references.host_of(one.management_api_endpoint) for one in references.zones(render_input))
     return [*dict.fromkeys(apis), f"{host}:{address.port}"]
 
 
-def _kube_vip_image(design: Design) -> str:
+def _kube_vip_image(render_input: RenderInput) -> str:
     """The kube-vip image of the release; `lacks` ensures that there is one."""
-    images = design.of_control_plane.bundle.cloud_stack
+    images = render_input.of_control_plane.bundle.cloud_stack
     return images.kube_vip.uri if images is not None and images.kube_vip is not None else ""
 
 
-def _template(design: Design, name: str, config: CloudStackMachineConfig) -> CloudStackMachineTemplate:
+def _template(render_input: RenderInput, name: str, config: CloudStackMachineConfig) -> CloudStackMachineTemplate:
     asked = config.spec
     machine = CloudStackMachineSpec(
         offering=_identifier(asked.compute_offering),
@@ -183,7 +186,7 @@ def _template(design: Design, name: str, config: CloudStackMachineConfig) -> Clo
         affinity_group_ids=asked.affinity_group_ids,
         details=asked.user_custom_details,
     )
-    metadata = meta(design, name)
+    metadata = meta(render_input, name)
     metadata.annotations = disks.template_annotations(asked)
     return CloudStackMachineTemplate(
         metadata=metadata,

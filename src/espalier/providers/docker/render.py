@@ -1,4 +1,4 @@
-"""Renders the objects of Cluster API's Docker provider from a design."""
+"""Renders the objects of Cluster API's Docker provider from a render input."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusterapi.kubernetes_versions import minor
 from espalier.clusters.render import etcd, kubeadm
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import Components, Design
+from espalier.clusters.render_input import Components, RenderInput
 from espalier.clusters.rendered import Settings
 from espalier.providers.docker.cluster_api import (
     DockerCluster,
@@ -39,27 +39,29 @@ FAIL_CGROUP_V1_SINCE = minor("1.31")
 _DOCKER_SOCKET = "/var/run/docker.sock"
 
 
-def infrastructure_cluster(design: Design) -> DockerCluster:
+def infrastructure_cluster(render_input: RenderInput) -> DockerCluster:
     """The DockerCluster, with the load balancer."""
-    haproxy = image_at(design.of_control_plane.bundle, "haproxy.image")
+    haproxy = image_at(render_input.of_control_plane.bundle, "haproxy.image")
     image = Image.parse(haproxy.uri) if haproxy else None
     load_balancer = LoadBalancer(image_repository=image.repository, image_tag=image.tag) if image else None
-    return DockerCluster(metadata=meta(design, design.name), spec=DockerClusterSpec(load_balancer=load_balancer))
+    return DockerCluster(
+        metadata=meta(render_input, render_input.name), spec=DockerClusterSpec(load_balancer=load_balancer)
+    )
 
 
-def etcd_config(design: Design) -> EtcdadmConfigSpec:
+def etcd_config(render_input: RenderInput) -> EtcdadmConfigSpec:
     """The configuration by which a machine becomes an etcd member."""
-    return etcd.config(design)
+    return etcd.config(render_input)
 
 
-def etcd_machine_template(design: Design, name: str) -> DockerMachineTemplate:
+def etcd_machine_template(render_input: RenderInput, name: str) -> DockerMachineTemplate:
     """The template of etcd machines, the same as that of all others."""
-    return machine_template(design, design.of_control_plane, name, None)
+    return machine_template(render_input, render_input.of_control_plane, name, None)
 
 
-def settings(design: Design) -> Settings:
+def settings(render_input: RenderInput) -> Settings:
     """Settings as in EKS Anywhere: volumes on a machine's disk, and kubelets in the control groups of systemd."""
-    versions = {components.version for components in design.components.values()}
+    versions = {components.version for components in render_input.components.values()}
     lasting = {"fail-cgroupv1": "false"}
     return Settings(
         service_domain="cluster.local",
@@ -71,23 +73,25 @@ def settings(design: Design) -> Settings:
     )
 
 
-def control_plane_config(design: Design) -> KubeadmConfigSpec:
+def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
-    return kubeadm.control_plane_config(design, kubelet_args=KUBELET_ARGS, cri_socket=CRI_SOCKET, cert_sans=CERT_SANS)
+    return kubeadm.control_plane_config(
+        render_input, kubelet_args=KUBELET_ARGS, cri_socket=CRI_SOCKET, cert_sans=CERT_SANS
+    )
 
 
-def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers."""
-    return kubeadm.worker_config(design, group, kubelet_args=KUBELET_ARGS, cri_socket=CRI_SOCKET)
+    return kubeadm.worker_config(render_input, group, kubelet_args=KUBELET_ARGS, cri_socket=CRI_SOCKET)
 
 
 def machine_template(
-    design: Design, components: Components, name: str, _group: WorkerNodeGroupConfiguration | None
+    render_input: RenderInput, components: Components, name: str, _group: WorkerNodeGroupConfiguration | None
 ) -> DockerMachineTemplate:
     """The DockerMachineTemplate of the control plane or of a group: the same for all."""
     node = components.bundle.eks_d.kind_node
     return DockerMachineTemplate(
-        metadata=meta(design, name),
+        metadata=meta(render_input, name),
         spec=DockerMachineTemplateSpec(
             template=DockerMachineTemplateResource(
                 spec=DockerMachineSpec(

@@ -14,7 +14,7 @@ from espalier.clusters.provider import Name
 from espalier.clusters.render.cloud_controller import ACCOUNT, CONTROL_PLANE, object_, rights, tolerations
 from espalier.clusters.render.cni.workloads import NAMESPACE, from_field
 from espalier.clusters.render.resource_set import Part, ResourceSet
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Manifest
 from espalier.kube.objects import Object
 from espalier.providers.nutanix import node_addresses, references, render
@@ -44,25 +44,25 @@ def extra_names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -
     yield from SET.names(name)
 
 
-def extras(design: Design) -> Iterator[KubeObject]:
+def extras(render_input: RenderInput) -> Iterator[KubeObject]:
     """The extra objects of a cluster."""
-    yield from render.extras(design)
-    yield from SET.objects(design, workload(design))
+    yield from render.extras(render_input)
+    yield from SET.objects(render_input, workload(render_input))
 
 
-def workload(design: Design) -> Iterator[Manifest]:
+def workload(render_input: RenderInput) -> Iterator[Manifest]:
     """Its RBAC objects, credentials, configuration, and pod."""
     yield from rights()
-    yield Manifest(SECRET, _credentials(design))
-    if bundle := references.datacenter(design).additional_trust_bundle:
+    yield Manifest(SECRET, _credentials(render_input))
+    if bundle := references.datacenter(render_input).additional_trust_bundle:
         yield Manifest(CONFIG_MAP, _config_map(TRUST_BUNDLE, {AUTHORITIES: bundle}))
-    yield Manifest(CONFIG_MAP, _config_map(CONFIG, {FILE: json.dumps(_config(design), indent=2) + "\n"}))
-    yield Manifest(DEPLOYMENT, _deployment(design))
+    yield Manifest(CONFIG_MAP, _config_map(CONFIG, {FILE: json.dumps(_config(render_input), indent=2) + "\n"}))
+    yield Manifest(DEPLOYMENT, _deployment(render_input))
 
 
-def _credentials(design: Design) -> Tree:
+def _credentials(render_input: RenderInput) -> Tree:
     """The credentials of the read-only user."""
-    content = base64.b64encode(references.of_cloud_controller(design)).decode()
+    content = base64.b64encode(references.of_cloud_controller(render_input)).decode()
     metadata = {"name": CREDENTIALS, "namespace": NAMESPACE}
     return object_("v1", "Secret", metadata) | {"type": "Opaque", "data": {references.OF_MACHINES: content}}
 
@@ -71,8 +71,8 @@ def _config_map(name: str, data: dict[str, str]) -> Tree:
     return object_("v1", "ConfigMap", {"name": name, "namespace": NAMESPACE}) | {"data": data}
 
 
-def _config(design: Design) -> Tree:
-    spec = references.datacenter(design)
+def _config(render_input: RenderInput) -> Tree:
+    spec = references.datacenter(render_input)
     central: Tree = {
         "address": spec.endpoint,
         "port": spec.port,
@@ -82,7 +82,7 @@ def _config(design: Design) -> Tree:
     if spec.additional_trust_bundle:
         reference = {"kind": CONFIG_MAP.kind, "name": TRUST_BUNDLE, "namespace": NAMESPACE}
         central["additionalTrustBundle"] = reference
-    ignored = [design.spec.endpoint_host, *node_addresses.listed(spec.ccm_exclude_node_ips)]
+    ignored = [render_input.spec.endpoint_host, *node_addresses.listed(spec.ccm_exclude_node_ips)]
     return {
         "prismCentral": central,
         "enableCustomLabeling": False,
@@ -91,10 +91,10 @@ def _config(design: Design) -> Tree:
     }
 
 
-def _deployment(design: Design) -> Tree:
+def _deployment(render_input: RenderInput) -> Tree:
     container = {
         "name": NAME,
-        "image": image(design, "cloud_provider"),
+        "image": image(render_input, "cloud_provider"),
         "imagePullPolicy": "IfNotPresent",
         "args": ["--leader-elect=true", f"--cloud-config={_FOLDER}/{FILE}"],
         "env": [from_field("POD_NAMESPACE", "metadata.namespace")],
@@ -107,7 +107,7 @@ def _deployment(design: Design) -> Tree:
         "dnsPolicy": "Default",
         "priorityClassName": "system-cluster-critical",
         "nodeSelector": {CONTROL_PLANE: ""},
-        "tolerations": tolerations(design),
+        "tolerations": tolerations(render_input),
         "containers": [container],
         "volumes": [{"name": CONFIG, "configMap": {"name": CONFIG}}],
     }

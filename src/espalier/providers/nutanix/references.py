@@ -16,7 +16,7 @@ from espalier.clusters import linked_objects
 from espalier.clusters.checks.questions import Server
 from espalier.clusters.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS
 from espalier.clusters.provider import Dependency
-from espalier.clusters.render_input import Design, group_name
+from espalier.clusters.render_input import RenderInput, group_name
 from espalier.kube.objects import Object
 from espalier.providers.nutanix.kinds import (
     FailureDomain,
@@ -87,15 +87,15 @@ def permission(spec: NutanixDatacenterConfigSpec) -> str:
     return Server(host_of(spec), spec.insecure).permission
 
 
-def datacenter(design: Design) -> NutanixDatacenterConfigSpec:
+def datacenter(render_input: RenderInput) -> NutanixDatacenterConfigSpec:
     """The datacenter of a cluster."""
-    return linked_objects.datacenter(NutanixDatacenterConfig, design).spec
+    return linked_objects.datacenter(NutanixDatacenterConfig, render_input).spec
 
 
-def domain(design: Design, group: WorkerNodeGroupConfiguration | None) -> FailureDomain | None:
+def domain(render_input: RenderInput, group: WorkerNodeGroupConfiguration | None) -> FailureDomain | None:
     """The failure domain of a worker node group; None for the control plane, which Cluster API spreads."""
-    name = design.domains.get(group_name(group)) if group is not None else None
-    return next((one for one in datacenter(design).failure_domains if one.name == name), None)
+    name = render_input.domains.get(group_name(group)) if group is not None else None
+    return next((one for one in datacenter(render_input).failure_domains if one.name == name), None)
 
 
 def domains(_spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, Sequence[str]]:
@@ -144,17 +144,17 @@ class _Lacks:
         )
 
 
-def of_machines(design: Design) -> bytes:
+def of_machines(render_input: RenderInput) -> bytes:
     """The account that creates machines, as stored in the Secret."""
-    return _credentials(design)[OF_MACHINES]
+    return _credentials(render_input)[OF_MACHINES]
 
 
-def of_cloud_controller(design: Design) -> bytes:
+def of_cloud_controller(render_input: RenderInput) -> bytes:
     """The read-only account for the workload cluster, as stored in the Secret."""
-    data = _credentials(design)
+    data = _credentials(render_input)
     own = data.get(OF_CLOUD_CONTROLLER, b"")
     return own if read_account(own) is not None else data[OF_MACHINES]
 
 
-def _credentials(design: Design) -> Mapping[str, bytes]:
-    return design.data[f"{SECRET.kind} {SYSTEM_NAMESPACE}/{credentials_of(datacenter(design))}"]
+def _credentials(render_input: RenderInput) -> Mapping[str, bytes]:
+    return render_input.data[f"{SECRET.kind} {SYSTEM_NAMESPACE}/{credentials_of(datacenter(render_input))}"]

@@ -1,4 +1,4 @@
-"""Renders the objects of Cluster API's provider for Nutanix from a design."""
+"""Renders the objects of Cluster API's provider for Nutanix from a render input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from espalier.clusters import linked_objects
 from espalier.clusters.provider import Name
 from espalier.clusters.render import etcd, host_os, kube_vip, kubeadm
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import Components, Design
+from espalier.clusters.render_input import Components, RenderInput
 from espalier.clusters.rendered import Settings
 from espalier.kube.objects import Object
 from espalier.providers.nutanix import references
@@ -67,20 +67,20 @@ _LOGIN = "echo export KUBECONFIG=/etc/kubernetes/admin.conf >> /root/.bashrc"
 """Whoever is root on a machine of the control plane has kubectl."""
 
 
-def infrastructure_cluster(design: Design) -> NutanixCluster:
+def infrastructure_cluster(render_input: RenderInput) -> NutanixCluster:
     """The NutanixCluster: Prism Central, its credentials, failure domains, and the address of the API server."""
-    spec, namespace = references.datacenter(design), SYSTEM_NAMESPACE
-    bundle = TrustBundle(kind=CONFIG_MAP.kind, name=trust_bundle_name(design.name), namespace=namespace)
+    spec, namespace = references.datacenter(render_input), SYSTEM_NAMESPACE
+    bundle = TrustBundle(kind=CONFIG_MAP.kind, name=trust_bundle_name(render_input.name), namespace=namespace)
     return NutanixCluster(
-        metadata=meta(design, design.name),
+        metadata=meta(render_input, render_input.name),
         spec=NutanixClusterSpec(
-            control_plane_endpoint=Endpoint(host=design.spec.endpoint_host, port=API_PORT),
+            control_plane_endpoint=Endpoint(host=render_input.spec.endpoint_host, port=API_PORT),
             prism_central=PrismCentral(
                 address=spec.endpoint,
                 port=spec.port,
                 insecure=spec.insecure,
                 credential_ref=CredentialReference(
-                    kind=SECRET.kind, name=credentials_name(design.name), namespace=namespace
+                    kind=SECRET.kind, name=credentials_name(render_input.name), namespace=namespace
                 ),
                 additional_trust_bundle=bundle if spec.additional_trust_bundle else None,
             ),
@@ -98,36 +98,36 @@ def _failure_domain(domain: FailureDomain) -> NutanixFailureDomain:
     )
 
 
-def control_plane_config(design: Design) -> KubeadmConfigSpec:
+def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
-    configuration = design.control_plane.kubelet_configuration
+    configuration = render_input.control_plane.kubelet_configuration
     config = kubeadm.control_plane_config(
-        design,
+        render_input,
         kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(configuration),
         cri_socket=CRI_SOCKET,
         node_name=host_os.NODE_NAME,
         cert_sans=CERT_SANS,
     )
-    made = _of_machine(config, linked_objects.of_group(NutanixMachineConfig, design, None))
-    first = kube_vip.first_machine(design.of_control_plane.version)
+    made = _of_machine(config, linked_objects.of_group(NutanixMachineConfig, render_input, None))
+    first = kube_vip.first_machine(render_input.of_control_plane.version)
     return replace(
         made,
-        files=[kube_vip.file(image(design, "kube_vip"), design.spec.endpoint_host, _KUBE_VIP), *made.files],
+        files=[kube_vip.file(image(render_input, "kube_vip"), render_input.spec.endpoint_host, _KUBE_VIP), *made.files],
         pre_kubeadm_commands=[*made.pre_kubeadm_commands, *host_os.FINDS_ITSELF, *first],
         post_kubeadm_commands=[_LOGIN],
     )
 
 
-def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers."""
     config = kubeadm.worker_config(
-        design,
+        render_input,
         group,
         kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration),
         cri_socket=CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
-    return _of_machine(config, linked_objects.of_group(NutanixMachineConfig, design, group))
+    return _of_machine(config, linked_objects.of_group(NutanixMachineConfig, render_input, group))
 
 
 def _of_machine(config: KubeadmConfigSpec, asked: NutanixMachineConfig) -> KubeadmConfigSpec:
@@ -141,38 +141,41 @@ def _users(asked: NutanixMachineConfig) -> list[BootstrapUser]:
 
 
 def machine_template(
-    design: Design, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
+    render_input: RenderInput, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
 ) -> NutanixMachineTemplate:
     """The NutanixMachineTemplate of the control plane, or of a group, in its failure domain."""
     return _template(
-        design, name, linked_objects.of_group(NutanixMachineConfig, design, group), references.domain(design, group)
+        render_input,
+        name,
+        linked_objects.of_group(NutanixMachineConfig, render_input, group),
+        references.domain(render_input, group),
     )
 
 
-def etcd_config(design: Design) -> EtcdadmConfigSpec:
+def etcd_config(render_input: RenderInput) -> EtcdadmConfigSpec:
     """The configuration by which a machine becomes an etcd member."""
     return replace(
-        etcd.config(design, install_dir="/usr/bin", format="cloud-config"),
-        users=_users(linked_objects.of_etcd(NutanixMachineConfig, design)),
+        etcd.config(render_input, install_dir="/usr/bin", format="cloud-config"),
+        users=_users(linked_objects.of_etcd(NutanixMachineConfig, render_input)),
         pre_etcdadm_commands=[_NAMED, *host_os.FINDS_ITSELF],
     )
 
 
-def etcd_machine_template(design: Design, name: str) -> NutanixMachineTemplate:
+def etcd_machine_template(render_input: RenderInput, name: str) -> NutanixMachineTemplate:
     """The template of etcd machines."""
-    return _template(design, name, linked_objects.of_etcd(NutanixMachineConfig, design), None)
+    return _template(render_input, name, linked_objects.of_etcd(NutanixMachineConfig, render_input), None)
 
 
-def settings(design: Design) -> Settings:
+def settings(render_input: RenderInput) -> Settings:
     """Settings as in EKS Anywhere, with an external cloud controller."""
-    external = kubeadm.with_cloud_controller(design)
+    external = kubeadm.with_cloud_controller(render_input)
     manager = {**external.controller_manager, "enable-hostpath-provisioner": "true"}
     return replace(external, service_domain="cluster.local", controller_manager=manager)
 
 
-def no_proxy(design: Design) -> Sequence[str]:
+def no_proxy(render_input: RenderInput) -> Sequence[str]:
     """Hosts without proxy: Prism Central, and the API server."""
-    return [references.datacenter(design).endpoint, design.spec.endpoint_host]
+    return [references.datacenter(render_input).endpoint, render_input.spec.endpoint_host]
 
 
 def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
@@ -184,13 +187,13 @@ def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) 
         yield Name(CONFIG_MAP, trust_bundle_name(name))
 
 
-def extras(design: Design) -> Iterable[KubeObject]:
+def extras(render_input: RenderInput) -> Iterable[KubeObject]:
     """The extra objects, with content."""
-    metadata = meta(design, credentials_name(design.name))
+    metadata = meta(render_input, credentials_name(render_input.name))
     metadata.labels = metadata.labels | MOVED
-    yield Secret(metadata=metadata, type="Opaque", data={references.OF_MACHINES: references.of_machines(design)})
-    if bundle := references.datacenter(design).additional_trust_bundle:
-        yield ConfigMap(metadata=meta(design, trust_bundle_name(design.name)), data={AUTHORITIES: bundle})
+    yield Secret(metadata=metadata, type="Opaque", data={references.OF_MACHINES: references.of_machines(render_input)})
+    if bundle := references.datacenter(render_input).additional_trust_bundle:
+        yield ConfigMap(metadata=meta(render_input, trust_bundle_name(render_input.name)), data={AUTHORITIES: bundle})
 
 
 def credentials_name(cluster: str) -> str:
@@ -203,14 +206,14 @@ def trust_bundle_name(cluster: str) -> str:
     return f"{cluster}-trust-bundle"
 
 
-def image(design: Design, name: str) -> str:
+def image(render_input: RenderInput, name: str) -> str:
     """An image of the release for Nutanix; `lacks` ensures that there is one."""
-    found = getattr(design.of_control_plane.bundle.nutanix, name, None)
+    found = getattr(render_input.of_control_plane.bundle.nutanix, name, None)
     return str(found.uri) if found is not None else ""
 
 
 def _template(
-    design: Design, name: str, config: NutanixMachineConfig, domain: FailureDomain | None
+    render_input: RenderInput, name: str, config: NutanixMachineConfig, domain: FailureDomain | None
 ) -> NutanixMachineTemplate:
     asked = config.spec
     machine = NutanixMachineSpec(
@@ -227,7 +230,7 @@ def _template(
         gpus=[_gpu(one) for one in asked.gpus],
     )
     return NutanixMachineTemplate(
-        metadata=meta(design, name),
+        metadata=meta(render_input, name),
         spec=NutanixMachineTemplateSpec(template=NutanixMachineTemplateResource(spec=machine)),
     )
 

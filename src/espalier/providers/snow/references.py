@@ -12,7 +12,7 @@ from espalier.api.eksa.host_os import BOTTLEROCKET
 from espalier.clusters.linked_objects import of_kind
 from espalier.clusters.machine_groups import fields_with
 from espalier.clusters.provider import Dependency, Further
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.kube.objects import Object
 from espalier.providers.snow.kinds import (
     SnowDatacenterConfig,
@@ -61,11 +61,11 @@ def _lack(data: Mapping[str, bytes], _annotations: Mapping[str, str]) -> str:
     )
 
 
-def credentials(design: Design) -> Mapping[str, bytes]:
+def credentials(render_input: RenderInput) -> Mapping[str, bytes]:
     """The credentials of the datacenter, with the certificates of devices."""
-    reference = design.spec.datacenter_ref
-    datacenter = of_kind(SnowDatacenterConfig, design.children)[reference.name if reference else ""]
-    data = design.data[f"{SECRET.kind} {SYSTEM_NAMESPACE}/{credentials_of(datacenter.spec)}"]
+    reference = render_input.spec.datacenter_ref
+    datacenter = of_kind(SnowDatacenterConfig, render_input.children)[reference.name if reference else ""]
+    data = render_input.data[f"{SECRET.kind} {SYSTEM_NAMESPACE}/{credentials_of(datacenter.spec)}"]
     return {field: data[field] for field in (OF_DEVICES, AUTHORITIES)}
 
 

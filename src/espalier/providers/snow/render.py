@@ -1,4 +1,4 @@
-"""Renders the objects of Cluster API's provider for Snow from a design."""
+"""Renders the objects of Cluster API's provider for Snow from a render input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from espalier.clusters import linked_objects
 from espalier.clusters.provider import Name
 from espalier.clusters.render import bottlerocket, etcd, host_os, kube_vip, kubeadm
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import Components, Design
+from espalier.clusters.render_input import Components, RenderInput
 from espalier.clusters.rendered import Settings
 from espalier.kube.objects import Object
 from espalier.providers.snow import references
@@ -73,53 +73,53 @@ _ETCD_ARGS = {"listen-peer-urls": "https://0.0.0.0:2380", "listen-client-urls": 
 """The address of the node is on a direct network interface, and not the one that the instance knows of itself."""
 
 
-def infrastructure_cluster(design: Design) -> AWSSnowCluster:
+def infrastructure_cluster(render_input: RenderInput) -> AWSSnowCluster:
     """The AWSSnowCluster: credentials for devices, and the address of the API server."""
     return AWSSnowCluster(
-        metadata=meta(design, design.name),
+        metadata=meta(render_input, render_input.name),
         spec=AWSSnowClusterSpec(
             region=REGION,
-            control_plane_endpoint=Endpoint(host=design.spec.endpoint_host, port=API_PORT),
-            identity_ref=IdentityReference(kind=SECRET.kind, name=credentials_name(design.name)),
+            control_plane_endpoint=Endpoint(host=render_input.spec.endpoint_host, port=API_PORT),
+            identity_ref=IdentityReference(kind=SECRET.kind, name=credentials_name(render_input.name)),
         ),
     )
 
 
-def control_plane_config(design: Design) -> KubeadmConfigSpec:
+def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
-    asked = linked_objects.of_group(SnowMachineConfig, design, None).spec
+    asked = linked_objects.of_group(SnowMachineConfig, render_input, None).spec
     if asked.os == BOTTLEROCKET:
-        return _control_plane_of_bottlerocket(design, asked)
-    kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(design.control_plane.kubelet_configuration)
-    config = kubeadm.control_plane_config(design, kubelet_args=kubelet_args, cri_socket="", usual_taints=_TAINTS)
+        return _control_plane_of_bottlerocket(render_input, asked)
+    kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(render_input.control_plane.kubelet_configuration)
+    config = kubeadm.control_plane_config(render_input, kubelet_args=kubelet_args, cri_socket="", usual_taints=_TAINTS)
     made = kube_vip.joins(
-        _of_machine(_with_etcd(config), asked, kube_vip.first_machine(design.of_control_plane.version))
+        _of_machine(_with_etcd(config), asked, kube_vip.first_machine(render_input.of_control_plane.version))
     )
-    vip = kube_vip.file(image(design, "kube_vip"), design.spec.endpoint_host)
+    vip = kube_vip.file(image(render_input, "kube_vip"), render_input.spec.endpoint_host)
     return replace(made, files=[vip, *made.files])
 
 
-def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers."""
-    asked = linked_objects.of_group(SnowMachineConfig, design, group).spec
+    asked = linked_objects.of_group(SnowMachineConfig, render_input, group).spec
     if asked.os == BOTTLEROCKET:
-        config = kubeadm.worker_config(design, group, kubelet_args=_KUBELET_ARGS, cri_socket="", by_settings=True)
-        containers = _containers(design.of_group(group).bundle)
-        made = bottlerocket.worker_config(design, group, config, asked.host_os_configuration, containers)
+        config = kubeadm.worker_config(render_input, group, kubelet_args=_KUBELET_ARGS, cri_socket="", by_settings=True)
+        containers = _containers(render_input.of_group(group).bundle)
+        made = bottlerocket.worker_config(render_input, group, config, asked.host_os_configuration, containers)
         return replace(made, ntp=host_os.ntp(asked.host_os_configuration))
     kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration)
-    config = kubeadm.worker_config(design, group, kubelet_args=kubelet_args, cri_socket="")
+    config = kubeadm.worker_config(render_input, group, kubelet_args=kubelet_args, cri_socket="")
     return _of_machine(config, asked)
 
 
-def _control_plane_of_bottlerocket(design: Design, asked: SnowMachineConfigSpec) -> KubeadmConfigSpec:
+def _control_plane_of_bottlerocket(render_input: RenderInput, asked: SnowMachineConfigSpec) -> KubeadmConfigSpec:
     config = kubeadm.control_plane_config(
-        design, kubelet_args=_KUBELET_ARGS, cri_socket="", by_settings=True, usual_taints=_TAINTS
+        render_input, kubelet_args=_KUBELET_ARGS, cri_socket="", by_settings=True, usual_taints=_TAINTS
     )
     variant = kube_vip.Variant(kubeconfig=bottlerocket.KUBECONFIG)
-    vip = kube_vip.file(image(design, "kube_vip"), design.spec.endpoint_host, variant)
-    containers = _containers(design.of_control_plane.bundle)
-    made = bottlerocket.control_plane_config(design, _with_etcd(config), asked.host_os_configuration, containers)
+    vip = kube_vip.file(image(render_input, "kube_vip"), render_input.spec.endpoint_host, variant)
+    containers = _containers(render_input.of_control_plane.bundle)
+    made = bottlerocket.control_plane_config(render_input, _with_etcd(config), asked.host_os_configuration, containers)
     return replace(made, files=[vip, *made.files], ntp=host_os.ntp(asked.host_os_configuration))
 
 
@@ -145,9 +145,9 @@ def _of_machine(
     )
 
 
-def lacks_images_of_bottlerocket(design: Design) -> Iterator[str]:
+def lacks_images_of_bottlerocket(render_input: RenderInput) -> Iterator[str]:
     """The images of Bottlerocket's containers that the release lacks."""
-    for one in design.components.values():
+    for one in render_input.components.values():
         found = _containers(one.bundle)
         if not (found.admin and found.control):
             yield "bottlerocketHostContainers.admin and control"
@@ -167,37 +167,38 @@ def _with_etcd(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
 
 
 def machine_template(
-    design: Design, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
+    render_input: RenderInput, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
 ) -> AWSSnowMachineTemplate:
     """The AWSSnowMachineTemplate of the control plane or of a group."""
-    return _template(design, name, linked_objects.of_group(SnowMachineConfig, design, group).spec)
+    return _template(render_input, name, linked_objects.of_group(SnowMachineConfig, render_input, group).spec)
 
 
-def etcd_config(design: Design) -> EtcdadmConfigSpec:
+def etcd_config(render_input: RenderInput) -> EtcdadmConfigSpec:
     """The configuration by which a machine becomes an etcd member."""
-    asked = linked_objects.of_etcd(SnowMachineConfig, design).spec
+    asked = linked_objects.of_etcd(SnowMachineConfig, render_input).spec
     config = replace(
-        etcd.config(design, install_dir="/usr/bin", format="cloud-config"), ntp=host_os.ntp(asked.host_os_configuration)
+        etcd.config(render_input, install_dir="/usr/bin", format="cloud-config"),
+        ntp=host_os.ntp(asked.host_os_configuration),
     )
     if asked.os == BOTTLEROCKET:
-        containers = _containers(design.of_control_plane.bundle)
-        return bottlerocket.etcd_config(design, config, asked.host_os_configuration, containers)
+        containers = _containers(render_input.of_control_plane.bundle)
+        return bottlerocket.etcd_config(render_input, config, asked.host_os_configuration, containers)
     return replace(config, pre_etcdadm_commands=[_BOOTSTRAP])
 
 
-def etcd_machine_template(design: Design, name: str) -> AWSSnowMachineTemplate:
+def etcd_machine_template(render_input: RenderInput, name: str) -> AWSSnowMachineTemplate:
     """The template of etcd machines."""
-    return _template(design, name, linked_objects.of_etcd(SnowMachineConfig, design).spec)
+    return _template(render_input, name, linked_objects.of_etcd(SnowMachineConfig, render_input).spec)
 
 
-def settings(design: Design) -> Settings:
+def settings(render_input: RenderInput) -> Settings:
     """Settings as in EKS Anywhere."""
-    return Settings(feature_gates=kubeadm.members_at_once(design))
+    return Settings(feature_gates=kubeadm.members_at_once(render_input))
 
 
-def no_proxy(design: Design) -> Sequence[str]:
+def no_proxy(render_input: RenderInput) -> Sequence[str]:
     """Hosts without proxy: the API server."""
-    return [design.spec.endpoint_host]
+    return [render_input.spec.endpoint_host]
 
 
 def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
@@ -207,14 +208,16 @@ def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) 
         yield Name(AWSSnowIPPool.resource, pool_name(name, pool))
 
 
-def extras(design: Design) -> Iterable[KubeObject]:
+def extras(render_input: RenderInput) -> Iterable[KubeObject]:
     """The extra objects, with content."""
-    metadata = meta(design, credentials_name(design.name))
+    metadata = meta(render_input, credentials_name(render_input.name))
     metadata.labels = metadata.labels | MOVED
-    yield Secret(metadata=metadata, type="Opaque", data=dict(references.credentials(design)))
-    for name, pool in linked_objects.of_kind(SnowIPPool, design.children).items():
+    yield Secret(metadata=metadata, type="Opaque", data=dict(references.credentials(render_input)))
+    for name, pool in linked_objects.of_kind(SnowIPPool, render_input.children).items():
         ranges = [AddressRange(one.ip_start, one.ip_end, one.subnet, one.gateway) for one in pool.spec.pools]
-        yield AWSSnowIPPool(metadata=meta(design, pool_name(design.name, name)), spec=AWSSnowIPPoolSpec(pools=ranges))
+        yield AWSSnowIPPool(
+            metadata=meta(render_input, pool_name(render_input.name, name)), spec=AWSSnowIPPoolSpec(pools=ranges)
+        )
 
 
 def credentials_name(cluster: str) -> str:
@@ -227,14 +230,14 @@ def pool_name(cluster: str, pool: str) -> str:
     return f"{cluster}-{pool}"
 
 
-def image(design: Design, name: str) -> str:
+def image(render_input: RenderInput, name: str) -> str:
     """An image of the release for Snow; `lacks` ensures that there is one."""
-    found = getattr(design.of_control_plane.bundle.snow, name, None)
+    found = getattr(render_input.of_control_plane.bundle.snow, name, None)
     return str(found.uri) if found is not None else ""
 
 
-def _template(design: Design, name: str, asked: SnowMachineConfigSpec) -> AWSSnowMachineTemplate:
-    interfaces = [_interface(design, one) for one in asked.network.direct_network_interfaces]
+def _template(render_input: RenderInput, name: str, asked: SnowMachineConfigSpec) -> AWSSnowMachineTemplate:
+    interfaces = [_interface(render_input, one) for one in asked.network.direct_network_interfaces]
     machine = AWSSnowMachineSpec(
         ami=AWSResource(id=asked.ami_id) if asked.ami_id else None,
         cloud_init=CloudInit(insecure_skip_secrets_manager=True),
@@ -250,14 +253,14 @@ def _template(design: Design, name: str, asked: SnowMachineConfigSpec) -> AWSSno
         ssh_key_name=asked.ssh_key_name,
     )
     return AWSSnowMachineTemplate(
-        metadata=meta(design, name),
+        metadata=meta(render_input, name),
         spec=AWSSnowMachineTemplateSpec(template=AWSSnowMachineTemplateResource(spec=machine)),
     )
 
 
-def _interface(design: Design, asked: DirectNetworkInterface) -> MachineInterface:
+def _interface(render_input: RenderInput, asked: DirectNetworkInterface) -> MachineInterface:
     pool = asked.ip_pool_ref
-    named = pool_name(design.name, pool.name) if pool is not None else ""
+    named = pool_name(render_input.name, pool.name) if pool is not None else ""
     return MachineInterface(
         index=asked.index,
         vlan_id=asked.vlan_id,

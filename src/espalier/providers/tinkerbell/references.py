@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from espalier.clusters.linked_objects import of_kind
 from espalier.clusters.provider import Further
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.kinds import (
     TinkerbellMachineConfig,
@@ -14,10 +14,10 @@ from espalier.providers.tinkerbell.kinds import (
 )
 
 
-def template(design: Design, config: TinkerbellMachineConfig) -> TinkerbellTemplateConfig | None:
+def template(render_input: RenderInput, config: TinkerbellMachineConfig) -> TinkerbellTemplateConfig | None:
     """The workflow that a machine config names; None for the default."""
     name = config.spec.template
-    return of_kind(TinkerbellTemplateConfig, design.children)[name] if name else None
+    return of_kind(TinkerbellTemplateConfig, render_input.children)[name] if name else None
 
 
 def further(child: Object) -> Iterator[Further]:

@@ -1,4 +1,4 @@
-"""Renders the objects of Cluster API's provider for Tinkerbell from a design."""
+"""Renders the objects of Cluster API's provider for Tinkerbell from a render input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from espalier.clusters import registry_mirror
 from espalier.clusters.linked_objects import datacenter, of_group
 from espalier.clusters.render import host_os, kube_vip, kubeadm, node_setup
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import Components, Design
+from espalier.clusters.render_input import Components, RenderInput
 from espalier.clusters.rendered import Rendered, RenderedGroup, Settings
 from espalier.providers.tinkerbell import workflow
 from espalier.providers.tinkerbell.cluster_api import (
@@ -53,12 +53,12 @@ _KUBELET_ARGS = {"provider-id": "PROVIDER_ID"}
 _DELETION = MachineDeletion(node_deletion_timeout_seconds=30)
 
 
-def infrastructure_cluster(design: Design) -> TinkerbellCluster:
+def infrastructure_cluster(render_input: RenderInput) -> TinkerbellCluster:
     """The TinkerbellCluster, without images: the workflows of machine templates have these."""
     return TinkerbellCluster(
-        metadata=meta(design, design.name),
+        metadata=meta(render_input, render_input.name),
         spec=TinkerbellClusterSpec(
-            image_lookup_format=f"--kube-{design.of_control_plane.version}.raw.gz",
+            image_lookup_format=f"--kube-{render_input.of_control_plane.version}.raw.gz",
             image_lookup_base_registry="/",
             image_lookup_os_distro="",
             image_lookup_os_version="",
@@ -66,52 +66,55 @@ def infrastructure_cluster(design: Design) -> TinkerbellCluster:
     )
 
 
-def control_plane_config(design: Design) -> KubeadmConfigSpec:
+def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
-    kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(design.control_plane.kubelet_configuration)
-    config = kubeadm.control_plane_config(design, kubelet_args=kubelet_args, cri_socket="")
-    made = kube_vip.joins(_of_machine(config, of_group(TinkerbellMachineConfig, design, None).spec))
-    if design.control_plane.skip_load_balancer_deployment:
+    kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(render_input.control_plane.kubelet_configuration)
+    config = kubeadm.control_plane_config(render_input, kubelet_args=kubelet_args, cri_socket="")
+    made = kube_vip.joins(_of_machine(config, of_group(TinkerbellMachineConfig, render_input, None).spec))
+    if render_input.control_plane.skip_load_balancer_deployment:
         return made
-    where = datacenter(TinkerbellDatacenterConfig, design).spec
-    keeps_services = not design.groups and not where.skip_load_balancer_deployment
+    where = datacenter(TinkerbellDatacenterConfig, render_input).spec
+    keeps_services = not render_input.groups and not where.skip_load_balancer_deployment
     variant = kube_vip.Variant(kube_vip.OF_SERVICES) if keeps_services else kube_vip.USUAL
-    vip = kube_vip.file(_kube_vip_image(design), design.spec.endpoint_host, variant)
+    vip = kube_vip.file(_kube_vip_image(render_input), render_input.spec.endpoint_host, variant)
     return replace(
         made,
         files=[vip, *made.files],
-        pre_kubeadm_commands=[*made.pre_kubeadm_commands, *kube_vip.first_machine(design.of_control_plane.version)],
+        pre_kubeadm_commands=[
+            *made.pre_kubeadm_commands,
+            *kube_vip.first_machine(render_input.of_control_plane.version),
+        ],
     )
 
 
-def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers."""
     kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration)
-    config = kubeadm.worker_config(design, group, kubelet_args=kubelet_args, cri_socket="")
-    return _of_machine(config, of_group(TinkerbellMachineConfig, design, group).spec)
+    config = kubeadm.worker_config(render_input, group, kubelet_args=kubelet_args, cri_socket="")
+    return _of_machine(config, of_group(TinkerbellMachineConfig, render_input, group).spec)
 
 
 def machine_template(
-    design: Design, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
+    render_input: RenderInput, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
 ) -> TinkerbellMachineTemplate:
     """The TinkerbellMachineTemplate of the control plane or of a group."""
-    config = of_group(TinkerbellMachineConfig, design, group)
-    where = datacenter(TinkerbellDatacenterConfig, design).spec
+    config = of_group(TinkerbellMachineConfig, render_input, group)
+    where = datacenter(TinkerbellDatacenterConfig, render_input).spec
     machine = TinkerbellMachineSpec(
         hardware_affinity=_affinity(config.spec),
-        template_override=_workflow(design, config),
+        template_override=_workflow(render_input, config),
         boot_options=_boot_options(where),
     )
     return TinkerbellMachineTemplate(
-        metadata=meta(design, name),
+        metadata=meta(render_input, name),
         spec=TinkerbellMachineTemplateSpec(template=TinkerbellMachineTemplateResource(spec=machine)),
     )
 
 
-def complete(design: Design, rendered: Rendered) -> Rendered:
+def complete(render_input: RenderInput, rendered: Rendered) -> Rendered:
     """Adds the address of the API server, timeouts for lost nodes, and the pools of machines."""
     cluster, control_plane = rendered.cluster, rendered.control_plane
-    endpoint = Endpoint(host=design.spec.endpoint_host, port=API_PORT)
+    endpoint = Endpoint(host=render_input.spec.endpoint_host, port=API_PORT)
     machines = control_plane.spec.machine_template
     machines = replace(machines, spec=replace(machines.spec, deletion=_DELETION))
     return replace(
@@ -122,14 +125,14 @@ def complete(design: Design, rendered: Rendered) -> Rendered:
     )
 
 
-def settings(design: Design) -> Settings:
+def settings(render_input: RenderInput) -> Settings:
     """Settings as in EKS Anywhere."""
-    return Settings(feature_gates=kubeadm.members_at_once(design))
+    return Settings(feature_gates=kubeadm.members_at_once(render_input))
 
 
-def no_proxy(design: Design) -> Sequence[str]:
+def no_proxy(render_input: RenderInput) -> Sequence[str]:
     """Hosts without proxy: the API server, and Tinkerbell."""
-    return [design.spec.endpoint_host, datacenter(TinkerbellDatacenterConfig, design).spec.tinkerbell_ip]
+    return [render_input.spec.endpoint_host, datacenter(TinkerbellDatacenterConfig, render_input).spec.tinkerbell_ip]
 
 
 def _of_machine(config: KubeadmConfigSpec, asked: TinkerbellMachineConfigSpec) -> KubeadmConfigSpec:
@@ -137,9 +140,9 @@ def _of_machine(config: KubeadmConfigSpec, asked: TinkerbellMachineConfigSpec) -
     return replace(config, users=host_os.users(asked.users), ntp=host_os.ntp(asked.host_os_configuration))
 
 
-def _kube_vip_image(design: Design) -> str:
+def _kube_vip_image(render_input: RenderInput) -> str:
     """The kube-vip image of the release; `lacks` ensures that there is one."""
-    images = design.of_control_plane.bundle.tinkerbell
+    images = render_input.of_control_plane.bundle.tinkerbell
     return images.kube_vip.uri if images is not None and images.kube_vip is not None else ""
 
 
@@ -158,14 +161,14 @@ def _boot_options(where: TinkerbellDatacenterConfigSpec) -> BootOptions:
     )
 
 
-def _workflow(design: Design, config: TinkerbellMachineConfig) -> str:
-    where, own = datacenter(TinkerbellDatacenterConfig, design).spec, template(design, config)
+def _workflow(render_input: RenderInput, config: TinkerbellMachineConfig) -> str:
+    where, own = datacenter(TinkerbellDatacenterConfig, render_input).spec, template(render_input, config)
     image = config.spec.os_image_url or where.os_image_url
     if own is not None:
         made = workflow.with_image(own.spec.template, image)
     else:
-        made = workflow.usual(design.name, config.spec.os, image, where.tinkerbell_ip, _proxy(design))
-    text, mirror = workflow.text(made), design.spec.registry_mirror_configuration
+        made = workflow.usual(render_input.name, config.spec.os, image, where.tinkerbell_ip, _proxy(render_input))
+    text, mirror = workflow.text(made), render_input.spec.registry_mirror_configuration
     if mirror is None:
         return text
     core = next(
@@ -174,11 +177,11 @@ def _workflow(design: Design, config: TinkerbellMachineConfig) -> str:
     return text.replace(registry_mirror.DEFAULT_REGISTRY, core.images) if core is not None else text
 
 
-def _proxy(design: Design) -> Mapping[str, str]:
-    proxy = design.spec.proxy_configuration
+def _proxy(render_input: RenderInput) -> Mapping[str, str]:
+    proxy = render_input.spec.proxy_configuration
     if proxy is None:
         return {}
-    directly = ",".join(node_setup.reached_directly(design, proxy))
+    directly = ",".join(node_setup.reached_directly(render_input, proxy))
     return {"HTTP_PROXY": proxy.http_proxy, "HTTPS_PROXY": proxy.https_proxy, "NO_PROXY": directly}
 
 

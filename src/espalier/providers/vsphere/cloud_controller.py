@@ -15,7 +15,7 @@ from espalier.clusters.provider import Name
 from espalier.clusters.render.cloud_controller import ACCOUNT, CONTROL_PLANE, object_, rights, tolerations
 from espalier.clusters.render.cni.workloads import NAMESPACE
 from espalier.clusters.render.resource_set import Part, ResourceSet
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Manifest
 from espalier.kube.objects import Object
 from espalier.providers.vsphere import render
@@ -49,23 +49,23 @@ def extra_names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -
     yield from SET.names(name)
 
 
-def extras(design: Design) -> Iterator[KubeObject]:
+def extras(render_input: RenderInput) -> Iterator[KubeObject]:
     """The extra objects of a cluster."""
-    yield from render.extras(design)
-    yield from SET.objects(design, workload(design))
+    yield from render.extras(render_input)
+    yield from SET.objects(render_input, workload(render_input))
 
 
-def workload(design: Design) -> Iterator[Manifest]:
+def workload(render_input: RenderInput) -> Iterator[Manifest]:
     """Its RBAC objects, configuration, credentials, and pods."""
     yield from rights(_READS_AUTHENTICATION)
-    yield Manifest(SECRET, _credentials(design))
-    yield Manifest(CONFIG_MAP, _config(design))
-    yield Manifest(DAEMON_SET, _daemon_set(design))
+    yield Manifest(SECRET, _credentials(render_input))
+    yield Manifest(CONFIG_MAP, _config(render_input))
+    yield Manifest(DAEMON_SET, _daemon_set(render_input))
 
 
-def _credentials(design: Design) -> Tree:
+def _credentials(render_input: RenderInput) -> Tree:
     """The credentials of the read-only user, by the server's names that the cloud controller looks up."""
-    login, (server, _) = cloud_controller(design), _server(design)
+    login, (server, _) = cloud_controller(render_input), _server(render_input)
     data = {f"{server}.username": login.user, f"{server}.password": login.password}
     return object_("v1", "Secret", {"name": CREDENTIALS, "namespace": NAMESPACE}) | {
         "type": "Opaque",
@@ -73,9 +73,9 @@ def _credentials(design: Design) -> Tree:
     }
 
 
-def _config(design: Design) -> Tree:
+def _config(render_input: RenderInput) -> Tree:
     """The configuration in JSON, which is valid YAML."""
-    spec, (server, port) = datacenter(VSphereDatacenterConfig, design).spec, _server(design)
+    spec, (server, port) = datacenter(VSphereDatacenterConfig, render_input).spec, _server(render_input)
     secret = {"secretName": CREDENTIALS, "secretNamespace": NAMESPACE}
     print_ = thumbprint(spec)
     connection = {
@@ -92,18 +92,18 @@ def _config(design: Design) -> Tree:
     return object_("v1", "ConfigMap", metadata) | {"data": {"vsphere.conf": content}}
 
 
-def _server(design: Design) -> tuple[str, int]:
+def _server(render_input: RenderInput) -> tuple[str, int]:
     """Host and port of the vCenter."""
-    host, colon, port = datacenter(VSphereDatacenterConfig, design).spec.server.rpartition(":")
+    host, colon, port = datacenter(VSphereDatacenterConfig, render_input).spec.server.rpartition(":")
     is_port = bool(colon) and port.isdecimal() and (host.endswith("]") or ":" not in host)
-    return (host, int(port)) if is_port else (datacenter(VSphereDatacenterConfig, design).spec.server, 443)
+    return (host, int(port)) if is_port else (datacenter(VSphereDatacenterConfig, render_input).spec.server, 443)
 
 
-def _daemon_set(design: Design) -> Tree:
+def _daemon_set(render_input: RenderInput) -> Tree:
     config = {"name": CONFIG, "configMap": {"name": CONFIG}}
     container = {
         "name": NAME,
-        "image": image(design, "manager"),
+        "image": image(render_input, "manager"),
         "args": ["--v=2", "--cloud-provider=vsphere", "--cloud-config=/etc/cloud/vsphere.conf"],
         "resources": {"requests": {"cpu": "200m"}},
         "volumeMounts": [{"name": CONFIG, "mountPath": "/etc/cloud", "readOnly": True}],
@@ -113,7 +113,7 @@ def _daemon_set(design: Design) -> Tree:
         "hostNetwork": True,
         "priorityClassName": "system-node-critical",
         "nodeSelector": {CONTROL_PLANE: ""},
-        "tolerations": tolerations(design),
+        "tolerations": tolerations(render_input),
         "containers": [container],
         "volumes": [config],
     }

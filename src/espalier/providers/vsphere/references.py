@@ -14,7 +14,7 @@ from espalier.clusters.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS
 from espalier.clusters.linked_objects import of_kind
 from espalier.clusters.machine_groups import fields_with, kubernetes_versions
 from espalier.clusters.provider import Dependency
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.kube.objects import Object
 from espalier.providers.vsphere.checks.questions import server_of
 from espalier.providers.vsphere.kinds import Resolved, VSphereDatacenterConfig, VSphereMachineConfig
@@ -58,21 +58,21 @@ def unusable(data: Mapping[str, bytes], annotations: Mapping[str, str]) -> str:
     )
 
 
-def administrator(design: Design) -> Login:
+def administrator(render_input: RenderInput) -> Login:
     """The user that creates machines."""
-    data = _credentials(design)
+    data = _credentials(render_input)
     return Login(data[USER], data[PASSWORD])
 
 
-def cloud_controller(design: Design) -> Login:
+def cloud_controller(render_input: RenderInput) -> Login:
     """The read-only user for the workload cluster."""
-    data = _credentials(design)
+    data = _credentials(render_input)
     own = Login(data.get(CP_USER, b""), data.get(CP_PASSWORD, b""))
-    return own if all(own) else administrator(design)
+    return own if all(own) else administrator(render_input)
 
 
-def _credentials(design: Design) -> Mapping[str, bytes]:
-    return design.data[f"{SECRET.kind} {SYSTEM_NAMESPACE}/{CREDENTIALS}"]
+def _credentials(render_input: RenderInput) -> Mapping[str, bytes]:
+    return render_input.data[f"{SECRET.kind} {SYSTEM_NAMESPACE}/{CREDENTIALS}"]
 
 
 def zone_name(cluster: str, datacenter: str, domain: str) -> str:

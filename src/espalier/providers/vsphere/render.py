@@ -1,4 +1,4 @@
-"""Renders the objects of Cluster API's provider for vSphere from a design."""
+"""Renders the objects of Cluster API's provider for vSphere from a render input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from espalier.clusters import linked_objects
 from espalier.clusters.provider import Name
 from espalier.clusters.render import bottlerocket, etcd, host_os, kube_vip, kubeadm
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import Components, Design
+from espalier.clusters.render_input import Components, RenderInput
 from espalier.clusters.rendered import Settings
 from espalier.kube.objects import Object
 from espalier.providers.vsphere.cluster_api import (
@@ -72,49 +72,52 @@ REGION, ZONE = "k8s-region", "k8s-zone"
 """Categories of tags in the vCenter."""
 
 
-def infrastructure_cluster(design: Design) -> VSphereCluster:
+def infrastructure_cluster(render_input: RenderInput) -> VSphereCluster:
     """The VSphereCluster: the vCenter, its credentials, and the address of the API server."""
-    spec = linked_objects.datacenter(VSphereDatacenterConfig, design).spec
+    spec = linked_objects.datacenter(VSphereDatacenterConfig, render_input).spec
     return VSphereCluster(
-        metadata=meta(design, design.name),
+        metadata=meta(render_input, render_input.name),
         spec=VSphereClusterSpec(
             server=spec.server,
             thumbprint=thumbprint(spec),
-            identity_ref=IdentityReference(kind=SECRET.kind, name=credentials_name(design.name)),
-            control_plane_endpoint=Endpoint(host=design.spec.endpoint_host, port=API_PORT),
+            identity_ref=IdentityReference(kind=SECRET.kind, name=credentials_name(render_input.name)),
+            control_plane_endpoint=Endpoint(host=render_input.spec.endpoint_host, port=API_PORT),
         ),
     )
 
 
-def control_plane_config(design: Design) -> KubeadmConfigSpec:
+def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
-    asked = linked_objects.of_group(VSphereMachineConfig, design, None)
+    asked = linked_objects.of_group(VSphereMachineConfig, render_input, None)
     if asked.spec.os == BOTTLEROCKET:
-        return _control_plane_of_bottlerocket(design, asked.spec)
-    configuration = design.control_plane.kubelet_configuration
+        return _control_plane_of_bottlerocket(render_input, asked.spec)
+    configuration = render_input.control_plane.kubelet_configuration
     config = kubeadm.control_plane_config(
-        design,
+        render_input,
         kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(configuration),
         cri_socket=CRI_SOCKET,
         node_name=host_os.NODE_NAME,
         usual_taints=[kubeadm.CONTROL_PLANE_TAINT],
     )
-    vip = kube_vip.file(image(design, "kube_vip"), design.spec.endpoint_host)
+    vip = kube_vip.file(image(render_input, "kube_vip"), render_input.spec.endpoint_host)
     made = _of_machine(config, asked)
     return replace(
         made,
         files=[vip, *made.files],
-        pre_kubeadm_commands=[*made.pre_kubeadm_commands, *kube_vip.first_machine(design.of_control_plane.version)],
+        pre_kubeadm_commands=[
+            *made.pre_kubeadm_commands,
+            *kube_vip.first_machine(render_input.of_control_plane.version),
+        ],
     )
 
 
-def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers."""
-    asked = linked_objects.of_group(VSphereMachineConfig, design, group)
+    asked = linked_objects.of_group(VSphereMachineConfig, render_input, group)
     if asked.spec.os == BOTTLEROCKET:
-        return _worker_of_bottlerocket(design, group, asked.spec)
+        return _worker_of_bottlerocket(render_input, group, asked.spec)
     config = kubeadm.worker_config(
-        design,
+        render_input,
         group,
         kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration),
         cri_socket=CRI_SOCKET,
@@ -133,9 +136,9 @@ def _of_machine(config: KubeadmConfigSpec, asked: VSphereMachineConfig) -> Kubea
     )
 
 
-def _control_plane_of_bottlerocket(design: Design, asked: VSphereMachineConfigSpec) -> KubeadmConfigSpec:
+def _control_plane_of_bottlerocket(render_input: RenderInput, asked: VSphereMachineConfigSpec) -> KubeadmConfigSpec:
     config = kubeadm.control_plane_config(
-        design,
+        render_input,
         kubelet_args=_KUBELET_ARGS,
         cri_socket=CRI_SOCKET,
         node_name=host_os.NODE_NAME,
@@ -143,17 +146,17 @@ def _control_plane_of_bottlerocket(design: Design, asked: VSphereMachineConfigSp
         usual_taints=[kubeadm.CONTROL_PLANE_TAINT],
     )
     variant = kube_vip.Variant(kubeconfig=bottlerocket.KUBECONFIG)
-    vip = kube_vip.file(image(design, "kube_vip"), design.spec.endpoint_host, variant)
-    made = bottlerocket.control_plane_config(design, config, asked.host_os_configuration)
+    vip = kube_vip.file(image(render_input, "kube_vip"), render_input.spec.endpoint_host, variant)
+    made = bottlerocket.control_plane_config(render_input, config, asked.host_os_configuration)
     users, ntp = host_os.users(asked.users), host_os.ntp(asked.host_os_configuration)
     return replace(made, files=[vip, *made.files], users=users, ntp=ntp)
 
 
 def _worker_of_bottlerocket(
-    design: Design, group: WorkerNodeGroupConfiguration, asked: VSphereMachineConfigSpec
+    render_input: RenderInput, group: WorkerNodeGroupConfiguration, asked: VSphereMachineConfigSpec
 ) -> KubeadmConfigSpec:
     config = kubeadm.worker_config(
-        design,
+        render_input,
         group,
         kubelet_args=_KUBELET_ARGS,
         cri_socket=CRI_SOCKET,
@@ -162,16 +165,19 @@ def _worker_of_bottlerocket(
     )
     containers = bottlerocket.Containers()
     if len(asked.networks) > 1:
-        second = multi_network_image(design.of_group(group).bundle)
+        second = multi_network_image(render_input.of_group(group).bundle)
         containers = bottlerocket.Containers(at_boot=[bottlerocket.AtBoot(SECOND_NETWORK, second, "once")])
-    made = bottlerocket.worker_config(design, group, config, asked.host_os_configuration, containers)
+    made = bottlerocket.worker_config(render_input, group, config, asked.host_os_configuration, containers)
     return replace(made, users=host_os.users(asked.users), ntp=host_os.ntp(asked.host_os_configuration))
 
 
-def lacks_images_of_bottlerocket(design: Design) -> Iterator[str]:
+def lacks_images_of_bottlerocket(render_input: RenderInput) -> Iterator[str]:
     """The image for a second network, if workers with Bottlerocket need it and the release lacks it."""
-    for group in design.groups:
-        asked, bundle = linked_objects.of_group(VSphereMachineConfig, design, group).spec, design.of_group(group).bundle
+    for group in render_input.groups:
+        asked, bundle = (
+            linked_objects.of_group(VSphereMachineConfig, render_input, group).spec,
+            render_input.of_group(group).bundle,
+        )
         if asked.os == BOTTLEROCKET and len(asked.networks) > 1 and not multi_network_image(bundle):
             yield "bottlerocketBootstrapContainers.multiNetworkBootstrap"
 
@@ -183,45 +189,48 @@ def multi_network_image(bundle: VersionsBundle) -> str:
 
 
 def machine_template(
-    design: Design, components: Components, name: str, group: WorkerNodeGroupConfiguration | None
+    render_input: RenderInput, components: Components, name: str, group: WorkerNodeGroupConfiguration | None
 ) -> VSphereMachineTemplate:
     """The VSphereMachineTemplate of the control plane or of a group."""
-    return _template(design, name, linked_objects.of_group(VSphereMachineConfig, design, group), components)
+    return _template(render_input, name, linked_objects.of_group(VSphereMachineConfig, render_input, group), components)
 
 
-def etcd_config(design: Design) -> EtcdadmConfigSpec:
+def etcd_config(render_input: RenderInput) -> EtcdadmConfigSpec:
     """The configuration by which a machine becomes an etcd member."""
-    asked = linked_objects.of_etcd(VSphereMachineConfig, design).spec
+    asked = linked_objects.of_etcd(VSphereMachineConfig, render_input).spec
     config = replace(
-        etcd.config(design, install_dir="/usr/bin", format="cloud-config"),
+        etcd.config(render_input, install_dir="/usr/bin", format="cloud-config"),
         users=host_os.users(asked.users),
         ntp=host_os.ntp(asked.host_os_configuration),
     )
     if asked.os == BOTTLEROCKET:
-        return bottlerocket.etcd_config(design, config, asked.host_os_configuration)
+        return bottlerocket.etcd_config(render_input, config, asked.host_os_configuration)
     return replace(config, pre_etcdadm_commands=list(host_os.NAMED))
 
 
-def etcd_machine_template(design: Design, name: str) -> VSphereMachineTemplate:
+def etcd_machine_template(render_input: RenderInput, name: str) -> VSphereMachineTemplate:
     """The template of etcd machines."""
     return _template(
-        design,
+        render_input,
         name,
-        linked_objects.of_etcd(VSphereMachineConfig, design),
-        design.of_control_plane,
+        linked_objects.of_etcd(VSphereMachineConfig, render_input),
+        render_input.of_control_plane,
         of_etcd=True,
     )
 
 
-def settings(design: Design) -> Settings:
+def settings(render_input: RenderInput) -> Settings:
     """Settings as in EKS Anywhere, with an external cloud controller."""
-    external = kubeadm.with_cloud_controller(design)
-    return replace(external, feature_gates=kubeadm.members_at_once(design), empty_worker_taints=True)
+    external = kubeadm.with_cloud_controller(render_input)
+    return replace(external, feature_gates=kubeadm.members_at_once(render_input), empty_worker_taints=True)
 
 
-def no_proxy(design: Design) -> Sequence[str]:
+def no_proxy(render_input: RenderInput) -> Sequence[str]:
     """Hosts without proxy: the vCenter, and the API server."""
-    return [linked_objects.datacenter(VSphereDatacenterConfig, design).spec.server, design.spec.endpoint_host]
+    return [
+        linked_objects.datacenter(VSphereDatacenterConfig, render_input).spec.server,
+        render_input.spec.endpoint_host,
+    ]
 
 
 def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
@@ -233,22 +242,22 @@ def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) 
                 yield Name(resource, zone_name(name, one.metadata.name, domain.name))
 
 
-def extras(design: Design) -> Iterable[KubeObject]:
+def extras(render_input: RenderInput) -> Iterable[KubeObject]:
     """The extra objects, with content."""
-    login, where = administrator(design), linked_objects.datacenter(VSphereDatacenterConfig, design)
-    metadata = meta(design, credentials_name(design.name))
+    login, where = administrator(render_input), linked_objects.datacenter(VSphereDatacenterConfig, render_input)
+    metadata = meta(render_input, credentials_name(render_input.name))
     metadata.labels = metadata.labels | MOVED
     yield Secret(metadata=metadata, type="Opaque", data={"username": login.user, "password": login.password})
     for domain in where.spec.failure_domains:
-        yield from _failure_domain(design, where.metadata.name, where.spec, domain)
+        yield from _failure_domain(render_input, where.metadata.name, where.spec, domain)
 
 
 def _failure_domain(
-    design: Design, of: str, spec: VSphereDatacenterConfigSpec, domain: FailureDomain
+    render_input: RenderInput, of: str, spec: VSphereDatacenterConfigSpec, domain: FailureDomain
 ) -> Iterator[KubeObject]:
-    name = zone_name(design.name, of, domain.name)
+    name = zone_name(render_input.name, of, domain.name)
     yield VSphereFailureDomain(
-        metadata=meta(design, name, namespaced=False),
+        metadata=meta(render_input, name, namespaced=False),
         spec=VSphereFailureDomainSpec(
             region=TaggedPlace(name=spec.datacenter, type="Datacenter", tag_category=REGION),
             zone=TaggedPlace(name=domain.compute_cluster, type="ComputeCluster", tag_category=ZONE),
@@ -260,8 +269,8 @@ def _failure_domain(
             ),
         ),
     )
-    metadata = meta(design, name, namespaced=False)
-    metadata.labels = metadata.labels | {CLUSTER_LABEL: design.name, DATACENTER_LABEL: of}
+    metadata = meta(render_input, name, namespaced=False)
+    metadata.labels = metadata.labels | {CLUSTER_LABEL: render_input.name, DATACENTER_LABEL: of}
     yield VSphereDeploymentZone(
         metadata=metadata,
         spec=VSphereDeploymentZoneSpec(
@@ -277,9 +286,9 @@ def credentials_name(cluster: str) -> str:
     return f"{cluster}-vsphere-credentials"
 
 
-def image(design: Design, name: str) -> str:
+def image(render_input: RenderInput, name: str) -> str:
     """An image of the release for vSphere; `lacks` ensures that there is one."""
-    found = getattr(design.of_control_plane.bundle.v_sphere, name, None)
+    found = getattr(render_input.of_control_plane.bundle.v_sphere, name, None)
     return str(found.uri) if found is not None else ""
 
 
@@ -289,12 +298,12 @@ def thumbprint(spec: VSphereDatacenterConfigSpec) -> str:
 
 
 def _template(
-    design: Design, name: str, config: VSphereMachineConfig, components: Components, *, of_etcd: bool = False
+    render_input: RenderInput, name: str, config: VSphereMachineConfig, components: Components, *, of_etcd: bool = False
 ) -> VSphereMachineTemplate:
-    asked, where = config.spec, linked_objects.datacenter(VSphereDatacenterConfig, design).spec
+    asked, where = config.spec, linked_objects.datacenter(VSphereDatacenterConfig, render_input).spec
 
     def path(field: str, given: str) -> str:
-        return design.resolved.get(value(config, field), given)
+        return render_input.resolved.get(value(config, field), given)
 
     networks, made = asked.networks or [where.network], sizes(asked, of_etcd=of_etcd)
     machine = VSphereMachineSpec(
@@ -313,7 +322,7 @@ def _template(
         tag_ids=asked.tags,
     )
     return VSphereMachineTemplate(
-        metadata=meta(design, name),
+        metadata=meta(render_input, name),
         spec=VSphereMachineTemplateSpec(template=VSphereMachineTemplateResource(spec=machine)),
     )
 

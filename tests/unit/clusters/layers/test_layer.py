@@ -20,7 +20,7 @@ from espalier.providers.registry import PROVIDERS
 from espalier.releases import Uninstalled
 from espalier.runtime.cache import Caches
 from espalier.runtime.snapshot import Snapshot
-from tests.unit.clusters.layers.designs import RELEASED, design, text
+from tests.unit.clusters.layers.render_inputs import RELEASED, render_input, text
 from tests.unit.clusters.seen import GARDEN, RELEASES, NoServer, as_object, datacenter, example, observer
 
 
@@ -34,7 +34,7 @@ LATER = Layer("louder", semver.Version(0, 27, 0), "More of everything.", functio
 
 
 def layer_names(version: str, patches: str = "") -> list[str]:
-    return [layer.name for layer in design("docker", version=version, patches=patches).layers]
+    return [layer.name for layer in render_input("docker", version=version, patches=patches).layers]
 
 
 def test_a_cluster_has_the_layers_up_to_its_own_release_patch_versions_included() -> None:
@@ -51,7 +51,7 @@ def test_a_later_manager_renders_clusters_of_this_ones_releases_byte_by_byte_as_
 
 
 def test_the_later_managers_own_release_has_what_it_brings() -> None:
-    newest = design("docker", layers=[*LAYERS, replace(LATER, since=semver.Version(0, 26, 0))])
+    newest = render_input("docker", layers=[*LAYERS, replace(LATER, since=semver.Version(0, 26, 0))])
     assert newest.layers[-1].name == "louder"
 
 
@@ -82,8 +82,8 @@ def test_an_old_cluster_with_bundles_has_the_first_release_to_which_they_belong(
     old = example(eksaVersion=None, bundlesRef=reference(bundles))
     found = observer(*old).scope(GARDEN)
     assert found is not None
-    assert found.design is not None
-    assert [layer.name for layer in found.design.layers] == layer_names(first)
+    assert found.render_input is not None
+    assert [layer.name for layer in found.render_input.layers] == layer_names(first)
 
 
 def test_a_release_that_could_not_be_installed_gives_nobody_other_layers() -> None:

@@ -12,7 +12,7 @@ from espalier.clusters import cni, plan
 from espalier.clusters.layers import LAYERS, folding, images_by_digest, release
 from espalier.clusters.render.layered import base, rendered
 from espalier.clusters.scope import ClusterAPIObjects
-from tests.unit.clusters.layers.designs import CASES, DIGESTS, RELEASED, design, difference, documents, text
+from tests.unit.clusters.layers.render_inputs import CASES, DIGESTS, RELEASED, difference, documents, render_input, text
 from tests.unit.clusters.test_story import compare_with_golden
 
 NAMES = [layer.name for layer in LAYERS]
@@ -55,7 +55,7 @@ def test_no_layer_is_older_than_its_lifetime() -> None:
 def test_a_layer_changes_nothing_of_what_it_is_given(case: str, layer: object) -> None:
     """Or it would change what other clusters get: manifests share parts."""
     chosen = next(one for one in LAYERS if one is layer)
-    made = design(case, layers=LAYERS[:1])
+    made = render_input(case, layers=LAYERS[:1])
     before = base(made)
     kept = copy.deepcopy(documents(before))
     for function in chosen.functions:
@@ -70,7 +70,7 @@ def test_a_layer_changes_nothing_of_what_it_is_given(case: str, layer: object) -
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_planned_is_what_the_layers_rendered(case: str) -> None:
-    made = design(case)
+    made = render_input(case)
     planned = [*plan.control_plane(made, ClusterAPIObjects()), *plan.worker_groups(made, ClusterAPIObjects())]
     trees = [*map(msgspec.to_builtins, planned), *(manifest.body for manifest in cni.objects(made))]
     kinds = sorted((tree["kind"], tree["metadata"]["name"], msgspec.json.encode(tree)) for tree in trees)

@@ -86,7 +86,7 @@ def test_of_a_new_cluster_everything_is_made() -> None:
 def test_the_pod_network_is_compared_with_what_was_applied_if_that_is_known() -> None:
     before = made(objects=objects())
     after = made(objects=objects(), eksaVersion="v0.25.0")
-    exact, vague = simulate(after, before.design).cni, simulate(after).cni
+    exact, vague = simulate(after, before.render_input).cni, simulate(after).cni
     assert exact is not None
     assert vague is not None
     assert exact.is_exact

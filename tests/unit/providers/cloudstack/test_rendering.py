@@ -33,8 +33,8 @@ def seen(trees: list[Tree], *secrets: Tree) -> Scope:
 def made(trees: list[Tree], *secrets: Tree) -> Rendered:
     found = seen(trees, *secrets)
     assert problem(found) is None
-    assert found.design is not None, found.missing
-    return rendered(found.design)
+    assert found.render_input is not None, found.missing
+    return rendered(found.render_input)
 
 
 def waits(trees: list[Tree], *secrets: Tree) -> str:

@@ -49,8 +49,8 @@ def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:
 def made(trees: list[Tree]) -> Rendered:
     found = seen(trees)
     assert problem(found) is None
-    assert found.design is not None, found.missing
-    return rendered(found.design)
+    assert found.render_input is not None, found.missing
+    return rendered(found.render_input)
 
 
 @pytest.mark.parametrize("name", ["nutanix", "nutanix-everything"])
@@ -88,8 +88,8 @@ def test_the_administrator_is_in_workload_clusters_by_consent_alone(cp: str) -> 
     assert f"set annotation {IN_WORKLOAD_CLUSTERS}: allowed on the Secret" in waits.message
     assert ("found the user that creates machines" in waits.message) is (cp == "same")
     consented = seen(manifest(), credentials(data, **{IN_WORKLOAD_CLUSTERS: "allowed"}))
-    assert consented.design is not None
-    login = next(one for one in rendered(consented.design).workload if one.resource.kind == "Secret").body["data"]
+    assert consented.render_input is not None
+    login = next(one for one in rendered(consented.render_input).workload if one.resource.kind == "Secret").body["data"]
     expected = data["credentialsCP" if cp == "same" else "credentials"]
     assert base64.b64decode(login["credentials"]).decode() == expected
 

@@ -51,8 +51,8 @@ def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:
 def made(trees: list[Tree]) -> Rendered:
     found = seen(trees)
     assert problem(found) is None
-    assert found.design is not None, found.missing
-    return rendered(found.design)
+    assert found.render_input is not None, found.missing
+    return rendered(found.render_input)
 
 
 STORIES = {

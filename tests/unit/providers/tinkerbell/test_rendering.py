@@ -14,7 +14,7 @@ from espalier.clusters.scope import Scope
 from espalier.clusters.validity import problem
 from espalier.kube.objects import to_bytes
 from tests.support.tinkerbell import KEY, MACHINES, everything, manifest, of, stored
-from tests.unit.clusters.layers.designs import documents
+from tests.unit.clusters.layers.render_inputs import documents
 from tests.unit.clusters.seen import observer
 from tests.unit.clusters.test_story import compare_with_golden, text_of
 
@@ -30,8 +30,8 @@ def seen(trees: list[Tree]) -> Scope:
 def made(trees: list[Tree]) -> Rendered:
     found = seen(trees)
     assert problem(found) is None
-    assert found.design is not None, found.missing
-    return rendered(found.design)
+    assert found.render_input is not None, found.missing
+    return rendered(found.render_input)
 
 
 def objects(found: Rendered) -> list[Tree]:

@@ -37,7 +37,7 @@ from tests.support.vsphere import (
     stored,
     with_bottlerocket,
 )
-from tests.unit.clusters.layers.designs import documents
+from tests.unit.clusters.layers.render_inputs import documents
 from tests.unit.clusters.seen import NAMESPACE, NOW, as_object, laptop, observer
 from tests.unit.clusters.test_story import compare_with_golden, text_of
 from tests.unit.providers.sweep import LOCAL, LOCAL_IPV4
@@ -54,8 +54,8 @@ def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:
 def made(trees: list[Tree]) -> Rendered:
     found = seen(trees)
     assert problem(found) is None
-    assert found.design is not None, found.missing
-    return rendered(found.design)
+    assert found.render_input is not None, found.missing
+    return rendered(found.render_input)
 
 
 def objects(found: Rendered) -> list[Tree]:
@@ -115,8 +115,8 @@ def test_the_administrator_is_in_workload_clusters_by_consent_alone(missing: str
     assert f"set annotation {IN_WORKLOAD_CLUSTERS}: allowed on the Secret" in waits.message
     assert ("found the user that creates machines" in waits.message) is (missing == "same")
     consented = seen(manifest(), credentials(data, **{IN_WORKLOAD_CLUSTERS: "allowed"}))
-    assert consented.design is not None
-    login = next(one for one in rendered(consented.design).workload if one.resource.kind == "Secret").body["data"]
+    assert consented.render_input is not None
+    login = next(one for one in rendered(consented.render_input).workload if one.resource.kind == "Secret").body["data"]
     assert base64.b64decode(login["vcenter.example.com.password"]).decode() == MAKER
 
 

@@ -109,9 +109,9 @@ def compared(objects: Mapping[str, Tree]) -> dict[str, Any]:
 
 
 def _rendered(make: Any, **spec: Any) -> dict[type[KubeObject], Tree]:
-    design = scope(*example(**spec)).design
-    assert design is not None
-    return {type(one): msgspec.to_builtins(one) for one in make(design, ClusterAPIObjects())}
+    render_input = scope(*example(**spec)).render_input
+    assert render_input is not None
+    return {type(one): msgspec.to_builtins(one) for one in make(render_input, ClusterAPIObjects())}
 
 
 def _object(api_version: str, kind: str, name: str, labels: Tree, spec: Tree) -> Tree:

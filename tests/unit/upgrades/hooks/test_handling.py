@@ -87,9 +87,12 @@ class Environment:
 
     async def owner(self, type_: type[KubeObject], fallback: str | None) -> Object:
         """The control plane or worker node group of the example cluster, marked for the hooks or not."""
-        design = scope(*example(kubernetesVersion="1.35")).design
-        assert design is not None
-        made = [*plan.control_plane(design, ClusterAPIObjects()), *plan.worker_groups(design, ClusterAPIObjects())]
+        render_input = scope(*example(kubernetesVersion="1.35")).render_input
+        assert render_input is not None
+        made = [
+            *plan.control_plane(render_input, ClusterAPIObjects()),
+            *plan.worker_groups(render_input, ClusterAPIObjects()),
+        ]
         (wanted,) = (one for one in made if isinstance(one, type_))
         wanted.metadata.annotations = {IN_PLACE_HOOKS: fallback} if fallback else {}
         return await self.client.apply(type_.resource, wanted)

@@ -7,21 +7,21 @@ from espalier.api.eksa.release import VersionsBundle
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusters.render.cni import cilium, kindnetd
-from espalier.clusters.render_input import Design, cni_of
+from espalier.clusters.render_input import RenderInput, cni_of
 from espalier.clusters.rendered import Manifest
 from espalier.releases.contents import DIGEST
 
 
-def manifests(design: Design) -> list[Manifest]:
+def manifests(render_input: RenderInput) -> list[Manifest]:
     """The objects in the order in which they are applied; empty when no CNI is configured."""
-    config = cni_of(design.spec)
-    bundle = design.of_control_plane.bundle
-    network = design.spec.cluster_network
+    config = cni_of(render_input.spec)
+    bundle = render_input.of_control_plane.bundle
+    network = render_input.spec.cluster_network
     pods = network.pods.cidr_blocks if network and network.pods else []
     if isinstance(config, KindnetdConfig):
         found = kindnetd.objects(bundle.kindnetd, pods)
     elif isinstance(config, CiliumConfig):
-        found = cilium.objects(bundle.cilium, config, design.name)
+        found = cilium.objects(bundle.cilium, config, render_input.name)
     else:
         found = []
     return [Manifest(resource, _complete(resource, body)) for resource, body in found]

@@ -14,7 +14,7 @@ from espalier.api.meta import Tree
 from espalier.clusters import names
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.render.layered import rendered
-from espalier.clusters.render_input import Design
+from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Rendered
 from tests.unit.clusters.seen import GARDEN, RELEASES, example, scope
 
@@ -67,19 +67,21 @@ DIGESTS = "digests"
 """Another case: Cilium, of Bundles that have digests of its images."""
 
 
-def design(case: str, *, version: str = "v0.26.0", layers: Sequence[Layer] = LAYERS, patches: str = "") -> Design:
+def render_input(
+    case: str, *, version: str = "v0.26.0", layers: Sequence[Layer] = LAYERS, patches: str = ""
+) -> RenderInput:
     """A case as a cluster of a release that consents to these patches."""
     manifest, spec = CASES["cilium" if case == DIGESTS else case]
     documents = example(manifest, **spec | {"eksaVersion": version})
     if patches:
         documents[0]["metadata"]["annotations"] = {names.PATCHES_ANNOTATION: patches}
     key = GARDEN._replace(name=documents[0]["metadata"]["name"])
-    found = scope(*documents, key=key, layers=layers).design
+    found = scope(*documents, key=key, layers=layers).render_input
     assert found is not None
     return with_digests(found) if case == DIGESTS else found
 
 
-def with_digests(found: Design) -> Design:
+def with_digests(found: RenderInput) -> RenderInput:
     """Of Bundles that know the agent of Cilium by its digest, and have something else for its operator."""
     components = {}
     for version, one in found.components.items():
@@ -107,7 +109,7 @@ def documents(found: Rendered) -> list[Tree]:
 
 def text(case: str, **how: object) -> str:
     """All objects of a case, for people."""
-    return "".join(f"---\n{_yaml(tree)}" for tree in documents(rendered(design(case, **how))))  # type: ignore[arg-type]
+    return "".join(f"---\n{_yaml(tree)}" for tree in documents(rendered(render_input(case, **how))))  # type: ignore[arg-type]
 
 
 def _yaml(tree: Tree) -> str:
@@ -124,8 +126,8 @@ def difference(before: Sequence[Layer], after: Sequence[Layer], cases: Iterable[
     found = []
     for case in cases:
         pairs = zip(
-            documents(rendered(design(case, layers=before))),
-            documents(rendered(design(case, layers=after))),
+            documents(rendered(render_input(case, layers=before))),
+            documents(rendered(render_input(case, layers=after))),
             strict=True,
         )
         for one, other in pairs:
