@@ -24,7 +24,7 @@ Contents: TypeAlias = Callable[[str, str], Tree | None]
 BOOTSTRAP_TEMPLATE = "KubeadmConfigTemplate"
 
 
-class Way(Enum):
+class UpdateStrategy(Enum):
     """How outdated machines are updated (`upgradeRolloutStrategy` of a Cluster)."""
 
     ROLLING = "RollingUpdate"
@@ -32,14 +32,14 @@ class Way(Enum):
     FALLBACK = "InPlace, else RollingUpdate"
 
     @staticmethod
-    def of(type_: str | None, fallback: str | None) -> Way:
-        """The way of a strategy."""
+    def of(type_: str | None, fallback: str | None) -> UpdateStrategy:
+        """The strategy of this type and fallback."""
         if type_ != "InPlace":
-            return Way.ROLLING
-        return Way.FALLBACK if fallback == "RollingUpdate" else Way.IN_PLACE
+            return UpdateStrategy.ROLLING
+        return UpdateStrategy.FALLBACK if fallback == "RollingUpdate" else UpdateStrategy.IN_PLACE
 
 
-class Fate(Enum):
+class MachineEffect(Enum):
     """The effect on a machine."""
 
     NOTHING = "Nothing"
@@ -52,10 +52,10 @@ class Fate(Enum):
     """It stays unchanged until somebody acts."""
 
 
-class Classified(msgspec.Struct, frozen=True):
+class Classification(msgspec.Struct, frozen=True):
     """The effect on a machine, the fields that cause it, and those that can't be changed in place."""
 
-    fate: Fate = Fate.NOTHING
+    effect: MachineEffect = MachineEffect.NOTHING
     fields: tuple[str, ...] = ()
     """A different template is listed by the fields that differ: `infrastructure.X`, `bootstrap.X`."""
     refused: tuple[str, ...] = ()
@@ -69,12 +69,16 @@ class Classified(msgspec.Struct, frozen=True):
     @property
     def is_outdated(self) -> bool:
         """True if Cluster API would replace the machine unless prevented."""
-        return self.fate in (Fate.IN_PLACE, Fate.REPLACED, Fate.REFUSED)
+        return self.effect in (MachineEffect.IN_PLACE, MachineEffect.REPLACED, MachineEffect.REFUSED)
 
 
 def classify(
-    current: MachineParts, desired: MachineParts, way: Way, known: Infrastructures, contents: Contents
-) -> Classified:
+    current: MachineParts,
+    desired: MachineParts,
+    update_strategy: UpdateStrategy,
+    known: Infrastructures,
+    contents: Contents,
+) -> Classification:
     """Classify the change from the present machine to the desired one.
 
     A deleted infrastructure template is not compared. A deleted bootstrap template can't be compared, so a different
@@ -82,18 +86,20 @@ def classify(
     """
     change = machine_change(current, desired)
     if change.kind is ChangeKind.NOTHING:
-        return Classified()
+        return Classification()
     if change.kind is ChangeKind.IN_PLACE:
-        return Classified(Fate.METADATA, change.fields)
+        return Classification(MachineEffect.METADATA, change.fields)
     fields = tuple(dict.fromkeys(_explained(change.fields, current, desired, contents)))
-    if way is Way.ROLLING:
-        return Classified(Fate.REPLACED, fields)
+    if update_strategy is UpdateStrategy.ROLLING:
+        return Classification(MachineEffect.REPLACED, fields)
     rows = in_place_fields.WORKER_FIELDS if desired.is_of_group else in_place_fields.CONTROL_PLANE_FIELDS
     kind = desired.infrastructure.group_kind.partition(".")[0] if desired.infrastructure else ""
     refused = in_place_fields.refused(fields, rows, known.of_template(kind))
     if not refused:
-        return Classified(Fate.IN_PLACE, fields)
-    return Classified(Fate.REPLACED if way is Way.FALLBACK else Fate.REFUSED, fields, refused)
+        return Classification(MachineEffect.IN_PLACE, fields)
+    return Classification(
+        MachineEffect.REPLACED if update_strategy is UpdateStrategy.FALLBACK else MachineEffect.REFUSED, fields, refused
+    )
 
 
 def _explained(

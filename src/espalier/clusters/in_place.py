@@ -45,7 +45,13 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition, Tree
 from espalier.clusterapi import in_place_fields
-from espalier.clusterapi.classification import BOOTSTRAP_TEMPLATE, Classified, Fate, Way, classify
+from espalier.clusterapi.classification import (
+    BOOTSTRAP_TEMPLATE,
+    Classification,
+    MachineEffect,
+    UpdateStrategy,
+    classify,
+)
 from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL, PAUSED_ANNOTATION, desired_replicas, is_observed
 from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.clusterapi.machine_change import MachineParts, of_control_plane, of_machine_template
@@ -82,12 +88,12 @@ class OwnerChange:
     wanted: Owner
     live: Owner | None
     strategy: UpgradeRolloutStrategy
-    compare: Callable[[], Classified]
+    compare: Callable[[], Classification]
     group: str = ""
     """The worker node group; empty for the control plane."""
 
     @cached_property
-    def classified(self) -> Classified:
+    def classified(self) -> Classification:
         """The effect on machines as in `live`.
 
         Computed on demand: most reconciles never need it for owners whose upgrade is in progress.
@@ -97,7 +103,7 @@ class OwnerChange:
     @property
     def refusal(self) -> str:
         """The reason why the change is not written, and the remedy; empty when it is."""
-        if self.classified.fate is not Fate.REFUSED:
+        if self.classified.effect is not MachineEffect.REFUSED:
             return ""
         what = f"worker node group {self.group}" if self.group else "the control plane"
         return in_place_fields.sentence(self.classified.refused, what)
@@ -142,10 +148,10 @@ def _owner_change(
 ) -> OwnerChange:
     found = capi_objects.of(wanted.resource).get(wanted.metadata.name)
     if found is None:
-        return OwnerChange(wanted, None, strategy, Classified, group)
+        return OwnerChange(wanted, None, strategy, Classification, group)
     live = found.decode(type(wanted))
 
-    def compare() -> Classified:
+    def compare() -> Classification:
         return _compared(wanted, found, live, strategy, new, render_input, capi_objects)
 
     return OwnerChange(wanted, live, strategy, compare, group)
@@ -159,7 +165,7 @@ def _compared(
     new: Mapping[tuple[str, str], KubeObject],
     render_input: RenderInput,
     capi_objects: ClusterAPIObjects,
-) -> Classified:
+) -> Classification:
     body = msgspec.to_builtins(wanted)
     # What others have set or the API server has filled in stays, so it is no difference. Machines that are held have
     # not followed an edit by others: bringing it back changes none.
@@ -179,12 +185,12 @@ def _compared(
         return _spec(body if replaced is None else ownership.laid_over(replaced, body))
 
     known = Infrastructures([render_input.provider.infrastructure])
-    classified = classify(before, after, Way.of(strategy.type, strategy.fallback), known, template)
+    classified = classify(before, after, UpdateStrategy.of(strategy.type, strategy.fallback), known, template)
     upgrade = progress(live, capi_objects.upgrades)
-    if classified.fate is Fate.REFUSED and upgrade is not None and upgrade.reason == STOPPED:
+    if classified.effect is MachineEffect.REFUSED and upgrade is not None and upgrade.reason == STOPPED:
         # Machines are not as it has them: what an earlier manager or a person wrote was refused. Component `upgrades`
         # compares what is written now with the machines themselves, and nothing is done to them until then.
-        return Classified(Fate.IN_PLACE, classified.fields)
+        return Classification(MachineEffect.IN_PLACE, classified.fields)
     return classified
 
 
@@ -217,7 +223,9 @@ def hold(change: OwnerChange, front_end: FrontEnd) -> None:
     if front_end is FrontEnd.HOOKS and not (live and is_held(live)):
         runtime_hooks.leave_to(wanted, strategy.fallback or "Fail")
         return
-    if live is None or not (is_held(live) or change.classified.fate in (Fate.IN_PLACE, Fate.REFUSED)):
+    if live is None or not (
+        is_held(live) or change.classified.effect in (MachineEffect.IN_PLACE, MachineEffect.REFUSED)
+    ):
         return
     annotations = {_held_annotation(wanted): "true"}
     present = live.metadata.annotations

@@ -14,7 +14,7 @@ from espalier.api.conditions import condition as _condition
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import Condition
 from espalier.clusterapi import contract, external_etcd, rollouts
-from espalier.clusterapi.classification import Fate
+from espalier.clusterapi.classification import MachineEffect
 from espalier.clusters import deleted, generated, in_place, names, plan
 from espalier.clusters.drift import Policy, policy
 from espalier.clusters.gate import Isolation
@@ -410,7 +410,7 @@ def _later(scope: Scope, changes: Changes, outdated: Mapping[str, int]) -> tuple
     The strategy does not decide that: with a fallback, machines may be replaced. All machines of a group are upgraded,
     even if their version stays.
     """
-    held = {one.wanted.metadata.name for one in changes() if one.classified.fate is Fate.IN_PLACE}
+    held = {one.wanted.metadata.name for one in changes() if one.classified.effect is MachineEffect.IN_PLACE}
     deployments = scope.capi_objects.typed_deployments
     others = sum(number for name, number in outdated.items() if name not in held)
     return sum(deployments[name].status.replicas or 0 for name in held & deployments.keys()), others

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.clusterapi.classification import Classified, Contents, Fate, Way, classify
+from espalier.clusterapi.classification import Classification, Contents, MachineEffect, UpdateStrategy, classify
 from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.clusterapi.machine_change import MachineParts, Template
 from espalier.providers.docker.cluster_api import INFRASTRUCTURE as DOCKER
@@ -43,82 +43,102 @@ def test_the_version_its_images_and_the_template_with_the_image_are_changed_in_p
     )
     after = machine(clusterConfiguration={"etcd": {"local": {"imageTag": "v3.6.8"}}, "dns": {"imageTag": "2"}})
     images = templates({"customImage": "node:1.35"}, {"customImage": "node:1.36"})
-    found = classify(before, after, Way.IN_PLACE, KNOWN, images)
-    assert found == Classified(Fate.IN_PLACE, ("version", TAG, "infrastructure.customImage"))
+    found = classify(before, after, UpdateStrategy.IN_PLACE, KNOWN, images)
+    assert found == Classification(MachineEffect.IN_PLACE, ("version", TAG, "infrastructure.customImage"))
 
 
 @pytest.mark.parametrize(
-    ("way", "fate"), [(Way.IN_PLACE, Fate.REFUSED), (Way.FALLBACK, Fate.REPLACED), (Way.ROLLING, Fate.REPLACED)]
+    ("update_strategy", "effect"),
+    [
+        (UpdateStrategy.IN_PLACE, MachineEffect.REFUSED),
+        (UpdateStrategy.FALLBACK, MachineEffect.REPLACED),
+        (UpdateStrategy.ROLLING, MachineEffect.REPLACED),
+    ],
 )
-def test_all_else_is_refused_by_name_or_replaced_as_the_strategy_says(way: Way, fate: Fate) -> None:
+def test_all_else_is_refused_by_name_or_replaced_as_the_strategy_says(
+    update_strategy: UpdateStrategy, effect: MachineEffect
+) -> None:
     before = machine("v1.35.4", "old", ntp={"a": 1}, clusterConfiguration={"certificatesDir": "r"})
     after = machine(ntp={"a": 2}, clusterConfiguration={"certificatesDir": "other"})
     mounts = templates({"extraMounts": []}, {"extraMounts": [{"hostPath": "/x"}]})
-    found = classify(before, after, way, KNOWN, mounts)
+    found = classify(before, after, update_strategy, KNOWN, mounts)
     others = ("bootstrap.clusterConfiguration.certificatesDir", "bootstrap.ntp.a", "infrastructure.extraMounts")
-    assert found.fate is fate
+    assert found.effect is effect
     assert found.fields == ("version", *others)
-    assert found.refused == (() if way is Way.ROLLING else others)
-    assert found.accepted == (("version", *others) if way is Way.ROLLING else ("version",))
+    assert found.refused == (() if update_strategy is UpdateStrategy.ROLLING else others)
+    assert found.accepted == (("version", *others) if update_strategy is UpdateStrategy.ROLLING else ("version",))
 
 
-@pytest.mark.parametrize("way", list(Way))
-def test_labels_follow_and_touch_no_node_whatever_the_strategy(way: Way) -> None:
-    found = classify(machine(), machine(labels={"team": "a"}), way, KNOWN, NONE)
-    assert found == Classified(Fate.METADATA, ("labels.team",))
-    assert classify(machine(), machine(), way, KNOWN, NONE) == Classified()
+@pytest.mark.parametrize("update_strategy", list(UpdateStrategy))
+def test_labels_follow_and_touch_no_node_whatever_the_strategy(update_strategy: UpdateStrategy) -> None:
+    found = classify(machine(), machine(labels={"team": "a"}), update_strategy, KNOWN, NONE)
+    assert found == Classification(MachineEffect.METADATA, ("labels.team",))
+    assert classify(machine(), machine(), update_strategy, KNOWN, NONE) == Classification()
 
 
 def test_a_label_beside_a_version_is_no_reason_to_refuse_it() -> None:
-    found = classify(machine("v1.35.4"), machine(labels={"team": "a"}), Way.IN_PLACE, KNOWN, NONE)
-    assert found == Classified(Fate.IN_PLACE, ("version",))
+    found = classify(machine("v1.35.4"), machine(labels={"team": "a"}), UpdateStrategy.IN_PLACE, KNOWN, NONE)
+    assert found == Classification(MachineEffect.IN_PLACE, ("version",))
 
 
 def test_templates_of_another_kind_are_refused() -> None:
     other = MachineParts("v1.36.3", {}, infrastructure=Template("OtherTemplate.g", "x"))
-    assert classify(machine(), other, Way.IN_PLACE, KNOWN, NONE).refused == ("infrastructure.kind",)
+    assert classify(machine(), other, UpdateStrategy.IN_PLACE, KNOWN, NONE).refused == ("infrastructure.kind",)
 
 
 def test_an_infrastructure_template_that_is_gone_is_not_compared() -> None:
-    found = classify(machine(template="old"), machine(), Way.IN_PLACE, KNOWN, NONE)
-    assert found == Classified(Fate.IN_PLACE, ("infrastructure",))
+    found = classify(machine(template="old"), machine(), UpdateStrategy.IN_PLACE, KNOWN, NONE)
+    assert found == Classification(MachineEffect.IN_PLACE, ("infrastructure",))
 
 
 def test_bootstrap_templates_are_judged_by_their_content() -> None:
-    same = classify(worker(config="old"), worker(), Way.IN_PLACE, KNOWN, templates({"files": []}, {"files": []}))
-    assert (same.fate, same.refused) == (Fate.IN_PLACE, ())
-    other = classify(worker(config="old"), worker(), Way.IN_PLACE, KNOWN, templates({"ntp": 1}, {"ntp": 2}))
-    assert (other.fate, other.refused) == (Fate.REFUSED, ("bootstrap.ntp",))
-    gone = classify(worker(config="old"), worker(), Way.IN_PLACE, KNOWN, NONE)
-    assert (gone.fate, gone.refused) == (Fate.REFUSED, ("bootstrap.configRef",))
+    same = classify(
+        worker(config="old"), worker(), UpdateStrategy.IN_PLACE, KNOWN, templates({"files": []}, {"files": []})
+    )
+    assert (same.effect, same.refused) == (MachineEffect.IN_PLACE, ())
+    other = classify(worker(config="old"), worker(), UpdateStrategy.IN_PLACE, KNOWN, templates({"ntp": 1}, {"ntp": 2}))
+    assert (other.effect, other.refused) == (MachineEffect.REFUSED, ("bootstrap.ntp",))
+    gone = classify(worker(config="old"), worker(), UpdateStrategy.IN_PLACE, KNOWN, NONE)
+    assert (gone.effect, gone.refused) == (MachineEffect.REFUSED, ("bootstrap.configRef",))
 
 
 def test_what_matters_only_while_a_machine_is_made_is_no_difference_in_place() -> None:
     known = Infrastructures([replace(DOCKER, provisioning_fields=frozenset({"template.spec.bootstrapped"}))])
     change = templates({}, {"bootstrapped": True})
-    assert classify(machine(template="old"), machine(), Way.IN_PLACE, known, change).fate is Fate.IN_PLACE
-    assert classify(machine(template="old"), machine(), Way.IN_PLACE, KNOWN, change).fate is Fate.REFUSED
+    assert (
+        classify(machine(template="old"), machine(), UpdateStrategy.IN_PLACE, known, change).effect
+        is MachineEffect.IN_PLACE
+    )
+    assert (
+        classify(machine(template="old"), machine(), UpdateStrategy.IN_PLACE, KNOWN, change).effect
+        is MachineEffect.REFUSED
+    )
 
 
 def test_images_flags_and_files_are_changed_in_place_and_what_would_not_be_in_force_is_named() -> None:
     policy: Tree = {"path": "/etc/kubernetes/audit-policy.yaml", "content": "x"}
     etcd = {"etcd": {"local": {"imageRepository": "a"}}, "apiServer": {"extraArgs": [{"name": "v", "value": "4"}]}}
-    found = classify(machine(), machine(clusterConfiguration=etcd, files=[policy]), Way.IN_PLACE, KNOWN, NONE)
-    assert (found.fate, found.refused) == (Fate.IN_PLACE, ())
+    found = classify(
+        machine(), machine(clusterConfiguration=etcd, files=[policy]), UpdateStrategy.IN_PLACE, KNOWN, NONE
+    )
+    assert (found.effect, found.refused) == (MachineEffect.IN_PLACE, ())
 
-    elsewhere = classify(machine(), machine(files=[policy | {"path": "/etc/hosts"}]), Way.IN_PLACE, KNOWN, NONE)
-    assert (elsewhere.fate, elsewhere.refused) == (Fate.REFUSED, ("bootstrap.files[/etc/hosts]",))
+    elsewhere = classify(
+        machine(), machine(files=[policy | {"path": "/etc/hosts"}]), UpdateStrategy.IN_PLACE, KNOWN, NONE
+    )
+    assert (elsewhere.effect, elsewhere.refused) == (MachineEffect.REFUSED, ("bootstrap.files[/etc/hosts]",))
 
 
 def test_a_machine_that_nobody_gave_an_infrastructure_is_judged_by_the_rest() -> None:
     known, unknown = machine("v1.35.4"), msgspec.structs.replace(machine(), infrastructure=None)
-    assert classify(known, unknown, Way.IN_PLACE, KNOWN, NONE).refused == ()
-    assert classify(unknown, known, Way.IN_PLACE, KNOWN, NONE).refused == ()
+    assert classify(known, unknown, UpdateStrategy.IN_PLACE, KNOWN, NONE).refused == ()
+    assert classify(unknown, known, UpdateStrategy.IN_PLACE, KNOWN, NONE).refused == ()
 
 
 @pytest.mark.parametrize(
-    ("fate", "is_outdated"), [(one, one in (Fate.IN_PLACE, Fate.REPLACED, Fate.REFUSED)) for one in Fate]
+    ("effect", "is_outdated"),
+    [(one, one in (MachineEffect.IN_PLACE, MachineEffect.REPLACED, MachineEffect.REFUSED)) for one in MachineEffect],
 )
-def test_what_is_refused_is_outdated_as_well(fate: Fate, is_outdated: bool) -> None:
+def test_what_is_refused_is_outdated_as_well(effect: MachineEffect, is_outdated: bool) -> None:
     """Cluster API would replace the machine, if nobody held it."""
-    assert Classified(fate).is_outdated is is_outdated
+    assert Classification(effect).is_outdated is is_outdated

@@ -19,7 +19,7 @@ from espalier.api.eksa.upgrades import (
     NodeUpgrade,
 )
 from espalier.api.meta import Tree
-from espalier.clusterapi.classification import Classified, Fate
+from espalier.clusterapi.classification import Classification, MachineEffect
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.clusters import in_place, names, plan
 from espalier.kube.objects import Object
@@ -168,15 +168,15 @@ def test_what_is_upgraded_by_annotations_already_does_not_wait_for_hooks() -> No
     live = held()
     wanted = msgspec.structs.replace(live, spec=msgspec.structs.replace(live.spec, version="v1.36.3"))
     strategy = ControlPlaneUpgradeRolloutStrategy(type="InPlace")
-    outdated = Classified(Fate.IN_PLACE, ("version",))
+    outdated = Classification(MachineEffect.IN_PLACE, ("version",))
     held_one = in_place.OwnerChange(wanted, live, strategy, lambda: outdated)
     assert in_place.obstacle(held_one, FrontEnd.HOOKS, None) is None
-    new_one = in_place.OwnerChange(wanted, None, strategy, Classified)
+    new_one = in_place.OwnerChange(wanted, None, strategy, Classification)
     assert in_place.obstacle(new_one, FrontEnd.HOOKS, None) is None, "a new one is made as it is asked"
 
 
 def test_machines_that_are_held_already_are_compared_with_nothing() -> None:
-    def compare() -> Classified:
+    def compare() -> Classification:
         raise AssertionError("nobody needs to know")
 
     live = held()
@@ -207,7 +207,7 @@ def test_cluster_api_is_paused_unless_a_person_has_or_it_replaces_a_lost_machine
         for found in (mark | annotations, {})
     )
     in_place.hold(
-        in_place.OwnerChange(wanted, live, ControlPlaneUpgradeRolloutStrategy(type="InPlace"), Classified),
+        in_place.OwnerChange(wanted, live, ControlPlaneUpgradeRolloutStrategy(type="InPlace"), Classification),
         FrontEnd.ANNOTATIONS,
     )
     assert wanted.metadata.annotations[IN_PLACE_CONTROL_PLANE] == "true"
@@ -238,21 +238,21 @@ def changes(strategy: Tree, front_end: FrontEnd = FrontEnd.ANNOTATIONS, **change
     return plan.owner_changes(scope.render_input, scope.capi_objects)
 
 
-def fates(found: list[in_place.OwnerChange]) -> list[Fate]:
-    return [one.classified.fate for one in found]
+def effects(found: list[in_place.OwnerChange]) -> list[MachineEffect]:
+    return [one.classified.effect for one in found]
 
 
 @pytest.mark.parametrize("front_end", list(FrontEnd))
 def test_each_owner_is_classified_before_it_is_written(front_end: FrontEnd) -> None:
     nothing = changes({"type": "InPlace"}, front_end)
-    assert fates(nothing) == [Fate.NOTHING, Fate.NOTHING]
+    assert effects(nothing) == [MachineEffect.NOTHING, MachineEffect.NOTHING]
     version = changes({"type": "InPlace"}, front_end, kubernetesVersion="1.36")
-    assert fates(version) == [Fate.IN_PLACE, Fate.IN_PLACE]
+    assert effects(version) == [MachineEffect.IN_PLACE, MachineEffect.IN_PLACE]
     refused = changes({"type": "InPlace"}, front_end, controlPlaneConfiguration=REFUSING, kubernetesVersion="1.36")
-    assert fates(refused) == [Fate.REFUSED, Fate.IN_PLACE]
+    assert effects(refused) == [MachineEffect.REFUSED, MachineEffect.IN_PLACE]
     fallback: Tree = {"type": "InPlace", "fallback": "RollingUpdate"}
     replaced = changes(fallback, front_end, controlPlaneConfiguration=REFUSING, kubernetesVersion="1.36")
-    assert fates(replaced) == [Fate.REPLACED, Fate.IN_PLACE]
+    assert effects(replaced) == [MachineEffect.REPLACED, MachineEffect.IN_PLACE]
     assert changes({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}) == []
 
 
@@ -285,11 +285,11 @@ def test_what_the_api_server_filled_in_is_no_change() -> None:
             tree["spec"]["template"]["spec"]["bootstrapTimeout"] = "3m"
     scope = made(objects=live, kubernetesVersion="1.36", **spec)
     assert scope.render_input is not None
-    assert fates(plan.owner_changes(scope.render_input, scope.capi_objects)) == [Fate.IN_PLACE]
+    assert effects(plan.owner_changes(scope.render_input, scope.capi_objects)) == [MachineEffect.IN_PLACE]
 
 
-@pytest.mark.parametrize(("is_held", "fate"), [(True, Fate.NOTHING), (False, Fate.REFUSED)])
-def test_an_edit_by_others_of_what_is_held_is_brought_back(is_held: bool, fate: Fate) -> None:
+@pytest.mark.parametrize(("is_held", "effect"), [(True, MachineEffect.NOTHING), (False, MachineEffect.REFUSED)])
+def test_an_edit_by_others_of_what_is_held_is_brought_back(is_held: bool, effect: MachineEffect) -> None:
     """Its machines did not follow the edit; those of a control plane that is not paused did."""
     spec: Tree = {"controlPlaneConfiguration": {"count": 1, "upgradeRolloutStrategy": {"type": "InPlace"}}}
     live = objects(**spec)
@@ -304,4 +304,4 @@ def test_an_edit_by_others_of_what_is_held_is_brought_back(is_held: bool, fate: 
     scope = made(objects=live, **spec)
     assert scope.render_input is not None
     (found,) = plan.owner_changes(scope.render_input, scope.capi_objects)
-    assert found.classified.fate is fate
+    assert found.classified.effect is effect

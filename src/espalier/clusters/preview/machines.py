@@ -24,7 +24,7 @@ from espalier.api.eksa.upgrades import (
 )
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.clusterapi import contract, external_etcd, in_place_fields, machine_change, removal
-from espalier.clusterapi.classification import Classified, Fate, Way, classify
+from espalier.clusterapi.classification import Classification, MachineEffect, UpdateStrategy, classify
 from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.clusterapi.intstr import share
 from espalier.clusterapi.machine_change import MachineParts
@@ -140,7 +140,7 @@ def groups(simulated: Simulated, fleet: Fleet | None, known: Infrastructures) ->
     found = []
     before, after = simulated.before, simulated.after
     classified = _classifier(simulated, known)
-    falling_back = [one for one in simulated.owner_changes if one.classified.fate is Fate.REPLACED]
+    falling_back = [one for one in simulated.owner_changes if one.classified.effect is MachineEffect.REPLACED]
     fallback = {one.wanted.metadata.name if one.group else "": one.classified.refused for one in falling_back}
     if after.etcd is not None:
         found.append(_etcd(before.etcd, after.etcd, fleet, classified))
@@ -157,7 +157,7 @@ def groups(simulated: Simulated, fleet: Fleet | None, known: Infrastructures) ->
     return tuple(group for group in found if group)
 
 
-Classify: TypeAlias = Callable[[MachineParts, MachineParts, Way], Classified]
+Classify: TypeAlias = Callable[[MachineParts, MachineParts, UpdateStrategy], Classification]
 
 
 def _classifier(simulated: Simulated, known: Infrastructures) -> Classify:
@@ -166,18 +166,18 @@ def _classifier(simulated: Simulated, known: Infrastructures) -> Classify:
         spec: Tree | None = (found.tree.get("spec") or {}) if found else None
         return spec
 
-    return lambda current, desired, way: classify(current, desired, way, known, content)
+    return lambda current, desired, update_strategy: classify(current, desired, update_strategy, known, content)
 
 
-def _way(metadata: ObjectMeta, annotation: str) -> Way:
+def _update_strategy(metadata: ObjectMeta, annotation: str) -> UpdateStrategy:
     """How Cluster API, or component `upgrades`, updates outdated machines of an owner."""
     annotations = metadata.annotations
     is_held = annotation in annotations or IN_PLACE_HOOKS in annotations
     falls_back = "RollingUpdate" in (annotations.get(FALLBACK_ANNOTATION), annotations.get(IN_PLACE_HOOKS))
-    return Way.of("InPlace" if is_held else None, "RollingUpdate" if falls_back else None)
+    return UpdateStrategy.of("InPlace" if is_held else None, "RollingUpdate" if falls_back else None)
 
 
-def _refused(changes: Iterable[Classified]) -> tuple[str, ...]:
+def _refused(changes: Iterable[Classification]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(field for change in changes for field in change.refused))
 
 
@@ -195,24 +195,24 @@ def _control_plane(
     surge = 1 if rolling is None or rolling.max_surge is None else int(rolling.max_surge)
     if live is None:
         return Group("", 0, coming=replicas)
-    way = _way(wanted.metadata, IN_PLACE_CONTROL_PLANE)
+    update_strategy = _update_strategy(wanted.metadata, IN_PLACE_CONTROL_PLANE)
     if fleet is None:
-        change, seen = classified(machine_change.of_control_plane(live), desired, way), []
+        change, seen = classified(machine_change.of_control_plane(live), desired, update_strategy), []
         staying = [f"#{number}" for number in range(live.status.replicas or 0)]
         changes = dict.fromkeys(staying, change)
     else:
         seen = fleet.of_control_plane(wanted.metadata.name)
-        changes = {one.name: classified(one.parts, desired, way) for one in seen}
+        changes = {one.name: classified(one.parts, desired, update_strategy) for one in seen}
         marked = {one.name: removal.of_control_plane(one.machine) for one in seen}
         staying = sorted(changes, key=lambda name: marked[name])
     outdated = {name: change.fields for name, change in changes.items() if change.is_outdated}
-    metadata = next((change.fields for change in changes.values() if change.fate is Fate.METADATA), ())
+    metadata = next((change.fields for change in changes.values() if change.effect is MachineEffect.METADATA), ())
     refused = _refused(changes.values())
-    if refused and way is Way.IN_PLACE:
+    if refused and update_strategy is UpdateStrategy.IN_PLACE:
         return Group("", len(staying), in_place=metadata, refused=refused)
     if outdated and not refused and (blocked := _blocked(seen, wanted.metadata, IN_PLACE_CONTROL_PLANE)):
         return Group("", len(staying), in_place=metadata, blocked=blocked)
-    is_in_place = way is not Way.ROLLING and not refused
+    is_in_place = update_strategy is not UpdateStrategy.ROLLING and not refused
     upgraded = tuple(RemovedMachine(name, why) for name, why in outdated.items()) if is_in_place else ()
     going, coming = _one_by_one(staying, {} if upgraded else outdated, replicas, surge)
     if fleet is None:
@@ -238,12 +238,12 @@ def _etcd(live: EtcdadmCluster | None, wanted: EtcdadmCluster, fleet: Fleet | No
         return Group(ETCD, 0, coming=replicas)
     desired, current = machine_change.of_etcd(wanted), machine_change.of_etcd(live)
     if fleet is None:
-        change = classified(current, desired, Way.ROLLING)
+        change = classified(current, desired, UpdateStrategy.ROLLING)
         changes = {f"#{number}": change for number in range(live.status.replicas or 0)}
     else:
         seen = fleet.of_etcd(wanted.metadata.name)
         parts = {one.name: machine_change.of_etcd_machine(live, one.infrastructure_metadata) for one in seen}
-        changes = {name: classified(one, desired, Way.ROLLING) for name, one in parts.items()}
+        changes = {name: classified(one, desired, UpdateStrategy.ROLLING) for name, one in parts.items()}
     outdated = {name: change.fields for name, change in changes.items() if change.is_outdated}
     going, coming = _one_by_one(list(changes), outdated, replicas, surge=1)
     if fleet is None:
@@ -299,24 +299,27 @@ def _deployment(
     at_once = _at_once(rolling.max_surge if rolling else None, rolling.max_unavailable if rolling else None, replicas)
     if live is None:
         return Group(name, 0, coming=replicas, at_once=max(1, replicas))
-    desired, way = machine_change.of_machine_template(wanted.spec.template), _way(wanted.metadata, IN_PLACE_DEPLOYMENT)
-    sets: list[tuple[Classified, list[str]]]
+    desired, update_strategy = (
+        machine_change.of_machine_template(wanted.spec.template),
+        _update_strategy(wanted.metadata, IN_PLACE_DEPLOYMENT),
+    )
+    sets: list[tuple[Classification, list[str]]]
     if fleet is None:
-        change = classified(machine_change.of_machine_template(live.spec.template), desired, way)
+        change = classified(machine_change.of_machine_template(live.spec.template), desired, update_strategy)
         sets = [(change, [""] * (live.status.replicas or 0))]
     else:
         sets = [
             (
-                classified(machine_change.of_machine_template(owned.spec.template), desired, way),
+                classified(machine_change.of_machine_template(owned.spec.template), desired, update_strategy),
                 [one.name for one in fleet.of_set(owned.metadata.name)],
             )
             for owned in fleet.sets_of(name)
         ]
     present = sum(len(names) for _, names in sets)
     refused = _refused(change for change, names in sets if names)
-    if refused and way is Way.IN_PLACE:
+    if refused and update_strategy is UpdateStrategy.IN_PLACE:
         return Group(name, present, refused=refused)
-    if way is not Way.ROLLING and not refused:
+    if update_strategy is not UpdateStrategy.ROLLING and not refused:
         is_due = any(change.is_outdated and names for change, names in sets)
         latest = fleet.of_set(fleet.sets_of(name)[-1].metadata.name) if fleet is not None and sets else []
         if is_due and (blocked := _blocked(latest, wanted.metadata, IN_PLACE_DEPLOYMENT)):

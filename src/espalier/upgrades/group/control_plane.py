@@ -22,7 +22,7 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.meta import Condition, ObjectMeta, Observed, Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi import in_place_fields, machine_change
-from espalier.clusterapi.classification import Classified, Way, classify
+from espalier.clusterapi.classification import Classification, UpdateStrategy, classify
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, desired_replicas
 from espalier.clusterapi.machine_change import ChangeKind
 from espalier.clusterapi.remediation import awaits_remediation
@@ -39,10 +39,14 @@ _NO_MEMBER_TO_SPARE = 2
 """The number of machines that leaves no majority without one. A single machine is upgraded anyway, with downtime."""
 
 
-def classified(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane, machine: MachineView) -> Classified:
+def classified(
+    capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane, machine: MachineView
+) -> Classification:
     """The classified difference between a machine and what its control plane asks for."""
     desired = machine_change.of_control_plane(control_plane)
-    return classify(machine.parts, desired, Way.IN_PLACE, capi_objects.infrastructures, capi_objects.template)
+    return classify(
+        machine.parts, desired, UpdateStrategy.IN_PLACE, capi_objects.infrastructures, capi_objects.template
+    )
 
 
 def lost(control_plane: Object, machines: Sequence[MachineView], named: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from espalier.api.eksa.upgrades import (
 )
 from espalier.api.meta import Condition, ObjectMeta, Observed, Tree
 from espalier.clusterapi import in_place_fields, kubernetes_versions, machine_change
-from espalier.clusterapi.classification import Classified, Way, classify
+from espalier.clusterapi.classification import Classification, UpdateStrategy, classify
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, desired_replicas
 from espalier.clusterapi.intstr import share
 from espalier.kube.objects import Object
@@ -58,13 +58,13 @@ def sets_of(capi_objects: ClusterAPIObjects, deployment: Object) -> Sets:
     return Sets(latest, machines, tuple(one.name for one in earlier))
 
 
-def classified(capi_objects: ClusterAPIObjects, deployment: MachineDeployment, latest: Object) -> Classified:
+def classified(capi_objects: ClusterAPIObjects, deployment: MachineDeployment, latest: Object) -> Classification:
     """The classified difference between a MachineSet and what its deployment asks for."""
     before, after = (
         machine_change.of_machine_template(one)
         for one in (latest.decode(MachineSet).spec.template, deployment.spec.template)
     )
-    return classify(before, after, Way.IN_PLACE, capi_objects.infrastructures, capi_objects.template)
+    return classify(before, after, UpdateStrategy.IN_PLACE, capi_objects.infrastructures, capi_objects.template)
 
 
 def outdated(

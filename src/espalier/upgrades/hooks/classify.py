@@ -15,7 +15,7 @@ from espalier.api import paths
 from espalier.api.capi.machine import MachineTemplate
 from espalier.api.meta import Tree
 from espalier.clusterapi import in_place_fields, kubernetes_versions, machine_change
-from espalier.clusterapi.classification import BOOTSTRAP_TEMPLATE, Classified, Way, classify
+from espalier.clusterapi.classification import BOOTSTRAP_TEMPLATE, Classification, UpdateStrategy, classify
 from espalier.clusterapi.in_place_fields import is_within
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.clusterapi.machine_change import MachineParts, Template, differences
@@ -79,7 +79,7 @@ def of_machine(current: MachineObjects, desired: MachineObjects, infrastructures
     change = classify(
         _machine(before, configs[0], Template(kind, "0")),
         _machine(after, configs[1], Template(kind, "0" if is_same else "1")),
-        Way.IN_PLACE,
+        UpdateStrategy.IN_PLACE,
         infrastructures,
         lambda kind, name: contents.get((kind, name)),
     )
@@ -105,7 +105,11 @@ def of_set(current: SetObjects, desired: SetObjects, infrastructures: Infrastruc
         contents[BOOTSTRAP_TEMPLATE, one.bootstrap_template] = config
         contents[kind, one.infrastructure.name if one.infrastructure else ""] = machine
     change = classify(
-        parts_before, parts_after, Way.IN_PLACE, infrastructures, lambda kind, name: contents.get((kind, name))
+        parts_before,
+        parts_after,
+        UpdateStrategy.IN_PLACE,
+        infrastructures,
+        lambda kind, name: contents.get((kind, name)),
     )
     place = ("spec", *_TEMPLATE)
     parts = (
@@ -122,7 +126,7 @@ def of_set(current: SetObjects, desired: SetObjects, infrastructures: Infrastruc
     return _judge(change, infrastructures.of_template(kind), parts)
 
 
-def _judge(change: Classified, provider: Infrastructure | None, parts: tuple[_Part, ...]) -> Judgement:
+def _judge(change: Classification, provider: Infrastructure | None, parts: tuple[_Part, ...]) -> Judgement:
     old, new = (str(spec.get("version", "")) for spec in parts[0][1:3])
     obstacle = kubernetes_versions.step_obstacle(old, new) if old != new else ""
     accepted = {*change.accepted, *in_place_fields.ignored_fields(provider)}
