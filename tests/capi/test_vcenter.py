@@ -13,7 +13,7 @@ import pytest
 
 from espalier.clusters.checks.questions import Credentials, LookUpError
 from espalier.providers.vsphere.checks import vcenter as session
-from espalier.providers.vsphere.checks.questions import Answers, Asked, Question, Server, Sort
+from espalier.providers.vsphere.checks.questions import Answers, Query, Question, Server, Sort
 from espalier.providers.vsphere.checks.vcenter import VCenters
 from tests.support.vcenter import ACCOUNT, MISSING, NAME, VCenter, certificate, tag, vcenter, vim
 
@@ -42,7 +42,7 @@ def ask(
 ) -> Answers:
     """The answers of a vCenter; `server` differs from the one that is there."""
     named = Server(**({"host": center.server.host, "thumbprint": center.thumbprint} | server))  # type: ignore[arg-type]
-    asked = Asked(named, frozenset(questions), addresses, tags=tags, policies=policies)
+    asked = Query(named, frozenset(questions), addresses, tags=tags, policies=policies)
     return asyncio.run(VCenters(center.resolve)(asked, ACCOUNT))
 
 
@@ -124,7 +124,7 @@ def test_an_address_that_a_machine_has_is_told(center: VCenter) -> None:
 def refusal(center: VCenter, account: Credentials = ACCOUNT, **server: object) -> tuple[str, str]:
     named = Server(**({"host": center.server.host, "thumbprint": center.thumbprint} | server))  # type: ignore[arg-type]
     with pytest.raises(LookUpError) as refused:
-        asyncio.run(VCenters(center.resolve)(Asked(named), account))
+        asyncio.run(VCenters(center.resolve)(Query(named), account))
     assert account.password not in str(refused.value)
     return refused.value.reason, str(refused.value)
 

@@ -17,7 +17,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.clusters import credentials as permissions
 from espalier.clusters.checks import controller
 from espalier.clusters.checks.questions import Credentials, LookUpError
-from espalier.providers.cloudstack.checks.questions import REACHABLE, Answers, Asked, Sort
+from espalier.providers.cloudstack.checks.questions import REACHABLE, Answers, Query, Sort
 from espalier.providers.cloudstack.checks.simulated import everything_is_there
 from espalier.providers.cloudstack.cluster_api import CloudStackCluster
 from espalier.providers.cloudstack.kinds import CloudStackDatacenterConfig, CloudStackMachineConfig
@@ -56,9 +56,9 @@ class Clouds:
         """True if disk offerings have sizes of their own."""
         self.seconds = 0.0
         """That an answer about a machine config takes."""
-        self.asked: list[tuple[Asked, Credentials]] = []
+        self.asked: list[tuple[Query, Credentials]] = []
 
-    async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
+    async def __call__(self, asked: Query, credentials: Credentials, /) -> Answers:
         host = asked.server.host
         self.asked.append((asked, credentials))
         if asked.network is None:

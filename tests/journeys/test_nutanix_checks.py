@@ -16,7 +16,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.clusters import credentials as permissions
 from espalier.clusters.checks import controller
 from espalier.clusters.checks.questions import Credentials, LookUpError
-from espalier.providers.nutanix.checks.questions import REACHABLE, Answers, Asked, Sort
+from espalier.providers.nutanix.checks.questions import REACHABLE, Answers, Query, Sort
 from espalier.providers.nutanix.checks.simulated import everything_is_there
 from espalier.providers.nutanix.kinds import NutanixDatacenterConfig, NutanixMachineConfig
 from espalier.providers.registry import providers
@@ -41,9 +41,9 @@ class Prism:
         self.missing: set[Sort] = set()
         self.categories = True
         self.error: LookUpError | None = None
-        self.asked: list[tuple[Asked, Credentials]] = []
+        self.asked: list[tuple[Query, Credentials]] = []
 
-    async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
+    async def __call__(self, asked: Query, credentials: Credentials, /) -> Answers:
         self.asked.append((asked, credentials))
         if self.error is not None:
             raise self.error

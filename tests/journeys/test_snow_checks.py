@@ -17,11 +17,11 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusters import credentials as permissions
-from espalier.clusters.checks import caution, controller
+from espalier.clusters.checks import controller, error_backoff
 from espalier.clusters.checks.questions import Credentials, LookUpError
 from espalier.providers.registry import providers
 from espalier.providers.snow.checks import devices as real
-from espalier.providers.snow.checks.questions import REACHABLE, Answers, Asked, LookUp
+from espalier.providers.snow.checks.questions import REACHABLE, Answers, LookUp, Query
 from espalier.providers.snow.kinds import SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.glaciers import GLACIER, Glacier, put_credentials
@@ -61,9 +61,9 @@ class Devices:
         self.hangs: set[str] = set()
         self.refused: dict[str, LookUpError] = {}
         """By access key."""
-        self.asked: list[tuple[Asked, Credentials]] = []
+        self.asked: list[tuple[Query, Credentials]] = []
 
-    async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
+    async def __call__(self, asked: Query, credentials: Credentials, /) -> Answers:
         self.asked.append((asked, credentials))
         if asked.server.host in self.hangs:
             await asyncio.sleep(real.LONGEST)
@@ -343,7 +343,7 @@ def test_a_secret_that_is_not_right_holds_up_no_cluster_with_another_on_the_same
         await second(glacier, device=DEVICE, secret="wrong")
         await asyncio.sleep(CALM)
         assert "spec.devices[0]: it is not right" in (await told(env, "moraine"))[1]
-        assert len(devices.asked) <= 1 + CALM / caution.REFUSED  # again in five minutes, or with other keys
+        assert len(devices.asked) <= 1 + CALM / error_backoff.REFUSED  # again in five minutes, or with other keys
         await glacier.make()
         await env.client.apply(
             SECRET, wrong | credentials() | {"metadata": wrong["metadata"]}, field_manager="administrator"

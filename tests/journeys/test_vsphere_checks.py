@@ -19,7 +19,7 @@ from espalier.clusters.checks import conclusions, controller
 from espalier.clusters.checks.questions import LOGIN_REFUSED, Credentials, LookUpError
 from espalier.kube.client import PatchType
 from espalier.providers.registry import providers
-from espalier.providers.vsphere.checks.questions import REACHABLE, Answers, Asked, Sort
+from espalier.providers.vsphere.checks.questions import REACHABLE, Answers, Query, Sort
 from espalier.providers.vsphere.checks.simulated import everything_is_there
 from espalier.providers.vsphere.cluster_api import VSphereMachineTemplate
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
@@ -50,9 +50,9 @@ class VCenter:
         self.unknown_tags: frozenset[str] = frozenset()
         self.unknown_policies: frozenset[str] = frozenset()
         self.error: LookUpError | None = None
-        self.asked: list[tuple[Asked, Credentials]] = []
+        self.asked: list[tuple[Query, Credentials]] = []
 
-    async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
+    async def __call__(self, asked: Query, credentials: Credentials, /) -> Answers:
         self.asked.append((asked, credentials))
         if self.error is not None:
             raise self.error

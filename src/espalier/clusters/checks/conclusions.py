@@ -9,16 +9,16 @@ import msgspec
 
 from espalier.api.eksa.checked import Checked
 from espalier.api.resource import Key
-from espalier.clusters.checks.questions import Asked
+from espalier.clusters.checks.questions import Query
 
 INVALID = "SpecInvalid"
 NOT_PERMITTED = "CredentialsNotPermitted"
 
-Q = TypeVar("Q", bound=Asked)
+Q = TypeVar("Q", bound=Query)
 A = TypeVar("A")
 
 
-class Judgement(NamedTuple):
+class Evaluation(NamedTuple):
     """The conclusion from answers."""
 
     status: Checked
@@ -32,29 +32,29 @@ class Judgement(NamedTuple):
 class Request(NamedTuple, Generic[Q]):
     """The questions to one server with one account."""
 
-    asked: Q
+    query: Q
     account: Key
     """The Secret with the account."""
     place: str = ""
     """The subject of the questions, for messages, if there are several requests."""
 
 
-class Inquiry(NamedTuple, Generic[Q, A]):
-    """All requests for an object, and the judgement of the answers."""
+class CheckPlan(NamedTuple, Generic[Q, A]):
+    """All requests for an object, and the evaluation of the answers."""
 
     requests: Sequence[Request[Q]]
     """None if a config is only compared with others."""
-    judge: Callable[[Sequence[A | None]], Judgement]
-    """Judges the answers, in the order of `requests`, with None for missing ones. Called if there is an answer, or no
-    request. Violations count whether or not the other servers answered; findings are written into the status."""
+    evaluate: Callable[[Sequence[A | None]], Evaluation]
+    """Evaluates the answers, in the order of `requests`, with None for missing ones. Called if there is an answer, or
+    no request. Violations count whether or not the other servers answered; findings are written into the status."""
 
     @classmethod
-    def of_one(cls, asked: Q, account: Key, judge: Callable[[A], Judgement]) -> Self:
-        """An inquiry to one server."""
-        return cls((Request(asked, account),), lambda told: judge(next(one for one in told if one is not None)))
+    def of_one(cls, query: Q, account: Key, evaluate: Callable[[A], Evaluation]) -> Self:
+        """A check with requests to one server."""
+        return cls((Request(query, account),), lambda told: evaluate(next(one for one in told if one is not None)))
 
 
-class Silent(NamedTuple):
+class NoAnswer(NamedTuple):
     """The reason why a server gave no answers."""
 
     reason: str
@@ -65,7 +65,7 @@ class Conclusion(NamedTuple):
     """The result of a check."""
 
     status: Checked
-    away: Silent | None
+    away: NoAnswer | None
     """The reason why servers that were asked gave no answers."""
     is_answered: bool
     """True if servers were asked and all answered."""
@@ -75,33 +75,35 @@ class Conclusion(NamedTuple):
     """True if the next check is due soon."""
 
 
-def conclude(before: Checked, generation: int, inquiry: Inquiry[Q, A], told: Sequence[A | Silent]) -> Conclusion:
+def conclude(before: Checked, generation: int, check_plan: CheckPlan[Q, A], told: Sequence[A | NoAnswer]) -> Conclusion:
     """The status after these answers, in the order of requests, for a generation of the spec.
 
     A valid config stays valid while servers are unreachable and the others find nothing wrong.
     """
-    silent = [
-        (request.place, one) for request, one in zip(inquiry.requests, told, strict=True) if isinstance(one, Silent)
+    unanswered = [
+        (request.place, one)
+        for request, one in zip(check_plan.requests, told, strict=True)
+        if isinstance(one, NoAnswer)
     ]
-    answers = [None if isinstance(one, Silent) else one for one in told]
-    away = [(place, one) for place, one in silent if one.reason != NOT_PERMITTED]
-    judgement = inquiry.judge(answers) if len(silent) < len(told) or not told else Judgement(before, ())
-    status = judgement.status
+    answers = [None if isinstance(one, NoAnswer) else one for one in told]
+    away = [(place, one) for place, one in unanswered if one.reason != NOT_PERMITTED]
+    evaluation = check_plan.evaluate(answers) if len(unanswered) < len(told) or not told else Evaluation(before, ())
+    status = evaluation.status
     was_valid = bool(before.spec_valid) and before.observed_generation == generation
-    if judgement.wrong:
-        status = with_result(status, generation, INVALID, "; ".join([*judgement.wrong, *_sentences(silent)]))
-    elif len(away) < len(silent):
-        status = with_result(status, generation, NOT_PERMITTED, "; ".join(_sentences(silent)))
+    if evaluation.wrong:
+        status = with_result(status, generation, INVALID, "; ".join([*evaluation.wrong, *_sentences(unanswered)]))
+    elif len(away) < len(unanswered):
+        status = with_result(status, generation, NOT_PERMITTED, "; ".join(_sentences(unanswered)))
     elif away and not was_valid:
-        status = with_result(status, generation, away[0][1].reason, "; ".join(_sentences(silent)))
+        status = with_result(status, generation, away[0][1].reason, "; ".join(_sentences(unanswered)))
     elif not away:
         status = with_result(status, generation)
     return Conclusion(
         status,
-        Silent(away[0][1].reason, "; ".join(_sentences(away))) if away else None,
-        is_answered=bool(told) and not silent,
-        is_settled_by_secrets=bool(told) and not away and len(silent) == len(told),
-        is_soon=bool(silent or judgement.wrong or judgement.is_waited_for),
+        NoAnswer(away[0][1].reason, "; ".join(_sentences(away))) if away else None,
+        is_answered=bool(told) and not unanswered,
+        is_settled_by_secrets=bool(told) and not away and len(unanswered) == len(told),
+        is_soon=bool(unanswered or evaluation.wrong or evaluation.is_waited_for),
     )
 
 
@@ -112,9 +114,9 @@ def with_result(status: Checked, generation: int, reason: str = "", message: str
     )
 
 
-def _sentences(silent: Iterable[tuple[str, Silent]]) -> list[str]:
+def _sentences(unanswered: Iterable[tuple[str, NoAnswer]]) -> list[str]:
     """The reasons why servers gave no answers; places with the same message are named together."""
     places: dict[str, list[str]] = {}
-    for place, one in silent:
+    for place, one in unanswered:
         places.setdefault(one.message, []).append(place)
     return [f"{', '.join(of)}: {message}" if any(of) else message for message, of in places.items()]

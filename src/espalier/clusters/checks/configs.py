@@ -12,7 +12,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.checked import Checked
 from espalier.api.resource import Key, Resource
 from espalier.clusters import addresses
-from espalier.clusters.checks.conclusions import A, Inquiry, Q
+from espalier.clusters.checks.conclusions import A, CheckPlan, Q
 from espalier.clusters.checks.controller import GENERATION, Api, Check, Checks, is_new
 from espalier.clusters.checks.problems import claim
 from espalier.clusters.machine_groups import kubernetes_versions
@@ -55,7 +55,7 @@ class Use(NamedTuple, Generic[D]):
     datacenter: D
 
 
-OfMachines: TypeAlias = Callable[[M, Sequence[Use[D]]], Inquiry[Q, A]]
+OfMachines: TypeAlias = Callable[[M, Sequence[Use[D]]], CheckPlan[Q, A]]
 """The questions about a machine config in use."""
 
 
@@ -72,7 +72,7 @@ class Configs(Generic[D, M, Q, A]):
     """The Secrets with the accounts of a datacenter."""
     place: Callable[[D], object]
     """The location of a datacenter's machines: Clusters may only share a machine config if it is equal."""
-    of_datacenter: Callable[[D, Sequence[NewEndpoint]], Inquiry[Q, A]]
+    of_datacenter: Callable[[D, Sequence[NewEndpoint]], CheckPlan[Q, A]]
     of_machines: Callable[[Host], OfMachines[M, D, Q, A]]
     """Called once per manager."""
 

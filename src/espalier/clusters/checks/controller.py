@@ -22,19 +22,19 @@ from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusters import credentials as permissions
 from espalier.clusters import references
-from espalier.clusters.checks.caution import Caution
 from espalier.clusters.checks.conclusions import (
     INVALID,
     NOT_PERMITTED,
     A,
+    CheckPlan,
     Conclusion,
-    Inquiry,
+    NoAnswer,
     Q,
     Request,
-    Silent,
     conclude,
     with_result,
 )
+from espalier.clusters.checks.error_backoff import ErrorBackoff
 from espalier.clusters.checks.questions import Credentials, LookUp, LookUpError
 from espalier.clusters.provider import NOT_CHECKED
 from espalier.clusters.rules import endpoint
@@ -60,7 +60,7 @@ class Check(Generic[Q, A]):
 
     object: Object
     status: Checked
-    inquiry: Inquiry[Q, A] | None = None
+    check_plan: CheckPlan[Q, A] | None = None
     """None: no Cluster uses the object, so there is nothing to ask."""
     problem: tuple[str, str] | None = None
     """A reason and a message, if there is nothing to ask."""
@@ -86,7 +86,7 @@ class Checks(Generic[Q, A]):
         self.secrets = host.caches.of(
             SECRET, SYSTEM_NAMESPACE, labels=references.OF_OTHERS, transform=references.without_keys_of_others
         )
-        self._look_up = Caution(api.look_up, host.manager.clock)
+        self._look_up = ErrorBackoff(api.look_up, host.manager.clock)
 
     def users(self, namespace: str, resource: Resource, name: str) -> list[eksa.Cluster]:
         """The Clusters that refer to an object."""
@@ -142,16 +142,16 @@ class Checks(Generic[Q, A]):
         return controller
 
     async def _run(self, check: Check[Q, A]) -> Outcome:
-        """Ask the servers, judge the answers, and store the result for the status."""
+        """Ask the servers, evaluate the answers, and store the result for the status."""
         if check.problem is not None:
             check.status = with_result(check.status, check.object.metadata.generation, *check.problem)
             return Done()
-        if check.inquiry is None:  # whoever uses it next waits for a check
+        if check.check_plan is None:  # whoever uses it next waits for a check
             check.status = msgspec.structs.replace(check.status, spec_valid=None, failure_reason="", failure_message="")
             return Done()
-        requests, namespace = check.inquiry.requests, check.object.key.namespace
+        requests, namespace = check.check_plan.requests, check.object.key.namespace
         told = await asyncio.gather(*(self._ask(one, namespace) for one in requests))
-        found = conclude(check.status, check.object.metadata.generation, check.inquiry, told)
+        found = conclude(check.status, check.object.metadata.generation, check.check_plan, told)
         check.status = self._with_condition(found)
         if found.is_settled_by_secrets:
             return Done()
@@ -160,17 +160,17 @@ class Checks(Generic[Q, A]):
             return Wait(*found.away, after=after)
         return Wait(NOT_CHECKED, "waiting for the next check", after=after)
 
-    async def _ask(self, request: Request[Q], namespace: str) -> A | Silent:
+    async def _ask(self, request: Request[Q], namespace: str) -> A | NoAnswer:
         """Return one server's answer or the reason for its absence: a failure does not affect other servers."""
-        permission = request.asked.server.permission
+        permission = request.query.server.permission
         account = self._account(request, permission, namespace)
         if account is None:
             advice = permissions.advice(str(request.account), server=permission, namespace=namespace)
-            return Silent(NOT_PERMITTED, f"waiting for {advice}")
+            return NoAnswer(NOT_PERMITTED, f"waiting for {advice}")
         try:
-            return await self._look_up(request.asked, account)
+            return await self._look_up(request.query, account)
         except LookUpError as error:
-            return Silent(error.reason, str(error))
+            return NoAnswer(error.reason, str(error))
 
     def _account(self, request: Request[Q], permission: str, namespace: str) -> Credentials | None:
         """The account, if its Secret permits sending it to this server for objects of a namespace."""
@@ -178,7 +178,7 @@ class Checks(Generic[Q, A]):
         annotations = secret.metadata.annotations if secret is not None else {}
         if secret is None or not permissions.permits(annotations, server=permission, namespace=namespace):
             return None
-        return self.api.credentials(secret.decode(Secret).data, request.asked)
+        return self.api.credentials(secret.decode(Secret).data, request.query)
 
     def _with_condition(self, found: Conclusion) -> Checked:
         """The status with the reachability condition; unchanged if no server was asked."""

@@ -1,4 +1,4 @@
-"""Caution with infrastructure servers: one session at a time, and a pause after a server was unreachable or rejected an
+"""Requests to infrastructure servers: one session at a time, and a pause after a server was unreachable or rejected an
 account.
 
 Many objects name the same server. Servers lock an account after a few rejected logins, and an unreachable one would be
@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 from typing import Generic, TypeVar
 
-from espalier.clusters.checks.questions import Asked, Credentials, LookUp, LookUpError
+from espalier.clusters.checks.questions import Credentials, LookUp, LookUpError, Query
 from espalier.runtime.clock import Clock
 
 AWAY = 30.0
@@ -19,7 +19,7 @@ AWAY = 30.0
 REFUSED = 300.0
 """Seconds until a rejected account logs in again: longer than servers count rejections."""
 
-Q = TypeVar("Q", bound=Asked)
+Q = TypeVar("Q", bound=Query)
 A = TypeVar("A")
 
 
@@ -35,33 +35,33 @@ class Caution(Generic[Q, A]):
         self._errors: dict[tuple[object, ...], tuple[float, LookUpError]] = {}
         self._turns: dict[str, asyncio.Lock] = {}
 
-    async def __call__(self, asked: Q, credentials: Credentials, /) -> A:
+    async def __call__(self, query: Q, credentials: Credentials, /) -> A:
         """Return all answers. Raises `LookUpError`, for a while the same one again.
 
         Callers that wait for their turn get the result of the one before: the wait does not count as time without an
         answer.
         """
-        async with self._turns.setdefault(asked.server.host, asyncio.Lock()):  # as many as Secrets permit
-            self._raise_again(asked, credentials)
+        async with self._turns.setdefault(query.server.host, asyncio.Lock()):  # as many as Secrets permit
+            self._raise_again(query, credentials)
             try:
-                return await self._look_up(asked, credentials)
+                return await self._look_up(query, credentials)
             except LookUpError as error:
                 now = self._clock.monotonic()
                 if error.refused:
-                    self._errors[asked.server, _account(credentials)] = (now + REFUSED, error)
+                    self._errors[query.server, _account(credentials)] = (now + REFUSED, error)
                 elif error.is_there:
-                    self._errors[asked.server, asked] = (now + AWAY, error)
+                    self._errors[query.server, query] = (now + AWAY, error)
                 else:
-                    self._errors[asked.server,] = (now + AWAY, error)
+                    self._errors[query.server,] = (now + AWAY, error)
                 raise
 
-    def _raise_again(self, asked: Q, credentials: Credentials) -> None:
+    def _raise_again(self, query: Q, credentials: Credentials) -> None:
         now = self._clock.monotonic()
         self._errors = {key: error for key, error in self._errors.items() if now < error[0]}
         keys: tuple[tuple[object, ...], ...] = (
-            (asked.server,),
-            (asked.server, _account(credentials)),
-            (asked.server, asked),
+            (query.server,),
+            (query.server, _account(credentials)),
+            (query.server, query),
         )
         for key in keys:
             if key in self._errors:

@@ -43,7 +43,7 @@ class Credentials(NamedTuple):
         return f"Credentials({self.username!r})"
 
 
-class Asked(Protocol):
+class Query(Protocol):
     """The queries of one session."""
 
     @property
@@ -70,5 +70,5 @@ A_co = TypeVar("A_co", covariant=True)
 class LookUp(Protocol[Q_contra, A_co]):
     """Queries a server. Raises `LookUpError`."""
 
-    async def __call__(self, asked: Q_contra, credentials: Credentials, /) -> A_co:
+    async def __call__(self, query: Q_contra, credentials: Credentials, /) -> A_co:
         """Return all answers."""

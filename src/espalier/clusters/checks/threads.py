@@ -23,8 +23,8 @@ class Session(Protocol):
 
 
 class Threads:
-    """Threads for each server: one per controller, each of which waits for its turn (`Caution`). A slow server delays
-    no other.
+    """Threads for each server: one per controller, each with one session at a time (`ErrorBackoff`). A slow server
+    delays no other.
     """
 
     def __init__(self, name: str) -> None:

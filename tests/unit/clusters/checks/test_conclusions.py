@@ -9,32 +9,32 @@ import pytest
 
 from espalier.api.eksa.checked import Checked
 from espalier.api.resource import Key
-from espalier.clusters.checks.conclusions import Conclusion, Inquiry, Judgement, Request, Silent, conclude
+from espalier.clusters.checks.conclusions import CheckPlan, Conclusion, Evaluation, NoAnswer, Request, conclude
 from espalier.clusters.checks.questions import Server
 
 GENERATION = 2
 NOTHING = Checked()
 VALID = Checked(spec_valid=True, observed_generation=GENERATION)
-AWAY, REFUSED = Silent("Unreachable", "it can't be reached"), Silent("LoginRefused", "ann can't log in")
-FORBIDDEN = Silent("CredentialsNotPermitted", "waiting for a Secret")
+AWAY, REFUSED = NoAnswer("Unreachable", "it can't be reached"), NoAnswer("LoginRefused", "ann can't log in")
+FORBIDDEN = NoAnswer("CredentialsNotPermitted", "waiting for a Secret")
 
 
-class Asked(NamedTuple):
+class Query(NamedTuple):
     server: Server
 
 
-def told(*answers: str | Silent, before: Checked = NOTHING) -> Conclusion:
+def told(*answers: str | NoAnswer, before: Checked = NOTHING) -> Conclusion:
     """What follows from answers of places a, b, ...: each says what is wrong there."""
 
-    def judge(of: Sequence[str | None]) -> Judgement:
+    def evaluate(of: Sequence[str | None]) -> Evaluation:
         assert any(one is not None for one in of)
-        return Judgement(before, [one for one in of if one])
+        return Evaluation(before, [one for one in of if one])
 
-    requests = [Request(Asked(Server(one)), Key("", one), f"place {one}") for one in "abc"[: len(answers)]]
-    return conclude(before, GENERATION, Inquiry(requests, judge), answers)
+    requests = [Request(Query(Server(one)), Key("", one), f"place {one}") for one in "abc"[: len(answers)]]
+    return conclude(before, GENERATION, CheckPlan(requests, evaluate), answers)
 
 
-SAID: dict[str, tuple[tuple[str | Silent, ...], str, str]] = {
+SAID: dict[str, tuple[tuple[str | NoAnswer, ...], str, str]] = {
     "all is there": (("", ""), "", ""),
     "one lacks something": (("", "no disk"), "SpecInvalid", "no disk"),
     "one is away": (("", AWAY), "Unreachable", "place b: it can't be reached"),
@@ -68,7 +68,7 @@ def test_no_server_hides_what_others_said(name: str) -> None:
 def test_what_was_valid_stays_so_while_one_is_away_and_others_find_nothing() -> None:
     found = told(AWAY, "", before=VALID)
     assert found.status == VALID
-    assert found.away == Silent("Unreachable", "place a: it can't be reached")
+    assert found.away == NoAnswer("Unreachable", "place a: it can't be reached")
     assert found.is_soon
 
 
@@ -81,18 +81,18 @@ def test_what_was_valid_stays_so_while_one_is_away_and_others_find_nothing() -> 
     ],
 )
 def test_it_does_not_stay_valid_if_others_find_something_or_the_spec_is_another(
-    answers: tuple[str | Silent, ...], before: Checked
+    answers: tuple[str | NoAnswer, ...], before: Checked
 ) -> None:
     assert told(*answers, before=before).status.spec_valid is False
 
 
 def test_where_nothing_is_asked_a_config_is_judged_and_no_server_is_said_to_answer() -> None:
     status = Checked(failure_message="another spec")
-    judged = Inquiry[Asked, str]((), lambda told: Judgement(status, [f"{len(told)} answers are too few"]))
+    judged = CheckPlan[Query, str]((), lambda told: Evaluation(status, [f"{len(told)} answers are too few"]))
     found = conclude(Checked(), GENERATION, judged, ())
     assert (found.status.spec_valid, found.status.failure_message) == (False, "0 answers are too few")
     assert (found.is_answered, found.is_settled_by_secrets, found.is_soon) == (False, False, True)
-    found = conclude(Checked(), GENERATION, Inquiry[Asked, str]((), lambda _told: Judgement(status, ())), ())
+    found = conclude(Checked(), GENERATION, CheckPlan[Query, str]((), lambda _told: Evaluation(status, ())), ())
     assert (found.status.spec_valid, found.is_answered, found.is_settled_by_secrets) == (True, False, False)
 
 

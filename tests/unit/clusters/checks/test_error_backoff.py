@@ -8,19 +8,19 @@ from typing import NamedTuple
 
 import pytest
 
-from espalier.clusters.checks.caution import AWAY, REFUSED, Caution
+from espalier.clusters.checks.error_backoff import AWAY, REFUSED, ErrorBackoff
 from espalier.clusters.checks.questions import Credentials, LookUpError, Server
 from espalier.runtime.virtual import Simulation, run
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-class Asked(NamedTuple):
+class Query(NamedTuple):
     server: Server
     what: str = "all"
 
 
-A, B = Asked(Server("a.example.com")), Asked(Server("b.example.com"))
+A, B = Query(Server("a.example.com")), Query(Server("b.example.com"))
 ANN, EVE = Credentials("ann", "apple"), Credentials("ann", "elder")
 SESSION = 7.0
 """Seconds."""
@@ -30,20 +30,20 @@ class Api:
     """Counts what it is asked, and answers by the errors that are set."""
 
     def __init__(self, seconds: float = 0) -> None:
-        self.asked = 0
+        self.query = 0
         self.at_once: dict[Server, int] = {}
         self.most_at_once = 0
         self.seconds = seconds
-        self.errors: dict[tuple[Asked, Credentials], LookUpError] = {}
+        self.errors: dict[tuple[Query, Credentials], LookUpError] = {}
 
-    async def __call__(self, asked: Asked, credentials: Credentials, /) -> str:
-        self.asked += 1
-        self.at_once[asked.server] = self.at_once.get(asked.server, 0) + 1
+    async def __call__(self, query: Query, credentials: Credentials, /) -> str:
+        self.query += 1
+        self.at_once[query.server] = self.at_once.get(query.server, 0) + 1
         self.most_at_once = max(self.most_at_once, *self.at_once.values())
         await asyncio.sleep(self.seconds)
-        self.at_once[asked.server] -= 1
-        if (asked, credentials) in self.errors:
-            raise self.errors[asked, credentials]
+        self.at_once[query.server] -= 1
+        if (query, credentials) in self.errors:
+            raise self.errors[query, credentials]
         return "answers"
 
 
@@ -54,21 +54,21 @@ def test_the_same_error_is_told_without_asking_until_time_has_passed(
     async def story(simulation: Simulation) -> None:
         api = Api()
         api.errors[A, ANN] = LookUpError("Reason", "message", refused=refused)
-        look_up = Caution(api, simulation.clock)
+        look_up = ErrorBackoff(api, simulation.clock)
         for _ in range(3):
             with pytest.raises(LookUpError, match="message") as told:
                 await look_up(A, ANN)
             assert told.value.refused is refused
-        assert api.asked == 1
+        assert api.query == 1
         await look_up(B, ANN)  # another server is asked
-        assert api.asked == 2
+        assert api.query == 2
         if spares_account:
             with pytest.raises(LookUpError):
                 await look_up(A, EVE)
-            assert api.asked == 2
+            assert api.query == 2
         else:
             await look_up(A, EVE)  # another password is tried at once
-            assert api.asked == 3
+            assert api.query == 3
         api.errors.clear()
         await asyncio.sleep(pause - 1)
         with pytest.raises(LookUpError):
@@ -83,12 +83,12 @@ def test_whoever_asks_for_something_else_is_not_told_what_a_server_refused_anoth
     async def story(simulation: Simulation) -> None:
         api = Api()
         api.errors[A, ANN] = LookUpError("UnexpectedAnswer", "what?", is_there=True)
-        look_up = Caution(api, simulation.clock)
+        look_up = ErrorBackoff(api, simulation.clock)
         for _ in range(3):
             with pytest.raises(LookUpError, match="what"):
                 await look_up(A, ANN)
-        assert api.asked == 1
-        assert await look_up(Asked(A.server, "something else"), ANN) == "answers"
+        assert api.query == 1
+        assert await look_up(Query(A.server, "something else"), ANN) == "answers"
         api.errors.clear()
         await asyncio.sleep(AWAY + 1)
         assert await look_up(A, ANN) == "answers"
@@ -99,9 +99,9 @@ def test_whoever_asks_for_something_else_is_not_told_what_a_server_refused_anoth
 def test_a_hundred_objects_of_one_server_wait_for_each_other_and_hold_up_no_other_server() -> None:
     async def story(simulation: Simulation) -> None:
         api = Api(SESSION)
-        look_up = Caution(api, simulation.clock)
+        look_up = ErrorBackoff(api, simulation.clock)
         begun = simulation.clock.monotonic()
-        many = [asyncio.create_task(look_up(Asked(A.server, str(number)), ANN)) for number in range(100)]
+        many = [asyncio.create_task(look_up(Query(A.server, str(number)), ANN)) for number in range(100)]
         await look_up(B, ANN)
         assert simulation.clock.monotonic() - begun == pytest.approx(SESSION)
         assert set(await asyncio.gather(*many)) == {"answers"}
@@ -114,10 +114,10 @@ def test_whoever_waits_for_its_turn_with_a_server_that_is_away_does_not_ask_it_a
     async def story(simulation: Simulation) -> None:
         api = Api(SESSION)
         api.errors[A, ANN] = LookUpError("Unreachable", "away")
-        look_up = Caution(api, simulation.clock)
+        look_up = ErrorBackoff(api, simulation.clock)
         told = await asyncio.gather(*(look_up(A, ANN) for _ in range(100)), return_exceptions=True)
         assert {str(one) for one in told} == {"away"}
-        assert api.asked == 1
+        assert api.query == 1
 
     run(story, epoch=EPOCH, seed=0)
 

@@ -15,7 +15,7 @@ from espalier.clusters.checks import threads
 from espalier.clusters.checks.questions import Credentials, LookUpError
 from espalier.providers.cloudstack.checks import cloudstacks
 from espalier.providers.cloudstack.checks.cloudstacks import CloudStacks
-from espalier.providers.cloudstack.checks.questions import Answers, Asked, Entity, Place, Question, Sort
+from espalier.providers.cloudstack.checks.questions import Answers, Entity, Place, Query, Question, Sort
 from tests.support.cloudstack_api import KEYS, NAME, CloudStack, error, never, running
 
 HERE = Place(Question(Sort.ZONE, "", "zone-1"), "ROOT", "admin")
@@ -44,7 +44,7 @@ def answers(trusted: Trust, change: Change = lambda _api: None, **more: Any) -> 
         async with running() as (api, chain):
             trusted(chain)
             change(api)
-            return await CloudStacks(api.resolve)(Asked(api.server, **({"place": HERE} | more)), KEYS)
+            return await CloudStacks(api.resolve)(Query(api.server, **({"place": HERE} | more)), KEYS)
 
     return asyncio.run(main())
 
@@ -58,7 +58,7 @@ def refusal(
         async with running(**certificate) as (api, chain):
             trusted(chain)
             change(api)
-            await CloudStacks(api.resolve)(Asked(api.server, HERE, frozenset({NETWORK})), credentials)
+            await CloudStacks(api.resolve)(Query(api.server, HERE, frozenset({NETWORK})), credentials)
 
     with pytest.raises(LookUpError) as told:
         asyncio.run(main())
@@ -203,7 +203,7 @@ def test_nothing_is_sent_before_the_certificate_is_verified(name: str, trusted: 
 def test_whoever_made_the_secret_may_do_without_verification() -> None:
     async def main() -> Answers:
         async with running(name="other.example.com", expired=True) as (api, _):
-            return await CloudStacks(api.resolve)(Asked(api.server, HERE), KEYS._replace(insecure=True))
+            return await CloudStacks(api.resolve)(Query(api.server, HERE), KEYS._replace(insecure=True))
 
     assert asyncio.run(main()).zones == 1
 
@@ -211,7 +211,7 @@ def test_whoever_made_the_secret_may_do_without_verification() -> None:
 def test_an_api_without_tls_is_asked_as_the_secret_has_it() -> None:
     async def main() -> Answers:
         async with running(plain=True) as (api, _):
-            return await CloudStacks(api.resolve)(Asked(api.server, HERE), KEYS)
+            return await CloudStacks(api.resolve)(Query(api.server, HERE), KEYS)
 
     assert asyncio.run(main()).zones == 1
 
@@ -220,7 +220,7 @@ def test_an_api_without_tls_is_asked_as_the_secret_has_it() -> None:
 def test_what_is_no_url_is_not_reached(url: str) -> None:
     async def main() -> None:
         async with running() as (api, _):
-            await CloudStacks(api.resolve)(Asked(msgspec.structs.replace(api.server, url=url), HERE), KEYS)
+            await CloudStacks(api.resolve)(Query(msgspec.structs.replace(api.server, url=url), HERE), KEYS)
 
     with pytest.raises(LookUpError, match="can't be reached") as told:
         asyncio.run(main())
@@ -319,7 +319,7 @@ def test_a_thread_is_free_again_as_soon_as_its_session_is_given_up(
     async def main() -> None:
         async with running() as (api, chain):
             trusted(chain)
-            ask, asked = CloudStacks(api.resolve), Asked(api.server, HERE)
+            ask, asked = CloudStacks(api.resolve), Query(api.server, HERE)
             api.fault = never
             monkeypatch.setattr(cloudstacks, "LONGEST", 0.5)
             for _ in range(threads.CONTROLLERS):
@@ -371,7 +371,7 @@ def test_the_machine_of_the_manager_is_no_cloudstack(trusted: Trust) -> None:
             trusted(chain)
             asked.append(api)
             server = msgspec.structs.replace(api.server, url=f"https://localhost:{api.port}/client/api")
-            await CloudStacks()(Asked(server, HERE), KEYS)
+            await CloudStacks()(Query(server, HERE), KEYS)
 
     with pytest.raises(LookUpError, match="a loopback, link-local or multicast address"):
         asyncio.run(main())
@@ -385,9 +385,9 @@ def test_one_that_is_slow_holds_up_no_other(trusted: Trust) -> None:
             slow.fault = never
             ask = CloudStacks(quick.resolve)
             keys = KEYS._replace(insecure=True)
-            waiting = [asyncio.create_task(ask(Asked(slow.server, HERE), keys)) for _ in range(5)]
+            waiting = [asyncio.create_task(ask(Query(slow.server, HERE), keys)) for _ in range(5)]
             await asyncio.sleep(0)
-            assert (await ask(Asked(quick.server, HERE), KEYS)).zones == 1
+            assert (await ask(Query(quick.server, HERE), KEYS)).zones == 1
             for one in waiting:
                 one.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)

@@ -10,7 +10,7 @@ import pytest
 from espalier.clusters.checks.questions import Credentials
 from espalier.providers.cloudstack.checks import findings
 from espalier.providers.cloudstack.checks.controller import configs
-from espalier.providers.cloudstack.checks.questions import Answers, Asked, Entity, Sort, api_of, place_of
+from espalier.providers.cloudstack.checks.questions import Answers, Entity, Query, Sort, api_of, place_of
 from espalier.providers.cloudstack.checks.simulated import everything_is_there
 from espalier.providers.cloudstack.kinds import AvailabilityZone, CloudStackDatacenterConfig, CloudStackMachineConfig
 from tests.support.cloudstack import API, disk, manifest, of, zone
@@ -168,6 +168,6 @@ def test_keys_are_sent_to_the_url_that_their_secret_has_and_to_no_other(
     changes: dict[str, bytes], sent: Credentials
 ) -> None:
     asked_in = msgspec.convert(zone("az-1"), AvailabilityZone)
-    asked = Asked(api_of(asked_in), place_of(asked_in))
+    asked = Query(api_of(asked_in), place_of(asked_in))
     data = {"api-url": API.encode(), "api-key": b"key", "secret-key": b"canary"} | changes
     assert configs(everything_is_there).api.credentials(data, asked) == sent

@@ -13,7 +13,7 @@ from aiohttp import web
 from espalier.clusters.checks.questions import Credentials, LookUpError
 from espalier.providers.nutanix.checks import prism
 from espalier.providers.nutanix.checks.prism import PrismCentrals
-from espalier.providers.nutanix.checks.questions import Answers, Asked, CategoryValue, Entity, GpuModel, Question, Sort
+from espalier.providers.nutanix.checks.questions import Answers, CategoryValue, Entity, GpuModel, Query, Question, Sort
 from tests.support.prism import ACCOUNT, EAST, NAME, WEST, Prism, entity, never, prism_central
 
 CLUSTER = Question(Sort.CLUSTER, False, "CLUSTER-1")
@@ -24,8 +24,8 @@ THERE = (CategoryValue("stone", "granite"), CategoryValue("a/b", "c d"))
 GONE = (CategoryValue("stone", "marble"), CategoryValue("..", "users"), CategoryValue("stone", "."))
 
 
-def asked_of(center: Prism, **more: Any) -> Asked:
-    return Asked(center.server, **more)
+def asked_of(center: Prism, **more: Any) -> Query:
+    return Query(center.server, **more)
 
 
 def answers(center_of: Callable[[Prism], Any] = lambda _center: None, **more: Any) -> Answers:
@@ -54,7 +54,7 @@ def refusal(
             change(center)
             where = msgspec.structs.replace(center.server, **(server or {}))
             questions = {"questions": frozenset({CLUSTER})} | (asked or {})
-            await PrismCentrals(center.resolve)(Asked(where, **questions), credentials)
+            await PrismCentrals(center.resolve)(Query(where, **questions), credentials)
 
     with pytest.raises(LookUpError) as told:
         asyncio.run(main())
@@ -153,7 +153,7 @@ def test_without_verification_anybody_is_asked() -> None:
     async def main() -> Answers:
         async with prism_central(name="other.example.com", expired=True) as center:
             where = msgspec.structs.replace(center.server, insecure=True, authorities="")
-            return await PrismCentrals(center.resolve)(Asked(where), ACCOUNT)
+            return await PrismCentrals(center.resolve)(Query(where), ACCOUNT)
 
     assert asyncio.run(main()) == Answers()
 
@@ -228,7 +228,7 @@ def test_a_server_that_is_away_is_told() -> None:
 def test_the_machine_of_the_manager_is_not_asked(host: str) -> None:
     async def main() -> None:
         async with prism_central() as center:
-            await PrismCentrals()(Asked(msgspec.structs.replace(center.server, host=host)), ACCOUNT)
+            await PrismCentrals()(Query(msgspec.structs.replace(center.server, host=host)), ACCOUNT)
 
     with pytest.raises(LookUpError) as told:
         asyncio.run(main())

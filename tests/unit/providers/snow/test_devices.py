@@ -17,7 +17,7 @@ from espalier.providers.snow import references
 from espalier.providers.snow.checks import devices
 from espalier.providers.snow.checks.controller import configs
 from espalier.providers.snow.checks.devices import SnowDevices
-from espalier.providers.snow.checks.questions import Answers, Asked
+from espalier.providers.snow.checks.questions import Answers, Query
 from tests.support.snow_devices import ACCESS_KEY, SECRET_KEY, Device, failed, listed, never, snow_device
 
 ALL = ["snowballdevice DescribeDevice", "snowballdevice DescribeDeviceSoftware"]
@@ -32,7 +32,7 @@ def answers(change: Change = lambda _device: None, *, images: bool = True) -> An
     async def main() -> Answers:
         async with snow_device() as device:
             change(device)
-            return await SnowDevices(device.resolve, device.ports)(Asked(device.server, images), device.account)
+            return await SnowDevices(device.resolve, device.ports)(Query(device.server, images), device.account)
 
     return asyncio.run(main())
 
@@ -49,7 +49,7 @@ def refusal(
         async with snow_device(**certificate) as device:
             device.seen = seen
             change(device)
-            asked = Asked(device.server, images=True)
+            asked = Query(device.server, images=True)
             await SnowDevices(device.resolve, device.ports)(asked, account(device.account))
 
     with pytest.raises(LookUpError) as told:
@@ -77,7 +77,7 @@ def test_the_secret_of_an_administrator_opens_a_device() -> None:
             look_up = SnowDevices(device.resolve, device.ports)
             bundle = f"# Gerät\n{other.authority}\n{device.authority}"
             data = {"credentials": profile.encode(), "ca-bundle": bundle.encode()}
-            asked = Asked(device.server)
+            asked = Query(device.server)
             told = await look_up(asked, configs(look_up).api.credentials(data, asked))
             assert told.software == "108"
 
@@ -177,7 +177,7 @@ def test_no_machine_of_the_manager_is_asked(host: str) -> None:
     with pytest.raises(LookUpError) as told:
         asyncio.run(
             SnowDevices(hosts.resolved)(
-                Asked(msgspec.structs.replace(_server(), host=host)), Credentials("a", "b", "c")
+                Query(msgspec.structs.replace(_server(), host=host)), Credentials("a", "b", "c")
             )
         )
     assert told.value.reason == "Unreachable"

@@ -107,24 +107,24 @@ def answers(named: tuple[findings.Named, ...], **of: tuple[str, ...]) -> Answers
 
 def test_nothing_is_wrong_with_what_is_there() -> None:
     for named in (findings.of_datacenter(DATACENTER), findings.of_machines(MACHINES, "DC0")):
-        assert list(findings.judge(named, answers(named))) == []
+        assert list(findings.evaluate(named, answers(named))) == []
 
 
 def test_a_missing_datacenter_is_all_that_is_told() -> None:
     named = findings.of_datacenter(DATACENTER)
-    assert list(findings.judge(named, answers(named, datacenter=(), network=()))) == [
+    assert list(findings.evaluate(named, answers(named, datacenter=(), network=()))) == [
         "spec.datacenter: found DC0; the vCenter has no such datacenter, or the account may not read it"
     ]
 
 
 def test_what_is_missing_is_told_with_its_field() -> None:
     named = findings.of_datacenter(DATACENTER)
-    assert list(findings.judge(named, answers(named, network=()))) == [
+    assert list(findings.evaluate(named, answers(named, network=()))) == [
         "spec.network: found VM Network, but datacenter DC0 has no such network; correct the field, "
         "or create it in vSphere"
     ]
     named = findings.of_machines(MACHINES, "DC0")
-    assert list(findings.judge(named, answers(named, template=(), datastore=()))) == [
+    assert list(findings.evaluate(named, answers(named, template=(), datastore=()))) == [
         "spec.datastore: found ssd, but datacenter DC0 has no such datastore; correct the field, "
         "or create it in vSphere",
         "spec.template: found /DC0/vm/ubuntu-1.35, but datacenter DC0 has no such template; correct the field, "
@@ -136,7 +136,7 @@ def test_what_failure_domains_name_is_asked_for_too() -> None:
     domain = {"name": "a", "computeCluster": "C", "resourcePool": "R", "datastore": "D", "folder": "F", "network": "N"}
     spec = msgspec.convert(msgspec.to_builtins(DATACENTER) | {"failureDomains": [domain]}, VSphereDatacenterConfigSpec)
     named = findings.of_datacenter(spec)
-    missing = list(findings.judge(named, answers(named, folder=(), compute_cluster=())))
+    missing = list(findings.evaluate(named, answers(named, folder=(), compute_cluster=())))
     assert [one.partition(":")[0] for one in missing] == [
         "spec.failureDomains[0].computeCluster",
         "spec.failureDomains[0].folder",
@@ -149,11 +149,11 @@ POOLS = ("/DC0/host/a/Resources", "/DC0/host/b/Resources")
 def test_several_matches_are_told_unless_one_was_taken_before() -> None:
     named = findings.of_machines(MACHINES, "DC0")
     several = answers(named, resource_pool=POOLS)
-    assert list(findings.judge(named, several)) == [
+    assert list(findings.evaluate(named, several)) == [
         "spec.resourcePool: found */Resources, which matches 2 in the datacenter "
         "(/DC0/host/a/Resources, /DC0/host/b/Resources); give the path of one"
     ]
-    assert list(findings.judge(named, several, [POOLS[1]])) == []
+    assert list(findings.evaluate(named, several, [POOLS[1]])) == []
 
 
 def test_a_new_match_changes_nothing() -> None:
@@ -170,7 +170,7 @@ def test_a_new_match_changes_nothing() -> None:
 def test_missing_privileges_are_told_with_the_object() -> None:
     named = findings.of_machines(MACHINES, "DC0")
     lacking = msgspec.structs.replace(answers(named), lacking={"/DC0/datastore/ssd": ("Datastore.Browse",)})
-    assert list(findings.judge(named, lacking)) == [
+    assert list(findings.evaluate(named, lacking)) == [
         "spec.datastore: the account lacks privileges on /DC0/datastore/ssd: Datastore.Browse; grant them"
     ]
 
@@ -251,7 +251,7 @@ def test_a_template_that_is_left_out_is_found_by_its_tags_and_stays() -> None:
         ],
     )
     named = findings.of_machines(BY_TAGS, "DC0")
-    assert list(findings.judge(named, answers(named, template=()))) == []
+    assert list(findings.evaluate(named, answers(named, template=()))) == []
 
 
 def child(kind: type[VSphereDatacenterConfig | VSphereMachineConfig], spec: object, **status: object) -> Object:

@@ -30,7 +30,7 @@ from espalier.clusters.checks.questions import (
     LookUpError,
 )
 from espalier.clusters.checks.threads import Threads
-from espalier.providers.cloudstack.checks.questions import Answers, Asked, Entity, Question, Server, Sort
+from espalier.providers.cloudstack.checks.questions import Answers, Entity, Query, Question, Server, Sort
 
 CONNECT = 10.0
 """Timeout in seconds for connecting, and for each read of a response."""
@@ -60,22 +60,22 @@ class CloudStacks:
         self._resolve = resolve
         self._threads = Threads("cloudstack")
 
-    async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
+    async def __call__(self, query: Query, credentials: Credentials, /) -> Answers:
         """Ask all questions in one session."""
-        server = asked.server
+        server = query.server
         if not credentials.username:
             message = f"the Secret has no keys for {server.url}: set api-key, secret-key, and api-url to this URL"
             raise LookUpError(LOGIN_REFUSED, message, refused=True)
         session = _Session(server, self._resolve, is_verified=not credentials.insecure)
-        ask = partial(_ask, session, asked, credentials)
+        ask = partial(_ask, session, query, credentials)
         return await self._threads.run(server.host, session, ask, seconds=LONGEST)
 
 
-def _ask(session: _Session, asked: Asked, credentials: Credentials) -> Answers:
+def _ask(session: _Session, query: Query, credentials: Credentials) -> Answers:
     """Ask all questions. Blocks. Raises `LookUpError`."""
-    host = asked.server.host
+    host = query.server.host
     try:
-        return _CloudStack(session, asked, credentials).answers()
+        return _CloudStack(session, query, credentials).answers()
     except LookUpError:
         raise
     except ssl.SSLCertVerificationError as error:
@@ -213,13 +213,13 @@ class _Error(msgspec.Struct):
 class _CloudStack:
     """The API in one session."""
 
-    def __init__(self, session: _Session, asked: Asked, credentials: Credentials) -> None:
-        self._host = asked.server.host
-        self._asked = asked
+    def __init__(self, session: _Session, query: Query, credentials: Credentials) -> None:
+        self._host = query.server.host
+        self._query = query
         self._keys = (credentials.username, credentials.password)
         self._library = importlib.import_module("cs")  # in managers that have such clusters: it takes 0.2 s
         self._api = self._library.CloudStack(
-            asked.server.url,
+            query.server.url,
             credentials.username,
             credentials.password,
             method="post",  # keys and signature are in no URL
@@ -229,7 +229,7 @@ class _CloudStack:
 
     def answers(self) -> Answers:
         """Ask all questions. Raises `LookUpError`."""
-        place = self._asked.place
+        place = self._query.place
         zones = self._matching("listZones", place.zone.id, place.zone.name)
         if len(zones) != 1:
             return Answers(len(zones))
@@ -243,7 +243,7 @@ class _CloudStack:
                 return Answers(1, 1, accounts)
             owner["account"] = place.account
         zone = zones[0].id
-        entities = {one: self._entities(zone, owner, one) for one in sorted(self._asked.questions, key=str)}
+        entities = {one: self._entities(zone, owner, one) for one in sorted(self._query.questions, key=str)}
         return Answers(1, 1, accounts, entities, dict(self._holders(zone, entities)))
 
     def _domains(self, domain: str) -> list[_Listed]:
@@ -267,16 +267,16 @@ class _CloudStack:
     def _holders(
         self, zone: str, entities: Mapping[Question, Sequence[Entity]]
     ) -> Iterator[tuple[tuple[str, int], str]]:
-        asked = self._asked
-        networks = entities.get(asked.network, ()) if asked.network is not None else ()
-        if not asked.addresses or len(networks) != 1:
+        query = self._query
+        networks = entities.get(query.network, ()) if query.network is not None else ()
+        if not query.addresses or len(networks) != 1:
             return
         network = networks[0].id
         machines = self._list("listVirtualMachines", networkid=network, details="nics", listall=True)
         by_address = {
             address: one.name for one in machines for nic in one.nic for address in (nic.ipaddress, nic.ip6address)
         }
-        for address, port in sorted(asked.addresses):
+        for address, port in sorted(query.addresses):
             if address in by_address:
                 yield (address, port), f"virtual machine {by_address[address]}"
             else:

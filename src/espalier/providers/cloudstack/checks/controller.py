@@ -9,17 +9,17 @@ import msgspec
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusters import addresses as ip
-from espalier.clusters.checks.conclusions import Inquiry, Judgement, Request
+from espalier.clusters.checks.conclusions import CheckPlan, Evaluation, Request
 from espalier.clusters.checks.configs import Configs, NewEndpoint, Use, versions_of
 from espalier.clusters.checks.controller import Api
 from espalier.clusters.checks.questions import Credentials
 from espalier.providers.cloudstack import references
 from espalier.providers.cloudstack.checks import findings
-from espalier.providers.cloudstack.checks.questions import REACHABLE, Answers, Asked, LookUp, Question, api_of, place_of
+from espalier.providers.cloudstack.checks.questions import REACHABLE, Answers, LookUp, Query, Question, api_of, place_of
 from espalier.providers.cloudstack.kinds import AvailabilityZone, CloudStackDatacenterConfig, CloudStackMachineConfig
 
 
-def configs(look_up: LookUp) -> Configs[CloudStackDatacenterConfig, CloudStackMachineConfig, Asked, Answers]:
+def configs(look_up: LookUp) -> Configs[CloudStackDatacenterConfig, CloudStackMachineConfig, Query, Answers]:
     """The configs to check against CloudStacks."""
     return Configs(
         "cloudstack",
@@ -33,7 +33,7 @@ def configs(look_up: LookUp) -> Configs[CloudStackDatacenterConfig, CloudStackMa
     )
 
 
-def _credentials(data: Mapping[str, bytes], asked: Asked) -> Credentials:
+def _credentials(data: Mapping[str, bytes], query: Query) -> Credentials:
     """The keys, if the Secret has this URL: Cluster API's provider uses them at the URL in the Secret.
 
     Without keys, nothing is sent, and the login counts as refused.
@@ -42,7 +42,7 @@ def _credentials(data: Mapping[str, bytes], asked: Asked) -> Credentials:
         data.get(field, b"").decode("utf-8", "replace")
         for field in (references.API_URL, references.API_KEY, references.SECRET_KEY, references.VERIFY_SSL)
     )
-    if url != asked.server.url or not key or not secret:
+    if url != query.server.url or not key or not secret:
         return Credentials("", "")
     return Credentials(key, secret, insecure=verify.strip().lower() == "false")
 
@@ -59,20 +59,20 @@ def _place(config: CloudStackDatacenterConfig) -> object:
     return references.availability_zones(config.spec)
 
 
-def _request(zone: AvailabilityZone, asked: Asked) -> Request[Asked]:
-    return Request(asked, _account(zone), f"availability zone {zone.name}")
+def _request(zone: AvailabilityZone, query: Query) -> Request[Query]:
+    return Request(query, _account(zone), f"availability zone {zone.name}")
 
 
-def _of_datacenter(config: CloudStackDatacenterConfig, new: Sequence[NewEndpoint]) -> Inquiry[Asked, Answers]:
+def _of_datacenter(config: CloudStackDatacenterConfig, new: Sequence[NewEndpoint]) -> CheckPlan[Query, Answers]:
     zones = findings.zones_of(config.spec)
     endpoints = {one: _address(one.place) for one in new}
     addresses = frozenset(one for one in endpoints.values() if one is not None)
 
-    def request(zone: AvailabilityZone) -> Request[Asked]:
+    def request(zone: AvailabilityZone) -> Request[Query]:
         network = findings.network_of(zone)
-        return _request(zone, Asked(api_of(zone), place_of(zone), frozenset({network}), network, addresses))
+        return _request(zone, Query(api_of(zone), place_of(zone), frozenset({network}), network, addresses))
 
-    def judge(told: Sequence[Answers | None]) -> Judgement:
+    def evaluate(told: Sequence[Answers | None]) -> Evaluation:
         heard = [(of, answers) for of, answers in zip(zones, told, strict=True) if answers is not None]
         wrong = [one for of, answers in heard for one in findings.judge_zone(of, answers)]
         found = {
@@ -82,9 +82,9 @@ def _of_datacenter(config: CloudStackDatacenterConfig, new: Sequence[NewEndpoint
         if len(heard) < len(zones):  # that an address is free is known when all were asked
             found = {key: holder for key, holder in found.items() if holder}
         status = msgspec.structs.replace(config.status, addresses=found)
-        return Judgement(status, wrong, any(found.values()))
+        return Evaluation(status, wrong, any(found.values()))
 
-    return Inquiry([request(one.zone) for one in zones], judge)
+    return CheckPlan([request(one.zone) for one in zones], evaluate)
 
 
 def _address(place: ip.Place) -> tuple[str, int] | None:
@@ -94,19 +94,19 @@ def _address(place: ip.Place) -> tuple[str, int] | None:
 
 def _of_machines(
     config: CloudStackMachineConfig, uses: Sequence[Use[CloudStackDatacenterConfig]]
-) -> Inquiry[Asked, Answers]:
+) -> CheckPlan[Query, Answers]:
     """Check a machine config in each availability zone of the datacenter of its Clusters."""
     zones = references.availability_zones(uses[0].datacenter.spec)
     versions = versions_of(config.metadata.name, uses)
     questions: frozenset[Question] = frozenset(findings.of_machines(config.spec).values())
 
-    def judge(told: Sequence[Answers | None]) -> Judgement:
+    def evaluate(told: Sequence[Answers | None]) -> Evaluation:
         heard = [(zone, answers) for zone, answers in zip(zones, told, strict=True) if answers is not None]
         wrong = [one for zone, answers in heard for one in findings.judge_machines(config.spec, zone, answers)]
         if len(heard) < len(zones):
-            return Judgement(config.status, wrong)
+            return Evaluation(config.status, wrong)
         names = [one.name for one in zones]
         status = msgspec.structs.replace(config.status, kubernetes_versions=versions, availability_zones=names)
-        return Judgement(status, wrong)
+        return Evaluation(status, wrong)
 
-    return Inquiry([_request(one, Asked(api_of(one), place_of(one), questions)) for one in zones], judge)
+    return CheckPlan([_request(one, Query(api_of(one), place_of(one), questions)) for one in zones], evaluate)

@@ -74,7 +74,7 @@ class Server(questions.Server, frozen=True):
     url: str = ""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Query(msgspec.Struct, frozen=True):
     """All questions of one session, about one availability zone."""
 
     server: Server
@@ -101,7 +101,7 @@ class Answers(msgspec.Struct, frozen=True):
     """The user of each address that is in use."""
 
 
-LookUp: TypeAlias = questions.LookUp[Asked, Answers]
+LookUp: TypeAlias = questions.LookUp[Query, Answers]
 """Asks a CloudStack."""
 
 

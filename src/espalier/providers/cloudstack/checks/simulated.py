@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from espalier.clusters.checks.questions import Credentials
-from espalier.providers.cloudstack.checks.questions import Answers, Asked, Entity
+from espalier.providers.cloudstack.checks.questions import Answers, Entity, Query
 
 
-async def everything_is_there(asked: Asked, _credentials: Credentials, /) -> Answers:
+async def everything_is_there(query: Query, _credentials: Credentials, /) -> Answers:
     """Answers that make every spec valid. Disk sizes are unknown, because simulated machines have no disks."""
     return Answers(
         zones=1,
         domains=1,
         accounts=1,
-        entities={one: (Entity(one.id or one.name, one.name),) for one in asked.questions},
+        entities={one: (Entity(one.id or one.name, one.name),) for one in query.questions},
     )

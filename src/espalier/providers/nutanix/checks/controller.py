@@ -9,14 +9,14 @@ import msgspec
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.clusters.checks.conclusions import Inquiry, Judgement
+from espalier.clusters.checks.conclusions import CheckPlan, Evaluation
 from espalier.clusters.checks.configs import Configs, NewEndpoint, Use, versions_of
 from espalier.clusters.checks.controller import Api
 from espalier.clusters.checks.questions import Credentials
 from espalier.clusters.render_input import group_name
 from espalier.providers.nutanix import references
 from espalier.providers.nutanix.checks import findings
-from espalier.providers.nutanix.checks.questions import REACHABLE, Answers, Asked, LookUp, server_of
+from espalier.providers.nutanix.checks.questions import REACHABLE, Answers, LookUp, Query, server_of
 from espalier.providers.nutanix.kinds import (
     Identifier,
     NutanixDatacenterConfig,
@@ -25,7 +25,7 @@ from espalier.providers.nutanix.kinds import (
 )
 
 
-def configs(look_up: LookUp) -> Configs[NutanixDatacenterConfig, NutanixMachineConfig, Asked, Answers]:
+def configs(look_up: LookUp) -> Configs[NutanixDatacenterConfig, NutanixMachineConfig, Query, Answers]:
     """The configs to check against Prism Centrals."""
     return Configs(
         "nutanix",
@@ -39,7 +39,7 @@ def configs(look_up: LookUp) -> Configs[NutanixDatacenterConfig, NutanixMachineC
     )
 
 
-def _credentials(data: Mapping[str, bytes], _asked: Asked) -> Credentials:
+def _credentials(data: Mapping[str, bytes], _query: Query) -> Credentials:
     """The account that creates machines. Without one, nothing is sent, and the login counts as refused."""
     account = references.read_account(data.get(references.OF_MACHINES, b""))
     return Credentials(account.username, account.password) if account is not None else Credentials("", "")
@@ -49,30 +49,32 @@ def _account(spec: NutanixDatacenterConfigSpec) -> Key:
     return Key(SYSTEM_NAMESPACE, references.credentials_of(spec))
 
 
-def _of_datacenter(config: NutanixDatacenterConfig, new: Sequence[NewEndpoint]) -> Inquiry[Asked, Answers]:
+def _of_datacenter(config: NutanixDatacenterConfig, new: Sequence[NewEndpoint]) -> CheckPlan[Query, Answers]:
     spec = config.spec
     addresses = {one.key: one.holder for one in new}
 
-    def judge(answers: Answers) -> Judgement:
+    def evaluate(answers: Answers) -> Evaluation:
         status = msgspec.structs.replace(config.status, addresses=addresses)
-        return Judgement(status, list(findings.judge_datacenter(spec, answers)), any(addresses.values()))
+        return Evaluation(status, list(findings.judge_datacenter(spec, answers)), any(addresses.values()))
 
-    return Inquiry.of_one(Asked(server_of(spec), findings.of_datacenter(spec)), _account(spec), judge)
+    return CheckPlan.of_one(Query(server_of(spec), findings.of_datacenter(spec)), _account(spec), evaluate)
 
 
-def _of_machines(config: NutanixMachineConfig, uses: Sequence[Use[NutanixDatacenterConfig]]) -> Inquiry[Asked, Answers]:
+def _of_machines(
+    config: NutanixMachineConfig, uses: Sequence[Use[NutanixDatacenterConfig]]
+) -> CheckPlan[Query, Answers]:
     """Check a machine config against the Prism Central of its Clusters."""
     datacenter, asked_for, name = uses[0].datacenter.spec, config.spec, config.metadata.name
     versions = versions_of(name, uses)
     places = {str(one): one for cluster, of in uses for one in _places(cluster, of.spec, name, asked_for.cluster)}
 
-    def judge(answers: Answers) -> Judgement:
+    def evaluate(answers: Answers) -> Evaluation:
         status = msgspec.structs.replace(config.status, kubernetes_versions=versions)
-        return Judgement(status, list(findings.judge_machines(asked_for, [*places.values()], answers, versions)))
+        return Evaluation(status, list(findings.judge_machines(asked_for, [*places.values()], answers, versions)))
 
     questions = findings.of_machines(asked_for, places.values())
-    asked = Asked(server_of(datacenter), questions, findings.categories(asked_for), bool(asked_for.gpus))
-    return Inquiry.of_one(asked, _account(datacenter), judge)
+    query = Query(server_of(datacenter), questions, findings.categories(asked_for), bool(asked_for.gpus))
+    return CheckPlan.of_one(query, _account(datacenter), evaluate)
 
 
 def _places(

@@ -109,17 +109,17 @@ def _one(field: str, sort: Sort, identifier: Identifier, found: Sequence[Entity]
         yield f"{field}: found {identifier}, {called}; use the uuid of one"
 
 
-def _gpus(asked: Sequence[Gpu], place: Identifier, there: Sequence[GpuModel]) -> Iterator[str]:
+def _gpus(query: Sequence[Gpu], place: Identifier, there: Sequence[GpuModel]) -> Iterator[str]:
     modes: set[str] = set()
-    for index, gpu in enumerate(asked):
+    for index, gpu in enumerate(query):
         fitting = [
             one for one in there if (one.name == gpu.name if gpu.type == "name" else one.device_id == gpu.device_id)
         ]
         called = gpu.name if gpu.type == "name" else f"device {gpu.device_id}"
-        wanted = sum(one == gpu for one in asked)
+        wanted = sum(one == gpu for one in query)
         count = sum(one.number for one in fitting)
         modes |= {one.mode for one in fitting}
-        if count < wanted and asked.index(gpu) == index:
+        if count < wanted and query.index(gpu) == index:
             has = ", ".join(sorted({f"{one.name} (device {one.device_id})" for one in there})[:MOST_SHOWN]) or "none"
             yield (
                 f"spec.gpus[{index}]: found {wanted} of {called}, but cluster {place} has {count}; its GPUs are: {has}"

@@ -32,10 +32,10 @@ from espalier.clusters.checks.questions import (
 )
 from espalier.providers.nutanix.checks.questions import (
     Answers,
-    Asked,
     CategoryValue,
     Entity,
     GpuModel,
+    Query,
     Question,
     Server,
     Sort,
@@ -121,15 +121,15 @@ class PrismCentrals:
     def __init__(self, resolve: Resolve = resolved) -> None:
         self._resolve = resolve
 
-    async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
+    async def __call__(self, query: Query, credentials: Credentials, /) -> Answers:
         """Ask all questions in one session."""
-        host = asked.server.host
+        host = query.server.host
         if not credentials.username or ":" in credentials.username:
             message = "the Secret has no valid user name for Prism Central; correct it"
             raise LookUpError(LOGIN_REFUSED, message, refused=True)
         try:
-            async with asyncio.timeout(LONGEST), _Session(asked.server, credentials, self._resolve) as session:
-                return await _Prism(session, asked.server, credentials).answers(asked)
+            async with asyncio.timeout(LONGEST), _Session(query.server, credentials, self._resolve) as session:
+                return await _Prism(session, query.server, credentials).answers(query)
         except TimeoutError as error:
             message = f"{host} timed out: no response within {CONNECT:g} s, or more than {LONGEST:g} s in total"
             raise LookUpError(UNREACHABLE, message) from error
@@ -220,16 +220,16 @@ class _Prism:
         self._user = credentials.username
         self._left = LARGEST
 
-    async def answers(self, asked: Asked) -> Answers:
+    async def answers(self, query: Query) -> Answers:
         """Ask all questions. Raises `LookUpError`."""
         await self._get("users/me", "the account")  # also where nothing else is asked: the account is right
         entities: dict[Question, tuple[Entity, ...]] = {}
         for sort in Sort:
-            questions = [one for one in asked.questions if one.sort is sort]
+            questions = [one for one in query.questions if one.sort is sort]
             if questions:
                 entities |= _matching(questions, await self._all(sort.collection, sort.label))
-        categories = [one for one in sorted(asked.categories) if await self._has(one)]
-        gpus = _gpus(await self._all("hosts", "host")) if asked.gpus else None
+        categories = [one for one in sorted(query.categories) if await self._has(one)]
+        gpus = _gpus(await self._all("hosts", "host")) if query.gpus else None
         return Answers(entities=entities, categories=frozenset(categories), gpus=gpus)
 
     async def _all(self, collection: str, label: str) -> list[_Entity]:

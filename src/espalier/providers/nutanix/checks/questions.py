@@ -89,7 +89,7 @@ def server_of(spec: NutanixDatacenterConfigSpec) -> Server:
     return Server(host_of(spec), spec.insecure, spec.additional_trust_bundle)
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Query(msgspec.Struct, frozen=True):
     """All questions of one session."""
 
     server: Server
@@ -109,5 +109,5 @@ class Answers(msgspec.Struct, frozen=True):
     """None if GPUs are unknown."""
 
 
-LookUp: TypeAlias = questions.LookUp[Asked, Answers]
+LookUp: TypeAlias = questions.LookUp[Query, Answers]
 """Asks a Prism Central."""

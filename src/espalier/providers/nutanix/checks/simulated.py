@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from espalier.clusters.checks.questions import Credentials
-from espalier.providers.nutanix.checks.questions import Answers, Asked, Entity
+from espalier.providers.nutanix.checks.questions import Answers, Entity, Query
 
 
-async def everything_is_there(asked: Asked, _credentials: Credentials, /) -> Answers:
+async def everything_is_there(query: Query, _credentials: Credentials, /) -> Answers:
     """Answers that make every spec valid. Names of images, and GPUs, are unknown: simulated machines have
     neither.
     """
     return Answers(
-        entities={question: (Entity(question.value, ""),) for question in asked.questions},
-        categories=asked.categories,
+        entities={question: (Entity(question.value, ""),) for question in query.questions},
+        categories=query.categories,
     )

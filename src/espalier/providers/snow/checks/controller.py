@@ -8,17 +8,17 @@ import msgspec
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.clusters.checks.conclusions import Inquiry, Judgement, Request
+from espalier.clusters.checks.conclusions import CheckPlan, Evaluation, Request
 from espalier.clusters.checks.configs import Configs, NewEndpoint, Use, versions_of
 from espalier.clusters.checks.controller import Api
 from espalier.clusters.checks.questions import Credentials, Server
 from espalier.providers.snow import references
 from espalier.providers.snow.checks import findings
-from espalier.providers.snow.checks.questions import REACHABLE, Answers, Asked, LookUp
+from espalier.providers.snow.checks.questions import REACHABLE, Answers, LookUp, Query
 from espalier.providers.snow.kinds import SnowDatacenterConfig, SnowMachineConfig
 
 
-def configs(look_up: LookUp) -> Configs[SnowDatacenterConfig, SnowMachineConfig, Asked, Answers]:
+def configs(look_up: LookUp) -> Configs[SnowDatacenterConfig, SnowMachineConfig, Query, Answers]:
     """The configs to check against devices."""
     return Configs(
         "snow",
@@ -32,38 +32,38 @@ def configs(look_up: LookUp) -> Configs[SnowDatacenterConfig, SnowMachineConfig,
     )
 
 
-def _credentials(data: Mapping[str, bytes], asked: Asked) -> Credentials:
+def _credentials(data: Mapping[str, bytes], query: Query) -> Credentials:
     """The keys for a device. Without a profile, nothing is sent, and the login counts as refused."""
-    return Credentials(*references.keys_of(data, asked.server.host), authorities=references.authorities(data))
+    return Credentials(*references.keys_of(data, query.server.host), authorities=references.authorities(data))
 
 
 def _account(config: SnowDatacenterConfig) -> Key:
     return Key(SYSTEM_NAMESPACE, references.credentials_of(config.spec))
 
 
-def _of_datacenter(config: SnowDatacenterConfig, new: Sequence[NewEndpoint]) -> Inquiry[Asked, Answers]:
+def _of_datacenter(config: SnowDatacenterConfig, new: Sequence[NewEndpoint]) -> CheckPlan[Query, Answers]:
     """Nothing to ask: devices do not know the addresses of direct network interfaces."""
     addresses = {one.key: one.holder for one in new}
 
-    def judge(_told: Sequence[Answers | None]) -> Judgement:
-        return Judgement(msgspec.structs.replace(config.status, addresses=addresses), (), any(addresses.values()))
+    def evaluate(_told: Sequence[Answers | None]) -> Evaluation:
+        return Evaluation(msgspec.structs.replace(config.status, addresses=addresses), (), any(addresses.values()))
 
-    return Inquiry((), judge)
+    return CheckPlan((), evaluate)
 
 
-def _of_machines(config: SnowMachineConfig, uses: Sequence[Use[SnowDatacenterConfig]]) -> Inquiry[Asked, Answers]:
+def _of_machines(config: SnowMachineConfig, uses: Sequence[Use[SnowDatacenterConfig]]) -> CheckPlan[Query, Answers]:
     """Check a machine config against each device, because machines may run on any of them."""
     spec, account = config.spec, _account(uses[0].datacenter)
     versions = versions_of(config.metadata.name, uses)
 
-    def judge(told: Sequence[Answers | None]) -> Judgement:
+    def evaluate(told: Sequence[Answers | None]) -> Evaluation:
         status = msgspec.structs.replace(config.status, kubernetes_versions=versions)
-        return Judgement(status, list(findings.judge_machines(spec, told)))
+        return Evaluation(status, list(findings.judge_machines(spec, told)))
 
-    return Inquiry(
+    return CheckPlan(
         [
-            Request(Asked(Server(device.lower()), images=bool(spec.ami_id)), account, f"spec.devices[{index}]")
+            Request(Query(Server(device.lower()), images=bool(spec.ami_id)), account, f"spec.devices[{index}]")
             for index, device in enumerate(spec.devices)
         ],
-        judge,
+        evaluate,
     )

@@ -29,7 +29,7 @@ from espalier.clusters.checks.questions import (
 )
 from espalier.providers.snow import references
 from espalier.providers.snow.checks import signed
-from espalier.providers.snow.checks.questions import Answers, Asked
+from espalier.providers.snow.checks.questions import Answers, Query
 
 CONNECT = 10.0
 """Timeout in seconds for connecting, and for each read of a response."""
@@ -99,9 +99,9 @@ class SnowDevices:
         self._resolve = resolve
         self._ports = ports
 
-    async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
+    async def __call__(self, query: Query, credentials: Credentials, /) -> Answers:
         """Ask all questions in one session."""
-        device = asked.server.host
+        device = query.server.host
         if not credentials.username or not credentials.password:
             message = (
                 f"field {references.OF_DEVICES} of the Secret has no profile [{device}] with aws_access_key_id and "
@@ -110,7 +110,7 @@ class SnowDevices:
             raise LookUpError(LOGIN_REFUSED, message, refused=True)
         try:
             async with asyncio.timeout(LONGEST), await self._session(device, credentials) as session:
-                return await _Apis(session, device, self._ports, credentials).answers(asked)
+                return await _Apis(session, device, self._ports, credentials).answers(query)
         except TimeoutError as error:
             limits = f"no response within {CONNECT:g} s, or more than {LONGEST:g} s in total"
             message = f"device {device} timed out: {limits}"
@@ -158,7 +158,7 @@ class _Apis:
         self._credentials = credentials
         self._left = LARGEST
 
-    async def answers(self, asked: Asked) -> Answers:
+    async def answers(self, query: Query) -> Answers:
         """Ask all questions. Raises `LookUpError`."""
         state = (await self._of_device("DescribeDevice", _Device)).unlock_status.state
         if state != _UNLOCKED:
@@ -168,7 +168,7 @@ class _Apis:
         software = (await self._of_device("DescribeDeviceSoftware", _Software)).installed_version
         types = await self._all(signed.INSTANCE_TYPES, "InstanceTypes")
         keys = await self._all(signed.KEY_PAIRS, "KeyPairs")
-        images = await self._all(signed.IMAGES, "Images") if asked.images else None
+        images = await self._all(signed.IMAGES, "Images") if query.images else None
         return Answers(
             software=software or "",
             instance_types={

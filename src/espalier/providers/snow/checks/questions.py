@@ -14,7 +14,7 @@ REACHABLE = "SnowDevicesReachable"
 """Condition of what is checked: the devices answered."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Query(msgspec.Struct, frozen=True):
     """All questions to a device in one session."""
 
     server: Server
@@ -36,5 +36,5 @@ class Answers(msgspec.Struct, frozen=True):
     """IDs of its images; None if unknown."""
 
 
-LookUp: TypeAlias = questions.LookUp[Asked, Answers]
+LookUp: TypeAlias = questions.LookUp[Query, Answers]
 """Asks a device."""

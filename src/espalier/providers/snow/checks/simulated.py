@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from espalier.clusters.checks.questions import Credentials
-from espalier.providers.snow.checks.questions import Answers, Asked
+from espalier.providers.snow.checks.questions import Answers, Query
 
 
-async def everything_is_there(_asked: Asked, _credentials: Credentials, /) -> Answers:
+async def everything_is_there(_query: Query, _credentials: Credentials, /) -> Answers:
     """Answers that make every spec valid, because all is unknown."""
     return Answers(software="", instance_types=None, key_pairs=None)

@@ -9,14 +9,14 @@ import msgspec
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusters import names
-from espalier.clusters.checks.conclusions import Inquiry, Judgement
+from espalier.clusters.checks.conclusions import CheckPlan, Evaluation
 from espalier.clusters.checks.configs import Configs, NewEndpoint, OfMachines, Use, versions_of
 from espalier.clusters.checks.controller import Api
 from espalier.clusters.checks.questions import Credentials
 from espalier.clusters.observe import with_our_fields
 from espalier.providers.vsphere import references
 from espalier.providers.vsphere.checks import findings
-from espalier.providers.vsphere.checks.questions import REACHABLE, Answers, Asked, LookUp, server_of
+from espalier.providers.vsphere.checks.questions import REACHABLE, Answers, LookUp, Query, server_of
 from espalier.providers.vsphere.cluster_api import VSphereMachineTemplate
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
 from espalier.runtime.component import Host
@@ -24,7 +24,7 @@ from espalier.runtime.component import Host
 CREDENTIALS = Key(SYSTEM_NAMESPACE, references.CREDENTIALS)
 
 
-def configs(look_up: LookUp) -> Configs[VSphereDatacenterConfig, VSphereMachineConfig, Asked, Answers]:
+def configs(look_up: LookUp) -> Configs[VSphereDatacenterConfig, VSphereMachineConfig, Query, Answers]:
     """The configs to check against vCenters."""
     return Configs(
         "vsphere",
@@ -38,26 +38,26 @@ def configs(look_up: LookUp) -> Configs[VSphereDatacenterConfig, VSphereMachineC
     )
 
 
-def _credentials(data: Mapping[str, bytes], _asked: Asked) -> Credentials:
+def _credentials(data: Mapping[str, bytes], _query: Query) -> Credentials:
     user, password = (data.get(key, b"").decode("utf-8", "replace") for key in (references.USER, references.PASSWORD))
     return Credentials(user, password)
 
 
-def _of_datacenter(config: VSphereDatacenterConfig, new: Sequence[NewEndpoint]) -> Inquiry[Asked, Answers]:
+def _of_datacenter(config: VSphereDatacenterConfig, new: Sequence[NewEndpoint]) -> CheckPlan[Query, Answers]:
     named = findings.of_datacenter(config.spec)
 
-    def judge(answers: Answers) -> Judgement:
+    def evaluate(answers: Answers) -> Evaluation:
         machines = {one: f"virtual machine {name}" for one, name in answers.holders.items()}
         addresses = {one.key: one.holder or machines.get(one.place.host, "") for one in new}
         status = msgspec.structs.replace(config.status, addresses=addresses)
-        return Judgement(status, list(findings.judge(named, answers)), any(addresses.values()))
+        return Evaluation(status, list(findings.evaluate(named, answers)), any(addresses.values()))
 
     questions = frozenset(question for _, question in named)
-    asked = Asked(server_of(config.spec), questions, frozenset(one.place.host for one in new))
-    return Inquiry.of_one(asked, CREDENTIALS, judge)
+    query = Query(server_of(config.spec), questions, frozenset(one.place.host for one in new))
+    return CheckPlan.of_one(query, CREDENTIALS, evaluate)
 
 
-def _of_machines(host: Host) -> OfMachines[VSphereMachineConfig, VSphereDatacenterConfig, Asked, Answers]:
+def _of_machines(host: Host) -> OfMachines[VSphereMachineConfig, VSphereDatacenterConfig, Query, Answers]:
     """Check a machine config in the datacenter of its Clusters."""
     templates = host.caches.of(
         VSphereMachineTemplate.resource, SYSTEM_NAMESPACE, optional=True, transform=with_our_fields
@@ -73,25 +73,27 @@ def _of_machines(host: Host) -> OfMachines[VSphereMachineConfig, VSphereDatacent
                 found |= {spec.datastore, spec.folder, spec.resource_pool, spec.template}
         return frozenset(filter(None, found))
 
-    def inquiry(config: VSphereMachineConfig, uses: Sequence[Use[VSphereDatacenterConfig]]) -> Inquiry[Asked, Answers]:
+    def check_plan(
+        config: VSphereMachineConfig, uses: Sequence[Use[VSphereDatacenterConfig]]
+    ) -> CheckPlan[Query, Answers]:
         datacenter = uses[0].datacenter.spec
         named = findings.of_machines(config.spec, datacenter.datacenter)
         versions = versions_of(config.metadata.name, uses)
         pinned = in_use(uses)
 
-        def judge(answers: Answers) -> Judgement:
+        def evaluate(answers: Answers) -> Evaluation:
             resolved, wrong = findings.conclude(
                 config, datacenter.datacenter, named, answers, frozenset(versions), pinned
             )
             status = msgspec.structs.replace(config.status, resolved=resolved, kubernetes_versions=versions)
-            return Judgement(status, wrong)
+            return Evaluation(status, wrong)
 
-        asked = Asked(
+        query = Query(
             server_of(datacenter),
             frozenset(question for _, question in named),
             tags=frozenset(config.spec.tags),
             policies=frozenset(filter(None, (config.spec.storage_policy_name,))),
         )
-        return Inquiry.of_one(asked, CREDENTIALS, judge)
+        return CheckPlan.of_one(query, CREDENTIALS, evaluate)
 
-    return inquiry
+    return check_plan

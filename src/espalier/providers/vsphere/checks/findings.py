@@ -68,7 +68,7 @@ def of_machines(spec: VSphereMachineConfigSpec, datacenter: str) -> tuple[Named,
     return tuple(Named(field, Question(sort, datacenter, name)) for field, sort, name in fields)
 
 
-def judge(named: Sequence[Named], answers: Answers, pinned: Iterable[str] = ()) -> Iterator[str]:
+def evaluate(named: Sequence[Named], answers: Answers, pinned: Iterable[str] = ()) -> Iterator[str]:
     """Objects that are missing, ambiguous, or not permitted. Of several matches, the `pinned` one is used."""
     kept = frozenset(pinned)
     datacenter = named[0]
@@ -115,7 +115,7 @@ def conclude(
     paths = msgspec.structs.replace(paths, clone_mode=mode)
     wrong = [
         *missing,
-        *judge(named, answers, kept),
+        *evaluate(named, answers, kept),
         *judge_template(spec, paths.template, answers, versions),
         *judge_policy_and_tags(spec, answers),
     ]

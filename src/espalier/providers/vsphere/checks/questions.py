@@ -66,7 +66,7 @@ def server_of(spec: VSphereDatacenterConfigSpec) -> Server:
     return Server(spec.server.lower(), spec.insecure and not spec.thumbprint, spec.thumbprint)
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Query(msgspec.Struct, frozen=True):
     """All questions of one session."""
 
     server: Server
@@ -106,7 +106,7 @@ class Answers(msgspec.Struct, frozen=True):
     """Names that no storage policy has which the account may read."""
 
 
-LookUp: TypeAlias = questions.LookUp[Asked, Answers]
+LookUp: TypeAlias = questions.LookUp[Query, Answers]
 """Asks a vCenter."""
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from espalier.clusters.checks.questions import Credentials
-from espalier.providers.vsphere.checks.questions import Answers, Asked, Question
+from espalier.providers.vsphere.checks.questions import Answers, Query, Question
 
 
-async def everything_is_there(asked: Asked, _credentials: Credentials, /) -> Answers:
+async def everything_is_there(query: Query, _credentials: Credentials, /) -> Answers:
     """Answers that make every spec valid. A pattern matches one object, with `0` in place of `*`.
 
     Templates are unknown, because simulated machines are not cloned.
     """
-    return Answers(paths={question: (_path(question),) for question in asked.questions})
+    return Answers(paths={question: (_path(question),) for question in query.questions})
 
 
 def _path(question: Question) -> str:

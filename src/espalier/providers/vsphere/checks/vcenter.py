@@ -35,7 +35,7 @@ from espalier.clusters.checks.threads import Threads
 from espalier.providers.vsphere.checks.questions import (
     PRIVILEGES,
     Answers,
-    Asked,
+    Query,
     Question,
     Server,
     Sort,
@@ -65,11 +65,11 @@ class VCenters:
         self._resolve = resolve
         self._threads = Threads("vcenter")
 
-    async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
+    async def __call__(self, query: Query, credentials: Credentials, /) -> Answers:
         """Ask all questions in one session."""
-        session = _Session(asked.server, self._resolve)
-        ask = partial(session.ask, asked, credentials)
-        return await self._threads.run(asked.server.host, session, ask, seconds=LONGEST, unreachable=UNREACHABLE)
+        session = _Session(query.server, self._resolve)
+        ask = partial(session.ask, query, credentials)
+        return await self._threads.run(query.server.host, session, ask, seconds=LONGEST, unreachable=UNREACHABLE)
 
 
 class _Session:
@@ -83,12 +83,12 @@ class _Session:
         self._aborted = False
         self._context = self._tls()
 
-    def ask(self, asked: Asked, credentials: Credentials) -> Answers:
+    def ask(self, query: Query, credentials: Credentials) -> Answers:
         """Ask all questions. Blocks. Raises `LookUpError`."""
         host, fault = self._server.host, _pyvmomi().vmodl.MethodFault
         try:
             with _Soap(self._connection, credentials) as soap:
-                return self._answers(soap, asked, credentials)
+                return self._answers(soap, query, credentials)
         except LookUpError:
             raise
         except ssl.SSLCertVerificationError as error:
@@ -112,8 +112,8 @@ class _Session:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
-    def _answers(self, soap: _Soap, asked: Asked, credentials: Credentials) -> Answers:
-        found = {question: soap.find(question) for question in asked.questions}
+    def _answers(self, soap: _Soap, query: Query, credentials: Credentials) -> Answers:
+        found = {question: soap.find(question) for question in query.questions}
         lacking: dict[str, tuple[str, ...]] = {}
         for question, objects in found.items():
             lacking |= soap.lacking(objects, PRIVILEGES.get(question.sort, ()))
@@ -124,17 +124,17 @@ class _Session:
             for path, machine in objects.items()
         }
         tags, unknown_tags = (
-            _Tags(self._connection(), credentials).answers(machines, asked.tags)
-            if machines or asked.tags
+            _Tags(self._connection(), credentials).answers(machines, query.tags)
+            if machines or query.tags
             else ({}, frozenset())
         )
         return Answers(
             paths={question: tuple(sorted(objects)) for question, objects in found.items()},
             lacking=lacking,
             templates={path: soap.template(machine, tags.get(path, frozenset())) for path, machine in machines.items()},
-            holders=soap.holders(asked.addresses),
+            holders=soap.holders(query.addresses),
             unknown_tags=unknown_tags,
-            unknown_policies=soap.unknown_policies(asked.policies),
+            unknown_policies=soap.unknown_policies(query.policies),
         )
 
     def _connection(self, *_: object, **__: object) -> http.client.HTTPSConnection:
@@ -398,13 +398,13 @@ class _Tags:
         self._headers["vmware-api-session-id"] = self._call("POST", "session", headers=login)
 
     def answers(
-        self, machines: Mapping[str, Any], asked: Iterable[str]
+        self, machines: Mapping[str, Any], query: Iterable[str]
     ) -> tuple[dict[str, frozenset[str]], frozenset[str]]:
         """By path, the names of the tags of virtual machines; and those of these IDs that no tag has."""
         found = {}
         names: dict[str, str] = {}
         try:
-            unknown = frozenset(one for one in asked if self._tag(one) is None)
+            unknown = frozenset(one for one in query if self._tag(one) is None)
             for path, machine in machines.items():
                 of = {"object_id": {"id": machine._moId, "type": "VirtualMachine"}}
                 ids = self._call("POST", "tagging/tag-association?~action=list-attached-tags", of) or ()
