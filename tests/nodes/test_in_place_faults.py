@@ -12,7 +12,7 @@ import pytest
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION
 from espalier.realnodes.nspawn import processes
-from espalier.realnodes.nspawn.companion import BalancerProcess
+from espalier.realnodes.nspawn.helper_processes import BalancerProcess
 from espalier.realnodes.nspawn.state import State
 from espalier.upgrader import contents
 from espalier.upgrader.contents import WORK, Contents

@@ -17,10 +17,10 @@ from espalier.kube.objects import Object
 from espalier.realnodes.nspawn import container, inside, network
 from espalier.realnodes.nspawn.addresses import RangeFull
 from espalier.realnodes.nspawn.commands import CommandFailed
-from espalier.realnodes.nspawn.companion import BalancerProcess, Front, RegistryProcess
+from espalier.realnodes.nspawn.helper_processes import BalancerProcess, ControlPlaneEndpoint, RegistryProcess
 from espalier.realnodes.nspawn.network import RangeInUse
-from espalier.realnodes.nspawn.site import Site
 from espalier.realnodes.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord
+from espalier.realnodes.nspawn.tools import Tools
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 
 PORT = 6443
@@ -41,16 +41,16 @@ CILIUM_MISSING = (
 class InfrastructureClusters:
     """Reconciles the cluster kind."""
 
-    def __init__(self, site: Site, balancing: BalancerProcess, registry_process: RegistryProcess) -> None:
-        self._site = site
+    def __init__(self, tools: Tools, balancing: BalancerProcess, registry_process: RegistryProcess) -> None:
+        self._tools = tools
         self._balancing = balancing
         self._registry_process = registry_process
 
     async def reconcile(self, key: Key) -> Outcome:
         """Reconcile one cluster: address, balancer, and routes between pods."""
-        site = self._site
-        found = site.infrastructure_clusters.get(key)
-        resource = site.kinds.cluster
+        tools = self._tools
+        found = tools.infrastructure_clusters.get(key)
+        resource = tools.kinds.cluster
         if found is None or is_paused(found):
             return Done()
         if found.metadata.deletion_timestamp is not None:
@@ -58,17 +58,17 @@ class InfrastructureClusters:
             if nodes:
                 return Wait("WaitingForNodes", f"waiting for nodes {', '.join(nodes)} to be deleted")
             await self._release(found)
-            await site.writer.remove_finalizer(resource, found, site.finalizer(resource))
+            await tools.writer.remove_finalizer(resource, found, tools.finalizer(resource))
             return Done()
-        owner = site.owner_of(found, Cluster.resource.kind, site.clusters)
+        owner = tools.owner_of(found, Cluster.resource.kind, tools.clusters)
         if owner is None:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
-        found = await site.writer.add_finalizer(resource, found, site.finalizer(resource))
+        found = await tools.writer.add_finalizer(resource, found, tools.finalizer(resource))
         try:
-            endpoint = self._reserve(found, owner.decode(Cluster), await site.bridge.claim())
-            await site.bridge.ensure()
+            endpoint = self._reserve(found, owner.decode(Cluster), await tools.bridge.claim())
+            await tools.bridge.ensure()
             await self._registry_process.offer(
-                await asyncio.to_thread(site.served_images), str(site.bridge.range.bridge)
+                await asyncio.to_thread(tools.served_images), str(tools.bridge.range.bridge)
             )
             await self._balance()
             await self._connect(found)
@@ -79,17 +79,17 @@ class InfrastructureClusters:
             await self._report(found, "NetworkFailed", str(error))
             return Fault("NetworkFailed", str(error))
         address = {"controlPlaneEndpoint": msgspec.to_builtins(Endpoint(endpoint.address, endpoint.port))}
-        found = await site.writer.merge(resource, found, {"spec": address})
+        found = await tools.writer.merge(resource, found, {"spec": address})
         await self._report(found, "", "")
         return Done()
 
     def _nodes(self, found: Object) -> list[NodeRecord]:
         cluster = Key(found.namespace, found.metadata.labels.get(names.CLUSTER, found.name))
-        return [record for record in self._site.state.nodes() if record.cluster_key == cluster]
+        return [record for record in self._tools.state.nodes() if record.cluster_key == cluster]
 
     def _reserve(self, found: Object, cluster: Cluster, recorded: NetworkRecord) -> EndpointRecord:
         """The address of the control plane: from the spec, else allocated and recorded."""
-        state, bridge = self._site.state, self._site.bridge
+        state, bridge = self._tools.state, self._tools.bridge
         uid = found.metadata.uid
         for endpoint in recorded.endpoints:
             if endpoint.uid == uid:
@@ -100,7 +100,7 @@ class InfrastructureClusters:
         return endpoint
 
     async def _release(self, found: Object) -> None:
-        state = self._site.state
+        state = self._tools.state
         recorded = state.network()
         if recorded is None:
             return
@@ -108,27 +108,27 @@ class InfrastructureClusters:
         state.write_network(msgspec.structs.replace(recorded, endpoints=left))
         await self._balance()
         if left:
-            await self._site.bridge.ensure()
+            await self._tools.bridge.ensure()
         elif not state.nodes():
             await self._registry_process.end()
-            await self._site.bridge.remove()
+            await self._tools.bridge.remove()
             state.forget_network()
 
     async def _balance(self) -> None:
-        recorded = self._site.state.network()
-        fronts: list[Front] = []
+        recorded = self._tools.state.network()
+        endpoints: list[ControlPlaneEndpoint] = []
         for endpoint in recorded.endpoints if recorded else ():
             behind = [
                 record.address
-                for record in self._site.state.nodes()
+                for record in self._tools.state.nodes()
                 if record.control_plane and str(record.cluster_key) == endpoint.cluster
             ]
-            fronts.append({"address": endpoint.address, "port": endpoint.port, "backends": behind})
-        await self._balancing.front(fronts)
+            endpoints.append({"address": endpoint.address, "port": endpoint.port, "backends": behind})
+        await self._balancing.serve(endpoints)
 
     async def _connect(self, found: Object) -> None:
         """Set the routes to pods of other nodes, on every node."""
-        folders = {record: self._site.state.folder(record.id) for record in self._nodes(found)}
+        folders = {record: self._tools.state.folder(record.id) for record in self._nodes(found)}
         ranges = {record: range_ for record, folder in folders.items() if (range_ := inside.pod_range(folder))}
         for record, ways in ways_between(ranges).items():
             running = container.find(folders[record])
@@ -139,12 +139,12 @@ class InfrastructureClusters:
         typed = found.decode(InfrastructureCluster)
         ready = condition("Ready", not problem, reason or "Ready", problem)
         carried = condition(CARRIED, True, "CarriedByProvider", CARRIED_HERE)
-        if self._site.asks_for_cilium(found):
+        if self._tools.asks_for_cilium(found):
             carried = condition(CARRIED, False, "CiliumMissing", CILIUM_MISSING)
         conditions = stated(
             typed.status.conditions,
             [ready, carried],
-            now=self._site.clock.now(),
+            now=self._tools.clock.now(),
             generation=typed.metadata.generation,
         )
         status = InfrastructureClusterStatus(
@@ -152,7 +152,7 @@ class InfrastructureClusters:
             failure_domains=typed.spec.failure_domains,
             conditions=conditions,
         )
-        await self._site.writer.status(self._site.kinds.cluster, found, status)
+        await self._tools.writer.status(self._tools.kinds.cluster, found, status)
 
 
 def ways_between(ranges: Mapping[NodeRecord, str]) -> dict[NodeRecord, list[tuple[str, str]]]:

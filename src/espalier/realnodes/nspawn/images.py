@@ -16,7 +16,7 @@ PAUSE = "pause"
 KINDNETD = "kindnetd"
 
 
-class Asked(NamedTuple):
+class RequestedImage(NamedTuple):
     """An image that a cluster may use; without a version it is the same in all."""
 
     name: str
@@ -25,20 +25,20 @@ class Asked(NamedTuple):
     """The Kubernetes version, without a leading v."""
 
 
-def asked_for(releases: Releases) -> list[Asked]:
+def asked_for(releases: Releases) -> list[RequestedImage]:
     """Every image of every release that a node runs."""
-    found: dict[Asked, None] = {}
+    found: dict[RequestedImage, None] = {}
     for eksa_version in releases.versions:
         for bundle in releases.release(eksa_version).bundles.spec.versions_bundles:
             distro = releases.distro(bundle)
             for image in distro.images:
-                found[Asked(str(image), image.name, plain_version(distro.version))] = None
+                found[RequestedImage(str(image), image.name, plain_version(distro.version))] = None
             if kindnetd := image_at(bundle, "kindnetd.image"):
-                found[Asked(kindnetd.uri, KINDNETD)] = None
+                found[RequestedImage(kindnetd.uri, KINDNETD)] = None
     return list(found)
 
 
-def further_names(version: str, available: Iterable[str], asked: Iterable[Asked]) -> dict[str, list[str]]:
+def further_names(version: str, available: Iterable[str], asked: Iterable[RequestedImage]) -> dict[str, list[str]]:
     """Additional names in clusters, by image of a base of this version."""
     by_program = {program_of(image): image for image in sorted(available)}
     by_program |= {KINDNETD: by_program[PAUSE]} if PAUSE in by_program else {}
@@ -50,13 +50,13 @@ def further_names(version: str, available: Iterable[str], asked: Iterable[Asked]
     return found
 
 
-def lacking(version: str, available: Iterable[str], asked: Iterable[Asked]) -> list[str]:
+def lacking(version: str, available: Iterable[str], asked: Iterable[RequestedImage]) -> list[str]:
     """Programs that clusters of this version use and its base lacks."""
     there = set(map(program_of, available))
     return sorted({one.program for one in asked if one.version == version} - there)
 
 
-def by_name(version: str, available: Mapping[str, str], asked: Iterable[Asked]) -> dict[str, str]:
+def by_name(version: str, available: Mapping[str, str], asked: Iterable[RequestedImage]) -> dict[str, str]:
     """Digests of a base's images by all their names."""
     found = dict(available)
     for source, names in further_names(version, available, asked).items():

@@ -29,9 +29,9 @@ from espalier.realnodes.nspawn.commands import CommandFailed, run
 from espalier.realnodes.nspawn.container import Running
 from espalier.realnodes.nspawn.network import RangeInUse
 from espalier.realnodes.nspawn.node_files import PATCHES, PREFLIGHT, Identity, NodeFile, node_files
-from espalier.realnodes.nspawn.plan import Bootstrap, Situation, Step, next_step
-from espalier.realnodes.nspawn.site import Site
+from espalier.realnodes.nspawn.plan import Bootstrap, ObservedNode, Step, next_step
 from espalier.realnodes.nspawn.state import NodeRecord, node_id
+from espalier.realnodes.nspawn.tools import Tools
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
 
 START_PAUSE = 0.1
@@ -48,28 +48,28 @@ _log = structlog.get_logger("espalier.nodes")
 class InfrastructureMachines:
     """Reconciles the machine kind. `enqueue` adds a key after events on the machine."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
         self.enqueue: Enqueue = lambda _key: None
         self._watches: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
         """Reconcile one machine."""
-        site = self._site
-        found = site.infrastructure_machines.get(key)
-        for other in site.state.nodes():
+        tools = self._tools
+        found = tools.infrastructure_machines.get(key)
+        for other in tools.state.nodes():
             if other.key == key and (found is None or other.uid != found.metadata.uid):
                 await self._take_away(other)
         if found is None or self._is_paused(found):
             return Done()
-        resource = site.kinds.machine
+        resource = tools.kinds.machine
         if found.metadata.deletion_timestamp is not None:
-            record = site.state.node(node_id(found.metadata.uid))
+            record = tools.state.node(node_id(found.metadata.uid))
             if record is not None:
                 await self._take_away(record)
-            await site.writer.remove_finalizer(resource, found, site.finalizer(resource))
+            await tools.writer.remove_finalizer(resource, found, tools.finalizer(resource))
             return Done()
-        found = await site.writer.add_finalizer(resource, found, site.finalizer(resource))
+        found = await tools.writer.add_finalizer(resource, found, tools.finalizer(resource))
         outcome = await self._advance(found)
         if isinstance(outcome, Wait | Fault):
             await self._report(found, condition("Ready", False, outcome.reason, outcome.message))
@@ -83,18 +83,18 @@ class InfrastructureMachines:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _is_paused(self, found: Object) -> bool:
-        cluster = self._site.clusters.get(Key(found.namespace, found.metadata.labels.get(names.CLUSTER, "")))
+        cluster = self._tools.clusters.get(Key(found.namespace, found.metadata.labels.get(names.CLUSTER, "")))
         return is_paused(found) or (cluster is not None and bool(cluster.tree["spec"].get("paused")))
 
     async def _advance(self, found: Object) -> Outcome:
         """Run steps until one waits."""
-        site = self._site
+        tools = self._tools
         id_ = node_id(found.metadata.uid)
-        folder = site.state.folder(id_)
+        folder = tools.state.folder(id_)
         while True:
-            record = site.state.node(id_)
+            record = tools.state.node(id_)
             running = container.find(folder)
-            step = next_step(self._situation(found, record, running))
+            step = next_step(self._observed(found, record, running))
             try:
                 outcome = await self._act(step, found, record, running)
             except (CommandFailed, OSError) as error:
@@ -102,11 +102,11 @@ class InfrastructureMachines:
             if not isinstance(outcome, Continue):
                 return outcome
 
-    def _situation(self, found: Object, record: NodeRecord | None, running: Running | None) -> Situation:
+    def _observed(self, found: Object, record: NodeRecord | None, running: Running | None) -> ObservedNode:
         if record is None:
-            return Situation()
-        folder = self._site.state.folder(record.id)
-        return Situation(
+            return ObservedNode()
+        folder = self._tools.state.folder(record.id)
+        return ObservedNode(
             is_written_down=True,
             is_prepared=container.is_prepared(folder),
             is_supervised=container.supervisor_of(folder) is not None,
@@ -118,16 +118,16 @@ class InfrastructureMachines:
         )
 
     async def _act(self, step: Step, found: Object, record: NodeRecord | None, running: Running | None) -> Outcome:
-        site = self._site
-        folder = site.state.folder(node_id(found.metadata.uid))
+        tools = self._tools
+        folder = tools.state.folder(node_id(found.metadata.uid))
         match step, record, running:
             case Step.WRITE_DOWN, _, _:
                 return self._write_down(found)
             case Step.PREPARE, NodeRecord() as node, _:
                 return await self._prepare(found, node)
             case Step.SWITCH_ON, NodeRecord() as node, _:
-                await site.bridge.ensure()
-                await container.switch_on(folder, hostname=node.name, uid=node.uid, bridge=site.bridge.name)
+                await tools.bridge.ensure()
+                await container.switch_on(folder, hostname=node.name, uid=node.uid, bridge=tools.bridge.name)
                 return Continue()
             case Step.CLEAR, _, _:
                 await cgroups.end_all(folder.id)
@@ -151,8 +151,8 @@ class InfrastructureMachines:
 
     def _write_down(self, found: Object) -> Outcome:
         """Allocate the node's id and address, once its bootstrap data exist."""
-        site = self._site
-        owner = site.owner_of(found, Machine.resource.kind, site.machines)
+        tools = self._tools
+        owner = tools.owner_of(found, Machine.resource.kind, tools.machines)
         if owner is None:
             return Wait("WaitingForOwner", "waiting for the Machine to own this infrastructure")
         machine = owner.decode(Machine)
@@ -161,18 +161,18 @@ class InfrastructureMachines:
         metadata = found.metadata
         try:
             version = plain_version(machine.spec.version or "")
-            base = site.bases.find(version)
-            address = site.bridge.range.free(site.state.taken())
+            base = tools.bases.find(version)
+            address = tools.bridge.range.free(tools.state.taken())
         except RangeFull as error:
             return Wait("NoAddress", str(error), after=30.0)
         except Exception as error:  # what finds bases has an exception of its own
             return Wait("BaseMissing", str(error), after=30.0)
-        if missing := images.lacking(version, base.images, site.asked_images):
+        if missing := images.lacking(version, base.images, tools.asked_images):
             message = f"the base for nodes of Kubernetes {version} lacks images of {', '.join(missing)}"
             return Wait("ImageMissing", f"{message}: run espalier assets build node-base-{version}", after=30.0)
-        free = shutil.disk_usage(site.state.root.parent).free
+        free = shutil.disk_usage(tools.state.root.parent).free
         if free < FREE_BYTES:
-            message = f"{site.state.root} has {free / 1024**3:.1f} GiB left; a node needs {FREE_BYTES / 1024**3:.0f}"
+            message = f"{tools.state.root} has {free / 1024**3:.1f} GiB left; a node needs {FREE_BYTES / 1024**3:.0f}"
             return Wait("DiskFull", message, after=30.0)
         record = NodeRecord(
             id=node_id(metadata.uid),
@@ -184,38 +184,38 @@ class InfrastructureMachines:
             version=version,
             control_plane=names.CONTROL_PLANE in metadata.labels,
         )
-        if problem := limits.shortage([*site.state.nodes(), record], limits.allowed_watchers()):
+        if problem := limits.shortage([*tools.state.nodes(), record], limits.allowed_watchers()):
             return Wait("HostLimit", problem, after=30.0)
-        site.state.write_node(record)
+        tools.state.write_node(record)
         return Continue()
 
     async def _prepare(self, found: Object, record: NodeRecord) -> Outcome:
-        site = self._site
-        owner = site.owner_of(found, Machine.resource.kind, site.machines)
-        cluster = site.clusters.get(record.cluster_key)
+        tools = self._tools
+        owner = tools.owner_of(found, Machine.resource.kind, tools.machines)
+        cluster = tools.clusters.get(record.cluster_key)
         if owner is None or cluster is None:
             return Wait("WaitingForOwner", "waiting for the Machine and its Cluster")
         machine = owner.decode(Machine)
         data = self._bootstrap_data(found.namespace, machine)
         if data is None:
             return Wait("WaitingForBootstrapData", "waiting for the bootstrap data of the machine")
-        base = site.bases.find(record.version)
+        base = tools.bases.find(record.version)
         try:
-            await site.bridge.ensure()
+            await tools.bridge.ensure()
         except RangeInUse as error:
             return Wait("AddressesInUse", str(error), after=30.0)
-        folder = site.state.folder(record.id)
+        folder = tools.state.folder(record.id)
         await container.prepare(folder, base, self._files(record, cluster, base, data))
         return Continue()
 
     def _files(self, record: NodeRecord, cluster: Object, base: NodeBase, bootstrap: bytes) -> dict[str, NodeFile]:
-        site = self._site
-        further = images.further_names(base.version, base.images, site.asked_images)
+        tools = self._tools
+        further = images.further_names(base.version, base.images, tools.asked_images)
         identity = Identity(
             name=record.name,
             address=record.address,
-            prefix_length=site.bridge.range.network.prefixlen,
-            gateway=str(site.bridge.range.bridge),
+            prefix_length=tools.bridge.range.network.prefixlen,
+            gateway=str(tools.bridge.range.bridge),
             provider_id=self._provider_id(record),
             instance_id=record.uid,
         )
@@ -225,48 +225,48 @@ class InfrastructureMachines:
     async def _provision(self, found: Object, record: NodeRecord) -> Outcome:
         provider_id = self._provider_id(record)
         annotations = {IGNORED_CHECKS: ",".join(PREFLIGHT)}
-        if (self._site.state.folder(record.id).root / PATCHES.lstrip("/")).is_dir():
+        if (self._tools.state.folder(record.id).root / PATCHES.lstrip("/")).is_dir():
             annotations[KUBEADM_PATCHES] = PATCHES
         wanted = {"metadata": {"annotations": annotations}, "spec": {"providerID": provider_id}}
-        found = await self._site.writer.merge(self._site.kinds.machine, found, wanted)
-        pods = inside.pod_range(self._site.state.folder(record.id))
+        found = await self._tools.writer.merge(self._tools.kinds.machine, found, wanted)
+        pods = inside.pod_range(self._tools.state.folder(record.id))
         message = f"its pod CIDR is {pods}" if pods else ""
         await self._report(found, condition("Ready", True, "Ready", message), record)
         return Done()
 
     def _provider_id(self, record: NodeRecord) -> str:
-        return self._site.kinds.provider_id.format(cluster=record.cluster, name=record.name)
+        return self._tools.kinds.provider_id.format(cluster=record.cluster, name=record.name)
 
     def _bootstrap_data(self, namespace: str, machine: Machine) -> bytes | None:
         name = machine.spec.bootstrap.data_secret_name
-        secret = self._site.secrets.get(Key(namespace, name)) if name else None
+        secret = self._tools.secrets.get(Key(namespace, name)) if name else None
         return secret.decode(Secret).data.get("value") if secret else None
 
     async def _take_away(self, record: NodeRecord) -> None:
         for (id_, _), task in list(self._watches.items()):
             if id_ == record.id:
                 task.cancel()
-        await container.take_away(self._site.state.folder(record.id))
-        await asyncio.to_thread(self._site.state.forget_node, record.id)
+        await container.take_away(self._tools.state.folder(record.id))
+        await asyncio.to_thread(self._tools.state.forget_node, record.id)
 
     async def _report(self, found: Object, ready: Condition, record: NodeRecord | None = None) -> None:
         """`record` for an existing node; what was provisioned stays."""
         typed = found.decode(InfrastructureMachine)
         before = typed.status
         conditions = stated(
-            before.conditions, [ready], now=self._site.clock.now(), generation=typed.metadata.generation
+            before.conditions, [ready], now=self._tools.clock.now(), generation=typed.metadata.generation
         )
         addresses = before.addresses
         if record is not None:
             addresses = msgspec.convert(machine_addresses(record.name, record.address), list[MachineAddress])
-        owner = self._site.owner_of(found, Machine.resource.kind, self._site.machines)
+        owner = self._tools.owner_of(found, Machine.resource.kind, self._tools.machines)
         status = InfrastructureMachineStatus(
             initialization=Initialization(provisioned=before.initialization.provisioned or record is not None),
             addresses=addresses,
             failure_domain=owner.decode(Machine).spec.failure_domain if owner else before.failure_domain,
             conditions=conditions,
         )
-        await self._site.writer.status(self._site.kinds.machine, found, status)
+        await self._tools.writer.status(self._tools.kinds.machine, found, status)
 
     def _watch(self, key: Key, id_: str, what: str, waiting: Coroutine[Any, Any, None]) -> None:
         """Enqueue the machine when `waiting` returns; one watch of a kind for each node."""

@@ -30,7 +30,7 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True)
-class Situation:
+class ObservedNode:
     """The observed state of a desired node, and whether it was reported as ready before."""
 
     is_written_down: bool = False
@@ -45,9 +45,9 @@ class Situation:
     bootstrap: Bootstrap = Bootstrap.RUNNING
 
 
-def next_step(situation: Situation) -> Step:
+def next_step(observed: ObservedNode) -> Step:
     """The step that is due."""
-    s = situation
+    s = observed
     if not s.is_written_down:
         return Step.WRITE_DOWN
     if s.is_crashed:

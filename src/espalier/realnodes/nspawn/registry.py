@@ -98,7 +98,7 @@ class ServedImages:
         return next((path for path in candidates if path.is_file()), None)
 
 
-class Answering(BaseHTTPRequestHandler):
+class RegistryHandler(BaseHTTPRequestHandler):
     """One connection of a node."""
 
     protocol_version = "HTTP/1.1"
@@ -166,9 +166,9 @@ class Answering(BaseHTTPRequestHandler):
 
 def main(settings: Path) -> None:
     """Serve until killed."""
-    Answering.settings = settings
+    RegistryHandler.settings = settings
     place = json.loads(settings.read_bytes())
-    with ThreadingHTTPServer((place["host"], place["port"]), Answering) as server:
+    with ThreadingHTTPServer((place["host"], place["port"]), RegistryHandler) as server:
         server.serve_forever()
 
 

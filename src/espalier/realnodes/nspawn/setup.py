@@ -14,12 +14,12 @@ from espalier.realnodes.nspawn import container, images
 from espalier.realnodes.nspawn.addresses import AddressRange
 from espalier.realnodes.nspawn.bases import NodeBases
 from espalier.realnodes.nspawn.clusters import InfrastructureClusters
-from espalier.realnodes.nspawn.companion import BalancerProcess, RegistryProcess
+from espalier.realnodes.nspawn.helper_processes import BalancerProcess, RegistryProcess
 from espalier.realnodes.nspawn.machines import InfrastructureMachines
 from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE, Bridge, remove_link
 from espalier.realnodes.nspawn.registry import ImageBuild
-from espalier.realnodes.nspawn.site import BY_CLUSTER, BY_OWNER, Site
 from espalier.realnodes.nspawn.state import State
+from espalier.realnodes.nspawn.tools import BY_CLUSTER, BY_OWNER, Tools
 from espalier.releases import Releases
 from espalier.runtime.component import Component, Host
 from espalier.runtime.controller import Controller
@@ -48,7 +48,7 @@ def component(
     """
 
     def build(host: Host) -> None:
-        site = Site.of(
+        tools = Tools.of(
             host.client,
             host.caches,
             clock=host.manager.clock,
@@ -59,43 +59,43 @@ def component(
             built_images=built_images or {},
             kinds=infrastructure,
         )
-        for one in _controllers(site, state):
+        for one in _controllers(tools, state):
             host.manager.add(one)
 
     return Component("nodes", build, tuple(kinds))
 
 
-def _controllers(site: Site, state: State) -> list[Controller | Runnable]:
-    cluster_kind, machine_kind = site.kinds.cluster.kind.lower(), site.kinds.machine.kind.lower()
-    machines = InfrastructureMachines(site)
-    clusters = InfrastructureClusters(site, BalancerProcess(state), RegistryProcess(state))
+def _controllers(tools: Tools, state: State) -> list[Controller | Runnable]:
+    cluster_kind, machine_kind = tools.kinds.cluster.kind.lower(), tools.kinds.machine.kind.lower()
+    machines = InfrastructureMachines(tools)
+    clusters = InfrastructureClusters(tools, BalancerProcess(state), RegistryProcess(state))
     of_machines = Controller(f"nspawn-{machine_kind}", replanned(machines.reconcile), workers=WORKERS)
     of_clusters = Controller(f"nspawn-{cluster_kind}", replanned(clusters.reconcile), workers=1)
     machines.enqueue = of_machines.enqueue
 
     def machines_of_machine(machine: Object) -> Iterable[Key]:
-        return [found.key for found in site.infrastructure_machines.by_index(BY_OWNER, machine.metadata.uid)]
+        return [found.key for found in tools.infrastructure_machines.by_index(BY_OWNER, machine.metadata.uid)]
 
     def machines_in(object_: Object) -> Iterable[Key]:
-        return [found.key for found in site.infrastructure_machines.by_index(BY_CLUSTER, str(cluster_key(object_)))]
+        return [found.key for found in tools.infrastructure_machines.by_index(BY_CLUSTER, str(cluster_key(object_)))]
 
     def clusters_in(object_: Object) -> Iterable[Key]:
-        return [found.key for found in site.infrastructure_clusters.by_index(BY_CLUSTER, str(cluster_key(object_)))]
+        return [found.key for found in tools.infrastructure_clusters.by_index(BY_CLUSTER, str(cluster_key(object_)))]
 
     def clusters_of_cluster(cluster: Object) -> Iterable[Key]:
-        return [found.key for found in site.infrastructure_clusters.by_index(BY_OWNER, cluster.metadata.uid)]
+        return [found.key for found in tools.infrastructure_clusters.by_index(BY_OWNER, cluster.metadata.uid)]
 
     def machines_of_cluster(cluster: Object) -> Iterable[Key]:
-        return [found.key for found in site.infrastructure_machines.by_index(BY_CLUSTER, str(cluster.key))]
+        return [found.key for found in tools.infrastructure_machines.by_index(BY_CLUSTER, str(cluster.key))]
 
-    of_machines.watch(site.infrastructure_machines)
-    of_machines.watch(site.machines, machines_of_machine)
-    of_machines.watch(site.secrets, machines_in, predicate=_is_new)
-    of_machines.watch(site.clusters, machines_of_cluster)
-    of_clusters.watch(site.infrastructure_clusters)
-    of_clusters.watch(site.infrastructure_machines, clusters_in)
-    of_clusters.watch(site.machines, clusters_in)
-    of_clusters.watch(site.clusters, clusters_of_cluster)
+    of_machines.watch(tools.infrastructure_machines)
+    of_machines.watch(tools.machines, machines_of_machine)
+    of_machines.watch(tools.secrets, machines_in, predicate=_is_new)
+    of_machines.watch(tools.clusters, machines_of_cluster)
+    of_clusters.watch(tools.infrastructure_clusters)
+    of_clusters.watch(tools.infrastructure_machines, clusters_in)
+    of_clusters.watch(tools.machines, clusters_in)
+    of_clusters.watch(tools.clusters, clusters_of_cluster)
     return [of_machines, of_clusters, _Inheritance(state, machines)]
 
 

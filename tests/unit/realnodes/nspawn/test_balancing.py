@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from espalier.realnodes.nspawn import processes
-from espalier.realnodes.nspawn.companion import BalancerProcess, Front
+from espalier.realnodes.nspawn.helper_processes import BalancerProcess, ControlPlaneEndpoint
 from espalier.realnodes.nspawn.state import NetworkRecord, State
 
 
-def front() -> Front:
+def endpoint() -> ControlPlaneEndpoint:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return {"address": "127.0.0.1", "port": probe.getsockname()[1], "backends": []}
@@ -24,13 +24,13 @@ def env(folder: Path) -> State:
 
 
 async def test_a_balancer_is_taken_over_by_whoever_comes_next(tmp_path: Path) -> None:
-    state, wanted = env(tmp_path), front()
-    await BalancerProcess(state).front([wanted])
+    state, wanted = env(tmp_path), endpoint()
+    await BalancerProcess(state).serve([wanted])
     running = BalancerProcess(state).process
     assert running is not None
     try:
-        await BalancerProcess(state).front([wanted])
-        await BalancerProcess(state).front([wanted, front()])
+        await BalancerProcess(state).serve([wanted])
+        await BalancerProcess(state).serve([wanted, endpoint()])
         assert BalancerProcess(state).process == running
         assert len(json.loads((state.root / "balancer.conf").read_text())) == 2
     finally:
@@ -39,16 +39,16 @@ async def test_a_balancer_is_taken_over_by_whoever_comes_next(tmp_path: Path) ->
 
 
 async def test_one_that_died_is_started_again(tmp_path: Path) -> None:
-    state, wanted = env(tmp_path), front()
-    await BalancerProcess(state).front([wanted])
+    state, wanted = env(tmp_path), endpoint()
+    await BalancerProcess(state).serve([wanted])
     first = BalancerProcess(state).process
     assert first is not None
     processes.stop(first, signal.SIGKILL)
     await processes.ended(first)
-    await BalancerProcess(state).front([wanted])
+    await BalancerProcess(state).serve([wanted])
     second = BalancerProcess(state).process
     assert second not in (None, first)
-    await BalancerProcess(state).front([])
+    await BalancerProcess(state).serve([])
     assert BalancerProcess(state).process is None
 
 
@@ -61,9 +61,9 @@ async def test_a_process_that_got_its_number_later_is_left_alone(tmp_path: Path)
 
 
 async def test_an_address_where_somebody_else_listens_is_named(tmp_path: Path) -> None:
-    state, wanted = env(tmp_path), front()
+    state, wanted = env(tmp_path), endpoint()
     taken = (wanted["address"], wanted["port"])
     named = f"another program listens at {taken[0]}:{taken[1]}"
     with socket.create_server(taken), pytest.raises(OSError, match=named):
-        await BalancerProcess(state).front([wanted])
+        await BalancerProcess(state).serve([wanted])
     assert BalancerProcess(state).process is None

@@ -15,11 +15,13 @@ BASE = {
 
 
 @pytest.fixture(scope="module")
-def asked() -> list[images.Asked]:
+def asked() -> list[images.RequestedImage]:
     return images.asked_for(Releases.load())
 
 
-def test_images_of_the_base_get_the_names_that_clusters_of_its_version_ask_for(asked: list[images.Asked]) -> None:
+def test_images_of_the_base_get_the_names_that_clusters_of_its_version_ask_for(
+    asked: list[images.RequestedImage],
+) -> None:
     found = images.further_names("1.35.4", BASE, asked)
     assert found.keys() == BASE.keys()
     assert found["registry.k8s.io/kube-proxy:v1.35.4"] == [
@@ -28,21 +30,21 @@ def test_images_of_the_base_get_the_names_that_clusters_of_its_version_ask_for(a
     assert any("kindnetd" in name for name in found["registry.k8s.io/pause:3.10.1"])
 
 
-def test_every_image_that_a_cluster_of_that_version_asks_for_has_a_digest(asked: list[images.Asked]) -> None:
+def test_every_image_that_a_cluster_of_that_version_asks_for_has_a_digest(asked: list[images.RequestedImage]) -> None:
     known = images.by_name("1.35.4", BASE, asked)
     releases = Releases.load()
     distro = releases.distro(releases.newest().resolve("1.35"))
     assert [str(image) for image in distro.images if str(image) not in known] == []
 
 
-def test_what_a_base_lacks_is_known_before_a_node_is_made_of_it(asked: list[images.Asked]) -> None:
+def test_what_a_base_lacks_is_known_before_a_node_is_made_of_it(asked: list[images.RequestedImage]) -> None:
     assert images.lacking("1.35.4", BASE, asked) == []
     without = [name for name in BASE if "etcd" not in name and "pause" not in name]
     assert images.lacking("1.35.4", without, asked) == ["etcd", "pause"]
     assert images.lacking("1.99.0", [], asked) == []
 
 
-def test_no_image_has_the_name_of_another_version(asked: list[images.Asked]) -> None:
+def test_no_image_has_the_name_of_another_version(asked: list[images.RequestedImage]) -> None:
     assert [name for name in images.by_name("1.35.4", BASE, asked) if "1-36" in name] == []
 
 

@@ -2,30 +2,30 @@ from dataclasses import replace
 
 import pytest
 
-from espalier.realnodes.nspawn.plan import Bootstrap, Situation, Step, next_step
+from espalier.realnodes.nspawn.plan import Bootstrap, ObservedNode, Step, next_step
 
-ON = Situation(is_written_down=True, is_prepared=True, is_supervised=True, has_processes=True, has_started=True)
+ON = ObservedNode(is_written_down=True, is_prepared=True, is_supervised=True, has_processes=True, has_started=True)
 
 
 @pytest.mark.parametrize(
-    ("situation", "step"),
+    ("observed", "step"),
     [
-        (Situation(), Step.WRITE_DOWN),
-        (Situation(is_written_down=True), Step.PREPARE),
-        (Situation(is_written_down=True, is_prepared=True), Step.SWITCH_ON),
-        (Situation(is_written_down=True, is_prepared=True, has_processes=True), Step.CLEAR),
+        (ObservedNode(), Step.WRITE_DOWN),
+        (ObservedNode(is_written_down=True), Step.PREPARE),
+        (ObservedNode(is_written_down=True, is_prepared=True), Step.SWITCH_ON),
+        (ObservedNode(is_written_down=True, is_prepared=True, has_processes=True), Step.CLEAR),
         (replace(ON, has_started=False), Step.AWAIT_START),
         (ON, Step.AWAIT_BOOTSTRAP),
         (replace(ON, bootstrap=Bootstrap.SUCCEEDED), Step.PROVISION),
         (replace(ON, bootstrap=Bootstrap.FAILED), Step.SAY_FAILED),
     ],
 )
-def test_a_node_is_brought_up_one_step_after_the_other(situation: Situation, step: Step) -> None:
-    assert next_step(situation) is step
+def test_a_node_is_brought_up_one_step_after_the_other(observed: ObservedNode, step: Step) -> None:
+    assert next_step(observed) is step
 
 
 def test_a_node_that_was_in_use_is_switched_on_again_after_its_machine_was_off() -> None:
-    assert next_step(Situation(is_written_down=True, is_provisioned=True)) is Step.PREPARE
+    assert next_step(ObservedNode(is_written_down=True, is_provisioned=True)) is Step.PREPARE
 
 
 def test_a_node_that_was_in_use_need_not_have_run_its_bootstrap_data_since_it_was_switched_on() -> None:
@@ -33,5 +33,5 @@ def test_a_node_that_was_in_use_need_not_have_run_its_bootstrap_data_since_it_wa
 
 
 def test_a_node_that_was_stopped_as_one_that_breaks_stays_off() -> None:
-    off = Situation(is_written_down=True, is_prepared=True, is_provisioned=True, is_crashed=True)
+    off = ObservedNode(is_written_down=True, is_prepared=True, is_provisioned=True, is_crashed=True)
     assert next_step(off) is Step.STAY_OFF

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from espalier.realnodes.nspawn.companion import RegistryProcess
+from espalier.realnodes.nspawn.helper_processes import RegistryProcess
 from espalier.realnodes.nspawn.registry import BLOBS, ImageBuild, ServedImages
 from espalier.realnodes.nspawn.state import NetworkRecord, State
 from tests.support.sampling import sampled

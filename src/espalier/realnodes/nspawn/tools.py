@@ -18,7 +18,7 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.realnodes.nspawn import images
 from espalier.realnodes.nspawn.bases import NodeBases
-from espalier.realnodes.nspawn.images import Asked
+from espalier.realnodes.nspawn.images import RequestedImage
 from espalier.realnodes.nspawn.network import Bridge
 from espalier.realnodes.nspawn.registry import ImageBuild, ServedImages
 from espalier.realnodes.nspawn.state import State
@@ -32,8 +32,8 @@ BY_OWNER = "nspawn/owner"
 
 
 @dataclass(frozen=True)
-class Site:
-    """One local environment's real nodes."""
+class Tools:
+    """Shared by the controllers of a local environment's real nodes."""
 
     clusters: Cache
     machines: Cache
@@ -48,7 +48,7 @@ class Site:
     state: State
     bridge: Bridge
     bases: NodeBases
-    asked_images: Sequence[Asked]
+    asked_images: Sequence[RequestedImage]
     built_images: Mapping[str, ImageBuild]
 
     @classmethod
@@ -61,10 +61,10 @@ class Site:
         state: State,
         bridge: Bridge,
         bases: NodeBases,
-        asked_images: Sequence[Asked],
+        asked_images: Sequence[RequestedImage],
         built_images: Mapping[str, ImageBuild],
         kinds: Infrastructure,
-    ) -> Site:
+    ) -> Tools:
         """Create it with the caches of one management cluster."""
         indexes = {BY_CLUSTER: _by_cluster, BY_OWNER: by_owner}
         infrastructure_clusters = caches.of(kinds.cluster, indexes=indexes)

@@ -108,8 +108,8 @@ class RegistryProcess:
         return self._program.process
 
 
-class Front(TypedDict):
-    """A control plane: its endpoint and its nodes."""
+class ControlPlaneEndpoint(TypedDict):
+    """The endpoint of a control plane, and the addresses of its nodes."""
 
     address: str
     port: int
@@ -122,19 +122,19 @@ class BalancerProcess:
     def __init__(self, state: State) -> None:
         self._program = HelperProcess(state, "balancer", balancer.__file__)
 
-    async def front(self, fronts: list[Front]) -> None:
+    async def serve(self, endpoints: list[ControlPlaneEndpoint]) -> None:
         """Update the balancer: start it if it does not run, reload it when settings changed.
 
         Raises `OSError` when another program listens at the endpoint of a control plane.
         """
-        if not fronts:
+        if not endpoints:
             await self.end()
             return
         running = self.process
-        before = cast("list[Front]", self._program.settings() or []) if running is not None else []
-        for new in [front for front in fronts if _place(front) not in map(_place, before)]:
+        before = cast("list[ControlPlaneEndpoint]", self._program.settings() or []) if running is not None else []
+        for new in [endpoint for endpoint in endpoints if _place(endpoint) not in map(_place, before)]:
             check_free(*_place(new), "the control plane")
-        changed = self._program.configure(sorted(fronts, key=lambda front: front["address"]))
+        changed = self._program.configure(sorted(endpoints, key=lambda endpoint: endpoint["address"]))
         if running is None:
             await self._program.start()
         elif changed:
@@ -150,5 +150,5 @@ class BalancerProcess:
         return self._program.process
 
 
-def _place(front: Front) -> tuple[str, int]:
-    return front["address"], front["port"]
+def _place(endpoint: ControlPlaneEndpoint) -> tuple[str, int]:
+    return endpoint["address"], endpoint["port"]
