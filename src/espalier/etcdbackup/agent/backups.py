@@ -19,7 +19,7 @@ from espalier.etcdbackup.snapshots.sets import StoredSnapshot
 from espalier.etcdbackup.snapshotter.collection import Retention, collecting
 from espalier.etcdbackup.snapshotter.defragmentation import defragmenting
 from espalier.etcdbackup.snapshotter.measures import Measures
-from espalier.etcdbackup.snapshotter.orders import Inactive
+from espalier.etcdbackup.snapshotter.requests import Inactive
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.etcdbackup.snapshotter.snapshotter import Behind, Snapshotter
 from espalier.etcdbackup.stores.errors import StoreError

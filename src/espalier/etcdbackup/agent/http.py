@@ -19,7 +19,7 @@ from espalier.etcdbackup.snapshots.names import Compression, Kind
 from espalier.etcdbackup.snapshots.reading import take_stock
 from espalier.etcdbackup.snapshots.sets import StoredSnapshot
 from espalier.etcdbackup.snapshotter.measures import Measures
-from espalier.etcdbackup.snapshotter.orders import Inactive
+from espalier.etcdbackup.snapshotter.requests import Inactive
 from espalier.etcdbackup.stores.errors import StoreError
 from espalier.etcdbackup.stores.store import Store
 
@@ -27,7 +27,7 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _YES, _NO = ("1", "t", "true"), ("", "0", "f", "false")
 
 
-class Taking(Protocol):
+class SnapshotTaker(Protocol):
     """The component that takes snapshots."""
 
     async def full(self, *, is_final: bool = False) -> StoredSnapshot:
@@ -67,7 +67,7 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def application(
-    taking: Taking,
+    snapshot_taker: SnapshotTaker,
     store: Store,
     measures: Measures,
     trouble: Callable[[], str],
@@ -80,10 +80,10 @@ def application(
 
     async def full(request: web.Request) -> web.Response:
         is_final = _flag(request, "final")
-        return _snapshot(await taking.full(is_final=is_final))
+        return _snapshot(await snapshot_taker.full(is_final=is_final))
 
     async def delta(_request: web.Request) -> web.Response:
-        return _snapshot(await taking.delta())
+        return _snapshot(await snapshot_taker.delta())
 
     async def latest(_request: web.Request) -> web.Response:
         newest = (await take_stock(store)).latest

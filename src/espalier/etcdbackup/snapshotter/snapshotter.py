@@ -32,8 +32,8 @@ from espalier.etcdbackup.snapshotter.continuity import (
 )
 from espalier.etcdbackup.snapshotter.full import ALL_KEYS, newest_revision, take_full
 from espalier.etcdbackup.snapshotter.measures import Measures
-from espalier.etcdbackup.snapshotter.orders import Inactive, Order, Orders
 from espalier.etcdbackup.snapshotter.pending import Pending
+from espalier.etcdbackup.snapshotter.requests import Inactive, SnapshotRequest, SnapshotRequests
 from espalier.etcdbackup.snapshotter.schedule import Schedule, following, full_first
 from espalier.etcdbackup.snapshotter.times import Times
 from espalier.etcdbackup.stores.errors import StoreError
@@ -88,7 +88,7 @@ class Snapshotter:
         self._schedule = schedule
         self._measures = measures
         self._compression = compression
-        self._orders = Orders()
+        self._requests = SnapshotRequests()
         self._failures: dict[Kind, _Failure] = {}
         self.latest: dict[Kind, datetime] = {}
         """When the newest snapshot of each kind was taken."""
@@ -104,7 +104,7 @@ class Snapshotter:
     @property
     def inactive(self) -> str:
         """The reason why no snapshots are taken; empty while they are."""
-        return self._orders.closed
+        return self._requests.closed
 
     @property
     def failures(self) -> dict[Kind, str]:
@@ -114,7 +114,7 @@ class Snapshotter:
     async def full(self, *, is_final: bool = False) -> StoredSnapshot:
         """Take a full snapshot that begins after this call. Raises `Inactive`, `EtcdError`, `StoreError`,
         `Malformed`."""
-        stored = await self._orders.wait_for(Order(Kind.FULL, is_final))
+        stored = await self._requests.wait_for(SnapshotRequest(Kind.FULL, is_final))
         if stored is None:
             raise Inactive("no full snapshot was taken")
         return stored
@@ -126,7 +126,7 @@ class Snapshotter:
         """
         if self.inactive or not self._schedule.takes_deltas:
             raise Inactive(f"no deltas are taken: {self.inactive or 'their period is less than a second'}")
-        return await self._orders.wait_for(Order(Kind.DELTA, revision=await newest_revision(self._etcd)))
+        return await self._requests.wait_for(SnapshotRequest(Kind.DELTA, revision=await newest_revision(self._etcd)))
 
     async def run(self) -> NoReturn:
         """Take snapshots until cancelled.
@@ -152,7 +152,7 @@ class Snapshotter:
             reason = str(error)
             raise
         finally:
-            self._orders.close(reason)
+            self._requests.close(reason)
 
     async def _begun(self) -> int:
         """The revision after which deltas begin: that of a set that is good enough, or of a new full snapshot."""
@@ -172,7 +172,7 @@ class Snapshotter:
             reason = "etcd was behind its backups: its later writes do not continue them"
         if reason is None and latest is not None:
             reason = await self._difference(latest, revision)
-        self._orders.closed = ""
+        self._requests.closed = ""
         if reason is None and latest is not None:
             return latest.reach
         log.info("taking a full snapshot first", reason=reason)
@@ -211,8 +211,8 @@ class Snapshotter:
 
     async def _full_taken(self) -> StoredSnapshot:
         """Take a full snapshot for all requests that wait now. Raises `EtcdError`, `StoreError`, `Malformed`."""
-        waiting = self._orders.of(Kind.FULL)
-        is_final = any(order.is_final for order in waiting)
+        waiting = self._requests.of(Kind.FULL)
+        is_final = any(request.is_final for request in waiting)
         began = self._clock.monotonic()
         self._measures.required(Kind.FULL, True)
         try:
@@ -221,13 +221,13 @@ class Snapshotter:
             )
         except (EtcdError, StoreError, Malformed) as error:
             self._failed(Kind.FULL, error, began)
-            for order in waiting:
-                order.fail(error)
+            for request in waiting:
+                request.fail(error)
             raise
         self._was_behind = False
         self._succeeded(stored, began)
-        for order in waiting:
-            order.answer(stored)
+        for request in waiting:
+            request.answer(stored)
         return stored
 
     # --- Deltas, and full snapshots meanwhile -----------------------------------------------------------------------
@@ -253,7 +253,7 @@ class Snapshotter:
                 if watch is not None and tasks.change is None and not pending.is_sealed:
                     tasks.change = asyncio.ensure_future(anext(watch))
                 left = self._seconds_left(tasks, pending, full_due)
-                await tasks.wait(self._orders.woken, left, reads=not pending.is_sealed)
+                await tasks.wait(self._requests.woken, left, reads=not pending.is_sealed)
                 if tasks.full is not None and tasks.full.done():
                     full, tasks.full = tasks.full, None
                     if (error := full.exception()) is not None and not isinstance(error, _EXPECTED):
@@ -287,16 +287,16 @@ class Snapshotter:
         failed = self._failures.get(kind)
         if failed is not None:
             return self._clock.monotonic() >= failed.retry
-        return is_time or bool(self._orders.of(kind))
+        return is_time or bool(self._requests.of(kind))
 
     def _seconds_left(self, tasks: _Tasks, pending: Pending, full_due: datetime) -> float:
         """Seconds until something is due."""
-        self._orders.woken.clear()
+        self._requests.woken.clear()
         now = self._clock.monotonic()
         left = [LONGEST_WAIT]
         if tasks.full is None:
             failed = self._failures.get(Kind.FULL)
-            wanted = 0.0 if self._orders.of(Kind.FULL) else (full_due - self._clock.now()).total_seconds()
+            wanted = 0.0 if self._requests.of(Kind.FULL) else (full_due - self._clock.now()).total_seconds()
             left.append(wanted if failed is None else failed.retry - now)
         if pending.is_sealed:
             failed = self._failures.get(Kind.DELTA)
@@ -307,7 +307,7 @@ class Snapshotter:
 
     def _is_delta_wanted(self, pending: Pending) -> bool:
         """True if somebody waits for a delta that is complete by now."""
-        return any(order.revision <= pending.last for order in self._orders.of(Kind.DELTA))
+        return any(request.revision <= pending.last for request in self._requests.of(Kind.DELTA))
 
     async def _delta(self, pending: Pending, caught_up: int) -> None:
         """Store a delta that is due or requested, and answer the requests."""
@@ -320,9 +320,9 @@ class Snapshotter:
                 stored = await self._delta_stored(pending)
         if pending.is_empty:
             self.unstored_since = None
-            for order in self._orders.of(Kind.DELTA):
-                if order.revision <= pending.stored:
-                    order.answer(stored)
+            for request in self._requests.of(Kind.DELTA):
+                if request.revision <= pending.stored:
+                    request.answer(stored)
 
     async def _delta_stored(self, pending: Pending) -> StoredSnapshot | None:
         """Store the delta; None if the store refused it."""
@@ -331,7 +331,7 @@ class Snapshotter:
             stored = await pending.store(self._store)
         except StoreError as error:
             self._failed(Kind.DELTA, error, began)
-            self._orders.fail(Kind.DELTA, error)
+            self._requests.fail(Kind.DELTA, error)
             return None
         self._succeeded(stored, began)
         return stored

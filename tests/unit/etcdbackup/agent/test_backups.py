@@ -12,7 +12,7 @@ from espalier.etcdbackup.snapshots.retention import Newest, Policy
 from espalier.etcdbackup.snapshots.writing import DeltaBuilder
 from espalier.etcdbackup.snapshotter import snapshotter
 from espalier.etcdbackup.snapshotter.collection import Retention, collect
-from espalier.etcdbackup.snapshotter.orders import Inactive
+from espalier.etcdbackup.snapshotter.requests import Inactive
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.etcdbackup.stores.errors import Refused, Unavailable
 from tests.support.backing_up import backing_up

@@ -18,7 +18,7 @@ from espalier.etcdbackup.agent.serving import ServerFiles
 from espalier.etcdbackup.snapshots.names import Compression, Kind, Snapshot
 from espalier.etcdbackup.snapshots.sets import StoredSnapshot
 from espalier.etcdbackup.snapshotter.measures import Measures
-from espalier.etcdbackup.snapshotter.orders import Inactive
+from espalier.etcdbackup.snapshotter.requests import Inactive
 from espalier.etcdbackup.stores.errors import Unavailable
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.runtime.clock import SystemClock

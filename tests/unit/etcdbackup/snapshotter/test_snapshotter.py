@@ -13,7 +13,7 @@ from espalier.etcd.requests import Put, Txn
 from espalier.etcdbackup.snapshots.names import LAST_SECOND, Kind
 from espalier.etcdbackup.snapshotter.continuity import LastWrites, OtherHistory, compare
 from espalier.etcdbackup.snapshotter.full import newest_revision
-from espalier.etcdbackup.snapshotter.orders import Inactive
+from espalier.etcdbackup.snapshotter.requests import Inactive
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.etcdbackup.snapshotter.snapshotter import Behind, Snapshotter
 from espalier.etcdbackup.stores.errors import Unavailable

@@ -15,7 +15,7 @@ class Inactive(Exception):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Order:
+class SnapshotRequest:
     """A requested snapshot."""
 
     kind: Kind
@@ -37,7 +37,7 @@ class Order:
             self.result.set_exception(error)
 
 
-class Orders:
+class SnapshotRequests:
     """All requested snapshots."""
 
     def __init__(self) -> None:
@@ -45,28 +45,28 @@ class Orders:
         """The reason why no requests are accepted; empty while they are."""
         self.woken = asyncio.Event()
         """Set when a request was added."""
-        self._waiting: list[Order] = []
+        self._waiting: list[SnapshotRequest] = []
 
-    async def wait_for(self, order: Order) -> StoredSnapshot | None:
+    async def wait_for(self, request: SnapshotRequest) -> StoredSnapshot | None:
         """The requested snapshot. Raises `Inactive` if no requests are accepted, and the error of a failed one."""
         if self.closed:
             raise Inactive(f"no snapshots are taken: {self.closed}")
-        self._waiting.append(order)
+        self._waiting.append(request)
         self.woken.set()
         try:
-            return await order.result
+            return await request.result
         finally:
             with suppress(ValueError):
-                self._waiting.remove(order)
+                self._waiting.remove(request)
 
-    def of(self, kind: Kind) -> list[Order]:
+    def of(self, kind: Kind) -> list[SnapshotRequest]:
         """Requests that still wait."""
         return [one for one in self._waiting if one.kind is kind and not one.result.done()]
 
     def fail(self, kind: Kind, error: Exception) -> None:
         """Fail all requests of a kind."""
-        for order in self.of(kind):
-            order.fail(error)
+        for request in self.of(kind):
+            request.fail(error)
 
     def close(self, reason: str) -> None:
         """Accept no requests from now on, and fail those that wait."""
