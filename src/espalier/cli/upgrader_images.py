@@ -15,7 +15,7 @@ from espalier.releases import Releases
 from espalier.simulator.hosts.folder import components
 from espalier.simulator.pods.program import Program
 from espalier.upgrader import contents, image
-from espalier.upgrader.contents import Carried, Contents
+from espalier.upgrader.contents import Contents, ImageFile
 
 CONTAINERD, CNI_PLUGINS = "2.3.7", "1.9.1"
 """Contents of the images besides Kubernetes."""
@@ -78,7 +78,7 @@ def _fill(folder: Path, version: str) -> None:
         place = folder / contents.COMPONENTS / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
-        files[name] = Carried(hashlib.sha256(text.encode()).hexdigest(), len(text.encode()))
+        files[name] = ImageFile(hashlib.sha256(text.encode()).hexdigest(), len(text.encode()))
     versions = {"containerd": CONTAINERD, "cni-plugins": CNI_PLUGINS}
     said = contents.dump(Contents(version, os.uname().machine, versions, files))
     staged = folder / f".{contents.CONTENTS}.{os.getpid()}"

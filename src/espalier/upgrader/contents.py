@@ -48,7 +48,7 @@ def parse_version(text: str, whose: str) -> Version:
 
 
 @dataclass(frozen=True)
-class Carried:
+class ImageFile:
     """One file for the host."""
 
     checksum: str
@@ -66,7 +66,7 @@ class Contents:
     """The architecture, as in `uname -m`."""
     versions: Mapping[str, str]
     """Component (`containerd`, `cni-plugins`) -> its version."""
-    files: Mapping[str, Carried]
+    files: Mapping[str, ImageFile]
     """`component/program` -> the file."""
 
     @property
@@ -79,7 +79,7 @@ class Contents:
         """The work folder on the host."""
         return f"{WORK}/{self.version}"
 
-    def programs(self, component: str) -> Mapping[str, Carried]:
+    def programs(self, component: str) -> Mapping[str, ImageFile]:
         """Program -> its file, of one component."""
         prefix = f"{component}/"
         return {name.removeprefix(prefix): file for name, file in self.files.items() if name.startswith(prefix)}
@@ -102,7 +102,7 @@ def read(folder: Path) -> Contents:
             tree["kubernetesVersion"],
             tree["machine"],
             tree["versions"],
-            {name: Carried(file["sha256"], file["size"]) for name, file in tree["files"].items()},
+            {name: ImageFile(file["sha256"], file["size"]) for name, file in tree["files"].items()},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StepFailed(

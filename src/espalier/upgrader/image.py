@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from .contents import COMPONENTS, CONTENTS, IMAGE_FOLDER, Carried, Contents, dump
+from .contents import COMPONENTS, CONTENTS, IMAGE_FOLDER, Contents, ImageFile, dump
 
 PROGRAM = "usr/local/bin/upgrader"
 LIBRARY = "usr/lib/upgrader"
@@ -51,11 +51,11 @@ def components(files: Mapping[str, Path]) -> dict[str, Path | str]:
 
 def describe(version: str, machine: str, versions: Mapping[str, str], files: Mapping[str, Path]) -> tuple[str, str]:
     """The path and text of the image's description of its contents."""
-    sums: dict[Path, Carried] = {}
+    sums: dict[Path, ImageFile] = {}
     for file in files.values():
         real = file.resolve()
         if real not in sums:
             with real.open("rb") as opened:
-                sums[real] = Carried(hashlib.file_digest(opened, "sha256").hexdigest(), real.stat().st_size)
+                sums[real] = ImageFile(hashlib.file_digest(opened, "sha256").hexdigest(), real.stat().st_size)
     carried = {name: sums[file.resolve()] for name, file in files.items()}
     return f"{IMAGE_FOLDER}/{CONTENTS}", dump(Contents(version, machine, versions, carried))

@@ -74,8 +74,8 @@ def _on_host(options: argparse.Namespace, node: Node, version: str, asked: chang
             return steps.cni_plugins(node)
         case "kubeadm":
             ignored = [name for name in options.ignore_preflight_errors.split(",") if name]
-            how = steps.How(options.role, ignored, options.patches)
-            return steps.kubeadm(node, options.kubernetes_version, how, asked)
+            kubeadm_options = steps.KubeadmOptions(options.role, ignored, options.patches)
+            return steps.kubeadm(node, options.kubernetes_version, kubeadm_options, asked)
         case "kubelet":
             return steps.kubelet(node, asked)
     return steps.done(node, asked)

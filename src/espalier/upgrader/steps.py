@@ -41,7 +41,7 @@ READY_WITHIN = 180
 
 
 @dataclass(frozen=True)
-class How:
+class KubeadmOptions:
     """How kubeadm is run."""
 
     role: str
@@ -94,16 +94,16 @@ def cni_plugins(node: Node) -> str:
     return f"replaced {len(replaced)} CNI plugins with those of {version}"
 
 
-def kubeadm(node: Node, version: str, how: How, changes: Changes) -> str:
+def kubeadm(node: Node, version: str, kubeadm_options: KubeadmOptions, changes: Changes) -> str:
     """Replace kubeadm and write changed files, then run `kubeadm upgrade`.
 
     kubeadm renders static pods from kubeadm-config, which the controller has updated, and by which it has chosen the
     role. An interrupted run of kubeadm can be repeated; a successful one is noted and not repeated.
     """
     checks.right_image(node, version)
-    if (how.role != WORKER) != node.control_plane:
+    if (kubeadm_options.role != WORKER) != node.control_plane:
         raise StepFailed(
-            f"the node is to be upgraded as {how.role}, but it has {'a' if node.control_plane else 'no'} "
+            f"the node is to be upgraded as {kubeadm_options.role}, but it has {'a' if node.control_plane else 'no'} "
             "static pod of kube-apiserver: spec.nodeType of the NodeUpgrade is wrong; nothing was changed"
         )
     note = f"{node.contents.work}/kubeadm.done"
@@ -117,14 +117,14 @@ def kubeadm(node: Node, version: str, how: How, changes: Changes) -> str:
     replace(node, targets)
     _note_backups(node)
     bring_files(node, changes)
-    _run(node, next(iter(targets)), version, how, changes)
+    _run(node, next(iter(targets)), version, kubeadm_options, changes)
     restart_static_pods(node, changes)
     try:
         node.files.make_folder(node.contents.work)
         node.files.write(note, done)
     except OSError as error:
         raise on_disk(error, "kubeadm upgraded the node, but that can't be noted") from error
-    return f"kubeadm upgraded the node to {version} as {how.role}"
+    return f"kubeadm upgraded the node to {version} as {kubeadm_options.role}"
 
 
 def kubelet(node: Node, changes: Changes) -> str:
@@ -198,15 +198,15 @@ def done(node: Node, changes: Changes) -> str:
     return f"the node runs Kubernetes {node.contents.version}; the work directory was removed"
 
 
-def _run(node: Node, program: str, version: str, how: How, changes: Changes) -> None:
+def _run(node: Node, program: str, version: str, kubeadm_options: KubeadmOptions, changes: Changes) -> None:
     """Run `kubeadm upgrade`. Raises `StepFailed`; the old files are then restored, unless static pods need the new."""
     arguments = ["upgrade", "node"]
-    if how.role == FIRST:
+    if kubeadm_options.role == FIRST:
         arguments = ["upgrade", "apply", version, "--yes", *(DISTRIBUTED if "-" in version else ())]
-    preflight = ",".join(dict.fromkeys((*IGNORED, *how.ignored)))
+    preflight = ",".join(dict.fromkeys((*IGNORED, *kubeadm_options.ignored)))
     options = [f"--ignore-preflight-errors={preflight}"]
     options += [LEFT_OUT] if node.control_plane else []
-    options += [f"--patches={how.patches}"] if how.patches else []
+    options += [f"--patches={kubeadm_options.patches}"] if kubeadm_options.patches else []
     result = node.commands.follow(program, *arguments, *options, timeout=LONGEST_UPGRADE, say=node.say)
     if result.code:
         back = " and the old files were restored" if changes.has_files and take_back(node, changes) else ""

@@ -27,7 +27,7 @@ from espalier.simulator.hosts.programs import FAULTS, MERGE, Host
 from espalier.upgrader import contents, steps
 from espalier.upgrader.api import Answer, Api, Unreachable
 from espalier.upgrader.changes import Changes
-from espalier.upgrader.contents import Carried, Contents
+from espalier.upgrader.contents import Contents, ImageFile
 from espalier.upgrader.files import Files
 from espalier.upgrader.host import Clock, Commands, Result
 from espalier.upgrader.node import Node
@@ -263,7 +263,7 @@ class Simulated:
             return steps.copy(self.node, self.node.contents.version, self.changes)
         if name == "kubeadm":
             role = steps.FIRST if self.node.control_plane else steps.WORKER
-            sentence = steps.kubeadm(self.node, self.node.contents.version, steps.How(role), self.changes)
+            sentence = steps.kubeadm(self.node, self.node.contents.version, steps.KubeadmOptions(role), self.changes)
             self.cluster.version = NEW
             return sentence
         if name == "kubelet":
@@ -313,7 +313,7 @@ def build_image(
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
     files = {
-        name: Carried(hashlib.sha256(text.encode()).hexdigest(), len(text.encode())) for name, text in texts.items()
+        name: ImageFile(hashlib.sha256(text.encode()).hexdigest(), len(text.encode())) for name, text in texts.items()
     }
     versions = {"containerd": containerd, "cni-plugins": plugins}
     said = Contents(version, machine or os.uname().machine, versions, files)

@@ -113,7 +113,7 @@ def test_kubeadm_is_allowed_the_version_of_a_distributor(tmp_path: Path) -> None
         build_image(tmp_path / "distributed", version)
         distributed = Simulated(node.root, tmp_path / "distributed", node.cluster)
         distributed.step("copy")
-        steps.kubeadm(distributed.node, version, steps.How(steps.FIRST), distributed.changes)
+        steps.kubeadm(distributed.node, version, steps.KubeadmOptions(steps.FIRST), distributed.changes)
 
         [said] = [said for said in distributed.commands.ran if "kubeadm upgrade" in said]
         assert f"upgrade apply {version} --yes --allow-experimental-upgrades --force " in said
@@ -122,7 +122,7 @@ def test_kubeadm_is_allowed_the_version_of_a_distributor(tmp_path: Path) -> None
 def test_kubeadm_gets_the_patches_and_leaves_out_the_checks_that_the_node_was_made_with(worker: Simulated) -> None:
     worker.step("copy")
 
-    how = steps.How(steps.WORKER, ["Swap"], "/etc/kubernetes/patches")
+    how = steps.KubeadmOptions(steps.WORKER, ["Swap"], "/etc/kubernetes/patches")
     steps.kubeadm(worker.node, NEW, how, worker.changes)
 
     assert [said for said in worker.commands.ran if "kubeadm" in said] == [
@@ -151,7 +151,7 @@ def test_who_is_not_the_first_follows_once_the_version_was_applied(node: Simulat
     configure(node, NEW)
     node.step("copy")
 
-    steps.kubeadm(node.node, NEW, steps.How(steps.OTHER), node.changes)
+    steps.kubeadm(node.node, NEW, steps.KubeadmOptions(steps.OTHER), node.changes)
 
     assert ran_kubeadm(node) == ["upgrade node"]
     assert version_of_the_api_server(node) == NEW
@@ -162,7 +162,7 @@ def test_the_first_applies_again_what_it_was_broken_off_at(node: Simulated) -> N
     configure(node, NEW)
     node.step("copy")
 
-    steps.kubeadm(node.node, NEW, steps.How(steps.FIRST), node.changes)
+    steps.kubeadm(node.node, NEW, steps.KubeadmOptions(steps.FIRST), node.changes)
 
     assert ran_kubeadm(node) == ["upgrade apply"]
 
@@ -500,7 +500,7 @@ def test_the_wrong_role_is_refused(worker: Simulated) -> None:
     worker.step("copy")
 
     with pytest.raises(StepFailed, match=r"spec\.nodeType of the NodeUpgrade is wrong"):
-        steps.kubeadm(worker.node, NEW, steps.How(steps.FIRST), worker.changes)
+        steps.kubeadm(worker.node, NEW, steps.KubeadmOptions(steps.FIRST), worker.changes)
 
 
 def test_programs_are_replaced_where_links_lead(node: Simulated) -> None:
