@@ -13,7 +13,7 @@ from espalier.api.meta import Part
 from espalier.api.resource import Resource
 
 
-class Moment(StrEnum):
+class LifecycleStrategy(StrEnum):
     """When an Extension is acted on, as seen from the shoot's API server."""
 
     BEFORE_KUBE_API_SERVER = "BeforeKubeAPIServer"
@@ -22,7 +22,7 @@ class Moment(StrEnum):
 
 
 class Lifecycle(Part):
-    """When Extensions of a type are acted on. An absent moment is Gardener's default."""
+    """When Extensions of a type are acted on. An absent strategy is Gardener's default."""
 
     reconcile: str | None = None
     delete: str | None = None

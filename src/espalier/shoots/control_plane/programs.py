@@ -24,7 +24,7 @@ DEFAULT_SERVICES, DEFAULT_PODS = "10.96.0.0/12", "192.168.0.0/16"
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ControlPlaneInputs:
     """Inputs of a control plane, besides its shoot."""
 
     namespace: str
@@ -35,16 +35,16 @@ class Surroundings:
     machine_image_version: str = "v1"
 
 
-def program(name: str, shoot: Shoot, around: Surroundings) -> Program:
+def program(name: str, shoot: Shoot, inputs: ControlPlaneInputs) -> Program:
     """The program of this name. Raises `KeyError` for another name."""
-    return _PROGRAMS[name](shoot, around)
+    return _PROGRAMS[name](shoot, inputs)
 
 
-def _api_server(shoot: Shoot, around: Surroundings) -> Program:
+def _api_server(shoot: Shoot, inputs: ControlPlaneInputs) -> Program:
     secrets = ["ca", "ca-front-proxy", "ca-kubelet", "kube-apiserver", "kube-apiserver-kubelet", "kube-aggregator"]
     secrets += ["service-account-key", "static-token", "etcd-encryption-secret"]
-    etcd = {"etcd-servers": around.etcd}
-    if around.etcd.startswith("https://"):
+    etcd = {"etcd-servers": inputs.etcd}
+    if inputs.etcd.startswith("https://"):
         secrets.append("etcd-client")
         etcd |= _client_files("etcd-client", ca="etcd-cafile", crt="etcd-certfile", key="etcd-keyfile")
     key = mounted("service-account-key", "id_rsa")
@@ -71,7 +71,7 @@ def _api_server(shoot: Shoot, around: Surroundings) -> Program:
         "requestheader-username-headers": "X-Remote-User",
         "proxy-client-cert-file": mounted("kube-aggregator", "kube-aggregator.crt"),
         "proxy-client-key-file": mounted("kube-aggregator", "kube-aggregator.key"),
-        "service-account-issuer": around.issuer,
+        "service-account-issuer": inputs.issuer,
         "service-account-key-file": key,
         "service-account-signing-key-file": key,
         "service-cluster-ip-range": _services(shoot),
@@ -90,11 +90,11 @@ def _api_server(shoot: Shoot, around: Surroundings) -> Program:
     )
 
 
-def _controller_manager(shoot: Shoot, around: Surroundings) -> Program:
+def _controller_manager(shoot: Shoot, inputs: ControlPlaneInputs) -> Program:
     kubeconfig = mounted(CONTROLLER_MANAGER, "kubeconfig")
     flags = {
         **_kubeconfig(kubeconfig),
-        "cluster-name": around.namespace,
+        "cluster-name": inputs.namespace,
         "cluster-cidr": _pods(shoot),
         "service-cluster-ip-range": _services(shoot),
         "allocate-node-cidrs": "true",
@@ -114,23 +114,23 @@ def _controller_manager(shoot: Shoot, around: Surroundings) -> Program:
     return Program(CONTROLLER_MANAGER, image, flags, secrets, 10257)
 
 
-def _scheduler(shoot: Shoot, _around: Surroundings) -> Program:
+def _scheduler(shoot: Shoot, _inputs: ControlPlaneInputs) -> Program:
     flags = {**_kubeconfig(mounted(SCHEDULER, "kubeconfig")), "leader-elect": "true", "profiling": "false"}
     image = images.tagged(images.KUBE_SCHEDULER, shoot.spec.kubernetes.version)
     return Program(SCHEDULER, image, flags, [SCHEDULER], 10259)
 
 
-def _machine_controller_manager(_shoot: Shoot, around: Surroundings) -> Program:
+def _machine_controller_manager(_shoot: Shoot, inputs: ControlPlaneInputs) -> Program:
     """It has machines in the seed and nodes in the shoot. Two instances would create machines twice."""
     flags = {
         "control-kubeconfig": "inClusterConfig",
         "target-kubeconfig": mounted(MACHINE_CONTROLLER_MANAGER, "kubeconfig"),
-        "namespace": around.namespace,
+        "namespace": inputs.namespace,
         "port": "10258",
         "machine-health-timeout": "10m",
         "machine-drain-timeout": "2h",
     }
-    image = images.tagged(images.MACHINE_CONTROLLER_MANAGER, around.machine_image_version)
+    image = images.tagged(images.MACHINE_CONTROLLER_MANAGER, inputs.machine_image_version)
     return Program(
         MACHINE_CONTROLLER_MANAGER,
         image,
@@ -143,7 +143,7 @@ def _machine_controller_manager(_shoot: Shoot, around: Surroundings) -> Program:
     )
 
 
-_PROGRAMS: Mapping[str, Callable[[Shoot, Surroundings], Program]] = {
+_PROGRAMS: Mapping[str, Callable[[Shoot, ControlPlaneInputs], Program]] = {
     API_SERVER: _api_server,
     CONTROLLER_MANAGER: _controller_manager,
     SCHEDULER: _scheduler,

@@ -8,15 +8,15 @@ from espalier.api.core import SERVICE
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.shoots.control_plane.deployment import deployment, labels_of
-from espalier.shoots.control_plane.programs import API_SERVER, API_SERVER_PORT, Surroundings, program
+from espalier.shoots.control_plane.programs import API_SERVER, API_SERVER_PORT, ControlPlaneInputs, program
 
 
 @dataclass(frozen=True)
 class ControlPlane:
     """Renders the control planes of a seed's shoots (`Renderer` of the gardenlet)."""
 
-    etcd: str = Surroundings.etcd
-    issuer: str = Surroundings.issuer
+    etcd: str = ControlPlaneInputs.etcd
+    issuer: str = ControlPlaneInputs.issuer
 
     def services(self, shoot: Shoot, namespace: str) -> list[Tree]:
         """The Services by which its parts reach each other."""
@@ -36,5 +36,5 @@ class ControlPlane:
 
         Raises `KeyError` for another name.
         """
-        around = Surroundings(namespace, self.etcd, self.issuer)
-        return deployment(program(name, shoot, around), namespace, replicas)
+        inputs = ControlPlaneInputs(namespace, self.etcd, self.issuer)
+        return deployment(program(name, shoot, inputs), namespace, replicas)

@@ -13,8 +13,8 @@ from espalier.runtime.component import Component, Host
 from espalier.runtime.writer import Writer
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.controllers import Garden
-from espalier.shoots.garden.left_states import LeftStates
 from espalier.shoots.garden.namespaces import Namespaces
+from espalier.shoots.garden.orphaned_states import OrphanedStates
 from espalier.shoots.garden.roles import WRITTEN, Roles
 from espalier.shoots.garden.seed_leases import SeedLeases
 
@@ -33,7 +33,7 @@ def component(config: GardenConfig | None = None) -> Component:
         for made in Garden(caches, writer, manager.clock, settings, seed_leases).controllers():
             manager.add(made)
         manager.add(Roles(caches, writer).controller())
-        manager.add(LeftStates(caches, writer, manager.clock).controller())
+        manager.add(OrphanedStates(caches, writer, manager.clock).controller())
 
     return Component("garden", build, GARDEN_KINDS, RIGHTS)
 

@@ -16,7 +16,7 @@ from espalier.apiserver.store import MemoryStore
 from espalier.runtime import virtual
 from espalier.runtime.cache import Caches
 from espalier.runtime.writer import Writer
-from espalier.shoots.garden.left_states import GRACE, LeftStates
+from espalier.shoots.garden.orphaned_states import GRACE, OrphanedStates
 from espalier.shoots.state import pieces
 from tests.support.embedded_server import client_of
 from tests.support.tasks import running
@@ -55,7 +55,7 @@ def test_state_of_a_shoot_that_is_gone_is_deleted_once_its_shoot_does_not_appear
             return {one.name for one in (await client.list(SECRET, names.STATE_NAMESPACE)).items}
 
         caches = Caches(client, rng=simulation.random)
-        controller = LeftStates(caches, Writer(client, {}, "garden"), simulation.clock).controller()
+        controller = OrphanedStates(caches, Writer(client, {}, "garden"), simulation.clock).controller()
         async with running(caches.run(), controller.run()):
             everything = await left()
             await asyncio.sleep(GRACE - 60)

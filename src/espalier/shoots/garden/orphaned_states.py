@@ -25,8 +25,8 @@ GRACE = 3600.0
 """Seconds after which a Secret without a Shoot is deleted: a restore of the garden may restore Secrets first."""
 
 
-class LeftStates:
-    """Deletes them."""
+class OrphanedStates:
+    """The controller that deletes them."""
 
     def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
         self._shoots = caches.of(Shoot.resource, indexes={pieces.BY_SHOOT_UID: pieces.shoot_uids})
