@@ -11,7 +11,7 @@ import msgspec
 from espalier.api.meta import Condition
 
 
-class Stated(Protocol):
+class AnyCondition(Protocol):
     """A condition of any API: Gardener's have more fields than `metav1.Condition`, views fewer."""
 
     @property
@@ -44,7 +44,7 @@ def get(conditions: Iterable[C], type: str) -> C | None:
     return next((condition for condition in conditions if condition.type == type), None)
 
 
-def is_true(conditions: Iterable[Stated], type: str) -> bool:
+def is_true(conditions: Iterable[AnyCondition], type: str) -> bool:
     """True if the condition is there and "True"."""
     found = get(conditions, type)
     return found is not None and found.status == "True"
@@ -57,7 +57,7 @@ def is_true_in(status: object, type: str) -> bool:
     return any(one.get("type") == type and one.get("status") == "True" for one in listed)
 
 
-def is_false(conditions: Iterable[Stated], type: str) -> bool:
+def is_false(conditions: Iterable[AnyCondition], type: str) -> bool:
     """True if the condition is there and "False"."""
     found = get(conditions, type)
     return found is not None and found.status == "False"

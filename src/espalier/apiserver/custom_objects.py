@@ -17,7 +17,7 @@ from espalier.apiserver.structure import Node
 from espalier.kube.errors import StatusCause
 
 
-class Judged(NamedTuple):
+class ValidationResult(NamedTuple):
     """Violations and warnings of a write; `is_sound` if no rule is broken, not even an unchanged one."""
 
     causes: list[StatusCause]
@@ -25,14 +25,14 @@ class Judged(NamedTuple):
     is_sound: bool
 
 
-def judged(kind: ServedKind, new: Tree, before: Tree | None, *, settled: bool = False) -> Judged:
+def validated(kind: ServedKind, new: Tree, before: Tree | None, *, settled: bool = False) -> ValidationResult:
     """The verdict on a new custom object. `settled`: the previous one has no violations."""
     causes = kind.validator.causes(new)
     kept = [cause for cause in causes if before is not None and _is_unchanged(cause, new, before, kind.node)]
     causes = [cause for cause in causes if cause not in kept]
     found = _broken(kind, new, before, causes, settled=settled)
     old = [one.cause for one in found if one.is_old]
-    return Judged(
+    return ValidationResult(
         [*causes, *(one.cause for one in found if not one.is_old)],
         [f"{cause.field}: {cause.message}" for cause in (*kept, *old)],
         not old,

@@ -177,10 +177,10 @@ class Finisher:
         if draft.old is not None:
             causes += metadata.immutable_problems(draft.before["metadata"], new["metadata"])
         if kind.custom:
-            judged = custom_objects.judged(kind, new, draft.before or None, settled=bool(draft.settled))
-            draft.warnings += judged.warnings
-            draft.sound = draft.sound and judged.is_sound
-            causes += judged.causes
+            validated = custom_objects.validated(kind, new, draft.before or None, settled=bool(draft.settled))
+            draft.warnings += validated.warnings
+            draft.sound = draft.sound and validated.is_sound
+            causes += validated.causes
         definition = kind.resource == builtin.CUSTOM_RESOURCE_DEFINITION
         if definition and not causes:
             causes += definitions.problems(new, draft.before or None)

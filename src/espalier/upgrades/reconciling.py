@@ -43,13 +43,13 @@ def told(outcome: Outcome, message: str, under_way: frozenset[str]) -> list[Cond
     """
     if isinstance(outcome, Done | Continue):
         return [Condition(type_, "True", "Upgraded", message) for type_ in (names.READY, PROGRESSING, ACCEPTED)]
-    reason, helps = outcome.reason, what_helps(outcome.reason)
-    is_stopped = helps is not Helps.TIME and reason != names.PAUSED
+    reason, remedy = outcome.reason, remedy_of(outcome.reason)
+    is_stopped = remedy is not Remedy.TIME and reason != names.PAUSED
     goes_on: Literal["True", "False", "Unknown"] = "True" if reason in under_way else "Unknown"
     return [
         Condition(names.READY, "False", outcome.reason, outcome.message),
         Condition(PROGRESSING, "False" if is_stopped else goes_on, outcome.reason),
-        Condition(ACCEPTED, "False" if helps is Helps.CHANGE else "True", outcome.reason),
+        Condition(ACCEPTED, "False" if remedy is Remedy.CHANGE else "True", outcome.reason),
     ]
 
 

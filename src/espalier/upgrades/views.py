@@ -20,7 +20,7 @@ SHUT_DOWN = ("Terminated", "NodeShutdown")
 """Reasons of pods that a kubelet ended or rejected because its node was shutting down."""
 
 
-class Statement(Observed, frozen=True):
+class ConditionView(Observed, frozen=True):
     """A condition, reduced to what is used."""
 
     type: str
@@ -45,7 +45,7 @@ class NodeSpec(Observed, frozen=True):
 class NodeStatus(Observed, frozen=True):
     """The report of the kubelet."""
 
-    conditions: list[Statement] = []
+    conditions: list[ConditionView] = []
     node_info: NodeInfo = NodeInfo()
     allocatable: dict[str, str | int | float] = {}
 
@@ -141,7 +141,7 @@ class PodStatus(Observed, frozen=True):
     phase: str = ""
     reason: str = ""
     message: str = ""
-    conditions: list[Statement] = []
+    conditions: list[ConditionView] = []
     init_container_statuses: list[ContainerStatus] = []
     container_statuses: list[ContainerStatus] = []
 

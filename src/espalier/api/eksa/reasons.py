@@ -14,15 +14,15 @@ NODE = "NodeUpgrade"
 
 
 def _person(name: str, meaning: str, *kinds: str) -> Reason:
-    return Reason(name, Helps.PERSON, meaning, kinds or (CLUSTER,))
+    return Reason(name, Remedy.PERSON, meaning, kinds or (CLUSTER,))
 
 
 def _change(name: str, meaning: str, *kinds: str) -> Reason:
-    return Reason(name, Helps.CHANGE, meaning, kinds)
+    return Reason(name, Remedy.CHANGE, meaning, kinds)
 
 
 def _time(name: str, meaning: str, *kinds: str) -> Reason:
-    return Reason(name, Helps.TIME, meaning, kinds or (CLUSTER,))
+    return Reason(name, Remedy.TIME, meaning, kinds or (CLUSTER,))
 
 
 STEPS = {
@@ -259,10 +259,10 @@ BY_NAME = {one.name: one for one in REASONS}
 
 def waiting_for_people(kind: str) -> frozenset[str]:
     """Reasons of a kind that need somebody to act."""
-    return frozenset(one.name for one in REASONS if one.helps is not Helps.TIME and kind in one.kinds)
+    return frozenset(one.name for one in REASONS if one.remedy is not Remedy.TIME and kind in one.kinds)
 
 
-def what_helps(reason: str) -> Helps:
+def remedy_of(reason: str) -> Remedy:
     """The remedy for a reason; time for reasons that are not ours, like those of API servers."""
     found = BY_NAME.get(reason)
-    return found.helps if found else Helps.TIME
+    return found.remedy if found else Remedy.TIME

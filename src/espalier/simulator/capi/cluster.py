@@ -22,24 +22,28 @@ from espalier.simulator.capi.inventory import Scheme, in_cluster
 RESOURCE = Cluster.resource
 
 
-class Held(NamedTuple):
+class BlockingObject(NamedTuple):
     """An object that blocks the cluster's deletion."""
 
     resource: Resource
     object: Object
 
 
-def stages(observed: Observed) -> Iterator[tuple[str, list[Held]]]:
+def stages(observed: Observed) -> Iterator[tuple[str, list[BlockingObject]]]:
     """The order of deletion: workers, control plane, etcd, infrastructure."""
-    workers = [Held(MachineDeployment.resource, found) for found in observed.deployments]
-    workers += [Held(MachineSet.resource, found) for found in observed.sets if not found.metadata.owner_references]
+    workers = [BlockingObject(MachineDeployment.resource, found) for found in observed.deployments]
     workers += [
-        Held(Machine.resource, found) for found in observed.machine_objects if not found.metadata.owner_references
+        BlockingObject(MachineSet.resource, found) for found in observed.sets if not found.metadata.owner_references
+    ]
+    workers += [
+        BlockingObject(Machine.resource, found)
+        for found in observed.machine_objects
+        if not found.metadata.owner_references
     ]
     yield "worker objects", workers
     control_plane = observed.control_plane_object
-    yield "control plane", [Held(KubeadmControlPlane.resource, control_plane)] if control_plane else []
-    yield "etcd", [Held(EtcdadmCluster.resource, observed.etcd_object)] if observed.etcd_object else []
+    yield "control plane", [BlockingObject(KubeadmControlPlane.resource, control_plane)] if control_plane else []
+    yield "etcd", [BlockingObject(EtcdadmCluster.resource, observed.etcd_object)] if observed.etcd_object else []
 
 
 class Clusters:

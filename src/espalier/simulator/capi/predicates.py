@@ -17,14 +17,14 @@ from espalier.clusterapi.objects import is_paused
 from espalier.kube.objects import Object
 
 
-class _Statement(Observed, frozen=True):
+class _ConditionView(Observed, frozen=True):
     type: str
     status: str = ""
     message: str = ""
 
 
 class _Status(Observed, frozen=True):
-    conditions: list[_Statement] = []  # noqa: RUF012  (msgspec copies empty defaults)
+    conditions: list[_ConditionView] = []  # noqa: RUF012  (msgspec copies empty defaults)
     node_ref: NodeReference | None = None
 
 

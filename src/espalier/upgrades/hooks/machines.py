@@ -186,12 +186,12 @@ def controller(
     tools: Tools, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
 ) -> Controller:
     """The controller, with its watches."""
-    made = Controller(NAME, Clearing(tools).reconcile, workers=workers, resync=resync, rng=rng)
+    made = Controller(NAME, NodeUpgradeCleanup(tools).reconcile, workers=workers, resync=resync, rng=rng)
     tools.observer.watch(made, NodeUpgrade.resource)
     return made
 
 
-class Clearing:
+class NodeUpgradeCleanup:
     """Deletes completed NodeUpgrades that Cluster API no longer asks about."""
 
     def __init__(self, tools: Tools) -> None:

@@ -15,7 +15,7 @@ from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.runtime.outcome import Done
 from espalier.runtime.writer import Precondition
 from espalier.upgrades.hooks.handling import Hooks
-from espalier.upgrades.hooks.machines import Clearing
+from espalier.upgrades.hooks.machines import NodeUpgradeCleanup
 from espalier.upgrades.hooks.queries import Owner
 from tests.unit.upgrades.seen import NEW, made
 
@@ -45,7 +45,7 @@ def test_of_node_upgrades_that_are_completed_only_those_of_the_hooks_are_cleared
     view = SimpleNamespace(capi_objects=SimpleNamespace(machine=lambda _name: None))
     observer = SimpleNamespace(upgrade=lambda *_: node_upgrade, look=lambda _cluster: view)
     tools: Any = SimpleNamespace(observer=observer, writer=SimpleNamespace(delete=delete))
-    assert asyncio.run(Clearing(tools).reconcile(Key("eksa-system", "n"))) == Done()
+    assert asyncio.run(NodeUpgradeCleanup(tools).reconcile(Key("eksa-system", "n"))) == Done()
     assert gone == deleted
 
 
