@@ -26,7 +26,7 @@ from espalier.api.resource import Key
 from espalier.cli import preflight
 from espalier.cli.failures import Failure
 from espalier.cli.plan_text import Planned
-from espalier.cli.planning import Asked
+from espalier.cli.planning import PlanRequest
 from espalier.clusters.gate import Isolation
 from espalier.kube.client import Client, PatchType
 from espalier.kube.inprocess import InProcessTransport
@@ -72,7 +72,7 @@ async def give(env: ManagedEnvironment, role: Tree, leave_out: str) -> None:
 
 
 async def plan(client: Client) -> Planned:
-    (planned,) = await Asked(PROVIDERS, [], "v0.26.0", Isolation.LAYERS, None).of_release(client, None)
+    (planned,) = await PlanRequest(PROVIDERS, [], "v0.26.0", Isolation.LAYERS, None).of_release(client, None)
     return planned
 
 

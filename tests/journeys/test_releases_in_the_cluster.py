@@ -23,7 +23,7 @@ from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.apiserver.store import MemoryStore
 from espalier.cli.installing import PATIENCE, InstallReleases
-from espalier.cli.planning import Asked
+from espalier.cli.planning import PlanRequest
 from espalier.clusters import Isolation, names, rbac
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.client import PatchType
@@ -78,7 +78,9 @@ async def garden(env: ManagedEnvironment) -> Cluster:
 
 async def manager_upgrade(env: ManagedEnvironment, releases: Path | None) -> Preview:
     """What `espalier plan --manager` says of the garden."""
-    (planned,) = await Asked(PROVIDERS, [], "", Isolation.LAYERS, releases).of_manager(env.client, GARDEN.namespace)
+    (planned,) = await PlanRequest(PROVIDERS, [], "", Isolation.LAYERS, releases).of_manager(
+        env.client, GARDEN.namespace
+    )
     assert planned.later is not None
     return planned.later
 
@@ -168,7 +170,7 @@ def test_a_manager_brings_what_an_earlier_one_had_in_its_files_alone() -> None:
                 await asyncio.sleep(1)
             preview = await manager_upgrade(env, None)
             assert (preview.is_empty, preview.drift, preview.stops) == (True, (), "")
-            (planned,) = await Asked(PROVIDERS, [], "v0.26.0", Isolation.LAYERS, None).of_release(
+            (planned,) = await PlanRequest(PROVIDERS, [], "v0.26.0", Isolation.LAYERS, None).of_release(
                 env.client, GARDEN.namespace
             )
             assert planned.now.is_empty
@@ -252,7 +254,9 @@ def test_bundles_that_name_what_is_not_there_are_said_and_nothing_is_made() -> N
         assert said(failed, names.READY).reason == names.EKSD_RELEASE_INVALID
         await asyncio.sleep(CALM)
         assert (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items == []
-        (planned,) = await Asked(PROVIDERS, [], DEBUG, Isolation.LAYERS, None).of_release(env.client, GARDEN.namespace)
+        (planned,) = await PlanRequest(PROVIDERS, [], DEBUG, Isolation.LAYERS, None).of_release(
+            env.client, GARDEN.namespace
+        )
         assert planned.now.stops == f"{names.EKSD_RELEASE_INVALID}: {failed.status.failure_message}"
         await env.client.create(DistroRelease.resource, distro(name, etcd="v3.6.6-eks-1-35-7"))
         await env.until_ready()
@@ -332,7 +336,9 @@ def test_bundles_with_an_invalid_image_are_refused_or_named_by_their_clusters_al
         await asyncio.sleep(CALM)
         made = (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items
         assert [one.name for one in made] == [OTHER.name]
-        planned = await Asked(PROVIDERS, [], DEBUG, Isolation.LAYERS, None).of_release(env.client, GARDEN.namespace)
+        planned = await PlanRequest(PROVIDERS, [], DEBUG, Isolation.LAYERS, None).of_release(
+            env.client, GARDEN.namespace
+        )
         stop = f"{names.BUNDLES_INVALID}: {failed.status.failure_message}"
         assert [one.now.stops for one in planned] == [stop, stop], "the other one would be stopped as well"
         await env.until_ready(OTHER)

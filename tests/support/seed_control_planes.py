@@ -16,7 +16,7 @@ from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
-from espalier.cli.environment.seed_programs.agent import Agents, StoreWords
+from espalier.cli.environment.seed_programs.agent import Agents, StoreConfig
 from espalier.cli.environment.seed_programs.assembly import Call, SeedPrograms, agent_calls, in_process, shoot_client
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.etcdbackup.stores.store import Store
@@ -41,7 +41,7 @@ class Buckets:
     clock: Callable[[], Simulation]
     stores: dict[str, MemoryStore] = field(default_factory=dict)
 
-    def open(self, words: StoreWords) -> Store:
+    def open(self, words: StoreConfig) -> Store:
         assert words.credentials, "the Secret is mounted"
         return self.stores.setdefault(words.url, MemoryStore(self.clock().clock, where=words.url))
 

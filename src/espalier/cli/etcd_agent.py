@@ -169,8 +169,8 @@ async def copy(
         from espalier.cli import etcd_agent_takeover  # noqa: PLC0415  help need not load it
 
         stores = etcd_agent_takeover.Stores(source, source_endpoint, target, endpoint)
-        answering = etcd_agent_takeover.Answering(listen, server_cert, server_key, client_ca)
-        await etcd_agent_takeover.copy(stores, epoch, source_epoch, cluster, timing, answering)
+        http_flags = etcd_agent_takeover.HttpFlags(listen, server_cert, server_key, client_ca)
+        await etcd_agent_takeover.copy(stores, epoch, source_epoch, cluster, timing, http_flags)
         return
     if wait_for_final_snapshot_timeout != "0" and not wait_for_final_snapshot:
         raise Usage("--wait-for-final-snapshot-timeout needs --wait-for-final-snapshot")

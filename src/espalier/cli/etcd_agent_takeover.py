@@ -28,7 +28,7 @@ class Stores:
 
 
 @dataclass(frozen=True, slots=True)
-class Answering:
+class HttpFlags:
     """Where HTTP is answered, and with which certificate: texts and paths of the command line."""
 
     listen: str = ""
@@ -43,7 +43,7 @@ class Answering:
 
 
 async def copy(
-    stores: Stores, epoch: int, source_epoch: int | None, cluster: str, timing: Path | None, answering: Answering
+    stores: Stores, epoch: int, source_epoch: int | None, cluster: str, timing: Path | None, http_flags: HttpFlags
 ) -> None:
     """Take over, until SIGTERM or SIGINT."""
     found = etcd_election.election(epoch, cluster, timing)
@@ -56,7 +56,7 @@ async def copy(
     retries = retries_within(found.timing)
     source = opened(stores.source, stores.source_endpoint, source=True, retries=retries)
     target = opened(stores.target, stores.endpoint, retries=retries)
-    address = answering.address()
+    address = http_flags.address()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -63,7 +63,7 @@ async def plan(
     """
     # Other commands need not load what judges and renders.
     from espalier.cli import chosen_release, plan_text, preflight  # noqa: PLC0415
-    from espalier.cli.planning import Asked  # noqa: PLC0415
+    from espalier.cli.planning import PlanRequest  # noqa: PLC0415
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
     try:
@@ -79,7 +79,7 @@ async def plan(
         found, problems = documents.examined(filename, several=True) if filename else ([], [])
         pushed_as = chosen_release.own_version() if move_release is not None else ""
         await preflight.check(PROVIDERS, connect, found, problems, pushed_as=pushed_as)
-        asked = Asked(PROVIDERS, found, eksa_version, isolation, releases, moves=move_release)
+        asked = PlanRequest(PROVIDERS, found, eksa_version, isolation, releases, moves=move_release)
         async with connection.connect(connect) as connected:
             namespace = None if all_namespaces else connected.namespace
             if manager:

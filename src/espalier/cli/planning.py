@@ -31,8 +31,8 @@ from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
 
 
-class Asked:
-    """Question of the command line."""
+class PlanRequest:
+    """The plans that a command line asks for."""
 
     def __init__(
         self,

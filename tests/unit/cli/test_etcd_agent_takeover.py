@@ -19,9 +19,9 @@ Captured = pytest.CaptureFixture[str]
 
 async def test_it_answers_over_https_who_shows_a_certificate(tmp_path: Path, capsys: Captured) -> None:
     files, client = certificates(tmp_path)
-    answering = etcd_agent_takeover.Answering("127.0.0.1:0", files.certificate, files.key, files.client_authority)
+    http_flags = etcd_agent_takeover.HttpFlags("127.0.0.1:0", files.certificate, files.key, files.client_authority)
     stores = etcd_agent_takeover.Stores(f"file://{tmp_path}/source", "", f"file://{tmp_path}/target", "")
-    running = asyncio.ensure_future(etcd_agent_takeover.copy(stores, 2, 1, "shoot--a--b/1", None, answering))
+    running = asyncio.ensure_future(etcd_agent_takeover.copy(stores, 2, 1, "shoot--a--b/1", None, http_flags))
     try:
         url = await address(running, capsys)
         known = ssl.create_default_context(cafile=client / "ca.crt")
@@ -47,6 +47,6 @@ async def address(running: asyncio.Future[None], capsys: Captured) -> str:
 
 def test_files_of_https_belong_together(tmp_path: Path) -> None:
     with pytest.raises(Usage, match="--server-cert and --server-key belong together"):
-        etcd_agent_takeover.Answering(certificate=tmp_path / "a").address()
+        etcd_agent_takeover.HttpFlags(certificate=tmp_path / "a").address()
     with pytest.raises(Usage, match="--client-ca needs --server-cert"):
-        etcd_agent_takeover.Answering(client_authority=tmp_path / "a").address()
+        etcd_agent_takeover.HttpFlags(client_authority=tmp_path / "a").address()

@@ -61,7 +61,7 @@ def test_each_part_of_kubeadm_config_with_which_another_static_pod_is_rendered_i
     for part in reversed(field.split(".")):
         parts = {part: parts}
     present: Tree = {"kubernetesVersion": "v1.36.3", "etcd": {"local": {"dataDir": "/d"}}}
-    found: Any = cluster_configuration.wanted(present, cluster_configuration.Asked("v1.36.3", "", parts))
+    found: Any = cluster_configuration.wanted(present, cluster_configuration.WantedConfiguration("v1.36.3", "", parts))
     for part in field.split("."):
         found = found[part]
     assert found == "new"

@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 
 from espalier.api.meta import Tree
 from espalier.upgrades.node.cluster_configuration import (
-    Asked,
+    WantedConfiguration,
     has_external_etcd,
     obstacle,
     read,
@@ -53,7 +53,7 @@ def config_map(text: object) -> dict[str, object]:
 
 
 def test_alone_the_tag_of_etcd_is_set_and_a_gate_that_kubeadm_does_not_know_any_more_goes() -> None:
-    found = wanted(read(config_map(TEXT)), Asked(NEW, "3.6.8-0"))
+    found = wanted(read(config_map(TEXT)), WantedConfiguration(NEW, "3.6.8-0"))
 
     etcd = {"local": {"dataDir": "/var/lib/etcd", "imageTag": "3.6.8-0"}}
     assert found == {name: part for name, part in TREE.items() if name != "featureGates"} | {"etcd": etcd}
@@ -61,8 +61,8 @@ def test_alone_the_tag_of_etcd_is_set_and_a_gate_that_kubeadm_does_not_know_any_
 
 
 def test_what_needs_no_change_stays_as_it_is() -> None:
-    assert wanted(TREE, Asked(OLD)) == TREE
-    assert wanted(TREE, Asked(OLD, "3.6.6-0")) == TREE
+    assert wanted(TREE, WantedConfiguration(OLD)) == TREE
+    assert wanted(TREE, WantedConfiguration(OLD, "3.6.6-0")) == TREE
 
 
 def test_the_parts_that_a_control_plane_asks_for_are_set_and_those_that_it_does_not_ask_for_go() -> None:
@@ -74,7 +74,7 @@ def test_the_parts_that_a_control_plane_asks_for_are_set_and_those_that_it_does_
         "networking": {"podSubnet": "10.0.0.0/8"},
     }
 
-    found = wanted(TREE, Asked(OLD, "", parts))
+    found = wanted(TREE, WantedConfiguration(OLD, "", parts))
 
     assert found == TREE | {
         "apiServer": {"certSANs": ["localhost"], "extraArgs": [{"name": "v", "value": "4"}]},
@@ -82,7 +82,7 @@ def test_the_parts_that_a_control_plane_asks_for_are_set_and_those_that_it_does_
         "etcd": {"local": {"dataDir": "/var/lib/etcd", "imageRepository": "mirror.example", "imageTag": "v3.6.6"}},
         "featureGates": {"NodeLocalCRISocket": True},
     }
-    without = wanted(found, Asked(OLD, "", {"etcd": {"local": {"imageTag": "v3.6.6"}}}))
+    without = wanted(found, WantedConfiguration(OLD, "", {"etcd": {"local": {"imageTag": "v3.6.6"}}}))
     assert without["apiServer"] == {"certSANs": ["localhost"]}
     assert "featureGates" not in without
     assert "controllerManager" not in without
@@ -93,16 +93,16 @@ def test_the_parts_that_a_control_plane_asks_for_are_set_and_those_that_it_does_
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        (Asked("v1.35.3"), "kubernetesVersion v1.35.4 is newer than v1.35.3: downgrades are refused"),
-        (Asked(NEW, "v3.6.5"), "etcd v3.6.6 is newer than v3.6.5: kubeadm does not downgrade it"),
-        (Asked(NEW, "", {"etcd": {"local": {"imageTag": "v3.5.9"}}}), "newer than v3.5.9"),
+        (WantedConfiguration("v1.35.3"), "kubernetesVersion v1.35.4 is newer than v1.35.3: downgrades are refused"),
+        (WantedConfiguration(NEW, "v3.6.5"), "etcd v3.6.6 is newer than v3.6.5: kubeadm does not downgrade it"),
+        (WantedConfiguration(NEW, "", {"etcd": {"local": {"imageTag": "v3.5.9"}}}), "newer than v3.5.9"),
     ],
 )
-def test_what_is_older_is_refused(asked: Asked, why: str) -> None:
+def test_what_is_older_is_refused(asked: WantedConfiguration, why: str) -> None:
     tree = TREE | {"etcd": {"local": {"imageTag": "v3.6.6"}}}
 
     assert why in obstacle(tree, asked)
-    assert obstacle(tree, Asked(NEW, "v3.6.6")) == ""
+    assert obstacle(tree, WantedConfiguration(NEW, "v3.6.6")) == ""
     assert obstacle({**tree, "kubernetesVersion": 5}, asked).startswith("found kubernetesVersion nothing")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
 
-from espalier.cli.environment.seed_programs.agent import OpenStore, StoreWords
+from espalier.cli.environment.seed_programs.agent import OpenStore, StoreConfig
 from espalier.etcdbackup.stores.errors import Unavailable
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.etcdbackup.stores.store import MOST_LISTED, Content, Store, StoredObject
@@ -23,10 +23,10 @@ class Buckets:
     def through(self, link: Link) -> OpenStore:
         """Opens stores as a seed does, through a network."""
 
-        def open_store(words: StoreWords) -> Store:
-            if not words.credentials:
-                raise ValueError(f"{words.url}: found no credentials, allowed is a Secret with some")
-            store = self.stores.setdefault(words.url, MemoryStore(self._clock, where=words.url))
+        def open_store(config: StoreConfig) -> Store:
+            if not config.credentials:
+                raise ValueError(f"{config.url}: found no credentials, allowed is a Secret with some")
+            store = self.stores.setdefault(config.url, MemoryStore(self._clock, where=config.url))
             return ReachedStore(store, lambda: link.is_cut)
 
         return open_store

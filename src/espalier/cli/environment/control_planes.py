@@ -8,7 +8,7 @@ from typing import Protocol
 from espalier.api.etcd.timing import Timing
 from espalier.cli import backup_reads
 from espalier.cli.environment.buckets import Buckets
-from espalier.cli.environment.seed_programs.agent import Agents, StoreWords
+from espalier.cli.environment.seed_programs.agent import Agents, StoreConfig
 from espalier.cli.environment.seed_programs.assembly import in_process
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.runtime.clock import Clock
@@ -63,7 +63,7 @@ class InProcessControlPlanes:
     def read_backup(self, bucket: Link) -> ReadBackup:
         """See `ControlPlanes`."""
         opened = self._buckets.through(bucket)
-        return backup_reads.through(lambda url, credentials: opened(StoreWords(url, "", credentials)))
+        return backup_reads.through(lambda url, credentials: opened(StoreConfig(url, "", credentials)))
 
     def connect(self, bucket: Link) -> Connect:
         """See `ControlPlanes`."""

@@ -29,7 +29,7 @@ _GONE_GATES = {"ControlPlaneKubeletLocalMode": minor("1.36")}
 """Feature gate -> the minor of Kubernetes whose kubeadm no longer knows it."""
 
 
-class Asked(NamedTuple):
+class WantedConfiguration(NamedTuple):
     """The wanted kubeadm-config."""
 
     version: str
@@ -65,7 +65,7 @@ def version_of(configuration: Tree) -> str:
     return in_one_line(found)[:LONGEST_PROBLEM] if isinstance(found, str) else ""
 
 
-def obstacle(configuration: Tree, asked: Asked) -> str:
+def obstacle(configuration: Tree, asked: WantedConfiguration) -> str:
     """Why a control plane with this configuration can't be upgraded as asked for; empty if it can."""
     found, wanted = parsed(version_of(configuration)), parsed(asked.version)
     if found is None or wanted is None:
@@ -85,7 +85,7 @@ def has_external_etcd(configuration: Tree) -> bool:
     return bool(_inner(configuration, "etcd").get("external"))
 
 
-def wanted(configuration: Tree, asked: Asked) -> Tree:
+def wanted(configuration: Tree, asked: WantedConfiguration) -> Tree:
     """The configuration to write for kubeadm."""
     found = {**configuration}
     if asked.parts is not None:
@@ -109,7 +109,7 @@ def wanted(configuration: Tree, asked: Asked) -> Tree:
     return found
 
 
-def _etcd(asked: Asked) -> Tree:
+def _etcd(asked: WantedConfiguration) -> Tree:
     """The fields of etcd.local; None for one to remove. The tag is that of the upgrade, if it names one."""
     parts = _inner(asked.parts or {}, "etcd", "local")
     found: Tree = {part: parts.get(part) for part in ETCD_PARTS} if parts else {}

@@ -15,7 +15,7 @@ from espalier.runtime.writer import Precondition, found_by_owner
 from espalier.upgrades import names, unfinished
 from espalier.upgrades.cluster_view import Workload
 from espalier.upgrades.node import cluster_configuration, pod
-from espalier.upgrades.node.cluster_configuration import Asked
+from espalier.upgrades.node.cluster_configuration import WantedConfiguration
 from espalier.upgrades.node.observe import NodeScope
 from espalier.upgrades.reconciling import Tools
 
@@ -101,7 +101,7 @@ async def clear_node(workload: Workload, scope: NodeScope) -> None:
     await take_rights(workload, scope.node_name)
 
 
-async def write_configuration(workload: Workload, found: Object, asked: Asked) -> None:
+async def write_configuration(workload: Workload, found: Object, asked: WantedConfiguration) -> None:
     """Write what is asked for to kubeadm-config, if it differs. Raises `ValueError` if that can't be read."""
     present = cluster_configuration.read(found.tree)
     wanted = cluster_configuration.wanted(present, asked)

@@ -12,7 +12,7 @@ from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.writer import Precondition
 from espalier.upgrades import names
 from espalier.upgrades.node import cluster_configuration, status
-from espalier.upgrades.node.cluster_configuration import Asked
+from espalier.upgrades.node.cluster_configuration import WantedConfiguration
 from espalier.upgrades.node.containers import KUBEADM, POD_CREATED
 from espalier.upgrades.node.context import (
     RESOURCE,
@@ -76,13 +76,13 @@ async def restore_configuration(ctx: Context) -> Outcome:
     found = scope.workload.kubeadm_config if scope.workload else None
     if scope.workload is None or found is None or scope.control_plane is None or not _may_have_written(scope):
         return Continue()
-    wished = scope.control_plane.tree["spec"]
-    bootstrap = control_plane_bootstrap(wished.get("kubeadmConfigSpec") or {}, wished["version"])
+    spec = scope.control_plane.tree["spec"]
+    bootstrap = control_plane_bootstrap(spec.get("kubeadmConfigSpec") or {}, spec["version"])
     parts = bootstrap.get("clusterConfiguration") or {}
     tag = ((parts.get("etcd") or {}).get("local") or {}).get("imageTag") or ""
     with suppress(ValueError):  # an invalid one was not written by us
-        if cluster_configuration.version_of(cluster_configuration.read(found.tree)) == wished["version"]:
-            await write_configuration(scope.workload, found, Asked(wished["version"], tag, parts))
+        if cluster_configuration.version_of(cluster_configuration.read(found.tree)) == spec["version"]:
+            await write_configuration(scope.workload, found, WantedConfiguration(spec["version"], tag, parts))
     return Continue()
 
 

@@ -24,7 +24,7 @@ from espalier.kube.objects import Object
 from espalier.upgrades import expected, health, names
 from espalier.upgrades.cluster_view import ClusterView, MachineView, Workload
 from espalier.upgrades.node import status
-from espalier.upgrades.node.cluster_configuration import Asked
+from espalier.upgrades.node.cluster_configuration import WantedConfiguration
 from espalier.upgrades.node.containers import POD_CREATED
 from espalier.upgrades.node.pod import UPGRADE, Role
 from espalier.upgrades.observe import Observer, cluster_of
@@ -84,9 +84,11 @@ class NodeScope:
         return self.object.metadata.deletion_timestamp is not None
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> WantedConfiguration:
         """The kubeadm-config that is wanted before kubeadm runs on the node."""
-        return Asked(self.upgrade.spec.kubernetes_version, self.upgrade.spec.etcd_version or "", self.configuration)
+        return WantedConfiguration(
+            self.upgrade.spec.kubernetes_version, self.upgrade.spec.etcd_version or "", self.configuration
+        )
 
     @property
     def changes(self) -> Tree:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from espalier.cli.environment.buckets import Buckets
-from espalier.cli.environment.seed_programs.agent import StoreWords
+from espalier.cli.environment.seed_programs.agent import StoreConfig
 from espalier.runtime.virtual import Simulation
 from espalier.shoots.extension import OperationFailed
 from espalier.simulator.connections import Link
@@ -19,7 +19,7 @@ def test_a_folder_goes_with_all_epochs_and_nothing_beside_it() -> None:
         buckets, link = Buckets(simulation.clock), Link()
         open_store, managed = buckets.through(link), buckets.managed_through(link)
         for folder in ("apple/etcd-main/1", "apple/etcd-main/2", "apple-tree/etcd-main/1"):
-            open_store(StoreWords(f"{BUCKET}/{folder}", "", {"account": b"east"}))
+            open_store(StoreConfig(f"{BUCKET}/{folder}", "", {"account": b"east"}))
         await managed.delete_folder(BUCKET, "apple", {})
         assert list(buckets.stores) == [f"{BUCKET}/apple-tree/etcd-main/1"]
         await managed.delete_bucket(BUCKET, {})
@@ -31,7 +31,7 @@ def test_a_folder_goes_with_all_epochs_and_nothing_beside_it() -> None:
 def test_nothing_is_deleted_through_a_network_that_is_cut() -> None:
     async def story(simulation: Simulation) -> None:
         buckets, link = Buckets(simulation.clock), Link("the network to the bucket")
-        buckets.through(link)(StoreWords(BUCKET, "", {"account": b"east"}))
+        buckets.through(link)(StoreConfig(BUCKET, "", {"account": b"east"}))
         link.cut()
         with pytest.raises(OperationFailed, match="no route to host"):
             await buckets.managed_through(link).delete_bucket(BUCKET, {})

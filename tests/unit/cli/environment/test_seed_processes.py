@@ -17,7 +17,7 @@ from espalier.cli.environment.seed_processes.assembly import RealControlPlanes, 
 from espalier.cli.environment.seed_processes.buckets import FolderBuckets, FolderLink
 from espalier.cli.environment.seed_processes.mounts import Folder, Mounts
 from espalier.cli.environment.seed_processes.process import run_process
-from espalier.cli.environment.seed_programs.words import with_flags
+from espalier.cli.environment.seed_programs.command_line import with_flags
 from espalier.cli.failures import Failure
 from espalier.etcdbackup.stores.errors import Refused
 from espalier.etcdbackup.stores.local import LocalStore

@@ -13,7 +13,7 @@ from espalier.api.gardener.names import AGENT_PORT
 from espalier.cli.environment.seed_processes.mounts import Mounts
 from espalier.cli.environment.seed_processes.network import TcpEndpoint, status_of
 from espalier.cli.environment.seed_processes.process import HOST, run_process
-from espalier.cli.environment.seed_programs.words import Words, with_flags
+from espalier.cli.environment.seed_programs.command_line import CommandLine, with_flags
 from espalier.cli.etcd_agent_calls import posted, session
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.simulator.pods.in_process import Container
@@ -47,19 +47,19 @@ class EtcdProcesses:
                 command.append(f"{_CONFIGURATION}{mounts.write('etcd.yaml', mounts.here(text))}")
             else:
                 command.append(word)
-        port = Words.of(container.arguments).port("listen", CLIENTS)
+        port = CommandLine.of(container.arguments).port("listen", CLIENTS)
         return await run_process(container, command, listening=lambda found: container.listen(port, TcpEndpoint(found)))
 
     async def run_agent(self, container: Container) -> int:
         """Run an agent, or a copy, as the command says."""
         mounts = Mounts.of(container, self.home)
-        words = Words.of(container.arguments)
+        command_line = CommandLine.of(container.arguments)
         flags = {"listen": f"{HOST}:0"}
-        if "run" in words.positional and "delta-snapshot-period" not in words.flags:
+        if "run" in command_line.positional and "delta-snapshot-period" not in command_line.flags:
             flags |= {"delta-snapshot-period": f"{self.schedule.delta_period:g}s", "schedule": self.schedule.full}
         command = [self._here(word, mounts) for word in with_flags(container.arguments[1:], flags)]
         variables = {name: mounts.here(value) for name, value in container.environment.items()}
-        port = words.port("listen", AGENT_PORT)
+        port = command_line.port("listen", AGENT_PORT)
         async with session() as http:
 
             def listening(found: int) -> None:

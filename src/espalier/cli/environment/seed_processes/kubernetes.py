@@ -13,7 +13,7 @@ from espalier.api import yaml_trees
 from espalier.cli.environment.seed_processes.mounts import Mounts
 from espalier.cli.environment.seed_processes.network import TcpEndpoint, forwarded, status_of, unverified
 from espalier.cli.environment.seed_processes.process import HOST, run_process
-from espalier.cli.environment.seed_programs.words import Misused, Words, with_flags
+from espalier.cli.environment.seed_programs.command_line import CommandLine, InvalidCommandLine, with_flags
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
@@ -41,8 +41,8 @@ class KubernetesProcesses:
     async def run_api_server(self, container: Container) -> int:
         """Run kube-apiserver on the etcd that its command names."""
         self._check(container)
-        mounts, words = Mounts.of(container, self.home), Words.of(container.arguments)
-        etcd = urlsplit(words.text("etcd-servers"))
+        mounts, command_line = Mounts.of(container, self.home), CommandLine.of(container.arguments)
+        etcd = urlsplit(command_line.text("etcd-servers"))
         port = await forwarded(container, etcd.hostname or "", etcd.port or _HTTPS)
         flags = {"etcd-servers": f"{etcd.scheme}://{HOST}:{port}"}
         authority = container.volumes[AUTHORITY]
@@ -55,10 +55,10 @@ class KubernetesProcesses:
     async def run_controller_manager(self, container: Container) -> int:
         """Run kube-controller-manager against the API server that its kubeconfig names."""
         self._check(container)
-        mounts, words = Mounts.of(container, self.home), Words.of(container.arguments)
+        mounts, command_line = Mounts.of(container, self.home), CommandLine.of(container.arguments)
         flags: dict[str, str] = {}
         for name in _KUBECONFIGS:
-            if (path := words.flags.get(name)) is not None:
+            if (path := command_line.flags.get(name)) is not None:
                 content = await _redirected(container, Path(mounts.here(path)).read_bytes())
                 flags[name] = str(mounts.write(f"{name}.yaml", content))
         return await self._serve(container, mounts, TcpEndpoint(0), CONTROLLER_MANAGER_PORT, flags)
@@ -68,7 +68,7 @@ class KubernetesProcesses:
     ) -> int:
         """Run it on a free port of this machine."""
         program = self.programs / container.arguments[0].rpartition("/")[2]
-        listens = Words.of(container.arguments).port("secure-port", port)
+        listens = CommandLine.of(container.arguments).port("secure-port", port)
         tls = unverified()
         with held_port() as held:
             endpoint.port = held
@@ -80,7 +80,7 @@ class KubernetesProcesses:
     def _check(self, container: Container) -> None:
         tag = container.image.rpartition(":")[2]
         if tag != self.version:
-            raise Misused(f"image {container.image}: allowed is {self.version}: that was built here")
+            raise InvalidCommandLine(f"image {container.image}: allowed is {self.version}: that was built here")
 
 
 class ApiServer(TcpEndpoint):

@@ -12,8 +12,8 @@ from espalier.api import json_trees
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.names import AGENT_PORT
+from espalier.cli.environment.seed_programs.command_line import CommandLine, InvalidCommandLine
 from espalier.cli.environment.seed_programs.etcd import PodGuard, disk_of
-from espalier.cli.environment.seed_programs.words import Misused, Words
 from espalier.etcd.client import Client
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.etcdbackup.election import agent as agents
@@ -34,8 +34,8 @@ _CREDENTIALS = "_APPLICATION_CREDENTIALS"
 
 
 @dataclass(frozen=True)
-class StoreWords:
-    """A store as an agent is told of it."""
+class StoreConfig:
+    """The configuration of an agent's store."""
 
     url: str
     endpoint: str
@@ -43,7 +43,7 @@ class StoreWords:
     """Files by name."""
 
 
-OpenStore: TypeAlias = Callable[[StoreWords], Store]
+OpenStore: TypeAlias = Callable[[StoreConfig], Store]
 """Opens a store. Raises `ValueError` for one that can't be."""
 
 
@@ -57,41 +57,44 @@ class Agents:
 
     async def run(self, container: Container) -> int:
         """Run an agent, or a copy, as the command says."""
-        words = Words.of(container.arguments)
+        command_line = CommandLine.of(container.arguments)
         running: AgentRun | CopierRun
-        match words.positional:
+        match command_line.positional:
             case [_, _, "run", store]:
-                running = self._agent(container, words, store)
+                running = self._agent(container, command_line, store)
             case [_, _, "copy", source, target]:
-                running = self._copier(container, words, source, target)
+                running = self._copier(container, command_line, source, target)
             case found:
-                raise Misused(f"found {' '.join(found)!r}, allowed is `espalier etcd-agent run` or `copy`")
+                raise InvalidCommandLine(f"found {' '.join(found)!r}, allowed is `espalier etcd-agent run` or `copy`")
 
         async def answers(path: str) -> int:
             if path != "/healthz":
                 return 404
             return 200 if running.ready else 503
 
-        container.listen(words.port("listen", AGENT_PORT), AgentEndpoint(running), answers=answers)
+        container.listen(command_line.port("listen", AGENT_PORT), AgentEndpoint(running), answers=answers)
         await running.run()
 
-    def _agent(self, container: Container, words: Words, store: str) -> AgentRun:
+    def _agent(self, container: Container, command_line: CommandLine, store: str) -> AgentRun:
         guard = PodGuard(container)
         etcd = Client(ReachingEtcd(guard.inside, container.life), timeout=INSIDE_TIMEOUT, rng=container.random)
-        opened = self._open(container, store, words.text("store-endpoint", ""))
+        opened = self._open(container, store, command_line.text("store-endpoint", ""))
         parts = Parts(opened, guard, disk_of(container).data, etcd, self.backups)
         settings = agents.Settings(
-            words.number("epoch"), words.text("cluster"), self.timing, founding=words.is_set("founding")
+            command_line.number("epoch"),
+            command_line.text("cluster"),
+            self.timing,
+            founding=command_line.is_set("founding"),
         )
         return AgentRun(settings, parts, container.clock, container.random)
 
-    def _copier(self, container: Container, words: Words, source: str, target: str) -> CopierRun:
+    def _copier(self, container: Container, command_line: CommandLine, source: str, target: str) -> CopierRun:
         settings = copiers.Settings(
-            words.number("epoch"), words.number("source-epoch"), words.text("cluster"), self.timing
+            command_line.number("epoch"), command_line.number("source-epoch"), command_line.text("cluster"), self.timing
         )
         parts = CopyParts(
-            self._open(container, source, words.text("source-endpoint", ""), "SOURCE_"),
-            self._open(container, target, words.text("endpoint", "")),
+            self._open(container, source, command_line.text("source-endpoint", ""), "SOURCE_"),
+            self._open(container, target, command_line.text("endpoint", "")),
         )
         return CopierRun(settings, parts, container.clock, container.random)
 
@@ -104,7 +107,7 @@ class Agents:
             ),
             "",
         )
-        return self.open_store(StoreWords(url, endpoint, dict(container.volumes[folder]) if folder else {}))
+        return self.open_store(StoreConfig(url, endpoint, dict(container.volumes[folder]) if folder else {}))
 
 
 class CallRefused(Exception):

@@ -6,7 +6,7 @@ from espalier.apiserver import builtin
 from espalier.apiserver.etcd_keys import Keys
 from espalier.apiserver.etcd_store import EtcdStore, StoreLost
 from espalier.apiserver.server import Server
-from espalier.cli.environment.seed_programs.words import Words
+from espalier.cli.environment.seed_programs.command_line import CommandLine
 from espalier.etcd.client import Client
 from espalier.simulator.etcd.reaching import EtcdEndpoint, ReachingEtcd
 from espalier.simulator.pods.in_process import Container
@@ -20,8 +20,8 @@ UNSTARTED = 1
 
 async def kube_apiserver(container: Container) -> int:
     """Serve what is in etcd, until that is gone for 10 seconds (decision 0111)."""
-    words = Words.of(container.arguments)
-    host, _, port = words.text("etcd-servers").rpartition("//")[2].rpartition(":")
+    command_line = CommandLine.of(container.arguments)
+    host, _, port = command_line.text("etcd-servers").rpartition("//")[2].rpartition(":")
 
     def find() -> tuple[EtcdEndpoint, Life]:
         listener = container.find(host, int(port))
@@ -41,7 +41,7 @@ async def kube_apiserver(container: Container) -> int:
 
     try:
         await server.start()
-        container.listen(words.port("secure-port", 443), server, answers=answers)
+        container.listen(command_line.port("secure-port", 443), server, answers=answers)
         ready = True
         container.message = f"without its etcd the API server ends: {await server.lost()}"
         return LOST

@@ -10,8 +10,8 @@ from espalier.api.gardener import images, names
 from espalier.api.resource import Key
 from espalier.cli.environment.seed_programs.agent import AgentCalls, Agents
 from espalier.cli.environment.seed_programs.api_server import kube_apiserver
+from espalier.cli.environment.seed_programs.command_line import CommandLine
 from espalier.cli.environment.seed_programs.etcd import etcd
-from espalier.cli.environment.seed_programs.words import Words
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import ADMIN, Endpoint, User
@@ -62,7 +62,7 @@ async def idle(container: Container) -> int:
             return 500
         return 200
 
-    port = Words.of(container.arguments).text("port", str(_PORTS.get(container.name, 80)))
+    port = CommandLine.of(container.arguments).text("port", str(_PORTS.get(container.name, 80)))
     container.listen(int(port), idle, answers=answers)
     await asyncio.get_running_loop().create_future()
     return 0

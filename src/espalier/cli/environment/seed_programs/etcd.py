@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import MutableMapping
 from typing import Any
 
-from espalier.cli.environment.seed_programs.words import Words
+from espalier.cli.environment.seed_programs.command_line import CommandLine
 from espalier.etcd.transport import Transport
 from espalier.etcdbackup.running.memory import MemoryData
 from espalier.etcdbackup.running.parts import NotStarted
@@ -42,7 +42,7 @@ async def etcd(container: Container) -> int:
     """Run the guard; its agent says when etcd runs, and until when clients pass."""
     guard = disk_of(container).guard
     container.life.at_end(guard.kill)
-    container.listen(Words.of(container.arguments).port("listen", CLIENTS), guard)
+    container.listen(CommandLine.of(container.arguments).port("listen", CLIENTS), guard)
     try:
         await asyncio.get_running_loop().create_future()
     finally:

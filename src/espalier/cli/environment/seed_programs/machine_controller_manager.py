@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from espalier.api.cloud import AnyItem, CallCloud, CloudRequest
 from espalier.api.etcd.timing import Timing
 from espalier.cli.environment.seed_programs.assembly import client_in
-from espalier.cli.environment.seed_programs.words import Words
+from espalier.cli.environment.seed_programs.command_line import CommandLine
 from espalier.kube.client import Client
 from espalier.runtime.component import assemble
 from espalier.runtime.manager import Manager
@@ -36,7 +36,7 @@ class MachineControllers:
 
     async def run(self, container: Container) -> int:
         """Act on the machines in the namespace that the command names, until the container is stopped."""
-        words = Words.of(container.arguments)
+        command_line = CommandLine.of(container.arguments)
 
         async def call(request: CloudRequest) -> list[AnyItem]:
             return await during((container.life,), self.call(request))
@@ -45,7 +45,7 @@ class MachineControllers:
             self.connect(container.life),
             clock=container.clock,
             rng=container.random,
-            options=Options(namespaces=(words.text("namespace"),)),
+            options=Options(namespaces=(command_line.text("namespace"),)),
             component=NAME,
             fill_within=None,
         )
@@ -55,5 +55,5 @@ class MachineControllers:
         async def answers(_path: str) -> int:
             return 200 if manager.leading.is_set() else 503
 
-        container.listen(words.port("port", PORT), self, answers=answers)
+        container.listen(command_line.port("port", PORT), self, answers=answers)
         return await manager.run()

@@ -1,4 +1,4 @@
-"""The words of a container's command: a verb, and flags."""
+"""The command line of a container: a verb, and flags."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ USAGE = 2
 """Exit code of a program that does not understand its command."""
 
 
-class Misused(ValueError):
+class InvalidCommandLine(ValueError):
     """A command that is not understood; the message names the flag."""
 
 
 @dataclass(frozen=True)
-class Words:
+class CommandLine:
     """A command line in the form of our renderers: words, then flags as `--flag=value`."""
 
     positional: Sequence[str]
     flags: Mapping[str, str]
 
     @classmethod
-    def of(cls, arguments: Sequence[str]) -> Words:
+    def of(cls, arguments: Sequence[str]) -> CommandLine:
         """Read a command; what comes behind `--` is another one's."""
         flags: dict[str, str] = {}
         positional = []
@@ -36,17 +36,17 @@ class Words:
         return cls(positional, flags)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A flag. Raises `Misused` if it is missing and has no default."""
+        """A flag. Raises `InvalidCommandLine` if it is missing and has no default."""
         found = self.flags.get(name, default)
         if found is None:
-            raise Misused(f"--{name}: it is missing")
+            raise InvalidCommandLine(f"--{name}: it is missing")
         return found
 
     def number(self, name: str) -> int:
-        """A number of 1 and more. Raises `Misused`."""
+        """A number of 1 and more. Raises `InvalidCommandLine`."""
         found = self.text(name)
         if not (found.isascii() and found.isdigit() and int(found) >= 1):
-            raise Misused(f"--{name}: found {found!r}, allowed is a number of 1 and more")
+            raise InvalidCommandLine(f"--{name}: found {found!r}, allowed is a number of 1 and more")
         return int(found)
 
     def is_set(self, name: str) -> bool:
@@ -54,10 +54,10 @@ class Words:
         return self.flags.get(name, "false") not in ("false", "")
 
     def port(self, name: str, default: int) -> int:
-        """The port of `HOST:PORT`. Raises `Misused`."""
+        """The port of `HOST:PORT`. Raises `InvalidCommandLine`."""
         found = self.text(name, f":{default}").rpartition(":")[2]
         if not (found.isascii() and found.isdigit() and int(found) < 1 << 16):
-            raise Misused(f"--{name}: found {found!r}, allowed is HOST:PORT")
+            raise InvalidCommandLine(f"--{name}: found {found!r}, allowed is HOST:PORT")
         return int(found)
 
 
