@@ -31,7 +31,7 @@ from espalier.providers.nutanix.checks.prism import PrismCentrals
 from espalier.providers.snow.checks import simulated as simulated_devices
 from espalier.providers.snow.checks.devices import SnowDevices
 from espalier.providers.vsphere.checks import simulated as simulated_vcenter
-from espalier.providers.vsphere.checks.questions import Question, Sort
+from espalier.providers.vsphere.checks.questions import ObjectType, Question
 from espalier.providers.vsphere.checks.vcenter import VCenters
 from espalier.runtime import logs
 from espalier.runtime.virtual import Simulation, run
@@ -46,13 +46,13 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 3600.0
 SIMULATED = (simulated_vcenter, simulated_prism, simulated_cloudstack, simulated_devices)
 IN_SIMULATOR = {
-    Sort.DATACENTER: "DC0",
-    Sort.NETWORK: "VM Network",
-    Sort.DATASTORE: "LocalDS_0",
-    Sort.FOLDER: "",
-    Sort.RESOURCE_POOL: "DC0_H0/Resources",
-    Sort.TEMPLATE: "DC0_H0_VM0",
-    Sort.COMPUTE_CLUSTER: "DC0_C0",
+    ObjectType.DATACENTER: "DC0",
+    ObjectType.NETWORK: "VM Network",
+    ObjectType.DATASTORE: "LocalDS_0",
+    ObjectType.FOLDER: "",
+    ObjectType.RESOURCE_POOL: "DC0_H0/Resources",
+    ObjectType.TEMPLATE: "DC0_H0_VM0",
+    ObjectType.COMPUTE_CLUSTER: "DC0_C0",
 }
 """What govmomi's simulator has of each kind."""
 

@@ -13,14 +13,14 @@ import pytest
 
 from espalier.clusters.checks.questions import Credentials, LookUpError
 from espalier.providers.vsphere.checks import vcenter as session
-from espalier.providers.vsphere.checks.questions import Answers, Query, Question, Server, Sort
+from espalier.providers.vsphere.checks.questions import Answers, ObjectType, Query, Question, Server
 from espalier.providers.vsphere.checks.vcenter import VCenters
 from tests.support.vcenter import ACCOUNT, MISSING, NAME, VCenter, certificate, tag, vcenter, vim
 
 pytestmark = [pytest.mark.capi, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
-TEMPLATE = Question(Sort.TEMPLATE, "DC0", "DC0_H0_VM0")
-POOLS = Question(Sort.RESOURCE_POOL, "DC0", "*/Resources")
+TEMPLATE = Question(ObjectType.TEMPLATE, "DC0", "DC0_H0_VM0")
+POOLS = Question(ObjectType.RESOURCE_POOL, "DC0", "*/Resources")
 
 
 @pytest.fixture(scope="module")
@@ -48,17 +48,17 @@ def ask(
 
 def test_objects_are_found_by_path_by_name_and_by_pattern(center: VCenter) -> None:
     asked = {
-        Question(Sort.DATACENTER, "DC0", "DC0"): ("/DC0",),
-        Question(Sort.DATACENTER, "DC1", "DC1"): (),
-        Question(Sort.NETWORK, "DC0", "DC0_DVPG0"): ("/DC0/network/DC0_DVPG0",),
-        Question(Sort.NETWORK, "DC0", "/DC0/network/VM Network"): ("/DC0/network/VM Network",),
-        Question(Sort.NETWORK, "DC0", "/DC0/datastore/LocalDS_0"): (),
-        Question(Sort.DATASTORE, "DC0", "LocalDS_0"): ("/DC0/datastore/LocalDS_0",),
-        Question(Sort.FOLDER, "DC0", ""): ("/DC0/vm",),
-        Question(Sort.COMPUTE_CLUSTER, "DC0", "DC0_C0"): ("/DC0/host/DC0_C0",),
+        Question(ObjectType.DATACENTER, "DC0", "DC0"): ("/DC0",),
+        Question(ObjectType.DATACENTER, "DC1", "DC1"): (),
+        Question(ObjectType.NETWORK, "DC0", "DC0_DVPG0"): ("/DC0/network/DC0_DVPG0",),
+        Question(ObjectType.NETWORK, "DC0", "/DC0/network/VM Network"): ("/DC0/network/VM Network",),
+        Question(ObjectType.NETWORK, "DC0", "/DC0/datastore/LocalDS_0"): (),
+        Question(ObjectType.DATASTORE, "DC0", "LocalDS_0"): ("/DC0/datastore/LocalDS_0",),
+        Question(ObjectType.FOLDER, "DC0", ""): ("/DC0/vm",),
+        Question(ObjectType.COMPUTE_CLUSTER, "DC0", "DC0_C0"): ("/DC0/host/DC0_C0",),
         POOLS: ("/DC0/host/DC0_C0/Resources", "/DC0/host/DC0_H0/Resources"),
-        Question(Sort.TEMPLATE, "DC0", "DC0_H0_VM*"): ("/DC0/vm/DC0_H0_VM0", "/DC0/vm/DC0_H0_VM1"),
-        Question(Sort.TEMPLATE, "DC0", "ubuntu"): (),
+        Question(ObjectType.TEMPLATE, "DC0", "DC0_H0_VM*"): ("/DC0/vm/DC0_H0_VM0", "/DC0/vm/DC0_H0_VM1"),
+        Question(ObjectType.TEMPLATE, "DC0", "ubuntu"): (),
     }
     assert ask(center, *asked).paths == asked
 
@@ -79,7 +79,7 @@ def test_templates_tell_their_disks_and_tags(center: VCenter) -> None:
 
 
 def test_privileges_that_the_account_lacks_are_named(center: VCenter) -> None:
-    datastore = Question(Sort.DATASTORE, "DC0", "LocalDS_0")
+    datastore = Question(ObjectType.DATASTORE, "DC0", "LocalDS_0")
     assert ask(center, datastore).lacking == {}
     with center.administrator() as content:
         manager = content.authorizationManager
@@ -228,9 +228,11 @@ def test_in_a_place_with_more_objects_than_are_gone_through_none_is_said_to_be_m
     ):
         ask(center, TEMPLATE)
     with pytest.raises(LookUpError, match="a folder has"):
-        ask(center, Question(Sort.TEMPLATE, "DC0", "/DC0/vm/DC0_*"))
+        ask(center, Question(ObjectType.TEMPLATE, "DC0", "/DC0/vm/DC0_*"))
     path = "/DC0/vm/DC0_H0_VM0"
-    assert ask(center, Question(Sort.TEMPLATE, "DC0", path)).paths[Question(Sort.TEMPLATE, "DC0", path)] == (path,)
+    assert ask(center, Question(ObjectType.TEMPLATE, "DC0", path)).paths[
+        Question(ObjectType.TEMPLATE, "DC0", path)
+    ] == (path,)
 
 
 def test_more_than_a_session_may_read_is_refused(center: VCenter, monkeypatch: pytest.MonkeyPatch) -> None:

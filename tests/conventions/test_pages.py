@@ -67,15 +67,17 @@ def test_each_key_of_our_own_is_in_the_table_of_metadata() -> None:
     assert ours - NO_KEYS.keys() - ALL_KEYS == set()
 
 
-@pytest.mark.parametrize("sort", Sort)
-def test_what_a_cluster_carries_is_in_the_table_as_what_it_is(sort: Sort) -> None:
-    written = {line.split()[1] for line in golden(sort.value)}
+@pytest.mark.parametrize("metadata_field", MetadataField)
+def test_what_a_cluster_carries_is_in_the_table_as_what_it_is(metadata_field: MetadataField) -> None:
+    written = {line.split()[1] for line in golden(metadata_field.value)}
     ours = {key for key in written if "anywhere.eks.amazonaws.com" in key or key == "eks-d-upgrader"}
-    assert ours - KEYS[sort] == set()
+    assert ours - KEYS[metadata_field] == set()
 
 
 def test_each_key_of_the_table_is_used() -> None:
-    used = set(golden("constant")) | {line.split()[1] for sort in Sort for line in golden(sort.value)}
+    used = set(golden("constant")) | {
+        line.split()[1] for metadata_field in MetadataField for line in golden(metadata_field.value)
+    }
     constants = "\n".join(path.read_text() for path in (SOURCE / "clusterapi").glob("*.py"))
     unused = {key for key in ALL_KEYS if key not in used and f'"{key}"' not in constants}
     assert unused == set()

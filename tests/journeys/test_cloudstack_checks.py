@@ -17,7 +17,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.clusters import credentials as permissions
 from espalier.clusters.checks import controller
 from espalier.clusters.checks.questions import Credentials, LookUpError
-from espalier.providers.cloudstack.checks.questions import REACHABLE, Answers, Query, Sort
+from espalier.providers.cloudstack.checks.questions import REACHABLE, Answers, ObjectType, Query
 from espalier.providers.cloudstack.checks.simulated import everything_is_there
 from espalier.providers.cloudstack.cluster_api import CloudStackCluster
 from espalier.providers.cloudstack.kinds import CloudStackDatacenterConfig, CloudStackMachineConfig
@@ -45,7 +45,7 @@ class Clouds:
     """CloudStacks that have whatever specs name, but for what was taken away, and remember who asked."""
 
     def __init__(self) -> None:
-        self.missing: dict[str, set[Sort]] = {}
+        self.missing: dict[str, set[ObjectType]] = {}
         """By server."""
         self.counts: dict[str, int] = {}
         """How many zones, domains and accounts there are that are called so, on `SERVER`."""
@@ -73,12 +73,12 @@ class Clouds:
         }
         return msgspec.structs.replace(
             found,
-            entities={one: () if one.sort in missing else there for one, there in entities.items()},
+            entities={one: () if one.object_type in missing else there for one, there in entities.items()},
             holders={one: who for one, who in self.holders.items() if one in asked.addresses},
             **(self.counts if host == SERVER else {}),
         )
 
-    def take(self, sort: Sort, host: str = SERVER) -> None:
+    def take(self, sort: ObjectType, host: str = SERVER) -> None:
         """What has gone."""
         self.missing.setdefault(host, set()).add(sort)
 
@@ -167,22 +167,22 @@ FAULTS: dict[str, tuple[Callable[[Clouds], object], str, str]] = {
         f"{ZONES}[0].account: found admin; domain ROOT has no such account",
     ),
     "network": (
-        lambda clouds: clouds.take(Sort.NETWORK, NORTH),
+        lambda clouds: clouds.take(ObjectType.NETWORK, NORTH),
         OF_DATACENTER,
         f"{ZONES}[1].zone.network.name: found network-az-2; zone zone-az-2 has no such network",
     ),
     "offering": (
-        lambda clouds: clouds.take(Sort.OFFERING, NORTH),
+        lambda clouds: clouds.take(ObjectType.OFFERING, NORTH),
         OF_MACHINES,
         "spec.computeOffering.name: found 4 CPUs, 8 GB; availability zone az-2 has no such compute offering",
     ),
     "template": (
-        lambda clouds: clouds.take(Sort.TEMPLATE),
+        lambda clouds: clouds.take(ObjectType.TEMPLATE),
         OF_MACHINES,
         "spec.template.name: found rhel8-kube-v1-35; availability zone az-1 has no such template",
     ),
     "disk": (
-        lambda clouds: clouds.take(Sort.DISK_OFFERING, NORTH),
+        lambda clouds: clouds.take(ObjectType.DISK_OFFERING, NORTH),
         OF_MACHINES,
         "spec.diskOffering.name: found Small; availability zone az-2 has no such disk offering",
     ),
@@ -192,7 +192,7 @@ FAULTS: dict[str, tuple[Callable[[Clouds], object], str, str]] = {
         "spec.diskOffering.customSizeInGB: found 20, but disk offering Small of availability zone az-1 has a fixed",
     ),
     "affinity group": (
-        lambda clouds: clouds.take(Sort.AFFINITY_GROUP, NORTH),
+        lambda clouds: clouds.take(ObjectType.AFFINITY_GROUP, NORTH),
         OF_MACHINES,
         "spec.affinityGroupIds[0]: found group-a; availability zone az-2 has no such affinity group",
     ),
@@ -241,7 +241,7 @@ def test_what_a_settled_cluster_loses_is_named_within_a_period_and_its_machines_
         await apply(harbor)
         await env.until_ready(HARBOR)
         before = await env.machine_names("harbor")
-        clouds.take(Sort.TEMPLATE, NORTH)  # somebody gave it another name
+        clouds.take(ObjectType.TEMPLATE, NORTH)  # somebody gave it another name
         await asyncio.sleep(controller.AGAIN * 1.1 + A_MOMENT)
         status = (await machines(env)).status
         assert status.spec_valid is False
@@ -258,7 +258,7 @@ def test_what_a_settled_cluster_loses_is_named_within_a_period_and_its_machines_
 def test_one_that_is_away_does_not_hide_what_another_lacks() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         away(SERVER)(clouds)
-        clouds.take(Sort.TEMPLATE, NORTH)
+        clouds.take(ObjectType.TEMPLATE, NORTH)
         await apply(harbor)
         status = (await machines(env)).status
         assert status.failure_reason == "SpecInvalid"
@@ -312,7 +312,7 @@ def test_machine_configs_are_checked_in_a_zone_that_is_added_before_machines_are
         await apply(harbor)
         await env.until_ready(HARBOR)
         assert (await machines(env)).status.availability_zones == ["az-1"]
-        clouds.take(Sort.TEMPLATE, NORTH)
+        clouds.take(ObjectType.TEMPLATE, NORTH)
         add_north(harbor)
         await harbor.apply()
         await asyncio.sleep(A_MOMENT)
@@ -374,7 +374,7 @@ def test_an_address_is_free_when_all_zones_say_so() -> None:
         assert (await datacenter(env)).status.addresses == {}
         assert not await is_made(env)
         clouds.errors.clear()
-        clouds.take(Sort.TEMPLATE)  # so that it is not made yet
+        clouds.take(ObjectType.TEMPLATE)  # so that it is not made yet
         await asyncio.sleep(PERIOD)
         assert (await datacenter(env)).status.addresses == {"harbor/192.0.2.10": ""}
 

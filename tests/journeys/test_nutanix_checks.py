@@ -16,7 +16,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.clusters import credentials as permissions
 from espalier.clusters.checks import controller
 from espalier.clusters.checks.questions import Credentials, LookUpError
-from espalier.providers.nutanix.checks.questions import REACHABLE, Answers, Query, Sort
+from espalier.providers.nutanix.checks.questions import REACHABLE, Answers, ObjectType, Query
 from espalier.providers.nutanix.checks.simulated import everything_is_there
 from espalier.providers.nutanix.kinds import NutanixDatacenterConfig, NutanixMachineConfig
 from espalier.providers.registry import providers
@@ -38,7 +38,7 @@ class Prism:
     """Has whatever specs name, but for what was taken away, and remembers who asked."""
 
     def __init__(self) -> None:
-        self.missing: set[Sort] = set()
+        self.missing: set[ObjectType] = set()
         self.categories = True
         self.error: LookUpError | None = None
         self.asked: list[tuple[Query, Credentials]] = []
@@ -48,7 +48,7 @@ class Prism:
         if self.error is not None:
             raise self.error
         found = await everything_is_there(asked, credentials)
-        entities = {one: () if one.sort in self.missing else there for one, there in found.entities.items()}
+        entities = {one: () if one.object_type in self.missing else there for one, there in found.entities.items()}
         categories = found.categories if self.categories else frozenset()
         return msgspec.structs.replace(found, entities=entities, categories=categories)
 
@@ -86,15 +86,19 @@ async def is_made(env: ManagedEnvironment) -> bool:
     return bool((await env.client.list(capi.Cluster.resource, SYSTEM_NAMESPACE)).items)
 
 
-def take(what: Sort) -> Callable[[Prism], None]:
+def take(what: ObjectType) -> Callable[[Prism], None]:
     return lambda prism: prism.missing.add(what)
 
 
 FAULTS: dict[str, tuple[Callable[[Prism], object], str, str]] = {
-    "cluster": (take(Sort.CLUSTER), "MachineConfigInvalid", "spec.cluster: found cluster-1"),
-    "subnet": (take(Sort.SUBNET), "DatacenterConfigInvalid", "spec.failureDomains[0].subnets[0]: found subnet-east"),
-    "image": (take(Sort.IMAGE), "MachineConfigInvalid", "spec.image: found ubuntu-1-35"),
-    "project": (take(Sort.PROJECT), "MachineConfigInvalid", "spec.project: found quarries"),
+    "cluster": (take(ObjectType.CLUSTER), "MachineConfigInvalid", "spec.cluster: found cluster-1"),
+    "subnet": (
+        take(ObjectType.SUBNET),
+        "DatacenterConfigInvalid",
+        "spec.failureDomains[0].subnets[0]: found subnet-east",
+    ),
+    "image": (take(ObjectType.IMAGE), "MachineConfigInvalid", "spec.image: found ubuntu-1-35"),
+    "project": (take(ObjectType.PROJECT), "MachineConfigInvalid", "spec.project: found quarries"),
     "category": (
         lambda prism: setattr(prism, "categories", False),
         "MachineConfigInvalid",

@@ -19,7 +19,7 @@ from espalier.clusters.checks import conclusions, controller
 from espalier.clusters.checks.questions import LOGIN_REFUSED, Credentials, LookUpError
 from espalier.kube.client import PatchType
 from espalier.providers.registry import providers
-from espalier.providers.vsphere.checks.questions import REACHABLE, Answers, Query, Sort
+from espalier.providers.vsphere.checks.questions import REACHABLE, Answers, ObjectType, Query
 from espalier.providers.vsphere.checks.simulated import everything_is_there
 from espalier.providers.vsphere.cluster_api import VSphereMachineTemplate
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
@@ -43,8 +43,8 @@ class VCenter:
     """Has whatever specs name, but for what was taken away, and remembers who asked."""
 
     def __init__(self) -> None:
-        self.missing: set[Sort] = set()
-        self.more: dict[Sort, tuple[str, ...]] = {}
+        self.missing: set[ObjectType] = set()
+        self.more: dict[ObjectType, tuple[str, ...]] = {}
         self.lacking: dict[str, tuple[str, ...]] = {}
         self.holders: dict[str, str] = {}
         self.unknown_tags: frozenset[str] = frozenset()
@@ -60,7 +60,7 @@ class VCenter:
         return msgspec.structs.replace(
             answers,
             paths={
-                one: () if one.sort in self.missing else (*paths, *self.more.get(one.sort, ()))
+                one: () if one.object_type in self.missing else (*paths, *self.more.get(one.object_type, ()))
                 for one, paths in answers.paths.items()
             },
             lacking=self.lacking,
@@ -107,15 +107,19 @@ async def is_made(env: ManagedEnvironment) -> bool:
     return bool((await env.client.list(capi.Cluster.resource, SYSTEM_NAMESPACE)).items)
 
 
-def take(what: Sort) -> Callable[[VCenter], None]:
+def take(what: ObjectType) -> Callable[[VCenter], None]:
     return lambda center: center.missing.add(what)
 
 
 FAULTS: dict[str, tuple[Callable[[VCenter], object], str, str]] = {
-    "network": (take(Sort.NETWORK), "DatacenterConfigInvalid", "VSphereDatacenterConfig vineyard: spec.network: found"),
-    "datacenter": (take(Sort.DATACENTER), "DatacenterConfigInvalid", "spec.datacenter: found Datacenter"),
-    "datastore": (take(Sort.DATASTORE), "MachineConfigInvalid", "spec.datastore: found Datastore"),
-    "template": (take(Sort.TEMPLATE), "MachineConfigInvalid", "spec.template: found ubuntu-1-35"),
+    "network": (
+        take(ObjectType.NETWORK),
+        "DatacenterConfigInvalid",
+        "VSphereDatacenterConfig vineyard: spec.network: found",
+    ),
+    "datacenter": (take(ObjectType.DATACENTER), "DatacenterConfigInvalid", "spec.datacenter: found Datacenter"),
+    "datastore": (take(ObjectType.DATASTORE), "MachineConfigInvalid", "spec.datastore: found Datastore"),
+    "template": (take(ObjectType.TEMPLATE), "MachineConfigInvalid", "spec.template: found ubuntu-1-35"),
     "privilege": (
         lambda center: center.lacking.update({"/Datacenter/datastore/Datastore": ("Datastore.AllocateSpace",)}),
         "MachineConfigInvalid",
@@ -369,7 +373,7 @@ def test_neither_another_template_nor_a_lost_status_replaces_machines(is_named: 
         await apply(vineyard)
         await env.until_ready(VINEYARD)
         before = await env.machine_names("vineyard")
-        center.more[Sort.TEMPLATE] = ("/Datacenter/vm/Templates/newer",)
+        center.more[ObjectType.TEMPLATE] = ("/Datacenter/vm/Templates/newer",)
         await asyncio.sleep(controller.AGAIN * 1.1 + CALM)
         assert await env.machine_names("vineyard") == before
 
@@ -405,7 +409,7 @@ def test_what_nobody_uses_any_more_is_checked_again_before_it_is_used() -> None:
         machines = (await env.client.get(MACHINES, own["name"], NAMESPACE)).decode(VSphereMachineConfig)
         assert machines.status.spec_valid is None
 
-        center.missing.add(Sort.DATASTORE)
+        center.missing.add(ObjectType.DATASTORE)
         plane["machineGroupRef"] = own
         await apply(vineyard)
         assert (await told(env))[0] == "MachineConfigInvalid"
@@ -416,7 +420,7 @@ def test_what_nobody_uses_any_more_is_checked_again_before_it_is_used() -> None:
 @pytest.mark.soak
 def test_a_status_that_is_lost_or_written_by_hand_is_corrected() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
-        center.missing.add(Sort.NETWORK)
+        center.missing.add(ObjectType.NETWORK)
         await apply(vineyard)
         lie = {"status": {"specValid": True, "failureMessage": None, "failureReason": None}}
         await env.client.patch(DATACENTER, "vineyard", NAMESPACE, patch=lie, type=PatchType.MERGE, subresource="status")

@@ -140,7 +140,7 @@ def _keys(found: Mapping[Sort, Sequence[MetadataKey]]) -> Iterator[str]:
     for sort, rows in found.items():
         yield from ("", f"## {sort.value.capitalize()}s", "")
         yield from _table(
-            (sort.value, "on", "written by", "means", "what to do"),
+            (metadata_field.value, "on", "written by", "means", "what to do"),
             ((f"`{one.key}`", one.on, one.writer.value, one.meaning, one.to_do) for one in rows),
         )
 
@@ -148,7 +148,7 @@ def _keys(found: Mapping[Sort, Sequence[MetadataKey]]) -> Iterator[str]:
 def metadata_keys() -> Mapping[Sort, Sequence[MetadataKey]]:
     """The keys of `metadata`, including those of providers."""
     of_providers = [key for one in PROVIDERS.values() for key in one.annotations]
-    return {**BY_SORT, Sort.ANNOTATION: (*ANNOTATIONS, *of_providers)}
+    return {**BY_METADATA_FIELD, MetadataField.ANNOTATION: (*ANNOTATIONS, *of_providers)}
 
 
 def recorded_events() -> Iterator[str]:

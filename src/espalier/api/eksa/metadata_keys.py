@@ -367,4 +367,8 @@ FINALIZERS: tuple[MetadataKey, ...] = (
     ),
 )
 
-BY_SORT = {Sort.ANNOTATION: ANNOTATIONS, Sort.LABEL: LABELS, Sort.FINALIZER: FINALIZERS}
+BY_METADATA_FIELD = {
+    MetadataField.ANNOTATION: ANNOTATIONS,
+    MetadataField.LABEL: LABELS,
+    MetadataField.FINALIZER: FINALIZERS,
+}

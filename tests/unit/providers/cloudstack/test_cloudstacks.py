@@ -15,15 +15,15 @@ from espalier.clusters.checks import threads
 from espalier.clusters.checks.questions import Credentials, LookUpError
 from espalier.providers.cloudstack.checks import cloudstacks
 from espalier.providers.cloudstack.checks.cloudstacks import CloudStacks
-from espalier.providers.cloudstack.checks.questions import Answers, Entity, Place, Query, Question, Sort
+from espalier.providers.cloudstack.checks.questions import Answers, Entity, ObjectType, Place, Query, Question
 from tests.support.cloudstack_api import KEYS, NAME, CloudStack, error, never, running
 
-HERE = Place(Question(Sort.ZONE, "", "zone-1"), "ROOT", "admin")
-NETWORK = Question(Sort.NETWORK, "", "network-1")
-OFFERING = Question(Sort.OFFERING, "o1", "")
-TEMPLATE = Question(Sort.TEMPLATE, "", "rhel8-kube-v1-35")
-DISK = Question(Sort.DISK_OFFERING, "", "Small")
-GROUP, GONE = (Question(Sort.AFFINITY_GROUP, one, "") for one in ("group-a", "group-z"))
+HERE = Place(Question(ObjectType.ZONE, "", "zone-1"), "ROOT", "admin")
+NETWORK = Question(ObjectType.NETWORK, "", "network-1")
+OFFERING = Question(ObjectType.OFFERING, "o1", "")
+TEMPLATE = Question(ObjectType.TEMPLATE, "", "rhel8-kube-v1-35")
+DISK = Question(ObjectType.DISK_OFFERING, "", "Small")
+GROUP, GONE = (Question(ObjectType.AFFINITY_GROUP, one, "") for one in ("group-a", "group-z"))
 
 Change = Callable[[CloudStack], Any]
 
@@ -88,9 +88,9 @@ def test_everything_is_answered_in_one_session(trusted: Trust) -> None:
 
 
 PLACES: dict[str, tuple[Place, tuple[int, int | None, int | None]]] = {
-    "by ID": (HERE._replace(zone=Question(Sort.ZONE, "z1", "")), (1, 1, 1)),
-    "another zone": (HERE._replace(zone=Question(Sort.ZONE, "", "zone-3")), (0, None, None)),
-    "another ID": (HERE._replace(zone=Question(Sort.ZONE, "z3", "")), (0, None, None)),
+    "by ID": (HERE._replace(zone=Question(ObjectType.ZONE, "z1", "")), (1, 1, 1)),
+    "another zone": (HERE._replace(zone=Question(ObjectType.ZONE, "", "zone-3")), (0, None, None)),
+    "another ID": (HERE._replace(zone=Question(ObjectType.ZONE, "z3", "")), (0, None, None)),
     "a domain below": (HERE._replace(domain="ROOT/boats"), (1, 1, 1)),
     "a domain without its root": (HERE._replace(domain="old/boats"), (1, 1, 1)),
     "no domain": (HERE._replace(domain="ROOT/ships"), (1, 0, None)),

@@ -10,21 +10,21 @@ import pytest
 from espalier.clusters.checks.questions import Credentials
 from espalier.providers.cloudstack.checks import findings
 from espalier.providers.cloudstack.checks.controller import configs
-from espalier.providers.cloudstack.checks.questions import Answers, Entity, Query, Sort, api_of, place_of
+from espalier.providers.cloudstack.checks.questions import Answers, Entity, ObjectType, Query, api_of, place_of
 from espalier.providers.cloudstack.checks.simulated import everything_is_there
 from espalier.providers.cloudstack.kinds import AvailabilityZone, CloudStackDatacenterConfig, CloudStackMachineConfig
 from tests.support.cloudstack import API, disk, manifest, of, zone
 
-THERE: dict[Sort, list[Entity]] = {
-    Sort.NETWORK: [Entity("n1", "network-1")],
-    Sort.OFFERING: [Entity("o1", "4 CPUs, 8 GB"), Entity("o2", "twice"), Entity("o3", "twice")],
-    Sort.TEMPLATE: [Entity("t1", "rhel8-kube-v1-35"), Entity("t2", "copied", is_ready=False)],
-    Sort.DISK_OFFERING: [
+THERE: dict[ObjectType, list[Entity]] = {
+    ObjectType.NETWORK: [Entity("n1", "network-1")],
+    ObjectType.OFFERING: [Entity("o1", "4 CPUs, 8 GB"), Entity("o2", "twice"), Entity("o3", "twice")],
+    ObjectType.TEMPLATE: [Entity("t1", "rhel8-kube-v1-35"), Entity("t2", "copied", is_ready=False)],
+    ObjectType.DISK_OFFERING: [
         Entity("k1", "Small", is_customized=True),
         Entity("k2", "Fixed", is_customized=False),
         Entity("k3", "Untold"),
     ],
-    Sort.AFFINITY_GROUP: [Entity("group-a", "a")],
+    ObjectType.AFFINITY_GROUP: [Entity("group-a", "a")],
 }
 FOUND = Answers(1, 1, 1)
 DEPRECATED: dict[str, Any] = {
@@ -42,7 +42,7 @@ def of_machines(answers: Answers = FOUND, **changes: Any) -> list[str]:
     spec = msgspec.convert({"spec": tree}, CloudStackMachineConfig).spec
     here = msgspec.convert({"spec": {"availabilityZones": [zone("az-1")]}}, CloudStackDatacenterConfig).spec
     entities = {
-        one: tuple(it for it in THERE[one.sort] if (it.id == one.id if one.id else it.name == one.name))
+        one: tuple(it for it in THERE[one.object_type] if (it.id == one.id if one.id else it.name == one.name))
         for one in findings.of_machines(spec).values()
     }
     told = msgspec.structs.replace(answers, entities=entities)
@@ -53,7 +53,7 @@ def of_datacenter(answers: Answers = FOUND, **changes: Any) -> list[str]:
     tree = of(manifest(), "CloudStackDatacenterConfig") | changes
     (fields,) = findings.zones_of(msgspec.convert({"spec": tree}, CloudStackDatacenterConfig).spec)
     network = findings.network_of(fields.zone)
-    entities = {network: tuple(one for one in THERE[Sort.NETWORK] if network.name in ("", one.name))}
+    entities = {network: tuple(one for one in THERE[ObjectType.NETWORK] if network.name in ("", one.name))}
     return list(findings.judge_zone(fields, msgspec.structs.replace(answers, entities=entities)))
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from espalier.providers.nutanix.checks import findings
-from espalier.providers.nutanix.checks.questions import Answers, CategoryValue, Entity, GpuModel, Question, Sort
+from espalier.providers.nutanix.checks.questions import Answers, CategoryValue, Entity, GpuModel, ObjectType, Question
 from espalier.providers.nutanix.kinds import NutanixDatacenterConfig, NutanixMachineConfig
 from tests.support.nutanix import domain, manifest, named, of
 
@@ -18,20 +18,20 @@ GPUS = (
     GpuModel(EAST, "Turing", 7864, "VIRTUAL", 1),
     GpuModel(WEST, "Ampere 40", 8757, "PASSTHROUGH_GRAPHICS", 9),
 )
-THERE: dict[Sort, list[Entity]] = {
-    Sort.CLUSTER: [Entity(EAST, "cluster-1"), Entity(WEST, "cluster-2")],
-    Sort.SUBNET: [Entity("s1", "subnet-1", EAST), Entity("s2", "subnet-2", WEST), Entity("s3", "everywhere")],
-    Sort.IMAGE: [Entity("i1", "ubuntu-1-35"), Entity("i2", "twice-1.35"), Entity("i3", "twice-1.35")],
-    Sort.PROJECT: [Entity("p1", "quarries")],
+THERE: dict[ObjectType, list[Entity]] = {
+    ObjectType.CLUSTER: [Entity(EAST, "cluster-1"), Entity(WEST, "cluster-2")],
+    ObjectType.SUBNET: [Entity("s1", "subnet-1", EAST), Entity("s2", "subnet-2", WEST), Entity("s3", "everywhere")],
+    ObjectType.IMAGE: [Entity("i1", "ubuntu-1-35"), Entity("i2", "twice-1.35"), Entity("i3", "twice-1.35")],
+    ObjectType.PROJECT: [Entity("p1", "quarries")],
 }
 
 
-def answers(questions: frozenset[Question], there: dict[Sort, list[Entity]]) -> Answers:
-    entities = {one: tuple(entity for entity in there[one.sort] if one.matches(entity)) for one in questions}
+def answers(questions: frozenset[Question], there: dict[ObjectType, list[Entity]]) -> Answers:
+    entities = {one: tuple(entity for entity in there[one.object_type] if one.matches(entity)) for one in questions}
     return Answers(entities, frozenset({CategoryValue("stone", "granite")}), GPUS)
 
 
-def of_machines(*versions: str, there: dict[Sort, list[Entity]] = THERE, **changes: Any) -> list[str]:
+def of_machines(*versions: str, there: dict[ObjectType, list[Entity]] = THERE, **changes: Any) -> list[str]:
     """What is wrong with the machine config of the example, changed."""
     tree = of(manifest(), "NutanixMachineConfig") | changes
     spec = msgspec.convert({"spec": tree}, NutanixMachineConfig).spec
@@ -54,11 +54,17 @@ def test_the_example_is_right() -> None:
     assert of_datacenter(domain("a") | {"cluster": named("cluster-1"), "subnets": [named("subnet-1")]}) == []
 
 
-@pytest.mark.parametrize("sort", Sort)
-def test_what_is_not_there_is_named(sort: Sort) -> None:
-    said = of_machines(there=THERE | {sort: []}, project=named("quarries"))
-    asked = {Sort.CLUSTER: "cluster-1", Sort.SUBNET: "subnet-1", Sort.IMAGE: "ubuntu-1-35", Sort.PROJECT: "quarries"}
-    sentence = f"spec.{sort.label}: found {asked[sort]}; Prism Central has no such {sort.label}, or the account may not"
+@pytest.mark.parametrize("object_type", ObjectType)
+def test_what_is_not_there_is_named(object_type: ObjectType) -> None:
+    said = of_machines(there=THERE | {object_type: []}, project=named("quarries"))
+    asked = {
+        ObjectType.CLUSTER: "cluster-1",
+        ObjectType.SUBNET: "subnet-1",
+        ObjectType.IMAGE: "ubuntu-1-35",
+        ObjectType.PROJECT: "quarries",
+    }
+    sentence = f"spec.{object_type.label}: found {asked[object_type]}; "
+    sentence += f"Prism Central has no such {object_type.label}, or the account may not"
     assert [one[: len(sentence)] for one in said] == [sentence]
 
 
@@ -106,7 +112,7 @@ def test_each_problem_of_machines_is_named_once(name: str) -> None:
     ],
 )
 def test_the_name_of_an_image_has_its_kubernetes_version_in_it(image: str, version: str, fits: bool) -> None:
-    there = THERE | {Sort.IMAGE: [Entity("i", image)]}
+    there = THERE | {ObjectType.IMAGE: [Entity("i", image)]}
     said = of_machines(version, there=there, image=named(image))
     assert said == ([] if fits else [said[0]])
     assert fits or said[0].startswith(f"spec.image: found {image}, whose name lacks Kubernetes {version};")

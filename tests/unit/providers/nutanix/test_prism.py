@@ -13,13 +13,21 @@ from aiohttp import web
 from espalier.clusters.checks.questions import Credentials, LookUpError
 from espalier.providers.nutanix.checks import prism
 from espalier.providers.nutanix.checks.prism import PrismCentrals
-from espalier.providers.nutanix.checks.questions import Answers, CategoryValue, Entity, GpuModel, Query, Question, Sort
+from espalier.providers.nutanix.checks.questions import (
+    Answers,
+    CategoryValue,
+    Entity,
+    GpuModel,
+    ObjectType,
+    Query,
+    Question,
+)
 from tests.support.prism import ACCOUNT, EAST, NAME, WEST, Prism, entity, never, prism_central
 
-CLUSTER = Question(Sort.CLUSTER, False, "CLUSTER-1")
-SUBNETS = [Question(Sort.SUBNET, False, "subnet-2"), Question(Sort.SUBNET, True, "S3")]
-IMAGE, PROJECT = Question(Sort.IMAGE, False, "ubuntu-1-35"), Question(Sort.PROJECT, False, "none")
-CENTRAL = Question(Sort.CLUSTER, False, "Central")
+CLUSTER = Question(ObjectType.CLUSTER, False, "CLUSTER-1")
+SUBNETS = [Question(ObjectType.SUBNET, False, "subnet-2"), Question(ObjectType.SUBNET, True, "S3")]
+IMAGE, PROJECT = Question(ObjectType.IMAGE, False, "ubuntu-1-35"), Question(ObjectType.PROJECT, False, "none")
+CENTRAL = Question(ObjectType.CLUSTER, False, "Central")
 THERE = (CategoryValue("stone", "granite"), CategoryValue("a/b", "c d"))
 GONE = (CategoryValue("stone", "marble"), CategoryValue("..", "users"), CategoryValue("stone", "."))
 
@@ -95,7 +103,7 @@ def test_pages_are_gone_through() -> None:
     def many(center: Prism) -> None:
         center.entities["images"] = [entity(f"image-{number}", str(number)) for number in range(prism.PAGE + 3)]
 
-    last = Question(Sort.IMAGE, False, f"image-{prism.PAGE + 2}")
+    last = Question(ObjectType.IMAGE, False, f"image-{prism.PAGE + 2}")
     assert answers(many, questions=frozenset({last})).entities[last] == (Entity(str(prism.PAGE + 2), last.value),)
 
 

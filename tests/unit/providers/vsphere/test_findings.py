@@ -9,7 +9,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import ObjectMeta
 from espalier.kube.objects import Object, to_bytes
 from espalier.providers.vsphere.checks import findings
-from espalier.providers.vsphere.checks.questions import Answers, Question, Sort, Template
+from espalier.providers.vsphere.checks.questions import Answers, ObjectType, Question, Template
 from espalier.providers.vsphere.checks.simulated import everything_is_there
 from espalier.providers.vsphere.kinds import (
     Resolved,
@@ -95,10 +95,11 @@ def of_bottlerocket(*disks: int) -> Template:
 
 
 def answers(named: tuple[findings.Named, ...], **of: tuple[str, ...]) -> Answers:
-    """Each thing is found once, unless another answer is given for its sort."""
+    """Each thing is found once, unless another answer is given for its type."""
     found = {
         question: of.get(
-            question.sort.name.lower(), (question.path or f"/DC0/{question.sort.section}/{question.name}",)
+            question.object_type.name.lower(),
+            (question.path or f"/DC0/{question.object_type.section}/{question.name}",),
         )
         for _, question in named
     }
@@ -227,7 +228,7 @@ BY_TAGS = msgspec.convert(msgspec.to_builtins(MACHINES) | {"template": ""}, VSph
 
 def test_a_template_that_is_left_out_is_found_by_its_tags_and_stays() -> None:
     folder = "/DC0/vm/Templates"
-    search = Question(Sort.TEMPLATE, "DC0", findings.TEMPLATES)
+    search = Question(ObjectType.TEMPLATE, "DC0", findings.TEMPLATES)
 
     def of(*names: str) -> Answers:
         tags = {name: frozenset({"os:ubuntu", f"eksdRelease:kubernetes-{name[1:]}-eks-4"}) for name in names}
@@ -310,6 +311,6 @@ def test_a_cluster_waits_for_the_first_problem(
 
 
 def test_a_question_of_a_bare_name_has_no_path() -> None:
-    assert Question(Sort.DATASTORE, "/DC0/", "ssd").path == ""
-    assert Question(Sort.DATASTORE, "/DC0/", "fast/ssd").path == "/DC0/datastore/fast/ssd"
-    assert Question(Sort.DATASTORE, "DC0", "/DC0/datastore/ssd/").path == "/DC0/datastore/ssd"
+    assert Question(ObjectType.DATASTORE, "/DC0/", "ssd").path == ""
+    assert Question(ObjectType.DATASTORE, "/DC0/", "fast/ssd").path == "/DC0/datastore/fast/ssd"
+    assert Question(ObjectType.DATASTORE, "DC0", "/DC0/datastore/ssd/").path == "/DC0/datastore/ssd"

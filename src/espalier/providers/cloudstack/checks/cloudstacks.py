@@ -30,7 +30,7 @@ from espalier.clusters.checks.questions import (
     LookUpError,
 )
 from espalier.clusters.checks.threads import Threads
-from espalier.providers.cloudstack.checks.questions import Answers, Entity, Query, Question, Server, Sort
+from espalier.providers.cloudstack.checks.questions import Answers, Entity, ObjectType, Query, Question, Server
 
 CONNECT = 10.0
 """Timeout in seconds for connecting, and for each read of a response."""
@@ -255,12 +255,12 @@ class _CloudStack:
 
     def _entities(self, zone: str, owner: Mapping[str, str], question: Question) -> tuple[Entity, ...]:
         command, where = {
-            Sort.NETWORK: ("listNetworks", {"zoneid": zone, **owner}),
-            Sort.OFFERING: ("listServiceOfferings", {"zoneid": zone}),
-            Sort.DISK_OFFERING: ("listDiskOfferings", {"zoneid": zone}),
-            Sort.TEMPLATE: ("listTemplates", {"zoneid": zone, "templatefilter": "executable", **owner}),
-            Sort.AFFINITY_GROUP: ("listAffinityGroups", owner),
-        }[question.sort]
+            ObjectType.NETWORK: ("listNetworks", {"zoneid": zone, **owner}),
+            ObjectType.OFFERING: ("listServiceOfferings", {"zoneid": zone}),
+            ObjectType.DISK_OFFERING: ("listDiskOfferings", {"zoneid": zone}),
+            ObjectType.TEMPLATE: ("listTemplates", {"zoneid": zone, "templatefilter": "executable", **owner}),
+            ObjectType.AFFINITY_GROUP: ("listAffinityGroups", owner),
+        }[question.object_type]
         found = self._matching(command, question.id, question.name, **where)
         return tuple(Entity(one.id, one.name, one.iscustomized, one.isready) for one in found)
 

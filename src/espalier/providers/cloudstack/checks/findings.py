@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from espalier.providers.cloudstack.checks.questions import Answers, Entity, Question, Sort
+from espalier.providers.cloudstack.checks.questions import Answers, Entity, ObjectType, Question
 from espalier.providers.cloudstack.kinds import (
     AvailabilityZone,
     CloudStackDatacenterConfigSpec,
@@ -42,13 +42,13 @@ def zones_of(spec: CloudStackDatacenterConfigSpec) -> list[ZoneFields]:
 
 def network_of(zone: AvailabilityZone) -> Question:
     """The question for the network of an availability zone."""
-    return Question.of(Sort.NETWORK, zone.zone.network)
+    return Question.of(ObjectType.NETWORK, zone.zone.network)
 
 
 def judge_zone(fields: ZoneFields, answers: Answers) -> Iterator[str]:
     """Problems of an availability zone of a datacenter."""
     zone = fields.zone
-    place, network = Question.of(Sort.ZONE, zone.zone), network_of(zone)
+    place, network = Question.of(ObjectType.ZONE, zone.zone), network_of(zone)
     if answers.zones != 1:
         yield _counted(f"{fields.zones}.{place.field}", str(place), "CloudStack", "zone", answers.zones)
     elif answers.domains != 1:
@@ -60,9 +60,9 @@ def judge_zone(fields: ZoneFields, answers: Answers) -> Iterator[str]:
 
 
 _SORTS = {
-    "spec.computeOffering": Sort.OFFERING,
-    "spec.template": Sort.TEMPLATE,
-    "spec.diskOffering": Sort.DISK_OFFERING,
+    "spec.computeOffering": ObjectType.OFFERING,
+    "spec.template": ObjectType.TEMPLATE,
+    "spec.diskOffering": ObjectType.DISK_OFFERING,
 }
 
 
@@ -76,7 +76,7 @@ def of_machines(spec: CloudStackMachineConfigSpec) -> dict[str, Question]:
     """Questions for all objects that a machine config names, by field."""
     found = {field: Question.of(_SORTS[field], named) for field, named in _named(spec).items()}
     groups = {
-        f"spec.affinityGroupIds[{index}]": Question(Sort.AFFINITY_GROUP, one, "")
+        f"spec.affinityGroupIds[{index}]": Question(ObjectType.AFFINITY_GROUP, one, "")
         for index, one in enumerate(spec.affinity_group_ids)
     }
     return found | groups
@@ -95,14 +95,14 @@ def judge_machines(spec: CloudStackMachineConfigSpec, zone: AvailabilityZone, an
         for one in answers.entities.get(question, ()):
             if named.id and named.name and one.name not in ("", named.name):
                 yield (
-                    f"{field}.name: found {named.name}, but {question.sort.value} {named.id} of {where} is named "
-                    f"{one.name}; set only the ID or only the name"
+                    f"{field}.name: found {named.name}, but {question.object_type.value} {named.id} of {where} is "
+                    f"named {one.name}; set only the ID or only the name"
                 )
-    template = Question.of(Sort.TEMPLATE, spec.template)
+    template = Question.of(ObjectType.TEMPLATE, spec.template)
     if [one for one in answers.entities.get(template, ()) if not one.is_ready]:
         yield f"spec.template.{template.field}: found {template}, which is not ready in {where}; wait, or use another"
     if spec.disk is not None:
-        offerings = answers.entities.get(Question.of(Sort.DISK_OFFERING, spec.disk), ())
+        offerings = answers.entities.get(Question.of(ObjectType.DISK_OFFERING, spec.disk), ())
         if len(offerings) == 1:
             yield from _size(spec.disk, offerings[0], where)
 
@@ -120,8 +120,8 @@ def _one(field: str, question: Question, where: str, answers: Answers) -> Iterat
     """A problem unless there is exactly one."""
     found = answers.entities.get(question, ())
     if len(found) != 1:
-        place = field if question.sort is Sort.AFFINITY_GROUP else f"{field}.{question.field}"
-        yield _counted(place, str(question), where, question.sort.value, len(found), found)
+        place = field if question.object_type is ObjectType.AFFINITY_GROUP else f"{field}.{question.field}"
+        yield _counted(place, str(question), where, question.object_type.value, len(found), found)
 
 
 def _counted(field: str, named: str, where: str, label: str, count: int, found: Sequence[Entity] = ()) -> str:

@@ -16,7 +16,7 @@ REACHABLE = "CloudStackReachable"
 """Condition of what is checked: CloudStack answered for each availability zone."""
 
 
-class Sort(enum.Enum):
+class ObjectType(enum.Enum):
     """A kind of object in CloudStack; the value is its name in messages."""
 
     ZONE = "zone"
@@ -30,14 +30,14 @@ class Sort(enum.Enum):
 class Question(NamedTuple):
     """Asks for the object with an ID, or for those with a name."""
 
-    sort: Sort
+    object_type: ObjectType
     id: str
     name: str
 
     @classmethod
-    def of(cls, sort: Sort, named: Named) -> Question:
+    def of(cls, object_type: ObjectType, named: Named) -> Question:
         """The question for an object in a spec. The ID takes precedence over the name."""
-        return cls(sort, named.id, "" if named.id else named.name)
+        return cls(object_type, named.id, "" if named.id else named.name)
 
     def __str__(self) -> str:
         return self.id or self.name
@@ -112,4 +112,4 @@ def api_of(zone: AvailabilityZone) -> Server:
 
 def place_of(zone: AvailabilityZone) -> Place:
     """The zone and account for machines of an availability zone."""
-    return Place(Question.of(Sort.ZONE, zone.zone), zone.domain, zone.account)
+    return Place(Question.of(ObjectType.ZONE, zone.zone), zone.domain, zone.account)

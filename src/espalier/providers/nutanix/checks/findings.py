@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from espalier.clusters.machine_groups import names_version
-from espalier.providers.nutanix.checks.questions import Answers, CategoryValue, Entity, GpuModel, Question, Sort
+from espalier.providers.nutanix.checks.questions import Answers, CategoryValue, Entity, GpuModel, ObjectType, Question
 from espalier.providers.nutanix.kinds import Gpu, Identifier, NutanixDatacenterConfigSpec, NutanixMachineConfigSpec
 from espalier.providers.nutanix.references import other_version
 
@@ -18,22 +18,22 @@ def of_datacenter(spec: NutanixDatacenterConfigSpec) -> frozenset[Question]:
         question
         for domain in spec.failure_domains
         for question in (
-            Question.of(Sort.CLUSTER, domain.cluster),
-            *(Question.of(Sort.SUBNET, one) for one in domain.subnets),
+            Question.of(ObjectType.CLUSTER, domain.cluster),
+            *(Question.of(ObjectType.SUBNET, one) for one in domain.subnets),
         )
     )
 
 
 def of_machines(spec: NutanixMachineConfigSpec, places: Iterable[Identifier]) -> frozenset[Question]:
     """Questions for all entities that a machine config names, with the clusters of its machines."""
-    project = [Question.of(Sort.PROJECT, spec.project)] if spec.project is not None else []
+    project = [Question.of(ObjectType.PROJECT, spec.project)] if spec.project is not None else []
     return frozenset(
         (
-            Question.of(Sort.CLUSTER, spec.cluster),
-            Question.of(Sort.SUBNET, spec.subnet),
-            Question.of(Sort.IMAGE, spec.image),
+            Question.of(ObjectType.CLUSTER, spec.cluster),
+            Question.of(ObjectType.SUBNET, spec.subnet),
+            Question.of(ObjectType.IMAGE, spec.image),
             *project,
-            *(Question.of(Sort.CLUSTER, one) for one in places),
+            *(Question.of(ObjectType.CLUSTER, one) for one in places),
         )
     )
 
@@ -59,15 +59,15 @@ def judge_machines(
 ) -> Iterator[str]:
     """Problems of machines with these Kubernetes versions. GPUs must be in the clusters of `places`."""
     yield from _cluster_and_subnets(("spec.cluster", spec.cluster), [("spec.subnet", spec.subnet)], answers)
-    images = answers.entities.get(Question.of(Sort.IMAGE, spec.image), ())
-    yield from _one("spec.image", Sort.IMAGE, spec.image, images)
+    images = answers.entities.get(Question.of(ObjectType.IMAGE, spec.image), ())
+    yield from _one("spec.image", ObjectType.IMAGE, spec.image, images)
     for image in images[:1]:
         for version in versions:
             if image.name and not names_version(image.name, version):
                 yield f"spec.image: {other_version(image.name, version)}"
     if spec.project is not None:
-        projects = answers.entities.get(Question.of(Sort.PROJECT, spec.project), ())
-        yield from _one("spec.project", Sort.PROJECT, spec.project, projects)
+        projects = answers.entities.get(Question.of(ObjectType.PROJECT, spec.project), ())
+        yield from _one("spec.project", ObjectType.PROJECT, spec.project, projects)
     for index, category in enumerate(spec.additional_categories):
         if (value := CategoryValue(category.key, category.value)) not in answers.categories:
             yield (
@@ -76,7 +76,7 @@ def judge_machines(
             )
     if answers.gpus is not None:
         for place in places:
-            for cluster in answers.entities.get(Question.of(Sort.CLUSTER, place), ())[:1]:
+            for cluster in answers.entities.get(Question.of(ObjectType.CLUSTER, place), ())[:1]:
                 yield from _gpus(spec.gpus, place, [one for one in answers.gpus if one.cluster == cluster.uuid])
 
 
@@ -84,28 +84,28 @@ def _cluster_and_subnets(
     cluster: tuple[str, Identifier], subnets: Sequence[tuple[str, Identifier]], answers: Answers
 ) -> Iterator[str]:
     field, identifier = cluster
-    clusters = answers.entities.get(Question.of(Sort.CLUSTER, identifier), ())
-    yield from _one(field, Sort.CLUSTER, identifier, clusters)
+    clusters = answers.entities.get(Question.of(ObjectType.CLUSTER, identifier), ())
+    yield from _one(field, ObjectType.CLUSTER, identifier, clusters)
     uuids = {one.uuid for one in clusters}
     for place, subnet in subnets:
-        found = answers.entities.get(Question.of(Sort.SUBNET, subnet), ())
+        found = answers.entities.get(Question.of(ObjectType.SUBNET, subnet), ())
         here = tuple(one for one in found if not one.cluster or one.cluster in uuids)
         if found and uuids and not here:
             yield f"{place}: found {subnet}, which is not a subnet of cluster {identifier}; use one that is"
         else:
-            yield from _one(place, Sort.SUBNET, subnet, here or found)
+            yield from _one(place, ObjectType.SUBNET, subnet, here or found)
 
 
-def _one(field: str, sort: Sort, identifier: Identifier, found: Sequence[Entity]) -> Iterator[str]:
+def _one(field: str, object_type: ObjectType, identifier: Identifier, found: Sequence[Entity]) -> Iterator[str]:
     """A problem unless there is exactly one entity."""
     if not found:
         yield (
-            f"{field}: found {identifier}; Prism Central has no such {sort.label}, or the account may not read it; "
-            "correct the field, or grant the account access to it"
+            f"{field}: found {identifier}; Prism Central has no such {object_type.label}, or the account may not "
+            "read it; correct the field, or grant the account access to it"
         )
     elif len(found) > 1:
         shown = ", ".join(one.uuid for one in found[:MOST_SHOWN]) + (", ..." if len(found) > MOST_SHOWN else "")
-        called = f"the name of {len(found)} {sort.label}s ({shown})"
+        called = f"the name of {len(found)} {object_type.label}s ({shown})"
         yield f"{field}: found {identifier}, {called}; use the uuid of one"
 
 

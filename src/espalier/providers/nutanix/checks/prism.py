@@ -35,10 +35,10 @@ from espalier.providers.nutanix.checks.questions import (
     CategoryValue,
     Entity,
     GpuModel,
+    ObjectType,
     Query,
     Question,
     Server,
-    Sort,
 )
 
 CONNECT = 10.0
@@ -224,10 +224,10 @@ class _Prism:
         """Ask all questions. Raises `LookUpError`."""
         await self._get("users/me", "the account")  # also where nothing else is asked: the account is right
         entities: dict[Question, tuple[Entity, ...]] = {}
-        for sort in Sort:
-            questions = [one for one in query.questions if one.sort is sort]
+        for object_type in ObjectType:
+            questions = [one for one in query.questions if one.object_type is object_type]
             if questions:
-                entities |= _matching(questions, await self._all(sort.collection, sort.label))
+                entities |= _matching(questions, await self._all(object_type.collection, object_type.label))
         categories = [one for one in sorted(query.categories) if await self._has(one)]
         gpus = _gpus(await self._all("hosts", "host")) if query.gpus else None
         return Answers(entities=entities, categories=frozenset(categories), gpus=gpus)

@@ -16,7 +16,7 @@ REACHABLE = "PrismCentralReachable"
 """Condition of what is checked: Prism Central answered."""
 
 
-class Sort(enum.Enum):
+class ObjectType(enum.Enum):
     """A kind of entity: its collection in the API, and its name in messages."""
 
     CLUSTER = ("clusters", "cluster")
@@ -32,14 +32,14 @@ class Sort(enum.Enum):
 class Question(NamedTuple):
     """Asks for the entities with a name, ignoring case, or for the one with a UUID."""
 
-    sort: Sort
+    object_type: ObjectType
     by_uuid: bool
     value: str
 
     @classmethod
-    def of(cls, sort: Sort, identifier: Identifier) -> Question:
+    def of(cls, object_type: ObjectType, identifier: Identifier) -> Question:
         """The question for an entity in a spec."""
-        return cls(sort, identifier.type == "uuid", str(identifier))
+        return cls(object_type, identifier.type == "uuid", str(identifier))
 
     def matches(self, entity: Entity) -> bool:
         """True if the entity is asked for."""

@@ -45,7 +45,7 @@ def judge_machines(spec: SnowMachineConfigSpec, answers: Sequence[Answers | None
 
 
 def _lacking(
-    field: str, wanted: str, sort: str, there: Mapping[str, Collection[str] | None], advice: str
+    field: str, wanted: str, object_type: str, there: Mapping[str, Collection[str] | None], advice: str
 ) -> Iterator[str]:
     """One message for all devices that lack an object, with the objects that they have in common."""
     without = {device: found for device, found in there.items() if found is not None and wanted not in found}
@@ -55,7 +55,7 @@ def _lacking(
     names = f"device{'s' if len(without) > 1 else ''} {_shown([*without])}"
     verb = "have" if len(without) > 1 else "has"
     others = f", but {_shown(has)}" if has else ""
-    yield f"{field}: found {wanted}; {names} {verb} no such {sort}{others}; {advice}"
+    yield f"{field}: found {wanted}; {names} {verb} no such {object_type}{others}; {advice}"
 
 
 def _shown(names: Sequence[str]) -> str:

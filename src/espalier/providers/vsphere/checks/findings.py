@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from espalier.api.eksa.host_os import BOTTLEROCKET
-from espalier.providers.vsphere.checks.questions import Answers, Question, Sort, Template
+from espalier.providers.vsphere.checks.questions import Answers, ObjectType, Question, Template
 from espalier.providers.vsphere.kinds import (
     LEAST_DISK,
     Resolved,
@@ -35,21 +35,21 @@ class Named(NamedTuple):
 def of_datacenter(spec: VSphereDatacenterConfigSpec) -> tuple[Named, ...]:
     """All objects that a VSphereDatacenterConfig names, its datacenter first."""
 
-    def named(field: str, sort: Sort, name: str) -> Named:
-        return Named(field, Question(sort, spec.datacenter, name))
+    def named(field: str, object_type: ObjectType, name: str) -> Named:
+        return Named(field, Question(object_type, spec.datacenter, name))
 
     return (
-        named("spec.datacenter", Sort.DATACENTER, spec.datacenter),
-        named("spec.network", Sort.NETWORK, spec.network),
+        named("spec.datacenter", ObjectType.DATACENTER, spec.datacenter),
+        named("spec.network", ObjectType.NETWORK, spec.network),
         *(
-            named(f"spec.failureDomains[{index}].{field}", sort, name)
+            named(f"spec.failureDomains[{index}].{field}", object_type, name)
             for index, domain in enumerate(spec.failure_domains)
-            for field, sort, name in (
-                ("computeCluster", Sort.COMPUTE_CLUSTER, domain.compute_cluster),
-                ("resourcePool", Sort.RESOURCE_POOL, domain.resource_pool),
-                ("datastore", Sort.DATASTORE, domain.datastore),
-                ("folder", Sort.FOLDER, domain.folder),
-                ("network", Sort.NETWORK, domain.network),
+            for field, object_type, name in (
+                ("computeCluster", ObjectType.COMPUTE_CLUSTER, domain.compute_cluster),
+                ("resourcePool", ObjectType.RESOURCE_POOL, domain.resource_pool),
+                ("datastore", ObjectType.DATASTORE, domain.datastore),
+                ("folder", ObjectType.FOLDER, domain.folder),
+                ("network", ObjectType.NETWORK, domain.network),
             )
         ),
     )
@@ -58,14 +58,14 @@ def of_datacenter(spec: VSphereDatacenterConfigSpec) -> tuple[Named, ...]:
 def of_machines(spec: VSphereMachineConfigSpec, datacenter: str) -> tuple[Named, ...]:
     """All objects that a VSphereMachineConfig names in a datacenter, the datacenter first."""
     fields = (
-        ("spec.datacenter", Sort.DATACENTER, datacenter),
-        ("spec.datastore", Sort.DATASTORE, spec.datastore),
-        ("spec.folder", Sort.FOLDER, spec.folder),
-        ("spec.resourcePool", Sort.RESOURCE_POOL, spec.resource_pool),
-        *((f"spec.networks[{index}]", Sort.NETWORK, name) for index, name in enumerate(spec.networks)),
-        ("spec.template", Sort.TEMPLATE, spec.template or TEMPLATES),
+        ("spec.datacenter", ObjectType.DATACENTER, datacenter),
+        ("spec.datastore", ObjectType.DATASTORE, spec.datastore),
+        ("spec.folder", ObjectType.FOLDER, spec.folder),
+        ("spec.resourcePool", ObjectType.RESOURCE_POOL, spec.resource_pool),
+        *((f"spec.networks[{index}]", ObjectType.NETWORK, name) for index, name in enumerate(spec.networks)),
+        ("spec.template", ObjectType.TEMPLATE, spec.template or TEMPLATES),
     )
-    return tuple(Named(field, Question(sort, datacenter, name)) for field, sort, name in fields)
+    return tuple(Named(field, Question(object_type, datacenter, name)) for field, object_type, name in fields)
 
 
 def evaluate(named: Sequence[Named], answers: Answers, pinned: Iterable[str] = ()) -> Iterator[str]:
@@ -83,8 +83,8 @@ def evaluate(named: Sequence[Named], answers: Answers, pinned: Iterable[str] = (
             continue  # `choose_templates` says what is missing
         if not paths:
             yield (
-                f"{found}, but datacenter {question.datacenter} has no such {question.sort.label}; "
-                f"correct the field, or {_to_have_it(question.sort)}"
+                f"{found}, but datacenter {question.datacenter} has no such {question.object_type.label}; "
+                f"correct the field, or {_to_have_it(question.object_type)}"
             )
         elif len(paths) > 1 and not kept & set(paths):
             shown = ", ".join(paths[:MOST_SHOWN]) + (", ..." if len(paths) > MOST_SHOWN else "")
@@ -133,15 +133,15 @@ def resolved(
     a lost status changes them.
     """
 
-    def path(sort: Sort, name: str, earlier: str) -> str:
-        paths = answers.paths.get(Question(sort, datacenter, name), ())
+    def path(object_type: ObjectType, name: str, earlier: str) -> str:
+        paths = answers.paths.get(Question(object_type, datacenter, name), ())
         return _kept(paths, earlier, in_use) or (paths[0] if len(paths) == 1 else "")
 
     return Resolved(
-        datastore=path(Sort.DATASTORE, spec.datastore, before.datastore),
-        folder=path(Sort.FOLDER, spec.folder, before.folder),
-        resource_pool=path(Sort.RESOURCE_POOL, spec.resource_pool, before.resource_pool),
-        template=path(Sort.TEMPLATE, spec.template, before.template) if spec.template else "",
+        datastore=path(ObjectType.DATASTORE, spec.datastore, before.datastore),
+        folder=path(ObjectType.FOLDER, spec.folder, before.folder),
+        resource_pool=path(ObjectType.RESOURCE_POOL, spec.resource_pool, before.resource_pool),
+        template=path(ObjectType.TEMPLATE, spec.template, before.template) if spec.template else "",
         templates=before.templates,
     )
 
@@ -174,7 +174,7 @@ def choose_templates(
     chosen, wrong = {}, []
     if spec.template:
         return {}, []
-    paths = answers.paths.get(Question(Sort.TEMPLATE, datacenter, TEMPLATES), ())
+    paths = answers.paths.get(Question(ObjectType.TEMPLATE, datacenter, TEMPLATES), ())
     for minor in sorted(set(versions)):
         fitting = [path for path in paths if _fits(spec, minor, answers.templates.get(path))]
         earlier = before.templates.get(minor, "")
@@ -257,5 +257,5 @@ def judge_policy_and_tags(spec: VSphereMachineConfigSpec, answers: Answers) -> I
             )
 
 
-def _to_have_it(sort: Sort) -> str:
-    return "import it" if sort is Sort.TEMPLATE else "create it in vSphere"
+def _to_have_it(object_type: ObjectType) -> str:
+    return "import it" if object_type is ObjectType.TEMPLATE else "create it in vSphere"

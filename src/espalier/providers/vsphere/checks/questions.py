@@ -15,7 +15,7 @@ REACHABLE = "VCenterReachable"
 """Condition of what is checked: the vCenter answered."""
 
 
-class Sort(enum.Enum):
+class ObjectType(enum.Enum):
     """A kind of inventory object: its folder in a datacenter, and its name in messages."""
 
     DATACENTER = ("", "datacenter")
@@ -34,7 +34,7 @@ class Sort(enum.Enum):
 class Question(NamedTuple):
     """Asks for inventory objects at a path, or with a name anywhere in the datacenter. `*` is a wildcard."""
 
-    sort: Sort
+    object_type: ObjectType
     datacenter: str
     name: str
 
@@ -42,16 +42,16 @@ class Question(NamedTuple):
     def path(self) -> str:
         """The absolute path, as a pattern; empty for a name that may be in any folder."""
         datacenter = f"/{self.datacenter.strip('/')}"
-        if self.sort is Sort.DATACENTER:
+        if self.object_type is ObjectType.DATACENTER:
             return datacenter
         if self.name.startswith("/"):
             return self.name.rstrip("/")
         if not self.name:
-            return f"{datacenter}/{self.sort.section}"
-        return f"{datacenter}/{self.sort.section}/{self.name.strip('/')}" if "/" in self.name else ""
+            return f"{datacenter}/{self.object_type.section}"
+        return f"{datacenter}/{self.object_type.section}/{self.name.strip('/')}" if "/" in self.name else ""
 
     def __str__(self) -> str:
-        return f"{self.sort.label} {self.name or self.path}"
+        return f"{self.object_type.label} {self.name or self.path}"
 
 
 class Server(questions.Server, frozen=True):
@@ -110,11 +110,11 @@ LookUp: TypeAlias = questions.LookUp[Query, Answers]
 """Asks a vCenter."""
 
 
-PRIVILEGES: Mapping[Sort, tuple[str, ...]] = {
-    Sort.DATASTORE: ("Datastore.AllocateSpace", "Datastore.Browse", "Datastore.FileManagement"),
-    Sort.NETWORK: ("Network.Assign",),
-    Sort.RESOURCE_POOL: ("Resource.AssignVMToPool",),
-    Sort.FOLDER: (
+PRIVILEGES: Mapping[ObjectType, tuple[str, ...]] = {
+    ObjectType.DATASTORE: ("Datastore.AllocateSpace", "Datastore.Browse", "Datastore.FileManagement"),
+    ObjectType.NETWORK: ("Network.Assign",),
+    ObjectType.RESOURCE_POOL: ("Resource.AssignVMToPool",),
+    ObjectType.FOLDER: (
         "VirtualMachine.Config.AddExistingDisk",
         "VirtualMachine.Config.AddNewDisk",
         "VirtualMachine.Config.AddRemoveDevice",
@@ -132,7 +132,7 @@ PRIVILEGES: Mapping[Sort, tuple[str, ...]] = {
         "VirtualMachine.State.CreateSnapshot",
         "VirtualMachine.State.RemoveSnapshot",
     ),
-    Sort.TEMPLATE: ("VirtualMachine.Provisioning.DeployTemplate",),
+    ObjectType.TEMPLATE: ("VirtualMachine.Provisioning.DeployTemplate",),
 }
 """Privileges that Cluster API's provider needs on objects of a kind (documentation of Cluster API Provider
 vSphere: required privileges)."""

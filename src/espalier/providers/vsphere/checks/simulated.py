@@ -15,5 +15,5 @@ async def everything_is_there(query: Query, _credentials: Credentials, /) -> Ans
 
 
 def _path(question: Question) -> str:
-    pattern = question.path or f"/{question.datacenter.strip('/')}/{question.sort.section}/{question.name}"
+    pattern = question.path or f"/{question.datacenter.strip('/')}/{question.object_type.section}/{question.name}"
     return pattern.replace("*", "0")

@@ -35,10 +35,10 @@ from espalier.clusters.checks.threads import Threads
 from espalier.providers.vsphere.checks.questions import (
     PRIVILEGES,
     Answers,
+    ObjectType,
     Query,
     Question,
     Server,
-    Sort,
     Template,
 )
 
@@ -116,11 +116,11 @@ class _Session:
         found = {question: soap.find(question) for question in query.questions}
         lacking: dict[str, tuple[str, ...]] = {}
         for question, objects in found.items():
-            lacking |= soap.lacking(objects, PRIVILEGES.get(question.sort, ()))
+            lacking |= soap.lacking(objects, PRIVILEGES.get(question.object_type, ()))
         machines = {
             path: machine
             for question, objects in found.items()
-            if question.sort is Sort.TEMPLATE
+            if question.object_type is ObjectType.TEMPLATE
             for path, machine in objects.items()
         }
         tags, unknown_tags = (
@@ -204,12 +204,12 @@ class _Soap:
 
     def find(self, question: Question) -> Mapping[str, Any]:
         """The inventory objects of a question, by path."""
-        of_sort = self._type(question.sort)
+        of_type = self._type(question.object_type)
         if path := question.path:
             found = dict(self._walk(path)) if _is_pattern(path) else self._at(path)
         else:
             found = self._anywhere(question)
-        return {path: one for path, one in found.items() if isinstance(one, of_sort)}
+        return {path: one for path, one in found.items() if isinstance(one, of_type)}
 
     def lacking(self, objects: Mapping[str, Any], privileges: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """By path, the privileges that this session lacks."""
@@ -266,17 +266,17 @@ class _Soap:
             del context["vcSessionCookie"]
             stub.DropConnections()
 
-    def _type(self, sort: Sort) -> Any:
+    def _type(self, object_type: ObjectType) -> Any:
         vim = self._vim
         return {
-            Sort.DATACENTER: vim.Datacenter,
-            Sort.NETWORK: vim.Network,
-            Sort.DATASTORE: vim.Datastore,
-            Sort.FOLDER: vim.Folder,
-            Sort.TEMPLATE: vim.VirtualMachine,
-            Sort.RESOURCE_POOL: vim.ResourcePool,
-            Sort.COMPUTE_CLUSTER: vim.ClusterComputeResource,
-        }[sort]
+            ObjectType.DATACENTER: vim.Datacenter,
+            ObjectType.NETWORK: vim.Network,
+            ObjectType.DATASTORE: vim.Datastore,
+            ObjectType.FOLDER: vim.Folder,
+            ObjectType.TEMPLATE: vim.VirtualMachine,
+            ObjectType.RESOURCE_POOL: vim.ResourcePool,
+            ObjectType.COMPUTE_CLUSTER: vim.ClusterComputeResource,
+        }[object_type]
 
     def _at(self, path: str) -> dict[str, Any]:
         found = self._content.searchIndex.FindByInventoryPath(path)
@@ -315,12 +315,12 @@ class _Soap:
         views = self._content.viewManager
         found: dict[str, Any] = {}
         for datacenter in datacenters.values():
-            view = views.CreateContainerView(datacenter, [self._type(question.sort)], True)
+            view = views.CreateContainerView(datacenter, [self._type(question.object_type)], True)
             try:
                 objects = list(view.view)
             finally:
                 view.Destroy()
-            place = f"{question.datacenter.strip('/')}/{question.sort.section}"
+            place = f"{question.datacenter.strip('/')}/{question.object_type.section}"
             _check_number(objects, f"datacenter {question.datacenter}", f"give {question} as a path: /{place}/…")
             for one, read in self._properties(objects, ["name"]):
                 if fnmatch.fnmatchcase(read.get("name", ""), question.name):
