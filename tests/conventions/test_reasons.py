@@ -248,6 +248,6 @@ def test_the_table_agrees_with_what_is_read_back_as_state() -> None:
     assert not needing & group_upgrade.UNDER_WAY
     assert node_upgrade.QUIET | group_upgrade.UNDER_WAY | {upgrade_names.PAUSED} <= reasons.BY_NAME.keys()
     assert set(reasons.STEPS) == node_steps.UNDER_WAY
-    assert not needing & (node_steps.UNDER_WAY | node_steps.BEGINNING | node_steps.PASSING)
+    assert not needing & (node_steps.UNDER_WAY | node_steps.BEGINNING | node_steps.TRANSIENT)
     assert reasons.waiting_for_people(reasons.CLUSTER) == names.FAILURES
     assert {synced.AS_RENDERED} & reasons.BY_NAME.keys() == set()

@@ -35,13 +35,17 @@ def allowed_downgrades(capi_objects: ClusterAPIObjects) -> AllowedDowngrades:
     versions = _possible_minors(control_plane.spec.version)
     running = _running(capi_objects.machines)
     # While a machine is upgraded in place, its API server may be the newer one already.
-    is_settled = not in_place.is_held(control_plane) or in_place.is_untouched(
+    is_settled = not in_place.is_upgrading(control_plane) or in_place.is_untouched(
         capi_objects.upgrades, capi_objects.node_upgrades
     )
     if is_settled and len(running) == 1:
         versions |= running
-    if in_place.is_held(control_plane) and not capi_objects.installed_cni and not control_plane.status.ready_replicas:
-        # An earlier manager held it before it was created: no node was ever ready, and so none was upgraded.
+    if (
+        in_place.is_upgrading(control_plane)
+        and not capi_objects.installed_cni
+        and not control_plane.status.ready_replicas
+    ):
+        # An earlier manager paused it before it was created: no node was ever ready, and so none was upgraded.
         versions |= {minor_of(found.decode(Machine).spec.version) for found in capi_objects.machines}
     groups = {
         name: frozenset(_possible_minors(deployment.spec.template.spec.version or ""))

@@ -169,7 +169,7 @@ def _compared(
     body = msgspec.to_builtins(wanted)
     # What others have set or the API server has filled in stays, so it is no difference. Machines that are held have
     # not followed an edit by others: bringing it back changes none.
-    applied = ownership.as_applied(found, body) if is_held(live) else found.tree
+    applied = ownership.as_applied(found, body) if is_upgrading(live) else found.tree
     before = _parts(msgspec.convert(applied, type(wanted)))
     after = _parts(msgspec.convert(ownership.laid_over(found, body), type(wanted)))
 
@@ -214,20 +214,20 @@ def refused(changes: Iterable[OwnerChange]) -> Wait | None:
     return Wait(STOPPED, "; ".join(refusals)) if refusals else None
 
 
-def hold(change: OwnerChange, front_end: FrontEnd) -> None:
+def request_upgrade(change: OwnerChange, front_end: FrontEnd) -> None:
     """Annotate an object to write for an in-place upgrade of its machines.
 
     An upgrade by annotations in progress also ends by annotations.
     """
     wanted, live, strategy = change.wanted, change.live, change.strategy
-    if front_end is FrontEnd.HOOKS and not (live and is_held(live)):
+    if front_end is FrontEnd.HOOKS and not (live and is_upgrading(live)):
         runtime_hooks.leave_to(wanted, strategy.fallback or "Fail")
         return
     if live is None or not (
-        is_held(live) or change.classified.effect in (MachineEffect.IN_PLACE, MachineEffect.REFUSED)
+        is_upgrading(live) or change.classified.effect in (MachineEffect.IN_PLACE, MachineEffect.REFUSED)
     ):
         return
-    annotations = {_held_annotation(wanted): "true"}
+    annotations = {_upgrade_annotation(wanted): "true"}
     present = live.metadata.annotations
     goes_on = REPLACING in present and PAUSED_ANNOTATION not in present  # Cluster API replaces a lost machine
     if not goes_on and present.get(PAUSED_ANNOTATION, PAUSED_FOR_UPGRADE) == PAUSED_FOR_UPGRADE:  # or a person's own
@@ -242,7 +242,7 @@ def obstacle(change: OwnerChange, front_end: FrontEnd, extension: Object | None)
     place.
     """
     wanted, live, strategy = change.wanted, change.live, change.strategy
-    if front_end is not FrontEnd.HOOKS or live is None or is_held(live) or not change.classified.is_outdated:
+    if front_end is not FrontEnd.HOOKS or live is None or is_upgrading(live) or not change.classified.is_outdated:
         return None
     if runtime_hooks.is_too_small(wanted):
         return Wait(TOO_FEW, runtime_hooks.too_small(wanted)) if strategy.fallback != "RollingUpdate" else None
@@ -267,7 +267,7 @@ def lacking(live: KubeadmControlPlane | None, has_cni: bool) -> str:
 def postponed(change: OwnerChange, has_cni: bool) -> str:
     """The message while a control plane is still being created and may not be changed yet; empty when it may."""
     wanted, live = change.wanted, change.live
-    if not isinstance(wanted, KubeadmControlPlane) or not isinstance(live, KubeadmControlPlane) or is_held(live):
+    if not isinstance(wanted, KubeadmControlPlane) or not isinstance(live, KubeadmControlPlane) or is_upgrading(live):
         return ""
     lacks = lacking(live, has_cni)
     if not lacks or not change.classified.is_outdated:
@@ -280,13 +280,15 @@ def postponed(change: OwnerChange, has_cni: bool) -> str:
     )
 
 
-def is_held(live: Owner) -> bool:
+def is_upgrading(live: Owner) -> bool:
     """True if the machines of a control plane or a worker node group are being upgraded in place.
 
     Also if somebody removed the annotation but not our pause: it is restored while an in-place upgrade is requested.
     """
     annotations = live.metadata.annotations
-    return annotations.get(_held_annotation(live)) == "true" or annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE
+    return (
+        annotations.get(_upgrade_annotation(live)) == "true" or annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE
+    )
 
 
 def is_untouched(upgrades: Sequence[Object], node_upgrades: Sequence[Object]) -> bool:
@@ -309,7 +311,7 @@ def _works(conditions: Sequence[Condition]) -> bool:
 
 def progress(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
     """The progress of the upgrade of these machines; None when there is none."""
-    if not is_held(live):
+    if not is_upgrading(live):
         return _by_hooks(live, upgrades)
     kind: type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] = (
         ControlPlaneUpgrade if isinstance(live, KubeadmControlPlane) else MachineDeploymentUpgrade
@@ -382,7 +384,7 @@ def _reason_of(conditions: Sequence[Condition]) -> str:
     return FAILED if is_false(conditions, PROGRESSING) else UPGRADING
 
 
-def _held_annotation(owner: Owner) -> str:
+def _upgrade_annotation(owner: Owner) -> str:
     return IN_PLACE_CONTROL_PLANE if isinstance(owner, KubeadmControlPlane) else IN_PLACE_DEPLOYMENT
 
 

@@ -76,13 +76,15 @@ def control_plane(
     downgrade.allow_coredns_downgrade(wanted.control_plane, live)
     own = [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
     wanted_objects = [*wanted.extras, *_etcd(wanted, capi_objects, naming), *own]
-    return _held(wanted_objects, render_input, capi_objects)
+    return _with_upgrades_requested(wanted_objects, render_input, capi_objects)
 
 
-def _held(wanted: list[KubeObject], render_input: RenderInput, capi_objects: ClusterAPIObjects) -> list[KubeObject]:
+def _with_upgrades_requested(
+    wanted: list[KubeObject], render_input: RenderInput, capi_objects: ClusterAPIObjects
+) -> list[KubeObject]:
     """The object, annotated if its machines are upgraded in place."""
     for change in in_place.owner_changes(wanted, render_input, capi_objects):
-        in_place.hold(change, render_input.front_end)
+        in_place.request_upgrade(change, render_input.front_end)
     return wanted
 
 
@@ -196,7 +198,7 @@ def worker_groups(
         if of_machines.bootstrap.config_ref is not None:
             of_machines.bootstrap.config_ref.name = bootstrap.metadata.name
         wanted += [machines, bootstrap, group.deployment, group.health_check]
-    return _held(wanted, render_input, capi_objects)
+    return _with_upgrades_requested(wanted, render_input, capi_objects)
 
 
 def obstacle(wanted: Iterable[KubeObject], render_input: RenderInput, capi_objects: ClusterAPIObjects) -> Wait | None:

@@ -160,7 +160,7 @@ async def read_cluster(ctx: Context) -> Outcome:
     owner, group = ctx.object, ctx.group
     if owner.metadata.deletion_timestamp is not None:
         return await _release(ctx)
-    cluster_view = ctx.tools.observer.look(cluster_of(owner))
+    cluster_view = ctx.tools.observer.view(cluster_of(owner))
     found = cluster_view.capi_objects.get(group.owner_resource, owner.name) if cluster_view else None
     if cluster_view is None or found is None or found.resource_version != owner.resource_version:
         return Wait("Reading", f"reading cluster {cluster_of(owner)}")

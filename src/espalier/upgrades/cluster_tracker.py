@@ -70,7 +70,7 @@ class ClusterTracker:
         """Call `changed` with a cluster's name when something in it changes, and when its caches are filled."""
         self._subscribers.append(changed)
 
-    def look(self, cluster: str) -> ClusterView | None:
+    def view(self, cluster: str) -> ClusterView | None:
         """The cluster as its caches show it; None until they are filled. Starts following it if needed."""
         followed = self._followed.get(cluster)
         if followed is None:

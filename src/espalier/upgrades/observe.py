@@ -94,12 +94,12 @@ class Observer:
         data = found.decode(ConfigMap).data if found else {}
         return data.get(version), tuple(sorted(data))
 
-    def look(self, cluster: str) -> ClusterView | None:
+    def view(self, cluster: str) -> ClusterView | None:
         """A view of a cluster, which is followed from then on while it has upgrades or annotated owners.
 
         None while it is being read, and for a cluster without upgrades or annotated owners.
         """
-        return None if self._is_idle(cluster) else self.following.look(cluster)
+        return None if self._is_idle(cluster) else self.following.view(cluster)
 
     def _is_idle(self, cluster: str) -> bool:
         return not any(cache.by_index(BY_CLUSTER, cluster) for cache in self.own.values()) and not any(

@@ -36,7 +36,7 @@ class Tools:
     clock: Clock
 
 
-def told(outcome: Outcome, message: str, under_way: frozenset[str]) -> list[Condition]:
+def conditions_of(outcome: Outcome, message: str, under_way: frozenset[str]) -> list[Condition]:
     """The conditions Ready, Progressing and Accepted for an outcome; `message` is that of a finished upgrade.
 
     `under_way` are the reasons of an upgrade in progress.
@@ -95,7 +95,7 @@ class Kind(Generic[P]):
     report: Callable[[P, Outcome], Report]
     afterwards: Sequence[Step[P]] = ()
     """The steps after completion; they are not reported."""
-    passing: frozenset[str] = frozenset()
+    transient: frozenset[str] = frozenset()
     """Reasons that are not reported: they wait for a write of this reconcile, so that the next one follows at once."""
 
 
@@ -106,9 +106,9 @@ def reconciler_of(tools: Tools, kind: Kind[P]) -> Reconciler[P]:
         return kind.deletion if ctx.is_deleted else kind.afterwards if ctx.is_done else kind.life
 
     def report(ctx: P, outcome: Outcome) -> reconciler.Report | None:
-        is_passing = isinstance(outcome, Wait) and outcome.reason in kind.passing
+        is_transient = isinstance(outcome, Wait) and outcome.reason in kind.transient
         is_over = ctx.is_done and not ctx.is_deleted
-        return None if is_over or is_passing else _reported(tools, ctx.object, kind.report(ctx, outcome))
+        return None if is_over or is_transient else _reported(tools, ctx.object, kind.report(ctx, outcome))
 
     upgrades = Reconciled(
         kind.resource,

@@ -183,7 +183,7 @@ def test_machines_that_are_held_already_are_compared_with_nothing() -> None:
     wanted = msgspec.structs.replace(live, spec=msgspec.structs.replace(live.spec, version="v1.36.3"))
     change = in_place.OwnerChange(wanted, live, ControlPlaneUpgradeRolloutStrategy(type="InPlace"), compare)
     for front_end in FrontEnd:
-        in_place.hold(change, front_end)
+        in_place.request_upgrade(change, front_end)
         assert in_place.obstacle(change, front_end, None) is None
     assert in_place.postponed(change, has_cni=False) == ""
 
@@ -206,7 +206,7 @@ def test_cluster_api_is_paused_unless_a_person_has_or_it_replaces_a_lost_machine
         msgspec.structs.replace(held(), metadata=msgspec.structs.replace(held().metadata, annotations=found))
         for found in (mark | annotations, {})
     )
-    in_place.hold(
+    in_place.request_upgrade(
         in_place.OwnerChange(wanted, live, ControlPlaneUpgradeRolloutStrategy(type="InPlace"), Classification),
         FrontEnd.ANNOTATIONS,
     )
@@ -288,8 +288,8 @@ def test_what_the_api_server_filled_in_is_no_change() -> None:
     assert effects(plan.owner_changes(scope.render_input, scope.capi_objects)) == [MachineEffect.IN_PLACE]
 
 
-@pytest.mark.parametrize(("is_held", "effect"), [(True, MachineEffect.NOTHING), (False, MachineEffect.REFUSED)])
-def test_an_edit_by_others_of_what_is_held_is_brought_back(is_held: bool, effect: MachineEffect) -> None:
+@pytest.mark.parametrize(("is_upgrading", "effect"), [(True, MachineEffect.NOTHING), (False, MachineEffect.REFUSED)])
+def test_an_edit_by_others_of_what_is_held_is_brought_back(is_upgrading: bool, effect: MachineEffect) -> None:
     """Its machines did not follow the edit; those of a control plane that is not paused did."""
     spec: Tree = {"controlPlaneConfiguration": {"count": 1, "upgradeRolloutStrategy": {"type": "InPlace"}}}
     live = objects(**spec)
@@ -299,7 +299,7 @@ def test_an_edit_by_others_of_what_is_held_is_brought_back(is_held: bool, effect
     owned = next(one for one in tree["metadata"]["managedFields"] if one["manager"] == names.FIELD_MANAGER)
     config = owned["fieldsV1"]["f:spec"]["f:kubeadmConfigSpec"]["f:clusterConfiguration"]
     del config["f:apiServer"]["f:certSANs"]
-    if is_held:
+    if is_upgrading:
         tree["metadata"].setdefault("annotations", {})[IN_PLACE_CONTROL_PLANE] = "true"
     scope = made(objects=live, **spec)
     assert scope.render_input is not None

@@ -241,7 +241,7 @@ def test_what_is_being_deleted_is_left_to_cluster_api() -> None:
             written.append(patch["metadata"]["annotations"])
 
         tools: Any = SimpleNamespace(
-            writer=SimpleNamespace(merge=merge), observer=SimpleNamespace(look=lambda _cluster: None)
+            writer=SimpleNamespace(merge=merge), observer=SimpleNamespace(view=lambda _cluster: None)
         )
         plane = made({"kind": "K", "metadata": {"name": "garden", "annotations": MARKED, **deletion}})
         return asyncio.run(read_cluster(Context(tools, ControlPlaneGroup(), plane, None))), written
@@ -263,7 +263,7 @@ def test_an_owner_is_judged_as_it_was_marked_and_not_as_it_was_before(seen: str 
         return made({"kind": "KubeadmControlPlane", "metadata": metadata})
 
     objects: Any = SimpleNamespace(get=lambda *_: plane(seen) if seen else None)
-    tools: Any = SimpleNamespace(observer=SimpleNamespace(look=lambda _cluster: SimpleNamespace(capi_objects=objects)))
+    tools: Any = SimpleNamespace(observer=SimpleNamespace(view=lambda _cluster: SimpleNamespace(capi_objects=objects)))
     ctx = Context(tools, ControlPlaneGroup(), plane("7"), None)
     outcome = asyncio.run(read_cluster(ctx))
     assert (outcome == Continue(), ctx.capi_objects is objects) == (is_read, is_read)

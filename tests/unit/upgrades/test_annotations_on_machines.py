@@ -52,14 +52,14 @@ def run(of: Awaitable[None]) -> None:
 @pytest.mark.parametrize(("before", "after"), [(None, OURS), (OURS, OURS), ("", ""), ("by hand", "by hand")])
 def test_a_machine_that_somebody_keeps_from_health_checks_is_kept_so(before: str | None, after: str) -> None:
     ctx, written = marked({} if before is None else {SKIP_REMEDIATION_ANNOTATION: before})
-    run(context.protect(ctx))
+    run(context.skip_remediation(ctx))
     assert written[0][SKIP_REMEDIATION_ANNOTATION] == after
 
 
 @pytest.mark.parametrize(("before", "is_taken"), [(OURS, True), ("", False), ("by hand", False)])
 def test_of_what_keeps_health_checks_away_only_the_own_mark_is_taken(before: str, is_taken: bool) -> None:
     ctx, written = marked({SKIP_REMEDIATION_ANNOTATION: before})
-    run(context.give_back(ctx))
+    run(context.resume_remediation(ctx))
     assert written == [{SKIP_REMEDIATION_ANNOTATION: None} if is_taken else {}]
 
 
@@ -67,7 +67,7 @@ def test_of_what_keeps_health_checks_away_only_the_own_mark_is_taken(before: str
 def test_what_may_change_is_noted_before_a_pod_is_there_and_never_after(has_pod: bool) -> None:
     """With one, the upgrade of the group may have recorded what was reached: the note would come back for good."""
     ctx, written = marked({}, working() if has_pod else None)
-    run(context.protect(ctx))
+    run(context.skip_remediation(ctx))
     assert (UNFINISHED in written[0]) is not has_pod
 
 

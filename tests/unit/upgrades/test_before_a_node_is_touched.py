@@ -38,7 +38,7 @@ PLANES = ("a", "b", "c")
 
 def completed() -> NodeUpgrade:
     spec = {"machine": {"name": "m"}, "kubernetesVersion": NEW, "nodeType": "ControlPlane"}
-    status = NodeUpgradeStatus(reconciling.told(Done(), "", frozenset()), completed=True)
+    status = NodeUpgradeStatus(reconciling.conditions_of(Done(), "", frozenset()), completed=True)
     return NodeUpgrade(metadata=ObjectMeta(name="m"), spec=msgspec.convert(spec, NodeUpgradeSpec), status=status)
 
 
@@ -296,7 +296,7 @@ def test_an_upgrade_is_read_from_its_cluster_also_when_a_machine_of_it_is_gone(i
     kind = ControlPlaneUpgrade.resource
     found = made({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec})
     observer: Any = SimpleNamespace(
-        look={"garden": view}.get,
+        view={"garden": view}.get,
         node_upgrades=lambda _upgrade: [],
         upgrade=lambda *_: None,
         paused_cluster=lambda _owner: None,

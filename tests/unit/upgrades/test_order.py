@@ -19,7 +19,7 @@ from tests.unit.upgrades.seen import machine, node, pods
 def upgrade(reason: str, *, completed: bool = False) -> NodeUpgrade:
     spec = {"machine": {"name": "m"}, "kubernetesVersion": "v1.36.3", "nodeType": "Worker"}
     outcome = Done() if completed else Wait(reason, f"it is {reason}")
-    told = reconciling.told(outcome, "", node_upgrade.QUIET)
+    told = reconciling.conditions_of(outcome, "", node_upgrade.QUIET)
     status = NodeUpgradeStatus(told, completed)
     return NodeUpgrade(metadata=ObjectMeta(name="m"), spec=msgspec.convert(spec, NodeUpgradeSpec), status=status)
 

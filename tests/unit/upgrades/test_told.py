@@ -29,7 +29,7 @@ from tests.unit.upgrades.seen import made
 def test_an_event_warns_where_somebody_has_to_act(reason: str, type_: str) -> None:
     """Whoever is called by Warnings hears of all that does not go on by itself."""
     tools: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: datetime(2026, 1, 1, tzinfo=UTC)))
-    now = reconciling.told(Wait(reason, "so it is"), "", node_upgrade.QUIET)
-    report = reconciling.Report((), now, lambda told: (NodeUpgradeStatus(told), {}))
+    now = reconciling.conditions_of(Wait(reason, "so it is"), "", node_upgrade.QUIET)
+    report = reconciling.Report((), now, lambda conditions_of: (NodeUpgradeStatus(conditions_of), {}))
     found = reconciling._reported(tools, made({"metadata": {"name": "a"}}), report)
     assert [(one.type, one.reason, one.message) for one in found.events] == [(type_, reason, "so it is")]

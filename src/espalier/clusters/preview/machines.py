@@ -172,9 +172,9 @@ def _classifier(simulated: Simulated, known: Infrastructures) -> Classify:
 def _update_strategy(metadata: ObjectMeta, annotation: str) -> UpdateStrategy:
     """How Cluster API, or component `upgrades`, updates outdated machines of an owner."""
     annotations = metadata.annotations
-    is_held = annotation in annotations or IN_PLACE_HOOKS in annotations
+    is_in_place = annotation in annotations or IN_PLACE_HOOKS in annotations
     falls_back = "RollingUpdate" in (annotations.get(FALLBACK_ANNOTATION), annotations.get(IN_PLACE_HOOKS))
-    return UpdateStrategy.of("InPlace" if is_held else None, "RollingUpdate" if falls_back else None)
+    return UpdateStrategy.of("InPlace" if is_in_place else None, "RollingUpdate" if falls_back else None)
 
 
 def _refused(changes: Iterable[Classification]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from espalier.upgrades.group import sequence
 from espalier.upgrades.group.group import Group, Upgrade
 from espalier.upgrades.group.observe import GroupContext, observe
 from espalier.upgrades.group.steps import DELETION, LIFE
-from espalier.upgrades.reconciling import Kind, Report, Tools, reconciler_of, told
+from espalier.upgrades.reconciling import Kind, Report, Tools, conditions_of, reconciler_of
 
 UNDER_WAY = frozenset({"Reading", "Upgrading", "UpgradingNodes", "Deleting"})
 """Reasons of an upgrade in progress."""
@@ -26,10 +26,10 @@ def controller(
 ) -> Controller:
     """The controller of one of the kinds, with its watches."""
 
-    def look(found: Object) -> GroupContext:
+    def context_of(found: Object) -> GroupContext:
         return GroupContext(tools, group, observe(tools.observer, group, found))
 
-    reconciler = reconciler_of(tools, Kind(group.resource, look, LIFE, DELETION, _report))
+    reconciler = reconciler_of(tools, Kind(group.resource, context_of, LIFE, DELETION, _report))
     name = group.resource.kind.lower()
     made = Controller(name, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
     tools.observer.watch(made, group.resource)
@@ -60,6 +60,6 @@ def _report(ctx: GroupContext, outcome: Outcome) -> Report:
     generation = ctx.object.metadata.generation
     return Report(
         before=old.conditions,
-        now=told(outcome, f"all {counts.upgraded} nodes have Kubernetes {ctx.scope.version}", UNDER_WAY),
+        now=conditions_of(outcome, f"all {counts.upgraded} nodes have Kubernetes {ctx.scope.version}", UNDER_WAY),
         status=lambda conditions: ctx.group.status(counts, is_ready, conditions, generation),
     )

@@ -56,7 +56,7 @@ def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
     upgrade = found.decode(group.upgrade_type)
     reference, data = group.owner_of(upgrade)
     cluster = cluster_of(found)
-    cluster_view = observer.look(cluster) if cluster else None
+    cluster_view = observer.view(cluster) if cluster else None
     owner = cluster_view.capi_objects.get(group.owner_resource, reference.name) if cluster_view else None
     ours = {one.name: one for one in observer.node_upgrades(found)}
     paused = observer.paused_cluster(owner) if owner is not None else None

@@ -203,7 +203,7 @@ class NodeUpgradeCleanup:
         found = observer.upgrade(NodeUpgrade.resource, key.name)
         if found is None or not is_ours(found) or not found.decode(NodeUpgrade).is_completed:
             return Done()
-        cluster_view = observer.look(cluster_of(found))
+        cluster_view = observer.view(cluster_of(found))
         if cluster_view is None:
             return Wait("Reading", f"reading cluster {cluster_of(found)}")
         machine = cluster_view.capi_objects.machine(found.decode(NodeUpgrade).spec.machine.name)

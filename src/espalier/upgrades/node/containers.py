@@ -40,7 +40,7 @@ UNDER_WAY = frozenset({step.doing for step in STEPS})
 BEGINNING = frozenset({"NodeUpgradePending", "Reading", "Waiting", "Retrying"})
 """Reasons of a NodeUpgrade before its steps, which pass without help."""
 
-PASSING = frozenset({"PodCreated"})
+TRANSIENT = frozenset({"PodCreated"})
 """Reasons that are never reported: a created pod is seen at once, and its first step is reported."""
 
 POD_CREATED = "UpgraderPodCreated"

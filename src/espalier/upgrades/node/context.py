@@ -110,7 +110,7 @@ async def write_configuration(workload: Workload, found: Object, asked: WantedCo
         await workload.writer.merge(CONFIG_MAP, found, {"data": {"ClusterConfiguration": text}})
 
 
-async def protect(ctx: Context) -> None:
+async def skip_remediation(ctx: Context) -> None:
     """Keep health checks from remediating the machine, unless another writer did. Without a pod, note changes.
 
     Once there is a pod, the upgrade of the group may have recorded the Machine: each would undo the other's write.
@@ -125,7 +125,7 @@ async def protect(ctx: Context) -> None:
     await _annotate(ctx, machine, annotations)
 
 
-async def give_back(ctx: Context, **annotations: str | None) -> None:
+async def resume_remediation(ctx: Context, **annotations: str | None) -> None:
     """Let health checks remediate the machine again, and set these annotations."""
     machine = _machine(ctx)
     if machine is None:

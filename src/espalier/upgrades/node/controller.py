@@ -8,13 +8,13 @@ from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeStatus
 from espalier.kube.objects import Object
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Outcome
-from espalier.upgrades.node.containers import BEGINNING, PASSING, UNDER_WAY
+from espalier.upgrades.node.containers import BEGINNING, TRANSIENT, UNDER_WAY
 from espalier.upgrades.node.context import Context
 from espalier.upgrades.node.deletion import DELETION
 from espalier.upgrades.node.observe import observe
 from espalier.upgrades.node.steps import AFTERWARDS, LIFE
 from espalier.upgrades.observe import keys_of
-from espalier.upgrades.reconciling import Kind, Report, Tools, reconciler_of, told
+from espalier.upgrades.reconciling import Kind, Report, Tools, conditions_of, reconciler_of
 
 NAME = "nodeupgrade"
 RESOURCE = NodeUpgrade.resource
@@ -27,10 +27,10 @@ def controller(
 ) -> Controller:
     """The controller of NodeUpgrades, with its watches."""
 
-    def look(found: Object) -> Context:
+    def context_of(found: Object) -> Context:
         return Context(tools, observe(tools.observer, found))
 
-    kind = Kind(RESOURCE, look, LIFE, DELETION, _report, afterwards=AFTERWARDS, passing=PASSING)
+    kind = Kind(RESOURCE, context_of, LIFE, DELETION, _report, afterwards=AFTERWARDS, transient=TRANSIENT)
     made = Controller(NAME, reconciler_of(tools, kind).reconcile, workers=workers, resync=resync, rng=rng)
     tools.observer.watch(made, RESOURCE)
     made.watch(tools.observer.images, keys_of(tools.observer.own[RESOURCE]))
@@ -46,7 +46,7 @@ def _report(ctx: Context, outcome: Outcome) -> Report:
     generation = ctx.object.metadata.generation
     return Report(
         before=old.conditions,
-        now=[*ctx.scope.conditions, *told(outcome, message, QUIET)],
+        now=[*ctx.scope.conditions, *conditions_of(outcome, message, QUIET)],
         status=lambda conditions: (NodeUpgradeStatus(conditions, completed, generation), was_written),
         quiet=QUIET,
     )

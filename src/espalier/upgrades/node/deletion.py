@@ -18,8 +18,8 @@ from espalier.upgrades.node.context import (
     RESOURCE,
     Context,
     clear_node,
-    give_back,
     own_note,
+    resume_remediation,
     take_lost_rights,
     write_configuration,
 )
@@ -104,7 +104,7 @@ async def remove_finalizer(ctx: Context) -> Outcome:
         what = f"NodeUpgrade {scope.object.name} was deleted before the upgrade of node {scope.node_name} finished"
         advice = "the next upgrade in place completes it; if none follows, delete the Machine to have it replaced"
         ctx.tools.recorder.event(scope.machine.object, "Warning", "UpgradeBrokenOff", f"{what}: {advice}")
-    await give_back(ctx, **({} if may_have_changed else own_note(ctx)))
+    await resume_remediation(ctx, **({} if may_have_changed else own_note(ctx)))
     await ctx.tools.writer.remove_finalizer(RESOURCE, ctx.scope.object, names.NODE_FINALIZER)
     return Continue()
 

@@ -262,7 +262,7 @@ def observe(observer: Observer, found: Object) -> NodeScope:
     """Read everything about one NodeUpgrade. Raises `msgspec.ValidationError` if the object is invalid."""
     upgrade = found.decode(NodeUpgrade)
     cluster = cluster_of(found)
-    cluster_view = observer.look(cluster) if cluster else None
+    cluster_view = observer.view(cluster) if cluster else None
     machine = cluster_view.capi_objects.machine(upgrade.spec.machine.name) if cluster_view else None
     workload = cluster_view.workload if cluster_view else None
     node_name = machine.node if machine else ""

@@ -25,10 +25,10 @@ from espalier.upgrades.node.context import (
     RESOURCE,
     Context,
     delete_pod,
-    give_back,
     give_rights,
     own_note,
-    protect,
+    resume_remediation,
+    skip_remediation,
     take_lost_rights,
     take_rights,
     write_configuration,
@@ -245,7 +245,7 @@ async def claim(ctx: Context) -> Outcome:
 async def protect_machine(ctx: Context) -> Outcome:
     """Keep health checks from replacing the machine while its node is being upgraded."""
     if status.current(ctx.scope.conditions) is not None:
-        await protect(ctx)
+        await skip_remediation(ctx)
     return Continue()
 
 
@@ -386,7 +386,7 @@ async def clear_up(ctx: Context) -> Outcome:
     if ctx.scope.workload is not None:
         await take_rights(ctx.scope.workload, ctx.scope.node_name)
     took = status.seconds(ctx.scope.conditions, ctx.scope.pod, ctx.tools.clock.now())
-    await give_back(ctx, **_settled(ctx), **({} if took is None else {UPGRADE_SECONDS: f"{took:.0f}"}))
+    await resume_remediation(ctx, **_settled(ctx), **({} if took is None else {UPGRADE_SECONDS: f"{took:.0f}"}))
     return Done()
 
 
@@ -430,7 +430,7 @@ async def remove_finalizer(ctx: Context) -> Outcome:
     if scope.workload is None:
         return scope.cluster_view.unreachable if scope.cluster_view else Wait("Reading", "reading the cluster")
     await delete_pod(scope.workload, scope)
-    await give_back(ctx)
+    await resume_remediation(ctx)
     await ctx.tools.writer.remove_finalizer(RESOURCE, scope.object, names.NODE_FINALIZER)
     return Done()
 

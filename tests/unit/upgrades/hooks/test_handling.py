@@ -118,7 +118,7 @@ class Environment:
 
         Before the pod is there, and after the kubelet, it says `Reading` and `UncordoningNode`; else it is between.
         """
-        told = reconciling.told(Done() if completed else Wait(reason, message), message, node_upgrade.QUIET)
+        told = reconciling.conditions_of(Done() if completed else Wait(reason, message), message, node_upgrade.QUIET)
         is_begun, is_late = reason != "Reading", reason == "UncordoningNode"
         told.append(Condition(POD_CREATED, "True" if is_begun else "False", reason))
         told.append(Condition(KUBELET.condition, "True" if is_late else "False", reason))

@@ -43,7 +43,7 @@ def test_of_node_upgrades_that_are_completed_only_those_of_the_hooks_are_cleared
         }
     )
     view = SimpleNamespace(capi_objects=SimpleNamespace(machine=lambda _name: None))
-    observer = SimpleNamespace(upgrade=lambda *_: node_upgrade, look=lambda _cluster: view)
+    observer = SimpleNamespace(upgrade=lambda *_: node_upgrade, view=lambda _cluster: view)
     tools: Any = SimpleNamespace(observer=observer, writer=SimpleNamespace(delete=delete))
     assert asyncio.run(NodeUpgradeCleanup(tools).reconcile(Key("eksa-system", "n"))) == Done()
     assert gone == deleted
