@@ -291,13 +291,13 @@ class _Member:
     @contextmanager
     def used(self) -> Iterator[Channel]:
         """The channel, kept open meanwhile."""
-        channel = self.hold()
+        channel = self.acquire()
         try:
             yield channel
         finally:
             self.release(channel)
 
-    def hold(self) -> Channel:
+    def acquire(self) -> Channel:
         """The channel, kept open until it is released as often as it was held."""
         channel = self._current
         self._calls[channel] += 1
@@ -344,7 +344,7 @@ class _GrpcStream(Generic[Request, Response]):
         self._member = member
         self._reads = reads
         self._writes = writes
-        self._channel: Channel | None = member.hold()
+        self._channel: Channel | None = member.acquire()
         self._sending = asyncio.Lock()
         """gRPC cuts a stream on which a request is sent while another one is."""
 

@@ -38,18 +38,18 @@ class Control:
         child.ended = self._ended
         self._agent: asyncio.StreamWriter | None = None
         self._server: asyncio.Server | None = None
-        self._held: int | None = None
+        self._locked: int | None = None
         """Descriptor of a lock, which the kernel releases when this process ends."""
         self._stopping: set[asyncio.Task[None]] = set()
 
     async def listen(self, path: Path) -> None:
         """Listen. Replaces a socket that an earlier guard left, and nothing else. Raises `OSError`, also if that guard
         is alive: its agent would otherwise hear of this one's etcd."""
-        self._held = _hold(path.with_name(f"{path.name}.lock"))
+        self._locked = _lock(path.with_name(f"{path.name}.lock"))
         try:
             await self._bind(path)
         except OSError:
-            self._let_go()
+            self._unlock()
             raise
 
     async def _bind(self, path: Path) -> None:
@@ -75,10 +75,10 @@ class Control:
             self._server.close()
         if self._agent is not None:
             self._agent.close()
-        self._let_go()
+        self._unlock()
 
-    def _let_go(self) -> None:
-        held, self._held = self._held, None
+    def _unlock(self) -> None:
+        held, self._locked = self._locked, None
         if held is not None:
             os.close(held)
 
@@ -136,7 +136,7 @@ class Control:
                 writer.write(json.dumps(what).encode() + b"\n")
 
 
-def _hold(path: Path) -> int:
+def _lock(path: Path) -> int:
     """Lock a file for as long as its descriptor is open. Raises `OSError`."""
     held = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

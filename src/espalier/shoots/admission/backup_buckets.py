@@ -18,7 +18,7 @@ from espalier.kube.wire import User
 from espalier.shoots.admission import messages, users
 
 
-def is_held(name: str, shoots: Iterable[Shoot]) -> bool:
+def is_in_use(name: str, shoots: Iterable[Shoot]) -> bool:
     """True if a bucket has the backups of a shoot: those of its present seed, or those from which it is restored."""
     for shoot in shoots:
         try:

@@ -43,7 +43,7 @@ def _changed(old: BackupEntry, new: BackupEntry, shoot: Shoot | None) -> Iterato
         yield from _source(new, shoot)
 
 
-def is_held(name: str, shoots: Iterable[Shoot]) -> bool:
+def is_in_use(name: str, shoots: Iterable[Shoot]) -> bool:
     """True if the deletion of an entry would delete the backups of a Shoot that stays."""
     return any(_entry_of(one) == name and one.metadata.deletion_timestamp is None for one in shoots)
 

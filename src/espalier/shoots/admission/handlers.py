@@ -156,7 +156,7 @@ class Admission:
         if not self._shoots.synced:
             return _NOT_READY
         there = [one.decode(Shoot) for one in self._shoots.list(request.namespace)]
-        if not backup_entries.is_held(request.name, there):
+        if not backup_entries.is_in_use(request.name, there):
             return AdmissionResponse()
         key = Key(request.namespace, request.name)
         return AdmissionResponse(False, f"BackupEntry {key} can't be deleted: {messages.ENTRY_HELD}")
@@ -166,7 +166,7 @@ class Admission:
         if request.operation == "DELETE":
             if not self._shoots.synced:
                 return _NOT_READY
-            if not backup_buckets.is_held(request.name, (one.decode(Shoot) for one in self._shoots.list())):
+            if not backup_buckets.is_in_use(request.name, (one.decode(Shoot) for one in self._shoots.list())):
                 return AdmissionResponse()
             return AdmissionResponse(False, f"BackupBucket {request.name} can't be deleted: {messages.BUCKET_HELD}")
         seed = _typed(self._seeds, users.seed_of(request.user) or "", Seed)

@@ -76,17 +76,17 @@ def controller_of(extension: Extension[S], host: Host, leases: Leases, timing: T
         finally:
             under_way.pop(key, None)
 
-    def look(old: Object | None, new: Object | None, _first: bool) -> None:
+    def wake(old: Object | None, new: Object | None, _first: bool) -> None:
         attempt = under_way.get((new or old).key) if new or old else None  # type: ignore[union-attr]
         if attempt is not None:
-            attempt.guard.look()
+            attempt.guard.wake()
 
     controller = Controller(extension.name, reconcile, workers=extension.workers, rng=host.manager.rng)
     controller.watch(cache, predicate=any_of(generation_changed, own.by_others))
     controller.watch(leases.clusters, _waiting(extension, tools))
     for watched, to_keys in extension.watches:
         controller.watch(watched, to_keys)
-    cache.subscribe(look)
+    cache.subscribe(wake)
     return controller
 
 

@@ -46,7 +46,7 @@ class Guard:
         self._woken = asyncio.Event()
         self._stopped: Stopped | None = None
 
-    def look(self) -> None:
+    def wake(self) -> None:
         """Something changed: call `judge` again at once."""
         self._woken.set()
 

@@ -26,9 +26,9 @@ _OVER = TaskStatus(TaskState.DONE)
 _log = structlog.get_logger("espalier.flow")
 
 
-def look(flow: Flow[S], scope: S, now: datetime) -> FlowStatus:
+def evaluate(flow: Flow[S], scope: S, now: datetime) -> FlowStatus:
     """The state of the flow in this world. Nothing is done: for previews and drawings."""
-    return _status(flow, _looks(flow, scope, {}), now, scope)
+    return _status(flow, _verdicts(flow, scope, {}), now, scope)
 
 
 async def run(
@@ -42,28 +42,28 @@ async def run(
     acted: dict[str, Verdict] = {}
     while True:
         scope = observe()
-        looks = _looks(flow, scope, acted)
-        due = {name: verdict for name, verdict in looks.items() if isinstance(verdict, Act) and name not in acted}
+        verdicts = _verdicts(flow, scope, acted)
+        due = {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, Act) and name not in acted}
         if not due:
-            return _status(flow, looks, now(), scope)
+            return _status(flow, verdicts, now(), scope)
         results = await asyncio.gather(*(_perform(flow.tasks[name], act, guard) for name, act in due.items()))
         acted |= dict(zip(due, results, strict=True))
 
 
-Looks = dict[str, Verdict | str]
+Verdicts = dict[str, Verdict | str]
 """By task: its verdict, or the reason why it is skipped. Blocked tasks are missing."""
 
 
-def _looks(flow: Flow[S], scope: S, acted: dict[str, Verdict]) -> Looks:
-    looks: Looks = {}
+def _verdicts(flow: Flow[S], scope: S, acted: dict[str, Verdict]) -> Verdicts:
+    verdicts: Verdicts = {}
     over: set[str] = set()
     for name, task in flow.tasks.items():
         if not over.issuperset(task.after):
             continue
-        looks[name] = verdict = task.skip(scope) or _verdict(task, scope, acted.get(name))
+        verdicts[name] = verdict = task.skip(scope) or _verdict(task, scope, acted.get(name))
         if isinstance(verdict, str | Done):
             over.add(name)
-    return looks
+    return verdicts
 
 
 def _verdict(task: Task[S], scope: S, result: Verdict | None) -> Verdict:
@@ -71,7 +71,7 @@ def _verdict(task: Task[S], scope: S, result: Verdict | None) -> Verdict:
     if result is not None and not isinstance(result, Wait):
         return result
     try:
-        verdict = task.look(scope)
+        verdict = task.evaluate(scope)
     except Exception as error:
         _log.exception("could not evaluate a task", task=task.name)
         return Failure(f"{type(error).__name__}: {error}")
@@ -99,9 +99,9 @@ async def _perform(task: Task[S], act: Act, guard: Guard | None) -> Verdict:
     return Done() if isinstance(outcome, Continue) else outcome
 
 
-def _status(flow: Flow[S], looks: Looks, now: datetime, scope: S) -> FlowStatus:
+def _status(flow: Flow[S], verdicts: Verdicts, now: datetime, scope: S) -> FlowStatus:
     return FlowStatus(
-        flow.name, {name: _task_status(task, looks.get(name), scope, now) for name, task in flow.tasks.items()}
+        flow.name, {name: _task_status(task, verdicts.get(name), scope, now) for name, task in flow.tasks.items()}
     )
 
 

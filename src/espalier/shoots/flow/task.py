@@ -63,11 +63,11 @@ def _unknown(_scope: object) -> datetime | None:
 
 @dataclass(frozen=True)
 class Task(Generic[S]):
-    """A named task. Nothing about it is remembered between two reconciles: `look` derives its state from the world."""
+    """A named task. Nothing about it is remembered between reconciles: `evaluate` derives its state from objects."""
 
     name: str
     """Also the `taskID` in errors, so it never changes."""
-    look: Callable[[S], Verdict]
+    evaluate: Callable[[S], Verdict]
     """Pure: reads the scope and nothing else."""
     after: tuple[str, ...] = ()
     """Names of the tasks on which it depends."""

@@ -77,10 +77,10 @@ def test_a_seed_does_not_take_an_entry_in_the_bucket_of_another_one() -> None:
 def test_an_entry_is_held_while_its_shoot_stays_but_not_that_of_a_source() -> None:
     going = shoot()
     going.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
-    assert backup_entries.is_held(ENTRY, [shoot()])
-    assert not backup_entries.is_held(ENTRY, [going])
-    assert not backup_entries.is_held(ENTRY, [])
-    assert not backup_entries.is_held(SOURCE, [shoot()])
+    assert backup_entries.is_in_use(ENTRY, [shoot()])
+    assert not backup_entries.is_in_use(ENTRY, [going])
+    assert not backup_entries.is_in_use(ENTRY, [])
+    assert not backup_entries.is_in_use(SOURCE, [shoot()])
 
 
 SEED = Seed(
@@ -177,13 +177,13 @@ def test_where_backups_are_stays_while_a_seed_has_shoots_and_credentials_are_ren
 def test_a_bucket_is_held_while_a_shoot_needs_its_backups() -> None:
     """If its seed is dead, nobody makes it again."""
     restored = [shoot(owned=Ownership().add("a", "x").start(1, "a").add("b", "y"))]
-    assert backup_buckets.is_held("x", restored)
-    assert backup_buckets.is_held("y", restored)
-    assert not backup_buckets.is_held("x", [shoot(owned=Ownership().add("a", "x").add("b", "y").start(2, "b"))])
-    assert not backup_buckets.is_held("z", restored)
+    assert backup_buckets.is_in_use("x", restored)
+    assert backup_buckets.is_in_use("y", restored)
+    assert not backup_buckets.is_in_use("x", [shoot(owned=Ownership().add("a", "x").add("b", "y").start(2, "b"))])
+    assert not backup_buckets.is_in_use("z", restored)
     unreadable = shoot()
     unreadable.metadata.annotations = {"espalier.gardener.cloud/ownership": "nonsense"}
-    assert backup_buckets.is_held("z", [unreadable])  # it may be in any
+    assert backup_buckets.is_in_use("z", [unreadable])  # it may be in any
 
 
 def test_a_gardenlet_makes_no_shoot_state_of_a_shoot_of_another_seed() -> None:

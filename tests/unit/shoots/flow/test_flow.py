@@ -14,7 +14,7 @@ from espalier.runtime import virtual
 from espalier.runtime.outcome import Continue, Done, Fault, Wait
 from espalier.shoots.flow.drawing import draw
 from espalier.shoots.flow.graph import Flow, FlowError
-from espalier.shoots.flow.runner import look, run
+from espalier.shoots.flow.runner import evaluate, run
 from espalier.shoots.flow.status import FlowStatus, TaskState, read
 from espalier.shoots.flow.task import Act, Failure, Task, Verdict
 
@@ -64,7 +64,7 @@ def ran(flow: Flow[Worlds], worlds: Worlds) -> tuple[FlowStatus, float]:
 
 
 def status_of(flow: Flow[World]) -> FlowStatus:
-    return look(flow, {}, NOW)
+    return evaluate(flow, {}, NOW)
 
 
 def test_a_circle_is_refused_with_its_tasks() -> None:
