@@ -92,7 +92,7 @@ class ManagedEnvironment(AccountedClusters):
 
     async def allow_copies(self, namespace: str) -> None:
         """Have the manager copy kubeconfigs to a namespace, as its owner does."""
-        for tree in manifests.copying([namespace]):
+        for tree in manifests.kubeconfig_copy_rights([namespace]):
             await self.client.apply(ROLES[tree["kind"]], tree)
 
 
@@ -228,7 +228,10 @@ async def managed_environment(
             await user.apply(NAMESPACES, {"metadata": {"name": namespace}})
         for namespace in copies_to:
             await user.apply(NAMESPACES, {"metadata": {"name": namespace}})
-        for tree in [*manifests.installed(providers, namespaces, front_end), *manifests.copying(copies_to)]:
+        for tree in [
+            *manifests.installed(providers, namespaces, front_end),
+            *manifests.kubeconfig_copy_rights(copies_to),
+        ]:
             if tree["kind"] in ROLES:
                 await user.apply(ROLES[tree["kind"]], tree)
         for component in (one for one in made_of if one.name in accounts):

@@ -17,7 +17,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.meta import Condition, Tree
 from espalier.cli import kubeconfig, manifests
-from espalier.clusters import copying, names
+from espalier.clusters import kubeconfig_copies, names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.wire import Request, Response, Transport
@@ -74,7 +74,7 @@ def test_a_copy_that_is_deleted_comes_back() -> None:
         await env.until_ready()
         before = await copy(env)
         await env.client.delete(SECRET, NAME, NAMESPACE)
-        await asyncio.sleep(copying.CHECK_EVERY + 60)
+        await asyncio.sleep(kubeconfig_copies.CHECK_EVERY + 60)
         assert (await copy(env)).data == before.data
 
     journey(story)
@@ -114,7 +114,7 @@ def test_a_secret_of_the_users_own_is_neither_written_nor_deleted_and_stops_noth
         assert f"Secret {NAMESPACE}/{NAME} exists" in said.message
         assert "delete it to have the kubeconfig copied" in said.message
         assert await kubeconfig.read(env.client, GARDEN)  # from the system's namespace
-        await asyncio.sleep(2 * copying.CHECK_EVERY)
+        await asyncio.sleep(2 * kubeconfig_copies.CHECK_EVERY)
         assert (await env.client.get(SECRET, NAME, NAMESPACE)).raw == mine.raw
         await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
         await env.until_gone()
@@ -147,7 +147,7 @@ def test_once_the_users_own_secret_is_gone_the_copy_is_made() -> None:
         await env.apply()
         await env.until_ready()
         await env.client.delete(SECRET, NAME, NAMESPACE)
-        await env.until(lambda cluster: trouble(cluster) is None, seconds=2 * copying.TRY_EVERY)
+        await env.until(lambda cluster: trouble(cluster) is None, seconds=2 * kubeconfig_copies.TRY_EVERY)
         assert (await copy(env)).data["value"]
 
     journey(story)
@@ -166,7 +166,7 @@ def test_without_the_right_a_condition_names_what_grants_it_and_the_cluster_is_r
         assert await kubeconfig.read(env.client, GARDEN)
         assert env.ledger.refused == {"create secrets in default"}
         await env.allow_copies(NAMESPACE)
-        await env.until(lambda cluster: trouble(cluster) is None, seconds=2 * copying.TRY_EVERY)
+        await env.until(lambda cluster: trouble(cluster) is None, seconds=2 * kubeconfig_copies.TRY_EVERY)
         assert (await copy(env)).data["value"]
         env.ledger.refused.clear()
 
@@ -184,7 +184,7 @@ def test_a_copy_made_by_a_version_before_stays_until_its_content_is_another() ->
         await env.client.delete(SECRET, NAME, NAMESPACE)
         old = {"metadata": {"name": NAME, "namespace": NAMESPACE, "labels": {CLUSTER_NAME_LABEL: "garden"}}}
         await env.client.create(SECRET, old | value(made.data["value"]))
-        await asyncio.sleep(copying.CHECK_EVERY + 60)
+        await asyncio.sleep(kubeconfig_copies.CHECK_EVERY + 60)
         assert trouble(await env.until_ready()) is None
         await env.client.patch(SECRET, NAME, SYSTEM_NAMESPACE, patch=value(b"renewed"), type=PatchType.MERGE)
         await env.until(lambda cluster: trouble(cluster) is not None)
@@ -218,7 +218,7 @@ def test_a_copy_whose_write_was_unanswered_is_recognized_as_ours() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         cluster = await env.until_ready()
-        await asyncio.sleep(2 * copying.TRY_EVERY)
+        await asyncio.sleep(2 * kubeconfig_copies.TRY_EVERY)
         assert trouble(cluster) is None
         assert (await copy(env)).data["value"]
 
@@ -240,7 +240,7 @@ def test_a_left_over_secret_is_handed_to_nobody_and_stops_the_cluster_before_any
         await env.apply()
         cluster = await env.until(lambda cluster: cluster.status.failure_reason == "ClusterNameTaken")
         assert f"Secret.core {SYSTEM_NAMESPACE}/{name}" in (cluster.status.failure_message or "")
-        await asyncio.sleep(2 * copying.CHECK_EVERY)
+        await asyncio.sleep(2 * kubeconfig_copies.CHECK_EVERY)
         with pytest.raises(NotFound):
             await copy(env)
         assert not (await env.client.list(capi.Cluster.resource)).items
@@ -269,7 +269,7 @@ def test_a_kubeconfig_that_is_not_of_this_cluster_is_neither_copied_nor_used() -
 
 
 def test_the_role_gives_no_right_to_read() -> None:
-    trees = manifests.copying(["team-a"])
+    trees = manifests.kubeconfig_copy_rights(["team-a"])
     assert [tree["kind"] for tree in trees] == [ROLE.kind, ROLE_BINDING.kind]
     assert trees[0]["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "update"]}]
     assert {tree["metadata"]["namespace"] for tree in trees} == {"team-a"}

@@ -90,7 +90,10 @@ async def test_the_service_account_has_every_right_that_a_journey_needs_and_no_o
         await management.stop()
         # What the next manager finds it need not make, and then it would not use its right to.
         await management.kubectl("delete", "secret", "espalier-webhook-server-cert", "--namespace", SYSTEM_NAMESPACE)
-    granted = {*grants(yaml.safe_load_all(management.manifests)), *grants(manifests.copying(["default"]))}
+    granted = {
+        *grants(yaml.safe_load_all(management.manifests)),
+        *grants(manifests.kubeconfig_copy_rights(["default"])),
+    }
     assert [str(grant) for grant in granted if "*" in "".join(grant)] == []
     # Of providers that no cluster here has: `test_rights`.
     of_others = {one for one in granted if one.resource.startswith(OTHERS) or one.group.endswith("tinkerbell.org")}

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from espalier.api.meta import Tree
-from espalier.clusters import copying
+from espalier.clusters import kubeconfig_copies
 from espalier.kube.wire import Request, Response, Transport
 
 WITHOUT = ("events", "leases", "extensionconfigs")
@@ -35,7 +35,7 @@ def _names_its_object(request: Request) -> bool:
     body: Tree = json.loads(request.body)
     if request.method == "DELETE":
         return bool(body.get("preconditions"))
-    if body.get("type") == copying.TYPE:  # which an API server leaves to no other Secret
+    if body.get("type") == kubeconfig_copies.TYPE:  # which an API server leaves to no other Secret
         return True
     metadata = body.get("metadata", {})
     return bool(metadata.get("uid") or metadata.get("resourceVersion"))

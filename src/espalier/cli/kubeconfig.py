@@ -12,7 +12,7 @@ from espalier.cli import connection, flags, output
 from espalier.cli.commands import Command
 from espalier.cli.failures import Failure
 from espalier.clusterapi import kubeconfig as kubeconfigs
-from espalier.clusters import copying, names
+from espalier.clusters import kubeconfig_copies, names
 from espalier.clusters.render import authenticator
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
@@ -45,7 +45,7 @@ async def read(client: Client, key: Key) -> bytes:
     cluster = ClusterIdentity.of(key)
     beside, source = kubeconfigs.secret_key(key), kubeconfigs.secret_key(cluster.capi)
     copy, hidden = await _get(client, SECRET, beside)
-    content = kubeconfigs.content(copy) if copy is not None and copying.is_copy(copy) else None
+    content = kubeconfigs.content(copy) if copy is not None and kubeconfig_copies.is_copy(copy) else None
     if content is not None:
         return content
     made, refused = await _get(client, capi.Cluster.resource, cluster.capi)

@@ -118,7 +118,7 @@ def manifests(
     if kubeconfig_copies:
         if not namespaces or image or webhook_url:
             raise Usage("--kubeconfig-copies needs --namespace and allows no other flag: it prints a Role for each")
-        _write(copying(namespaces))
+        _write(kubeconfig_copy_rights(namespaces))
         return
     if image and not _IMAGE.fullmatch(image):
         raise Usage(f"--image: found {image!r}, allowed is an image reference such as example.com/espalier:v0.26.0")
@@ -182,7 +182,7 @@ def installed(
     ]
 
 
-def copying(namespaces: Sequence[str]) -> list[Tree]:
+def kubeconfig_copy_rights(namespaces: Sequence[str]) -> list[Tree]:
     """The right to copy kubeconfigs to these namespaces."""
     return _in_each(
         namespaces, COPIES_ROLE, [one for part in components.of_manager(PROVIDERS) for one in part.rights.by_owners]

@@ -9,7 +9,7 @@ import msgspec
 
 from espalier.api import core
 from espalier.api.meta import ObjectMeta
-from espalier.clusters import authenticator_secrets, copying, drift, generated, names, plan
+from espalier.clusters import authenticator_secrets, drift, generated, kubeconfig_copies, names, plan
 from espalier.clusters.context import Context
 from espalier.clusters.references import GateKey
 from espalier.clusters.rules import messages
@@ -72,7 +72,7 @@ def carry_credentials(scope: Scope) -> Decision:
 
 async def copy_kubeconfig(ctx: Context) -> Outcome:
     """Copy the kubeconfig to the Cluster's namespace, or report in a condition why this failed."""
-    await copying.keep(ctx)
+    await kubeconfig_copies.keep(ctx)
     return Continue()
 
 

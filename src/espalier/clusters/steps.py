@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from espalier.api.eksa.group import CLUSTER_FINALIZER
-from espalier.clusters import copying, deleted, in_place, names, plan, readiness
+from espalier.clusters import deleted, in_place, kubeconfig_copies, names, plan, readiness
 from espalier.clusters.cni_steps import compare_cni, install_cni, restore_cni
 from espalier.clusters.context import Context
 from espalier.clusters.deletion_steps import delete_cluster, delete_leftovers, remove_finalizer
@@ -133,7 +133,7 @@ async def maintain_settled(ctx: Context, decision: Decision) -> Outcome:
     """For settled clusters: keep the copy of the kubeconfig, and handle drift."""
     if not isinstance(decision, Done):
         return await write(ctx, decision)
-    await copying.keep(ctx)
+    await kubeconfig_copies.keep(ctx)
     await ctx.close_gate()  # writes only to adopt a cluster, or after changed credentials
     return await correct_drift(ctx)
 

@@ -57,7 +57,7 @@ def test_namespaces_are_named_by_comma_or_one_by_one() -> None:
 def test_the_right_to_copy_kubeconfigs_is_printed_alone_for_each_namespace(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["manifests", "--kubeconfig-copies", "-n", "team-a,team-b"]) == 0
     trees = list(yaml.safe_load_all(capsys.readouterr().out))
-    assert trees == manifests.copying(["team-a", "team-b"])
+    assert trees == manifests.kubeconfig_copy_rights(["team-a", "team-b"])
     for wrong in ([], ["-n", "a", "--image", "x"], ["-n", "a", "--webhook-url", "https://x"]):
         assert run(["manifests", "--kubeconfig-copies", *wrong]) == 2
         assert "--kubeconfig-copies needs --namespace" in capsys.readouterr().err

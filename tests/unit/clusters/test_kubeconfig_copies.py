@@ -14,9 +14,9 @@ import pytest
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import copying, names
+from espalier.clusters import kubeconfig_copies, names
 from espalier.clusters.context import Context
-from espalier.clusters.copying import CHECK_EVERY, NOT_ALLOWED, NOT_OURS, TRY_EVERY
+from espalier.clusters.kubeconfig_copies import CHECK_EVERY, NOT_ALLOWED, NOT_OURS, TRY_EVERY
 from espalier.kube.errors import Invalid
 from espalier.kube.wire import Response
 from espalier.runtime.sources import Expiry
@@ -80,7 +80,7 @@ class Story:
         secret["data"] = {"value": base64.b64encode(content or b"").decode()}
         kept = [one for one in there if (one is not secret or content is not None) and (made or one is secret)]
         p = self.env.begin(cluster, datacenter(), *kept, key=Key(namespace, "garden"))
-        await copying.keep(p)
+        await kubeconfig_copies.keep(p)
         return p
 
     def asked(self) -> list[str]:
