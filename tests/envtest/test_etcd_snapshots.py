@@ -16,7 +16,7 @@ from espalier.etcdbackup.copying.copier import Copier
 from espalier.etcdbackup.copying.plan import LATEST
 from espalier.etcdbackup.snapshots.codecs import compressed
 from espalier.etcdbackup.snapshots.names import Compression, Kind, Snapshot
-from espalier.etcdbackup.snapshots.reading import download, take_stock
+from espalier.etcdbackup.snapshots.reading import download, read_inventory
 from espalier.etcdbackup.snapshots.verification import verify
 from espalier.etcdbackup.stores.local import LocalStore
 from espalier.runtime.clock import SystemClock
@@ -70,7 +70,7 @@ async def test_a_snapshot_of_etcd_goes_through_stores_unchanged(tmp_path: Path, 
     packed: AsyncGenerator[bytes, None] = compressed(chunks(data, 100_000), compression)
     await source.upload(snapshot.key, packed)
     await Copier(source, target, SystemClock()).run(LATEST)
-    latest = (await take_stock(target)).latest
+    latest = (await read_inventory(target)).latest
     assert latest is not None
     assert (await verify(target, latest)).problems == []
     assert await download(target, latest.full, tmp_path / "db") == len(data) - 32

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from espalier.etcd.client import Client
 from espalier.etcd.errors import Unavailable
-from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshots.sets import Inventory
 from espalier.etcdbackup.snapshots.verification import verify
 from espalier.etcdbackup.snapshotter.measures import Measures
@@ -85,7 +85,7 @@ class Setting:
         await lost.close()
 
     async def stock(self) -> Inventory:
-        return await take_stock(self.bucket)
+        return await read_inventory(self.bucket)
 
     async def names(self) -> list[str]:
         """Kinds and revisions of all that is stored."""

@@ -1,4 +1,4 @@
-"""Stock of the cache: built components, and folders of no present recipe."""
+"""Inventory of the cache: built components, and folders of no present recipe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from espalier.assets.recipes import ENVTEST, chosen
 
 
 class State(enum.StrEnum):
-    """State of a row of the stock."""
+    """State of a row of the inventory."""
 
     BUILT = "built"
     MISSING = "missing"
@@ -43,7 +43,7 @@ class Item:
     """The approximate minutes to build it; None for what can't be built any more."""
 
 
-def stock(assets: Path) -> list[Item]:
+def inventory(assets: Path) -> list[Item]:
     """All components of present recipes, then all folders that are outdated."""
     current = _current(assets)
     items = []

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterator, Sequence
 
 from espalier.assets import build as building
-from espalier.assets import recipes, stock
+from espalier.assets import inventory, recipes
 from espalier.assets.base import DEFAULT_REPOSITORY
 from espalier.assets.cache import assets_folder, is_intact
 from espalier.assets.component import MIB
@@ -48,7 +48,7 @@ def list_(output_format: str) -> None:
     """Print what is built, what can be built, and what is outdated."""
     output.check_format(output_format)
     assets = assets_folder()
-    items = stock.stock(assets)
+    items = inventory.inventory(assets)
     if output_format in ("", "wide"):
         columns = ("Name", "Version", "State", "Size", "To Build", *(("Folder",) if output_format else ()))
         output.write_table(columns, [_cells(item)[: len(columns)] for item in items])
@@ -67,9 +67,9 @@ def list_(output_format: str) -> None:
     output.write_facts({"folder": str(assets), "assets": rows}, output_format)
 
 
-def _cells(item: stock.Item) -> tuple[str, ...]:
+def _cells(item: inventory.Item) -> tuple[str, ...]:
     size = f"{item.size / MIB:.0f} MiB"
-    if item.state is stock.State.MISSING:
+    if item.state is inventory.State.MISSING:
         return item.name, item.version, item.state, f"~{size}", f"~{item.minutes:g} min", ""
     return item.name, item.version, item.state, size, "", item.folder.name
 
@@ -77,8 +77,8 @@ def _cells(item: stock.Item) -> tuple[str, ...]:
 def prune(*, dry_run: bool) -> None:
     """Remove what is outdated, or only say what that would be."""
     assets = assets_folder()
-    items = stock.prune(assets, say, dry_run=dry_run)
-    removed = [item for item in items if item.state is stock.State.OUTDATED]
+    items = inventory.prune(assets, say, dry_run=dry_run)
+    removed = [item for item in items if item.state is inventory.State.OUTDATED]
     size = sum(item.size for item in removed) / MIB
     verb = "would be removed" if dry_run else "removed"
     say(f"{len(removed)} {verb} in {assets}, {size:.0f} MiB" if items else f"nothing is outdated in {assets}")

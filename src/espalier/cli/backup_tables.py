@@ -72,14 +72,14 @@ def compressions(members: Sequence[StoredSnapshot]) -> str:
     return ", ".join(dict.fromkeys(stored.snapshot.compression.word for stored in members))
 
 
-def inventory_facts(where: str, stock: Inventory, now: datetime) -> dict[str, Any]:
+def inventory_facts(where: str, inventory: Inventory, now: datetime) -> dict[str, Any]:
     """All that a store holds."""
     return {
         "store": where,
-        "sets": [set_facts(one, now) for one in stock.sets],
-        "stray": [snapshot_facts(stored) for stored in stock.stray],
-        "chunks": [stored.key for stored in stock.chunks],
-        "foreign": list(stock.foreign),
+        "sets": [set_facts(one, now) for one in inventory.sets],
+        "stray": [snapshot_facts(stored) for stored in inventory.stray],
+        "chunks": [stored.key for stored in inventory.chunks],
+        "foreign": list(inventory.foreign),
     }
 
 

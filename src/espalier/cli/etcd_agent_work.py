@@ -18,7 +18,7 @@ from espalier.cli.transfer import Transfer
 from espalier.etcdbackup.copying.copier import Copied, Copier, wait_for_final
 from espalier.etcdbackup.copying.plan import Choice, plan
 from espalier.etcdbackup.snapshots.names import LAYOUT, LEGACY_LAYOUT, parse_key
-from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshots.sets import Inventory, SnapshotSet
 from espalier.etcdbackup.snapshots.verification import Verdict
 from espalier.etcdbackup.snapshots.verification import verify as verify_set
@@ -62,16 +62,16 @@ async def list_(url: str, endpoint: str, output_format: str) -> None:
     output.check_format(output_format)
     with explained("stopped"):
         store = opened(url, endpoint)
-        stock, now = await take_stock(store), SystemClock().now()
+        inventory, now = await read_inventory(store), SystemClock().now()
     if output_format not in ("", "wide"):
-        output.write_facts(tables.inventory_facts(store.where, stock, now), output_format)
+        output.write_facts(tables.inventory_facts(store.where, inventory, now), output_format)
         return
-    if stock.sets:
+    if inventory.sets:
         columns = tables.SET_COLUMNS if output_format else tables.SET_COLUMNS[:-2]
-        output.write_table(columns, [tables.set_row(one, now)[: len(columns)] for one in stock.sets])
+        output.write_table(columns, [tables.set_row(one, now)[: len(columns)] for one in inventory.sets])
     else:
-        output.say(_nothing_found(store, stock), stderr=True)
-    _say_the_rest(stock)
+        output.say(_nothing_found(store, inventory), stderr=True)
+    _say_the_rest(inventory)
 
 
 async def show(url: str, name: str | None, endpoint: str, output_format: str) -> None:
@@ -79,8 +79,8 @@ async def show(url: str, name: str | None, endpoint: str, output_format: str) ->
     output.check_format(output_format)
     with explained("stopped"):
         store = opened(url, endpoint)
-        stock, now = await take_stock(store), SystemClock().now()
-    chosen = _chosen(store, stock, name)
+        inventory, now = await read_inventory(store), SystemClock().now()
+    chosen = _chosen(store, inventory, name)
     if output_format:
         output.write_facts({"store": store.where, **tables.set_facts(chosen, now)}, output_format)
         return
@@ -97,13 +97,15 @@ async def verify(
     seconds = flags.seconds(max_age, "--max-age") if max_age else None
     with explained("stopped; nothing was changed"):
         store = opened(url, endpoint)
-        stock = await take_stock(store)
-        sets = stock.sets if every else stock.sets[-1:]
+        inventory = await read_inventory(store)
+        sets = inventory.sets if every else inventory.sets[-1:]
         with Transfer("verifying", sum(one.size for one in sets)) as transfer:
             verdicts = [await verify_set(store, one, transfer.moved) for one in sets]
     now = SystemClock().now()
     problems = [problem for verdict in verdicts for problem in verdict.problems]
-    problems += [_nothing_found(store, stock)] if not verdicts else _shortcomings(verdicts[-1], now, seconds, revision)
+    problems += (
+        [_nothing_found(store, inventory)] if not verdicts else _shortcomings(verdicts[-1], now, seconds, revision)
+    )
     if output_format:
         facts = [tables.verdict_facts(verdict, now) for verdict in verdicts]
         output.write_facts({"store": store.where, "sets": facts, "problems": problems}, output_format)
@@ -157,7 +159,7 @@ async def copy(options: CopyOptions, output_format: str) -> None:
     if output_format:
         output.write_facts(_copy_facts(source, target, done), output_format)
     if done.reach is None:
-        raise Failure(_nothing_found(source, await take_stock(source)))
+        raise Failure(_nothing_found(source, await read_inventory(source)))
     if not output_format:
         copied = f"copied {counted(len(done.copied), 'snapshot')}, {tables.size_of(done.size)}"
         present = f"{len(done.present)} already there"
@@ -169,7 +171,7 @@ async def copy(options: CopyOptions, output_format: str) -> None:
 
 async def _copied(source: Store, target: Store, choice: Choice, parallel: int) -> Copied:
     clock = SystemClock()
-    size = sum(one.source.size for one in plan(await take_stock(source), Inventory(), choice, clock.now()).copies)
+    size = sum(one.source.size for one in plan(await read_inventory(source), Inventory(), choice, clock.now()).copies)
     with Transfer("copying", size) as transfer:
         return await Copier(source, target, clock, parallel=parallel, progress=transfer.moved).run(choice)
 
@@ -209,38 +211,38 @@ def explained(stopped: str) -> Iterator[None]:
         raise Interrupted(stopped) from None
 
 
-def _chosen(store: Store, stock: Inventory, name: str | None) -> SnapshotSet:
+def _chosen(store: Store, inventory: Inventory, name: str | None) -> SnapshotSet:
     if name is None:
-        if stock.latest is None:
-            raise Failure(_nothing_found(store, stock))
-        return stock.latest
-    for one in stock.sets:
+        if inventory.latest is None:
+            raise Failure(_nothing_found(store, inventory))
+        return inventory.latest
+    for one in inventory.sets:
         if any(name in (stored.name, stored.key) for stored in one.members):
             return one
     raise Failure(f"{store.where} has no snapshot {name} in a set; `espalier etcd-agent list {store.where}` lists them")
 
 
-def _nothing_found(store: Store, stock: Inventory) -> str:
+def _nothing_found(store: Store, inventory: Inventory) -> str:
     """That there is no full snapshot, and where one might be."""
     said = f"no full snapshot found in {store.where}"
     last = store.where.rpartition("/")[2]
     if last in (LAYOUT, LEGACY_LAYOUT):
         return f"{said}; leave {last} out at the end of the URL"
-    for key in stock.foreign:
+    for key in inventory.foreign:
         at = key.find(f"/{LAYOUT}/")
         if at > 0 and parse_key(key[at + 1 :]) is not None:
             return f"{said}; did you mean {store.where}/{key[:at]}?"
-    if stock.stray:
-        stray = counted(len(stock.stray), "delta")
+    if inventory.stray:
+        stray = counted(len(inventory.stray), "delta")
         return f"{said}, and {stray} without one; check whether it was deleted or moved"
     return f"{said}; its key would begin with {LAYOUT}/Full-: check bucket and prefix"
 
 
-def _say_the_rest(stock: Inventory) -> None:
-    if stock.sets and stock.stray:
-        output.say(f"{counted(len(stock.stray), 'delta')} before the first full snapshot", stderr=True)
-    if stock.chunks:
-        output.say(f"{counted(len(stock.chunks), 'chunk')} left over from uploads", stderr=True)
-    if stock.foreign:
-        names = ", ".join(stock.foreign[:_SHOWN]) + (", …" if len(stock.foreign) > _SHOWN else "")
-        output.say(f"{counted(len(stock.foreign), 'other object')}: {names}", stderr=True)
+def _say_the_rest(inventory: Inventory) -> None:
+    if inventory.sets and inventory.stray:
+        output.say(f"{counted(len(inventory.stray), 'delta')} before the first full snapshot", stderr=True)
+    if inventory.chunks:
+        output.say(f"{counted(len(inventory.chunks), 'chunk')} left over from uploads", stderr=True)
+    if inventory.foreign:
+        names = ", ".join(inventory.foreign[:_SHOWN]) + (", …" if len(inventory.foreign) > _SHOWN else "")
+        output.say(f"{counted(len(inventory.foreign), 'other object')}: {names}", stderr=True)

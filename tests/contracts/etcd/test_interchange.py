@@ -19,7 +19,7 @@ from espalier.assets.component import Component
 from espalier.assets.recipes import ETCD, ETCD_BEFORE
 from espalier.etcd.results import KeyValue
 from espalier.etcdbackup.restore.restorer import Options, restore
-from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshots.verification import verify
 from espalier.etcdbackup.stores.store import Store
 from tests.contracts.etcd.test_agent import Load, programs_of
@@ -97,14 +97,14 @@ class Story:
         async with asyncio.timeout(START_SECONDS):
             while True:
                 await server.ask("/snapshot/delta")
-                latest = (await take_stock(self.snapshots)).latest
+                latest = (await read_inventory(self.snapshots)).latest
                 if latest is not None and latest.reach >= newest:
                     return
 
     async def is_restored_by_us(self, store: SharedStore | None = None, *, leases: bool = True) -> None:
         """All that etcd has is in the store, and verified."""
         chosen = (store or self.store).open()
-        latest = (await take_stock(chosen)).latest
+        latest = (await read_inventory(chosen)).latest
         assert latest is not None
         verdict = await verify(chosen, latest)
         assert not verdict.problems
@@ -213,7 +213,7 @@ async def test_we_restore_what_it_compacted_of_ours(tmp_path: Path) -> None:
     async with told(ETCD_BEFORE, tmp_path) as story:
         await story.is_backed_up_by_us()
         await compacted_by_peer(story.folder, story.store)
-        latest = (await take_stock(story.snapshots)).latest
+        latest = (await read_inventory(story.snapshots)).latest
         assert latest is not None
         assert not latest.deltas
         await story.is_restored_by_us(leases=False)  # as its `restore`
@@ -229,7 +229,7 @@ async def test_it_collects_garbage_among_our_backups_and_leaves_owners_alone(tmp
         async with story.theirs("gzip", "--garbage-collection-policy=LimitBased", "--max-backups=2") as server:
             await story.has_a_delta_of(server)
             async with asyncio.timeout(START_SECONDS):
-                while len((await take_stock(story.snapshots)).sets) > 2:  # noqa: ASYNC110  it has no events
+                while len((await read_inventory(story.snapshots)).sets) > 2:  # noqa: ASYNC110  it has no events
                     await asyncio.sleep(0.1)
             await story.write()
             await story.has_a_delta_of(server)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from espalier.assets import stock
+from espalier.assets import inventory
 from espalier.assets.cache import is_intact, seal
+from espalier.assets.inventory import State
 from espalier.assets.recipes import ETCD, KUBERNETES, chosen
-from espalier.assets.stock import State
 from tests.unit.assets.making import make_base, make_component
 
 
@@ -26,7 +26,7 @@ def _outdated(assets: Path, name: str) -> Path:
 
 
 def _states(assets: Path) -> dict[str, State]:
-    return {f"{item.name}-{item.version}": item.state for item in stock.stock(assets)}
+    return {f"{item.name}-{item.version}": item.state for item in inventory.inventory(assets)}
 
 
 def test_every_component_is_listed_whether_it_is_built_or_not(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_every_component_is_listed_whether_it_is_built_or_not(tmp_path: Path) ->
 
 def test_an_empty_cache_has_nothing_to_prune(tmp_path: Path) -> None:
     said: list[str] = []
-    assert stock.prune(tmp_path / "nowhere", said.append, dry_run=False) == []
+    assert inventory.prune(tmp_path / "nowhere", said.append, dry_run=False) == []
     assert said == []
     assert not (tmp_path / "nowhere").exists()
 
@@ -55,28 +55,28 @@ def test_what_no_recipe_names_is_said_and_then_removed(tmp_path: Path) -> None:
     left_behind.mkdir()
 
     said: list[str] = []
-    stock.prune(tmp_path, said.append, dry_run=True)
+    inventory.prune(tmp_path, said.append, dry_run=True)
     assert said == [f"{tmp_path}/envtest-1.20.0: would be removed", f"{old}: would be removed"]
     assert old.is_dir()
     assert left_behind.is_dir()
 
     said.clear()
-    removed = stock.prune(tmp_path, said.append, dry_run=False)
+    removed = inventory.prune(tmp_path, said.append, dry_run=False)
     assert said == [f"{tmp_path}/envtest-1.20.0: is removed", f"{old}: is removed"]
     assert [item.name for item in removed] == ["envtest", "etcd"]
     assert removed[1].size >= 5000
     gone = (old, left_behind, tmp_path / "envtest-1.20.0")
     assert not any(path.exists() for path in gone)
     assert all(path.is_dir() for path in (*kept, foreign, tmp_path / f"envtest-{KUBERNETES.version}"))
-    assert stock.outdated(tmp_path) == []
+    assert inventory.outdated(tmp_path) == []
 
 
 def test_a_base_that_a_node_is_mounted_from_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = _outdated(tmp_path, "node-base-1.33.0-0123456789ab")
     mount = f"60 24 0:55 / /nodes/a rw - overlay overlay rw,lowerdir={old}/system:/other,upperdir=/u,workdir=/w"
-    monkeypatch.setattr(stock, "_mounted", lambda: [mount])
+    monkeypatch.setattr(inventory, "_mounted", lambda: [mount])
     said: list[str] = []
-    stock.prune(tmp_path, said.append, dry_run=False)
+    inventory.prune(tmp_path, said.append, dry_run=False)
     assert said == [f"{old}: is in use and stays"]
     assert old.is_dir()
 

@@ -16,7 +16,7 @@ from aiohttp import web
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import Compression, Kind
-from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshots.sets import StoredSnapshot
 from espalier.etcdbackup.snapshotter.measures import Measures
 from espalier.etcdbackup.snapshotter.requests import Inactive
@@ -86,7 +86,7 @@ def application(
         return _snapshot(await snapshot_taker.delta())
 
     async def latest(_request: web.Request) -> web.Response:
-        newest = (await take_stock(store)).latest
+        newest = (await read_inventory(store)).latest
         if newest is None:
             return _json(LatestSnapshots(None, ()))
         return _json(LatestSnapshots(_facts(newest.full), tuple(map(_facts, newest.deltas))))

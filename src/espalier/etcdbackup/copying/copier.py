@@ -13,7 +13,7 @@ from espalier.etcdbackup.snapshots import reading
 from espalier.etcdbackup.snapshots.codecs import apart, decoder
 from espalier.etcdbackup.snapshots.content import Trailer
 from espalier.etcdbackup.snapshots.malformed import Malformed
-from espalier.etcdbackup.snapshots.reading import Progress, silent, take_stock
+from espalier.etcdbackup.snapshots.reading import Progress, read_inventory, silent
 from espalier.etcdbackup.snapshots.sets import Inventory, StoredSnapshot
 from espalier.etcdbackup.snapshots.verification import check
 from espalier.etcdbackup.stores.errors import Corrupt, NotFound, Refused, StoreError, Unavailable
@@ -61,7 +61,7 @@ async def wait_for_final(source: Store, *, timeout: float | None, notice: Callab
     deadline = None if timeout is None else loop.time() + timeout
     while True:
         try:
-            if is_final(await take_stock(source)):
+            if is_final(await read_inventory(source)):
                 return True
             notice(f"waiting for the final snapshot in {source.where}")
         except Unavailable as error:
@@ -87,9 +87,9 @@ class Copier:
         self._present: list[str] = []
         self._size = 0
 
-    async def take_stock(self) -> tuple[Inventory, Inventory]:
+    async def read_inventory(self) -> tuple[Inventory, Inventory]:
         """The contents of source and target. Raises `StoreError`."""
-        return await take_stock(self._source), await take_stock(self._target)
+        return await read_inventory(self._source), await read_inventory(self._target)
 
     async def run(self, choice: Choice, *, is_listed: bool = False, without: Collection[str] = ()) -> Copied:
         """Copy what is selected and not there yet. After an interruption, run it again.
@@ -100,7 +100,7 @@ class Copier:
         Raises `StoreError`: `Damaged` for an object of the source; `Refused` if the target has snapshots that a restore
         would prefer to the copy.
         """
-        source, target = await self.take_stock()
+        source, target = await self.read_inventory()
         source = source.without(without)
         what = plan(source, target, choice, self._clock.now())
         if what.in_the_way and not is_listed:

@@ -20,7 +20,7 @@ from espalier.etcdbackup.restore.errors import NothingToRestore
 from espalier.etcdbackup.restore.members import Membership, membership
 from espalier.etcdbackup.snapshots.deltas import Event
 from espalier.etcdbackup.snapshots.malformed import Malformed
-from espalier.etcdbackup.snapshots.reading import Progress, corrupt, download, events, silent, take_stock
+from espalier.etcdbackup.snapshots.reading import Progress, corrupt, download, events, read_inventory, silent
 from espalier.etcdbackup.snapshots.sets import Inventory, StoredSnapshot
 from espalier.etcdbackup.stores.errors import Corrupt, NotFound
 from espalier.etcdbackup.stores.store import Store
@@ -78,7 +78,7 @@ async def restore(
     Raises `StoreError` (`Corrupt` names a damaged object), `RestoreError`, and `ValueError` if so many revisions can't
     be skipped.
     """
-    stock = await take_stock(store) if stock is None else stock
+    stock = await read_inventory(store) if stock is None else stock
     candidates = plan.full_snapshots(stock, partial=options.partial, where=store.where)
     with side_folder(folder, replace=options.replace) as side:
         one = _Restore(store, stock, side, options, progress)

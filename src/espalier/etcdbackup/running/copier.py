@@ -18,7 +18,7 @@ from espalier.etcdbackup.restore.plan import target
 from espalier.etcdbackup.running.event_queue import EventQueue
 from espalier.etcdbackup.running.sync_objects import SyncObjects
 from espalier.etcdbackup.snapshots.names import parse
-from espalier.etcdbackup.snapshots.reading import Progress, silent, take_stock
+from espalier.etcdbackup.snapshots.reading import Progress, read_inventory, silent
 from espalier.etcdbackup.snapshots.sets import Inventory
 from espalier.etcdbackup.stores.errors import Corrupt, StoreError
 from espalier.etcdbackup.stores.store import Store
@@ -139,7 +139,7 @@ class CopierRun:
     async def _copy(self, final: str | None) -> tuple[str, ...]:
         """Copy the latest set. Raises `StoreError`."""
         source = self._parts.source
-        stock = await take_stock(source)
+        stock = await read_inventory(source)
         latest = stock.latest
         if final is not None and (latest is None or final not in {one.name for one in latest.members}):
             raise Corrupt(source.where, f"the final snapshot {final} is not in its latest set", _WITHOUT_FINAL)

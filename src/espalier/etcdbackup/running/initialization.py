@@ -17,7 +17,7 @@ from espalier.etcdbackup.restore.errors import RestoreError
 from espalier.etcdbackup.restore.members import Membership
 from espalier.etcdbackup.restore.restorer import Options, restore
 from espalier.etcdbackup.running.data_directory import DataDirectory
-from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.stores.errors import StoreError
 from espalier.etcdbackup.stores.store import Store
 
@@ -82,7 +82,7 @@ class Initialization:
         damage = await self._data.damage() if is_present else ""
         if is_present and not damage:
             return
-        stock = await take_stock(self._store)
+        stock = await read_inventory(self._store)
         if stock.latest is None:
             if damage:
                 raise ValueError(f"{damage}, and {self._store.where} has no full snapshot to restore")

@@ -17,7 +17,7 @@ from espalier.etcdbackup.restore.errors import NothingToRestore
 from espalier.etcdbackup.restore.plan import BUMP, target
 from espalier.etcdbackup.running.parts import NotStarted, Origin, Parts
 from espalier.etcdbackup.running.sync_objects import SyncObjects
-from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshots.sets import Inventory
 from espalier.etcdbackup.snapshotter.full import newest_revision
 from espalier.etcdbackup.stores.errors import Conflict
@@ -64,7 +64,7 @@ class Starting:
         """
         parts = self._parts
         self._served = await self._objects.served()
-        self._stock = usable(await take_stock(parts.store), marker, self._served)
+        self._stock = usable(await read_inventory(parts.store), marker, self._served)
         if not await parts.guard.is_running():
             await self._started(marker)
         revision = await newest_revision(parts.etcd)

@@ -37,7 +37,7 @@ def silent(_size: int) -> None:
     """Ignores progress."""
 
 
-async def take_stock(store: Store) -> Inventory:
+async def read_inventory(store: Store) -> Inventory:
     """All objects of a store. Raises `StoreError`."""
     async with aclosing(store.list()) as listing:
         return inventory([stored async for stored in listing])

@@ -11,7 +11,7 @@ from typing import NoReturn
 import structlog
 
 from espalier.etcdbackup.snapshots.names import Kind
-from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshots.retention import Exponential, Policy, unneeded
 from espalier.etcdbackup.snapshots.sets import StoredSnapshot
 from espalier.etcdbackup.snapshotter.measures import Measures
@@ -39,7 +39,9 @@ async def collect(store: Store, clock: Clock, retention: Retention, measures: Me
     of a delta that was left, because the delta needs it.
     """
     deleted, is_delta_left = 0, False
-    for stored in unneeded(await take_stock(store), retention.policy, clock.now(), delta_retention=retention.deltas):
+    for stored in unneeded(
+        await read_inventory(store), retention.policy, clock.now(), delta_retention=retention.deltas
+    ):
         if not may():
             break
         kind = stored.snapshot.kind if isinstance(stored, StoredSnapshot) else stored.chunk.snapshot.kind

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from espalier.etcd.client import Client
 from espalier.etcd.requests import Range
 from espalier.etcdbackup.snapshots.names import Compression, Kind, Snapshot
-from espalier.etcdbackup.snapshots.reading import Progress, silent, take_stock
+from espalier.etcdbackup.snapshots.reading import Progress, read_inventory, silent
 from espalier.etcdbackup.snapshots.sets import StoredSnapshot
 from espalier.etcdbackup.snapshots.writing import store_full
 from espalier.etcdbackup.snapshotter.times import Times
@@ -37,7 +37,7 @@ async def take_full(
     `EtcdError`, `StoreError`, and `Malformed` if etcd sent something else than a database; then nothing was stored.
     """
     revision = await newest_revision(etcd)
-    stock = await take_stock(store)
+    stock = await read_inventory(store)
     snapshot = Snapshot(Kind.FULL, 0, revision, times.of_full(revision, stock.snapshots), compression, is_final)
     async with aclosing(_content(etcd, progress)) as content:
         return await store_full(store, snapshot, content)

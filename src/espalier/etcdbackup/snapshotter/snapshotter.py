@@ -20,7 +20,7 @@ from espalier.etcd.errors import Compacted, EtcdError
 from espalier.etcd.watch import Changes
 from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import Compression, Kind
-from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshots.sets import SnapshotSet, StoredSnapshot
 from espalier.etcdbackup.snapshotter.continuity import (
     Incomparable,
@@ -156,7 +156,7 @@ class Snapshotter:
 
     async def _begun(self) -> int:
         """The revision after which deltas begin: that of a set that is good enough, or of a new full snapshot."""
-        stock = await take_stock(self._store)
+        stock = await read_inventory(self._store)
         self._measures.found(stock)
         if stock.latest is not None:
             self.latest = {one.snapshot.kind: one.snapshot.time for one in stock.latest.members}

@@ -16,7 +16,7 @@ from espalier.etcdbackup.copying import copier
 from espalier.etcdbackup.copying.copier import Copied, Copier, wait_for_final
 from espalier.etcdbackup.copying.plan import LATEST, Choice, plan
 from espalier.etcdbackup.snapshots.names import Snapshot
-from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshots.sets import Inventory
 from espalier.etcdbackup.snapshots.verification import verify
 from espalier.etcdbackup.stores.errors import Corrupt, Refused, StoreError, Unavailable
@@ -130,7 +130,7 @@ def test_a_copy_that_ends_anywhere_is_finished_by_the_next(at: int) -> None:
 
         with pytest.raises(Refused) if at < 6 else nullcontext():
             await copied(simulation, source, FaultyStore(target, {"upload": dies}), Choice())
-        for one in (await take_stock(target)).sets:  # a set that is there is whole
+        for one in (await read_inventory(target)).sets:  # a set that is there is whole
             assert not one.findings() or one.full.snapshot.last == 10
         await copied(simulation, source, target, Choice())
         assert sorted(target.objects) == sorted(one.key for one in (*OLD, *NEW))
@@ -175,7 +175,7 @@ def test_what_is_damaged_in_the_source_is_named_and_not_copied(damaged: Snapshot
         with pytest.raises(Corrupt, match=rf"s3://source/etcd-main/{key}: .*not copied"):
             await copied(simulation, source, target)
         assert key not in target.objects
-        latest = (await take_stock(target)).latest
+        latest = (await read_inventory(target)).latest
         assert latest is None
 
     simulated(story)
@@ -221,7 +221,7 @@ def test_a_target_that_holds_something_newer_is_refused() -> None:
         await put(source, *NEW)
         await put(target, *OLD)
         await copied(simulation, source, target)
-        latest = (await take_stock(target)).latest
+        latest = (await read_inventory(target)).latest
         assert latest is not None
         assert latest.reach == 50
 
@@ -257,7 +257,7 @@ def test_who_waits_in_vain_is_told() -> None:
 async def stock(simulation: Simulation, *snapshots: Snapshot) -> Inventory:
     store, _ = stores(simulation)
     await put(store, *snapshots)
-    return await take_stock(store)
+    return await read_inventory(store)
 
 
 def test_sets_are_chosen_by_number_and_age_and_the_latest_always_is() -> None:
@@ -296,7 +296,7 @@ def test_a_restore_from_the_copy_leads_as_far_as_from_the_source(
         for at, (is_full, last, length, is_final) in enumerate(made):
             await put(source, full(last, at, final=is_final) if is_full else delta(max(1, last - length), last, at))
         done = await copied(simulation, source, target, Choice(most=most))
-        there, origin = (await take_stock(target)).latest, (await take_stock(source)).latest
+        there, origin = (await read_inventory(target)).latest, (await read_inventory(source)).latest
         assert (there is None) == (origin is None)
         if there is not None and origin is not None:
             assert there.reach == origin.reach == done.reach

@@ -10,7 +10,7 @@ import pytest
 
 from espalier.api.etcd.ownership import CopyOperation, Status, Writer, copy_operation_key, encoded
 from espalier.etcdbackup.running.copier import CopierRun
-from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshots.sets import SnapshotSet
 from tests.support.moves import Moves, Seat, moving
 
@@ -23,7 +23,7 @@ async def lost_source(moves: Moves) -> tuple[Seat, SnapshotSet]:
     await asyncio.sleep(5.5 * moves.schedule.delta_period)
     await source.kill_agent()
     source.guard.kill()
-    latest = (await take_stock(source.bucket)).latest
+    latest = (await read_inventory(source.bucket)).latest
     assert latest is not None
     assert len(latest.deltas) >= 3
     return source, latest

@@ -14,7 +14,7 @@ from espalier.etcdbackup.restore.errors import Occupied
 from espalier.etcdbackup.restore.members import membership
 from espalier.etcdbackup.running.data_directory import NOTE, DataDirectory
 from espalier.etcdbackup.running.parts import Origin
-from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.stores.local import LocalStore
 from tests.support.backups import full
 from tests.support.disk_order import DiskOrder
@@ -48,10 +48,10 @@ async def test_what_was_put_aside_makes_way_for_its_own_cluster_alone(tmp_path: 
     (before / DATABASE).write_bytes(b"older")
     data = DataDirectory(folder, membership())
     if replaced == OURS:
-        await data.restore(store, await take_stock(store), 0, OURS)
+        await data.restore(store, await read_inventory(store), 0, OURS)
         assert (before / DATABASE).read_bytes() == b"old"
     else:
         with pytest.raises(Occupied, match=r"data\.replaced holds data replaced by an earlier restore"):
-            await data.restore(store, await take_stock(store), 0, OURS)
+            await data.restore(store, await read_inventory(store), 0, OURS)
         assert (before / DATABASE).read_bytes() == b"older"
         assert (folder / DATABASE).read_bytes() == b"old"

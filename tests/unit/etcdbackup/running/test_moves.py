@@ -23,7 +23,7 @@ from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.restore.plan import BUMP
 from espalier.etcdbackup.running.parts import Origin
 from espalier.etcdbackup.snapshots.names import Kind, parse_key
-from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshotter.full import newest_revision
 from espalier.etcdbackup.stores.errors import Unavailable
 from tests.support.moves import CLUSTER, Moves, Seat, moving
@@ -54,7 +54,7 @@ def test_without_initiate_the_destination_asks_the_source_to_close_and_nothing_i
         await moves.taken_over(destination)
         assert await moves.missing(destination) == []
         finals = [key for key in source.bucket.objects if key.endswith(".final")]
-        stock = (await take_stock(source.bucket)).snapshots
+        stock = (await read_inventory(source.bucket)).snapshots
         assert len(finals) == 1, "exactly one final snapshot"
         assert stock[-1].key == finals[0], "and no delta after it"
 
@@ -507,7 +507,7 @@ def test_an_epoch_does_not_start_from_less_than_its_list() -> None:
         destination = moves.seat()
         copy = moves.copy(destination)
         await moves.until(lambda: copy.ready)
-        for stored in (await take_stock(destination.bucket)).snapshots:
+        for stored in (await read_inventory(destination.bucket)).snapshots:
             await destination.bucket.delete(stored.key)
         run = destination.start_agent()
         await asyncio.sleep(60)
@@ -528,7 +528,7 @@ def test_the_first_restore_of_an_epoch_uses_nothing_but_its_list() -> None:
         destination = moves.seat()
         copy = moves.copy(destination)
         await moves.until(lambda: copy.ready)
-        newest = (await take_stock(destination.bucket)).snapshots[-1]
+        newest = (await read_inventory(destination.bucket)).snapshots[-1]
         late = newest.key.replace(f"{newest.snapshot.last:08d}", f"{newest.snapshot.last + 40:08d}", 1)
         assert parse_key(late) is not None
         await destination.bucket.put(late, b"what a source stored too late")
@@ -582,7 +582,7 @@ def test_whatever_dies_at_whatever_moment_of_a_move_the_destination_serves_and_n
         marker = read_first_start(text, 2, CLUSTER)
         if getattr(marker, "lossless", False):
             assert await moves.missing(destination) == []
-        stock = (await take_stock(destination.bucket)).snapshots
+        stock = (await read_inventory(destination.bucket)).snapshots
         assert stock[0].snapshot.kind in (Kind.FULL, Kind.DELTA)
 
     moving(story, seed=seed)

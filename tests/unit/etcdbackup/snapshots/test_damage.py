@@ -15,7 +15,7 @@ import pytest
 from espalier.etcdbackup.snapshots import reading
 from espalier.etcdbackup.snapshots.deltas import Event
 from espalier.etcdbackup.snapshots.names import Compression, Snapshot
-from espalier.etcdbackup.snapshots.reading import download, take_stock
+from espalier.etcdbackup.snapshots.reading import download, read_inventory
 from espalier.etcdbackup.snapshots.sets import SnapshotSet, StoredSnapshot
 from espalier.etcdbackup.snapshots.verification import check, verify
 from espalier.etcdbackup.stores.errors import Corrupt, Unavailable
@@ -51,7 +51,7 @@ async def store() -> MemoryStore:
 
 
 async def latest(store: MemoryStore) -> SnapshotSet:
-    found = (await take_stock(store)).latest
+    found = (await read_inventory(store)).latest
     assert found is not None
     return found
 
@@ -160,7 +160,7 @@ async def test_a_removed_delta_is_a_gap(store: MemoryStore, removed: int) -> Non
 
 async def test_a_removed_full_snapshot_leaves_no_set(store: MemoryStore) -> None:
     await store.delete(BASE.key)
-    stock = await take_stock(store)
+    stock = await read_inventory(store)
     assert (stock.latest, len(stock.stray)) == (None, 3)
 
 
@@ -175,7 +175,7 @@ async def test_with_a_removed_full_snapshot_the_set_before_it_has_a_gap(store: M
 async def test_foreign_objects_change_nothing(store: MemoryStore) -> None:
     for key in ("sync.json", "v2/readme", "v2/Full-00000000-00000099-1.gz.tmp", "v3/Full-00000000-00000099-1"):
         await store.put(key, b"rose")
-    stock = await take_stock(store)
+    stock = await read_inventory(store)
     assert len(stock.foreign) == 4
     assert (await verify(store, await latest(store))).problems == []
 

@@ -10,7 +10,7 @@ from espalier.etcdbackup.snapshots import reading, writing
 from espalier.etcdbackup.snapshots.deltas import Event
 from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import Compression
-from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshots.verification import verify
 from espalier.etcdbackup.snapshots.writing import DeltaBuilder, store_full
 from espalier.etcdbackup.stores.errors import Unavailable
@@ -31,7 +31,7 @@ def store() -> MemoryStore:
 async def test_what_etcd_streams_is_stored(store: MemoryStore, compression: Compression) -> None:
     stored = await store_full(store, full(10, 0, compression), chunks(full_content(300)))
     assert stored.size == store.objects[stored.key].stored.size
-    latest = (await take_stock(store)).latest
+    latest = (await read_inventory(store)).latest
     assert latest is not None
     assert (await verify(store, latest)).problems == []
 
@@ -104,7 +104,7 @@ async def test_deltas_in_a_row_hold_every_event_once(sizes: list[int], compressi
                 builder.add(events(start, start + size - 1))
                 stored = await builder.store(store, start, EPOCH + start)
             start = stored.snapshot.last + 1
-    latest = (await take_stock(store)).latest
+    latest = (await read_inventory(store)).latest
     assert latest is not None
     verdict = await verify(store, latest)
     assert (verdict.problems, verdict.reach) == ([], start - 1)
