@@ -13,7 +13,7 @@ import pytest
 
 from espalier.assets.component import Component
 from espalier.assets.recipes import ETCD_BEFORE
-from espalier.cli.environment.migration_story import DELTA_PERIOD, NODES, Move
+from espalier.cli.environment.migration_scenario import DELTA_PERIOD, NODES, Move
 from espalier.cli.environment.seed_processes import kubernetes
 from espalier.cli.environment.seed_processes.process import run_process
 from espalier.shoots.secrets.names import PERSISTED
@@ -44,15 +44,17 @@ async def test_a_real_control_plane_moves_with_its_source_and_without_it(
             await user.stdout.readline()
             good = await moved(shoot, "east", "west")
         assert codes["kube-apiserver"] == [0], "it was not held up by who watches, and killed"
-        assert await shoot.story.writer.changed() == [], "each write is there as it was acknowledged, with its revision"
+        assert await shoot.scenario.writer.changed() == [], (
+            "each write is there as it was acknowledged, with its revision"
+        )
         assert (good.lost, good.left) == (0, ())
         await keeps(shoot, "west", pods, token)
 
         bad = await moved(shoot, "west", "east", destroy_source=True, give_up_source=True)
-        assert bad.lost <= (DELTA_PERIOD + QUICK.store_timeout) / shoot.story.writer.period + 1
+        assert bad.lost <= (DELTA_PERIOD + QUICK.store_timeout) / shoot.scenario.writer.period + 1
         await keeps(shoot, "east", pods, token)
 
-        assert await shoot.story.returned("west") == 0, "it cleans up, and calls no infrastructure"
+        assert await shoot.scenario.returned("west") == 0, "it cleans up, and calls no infrastructure"
         await deployed(await shoot.kubectl("east"), "web-after-both")
         for move in (good, bad):
             assert (move.nodes_kept, move.secrets_kept) == (NODES, len(PERSISTED))
@@ -67,9 +69,9 @@ async def test_a_source_that_is_cut_from_its_bucket_ends_what_it_serves_caches_i
         await asyncio.sleep(DELTA_PERIOD)
         shoot.seed("east").links.bucket.cut()
         move = await moved(shoot, "east", "west", give_up_source=True)
-        assert move.lost <= (DELTA_PERIOD + CUT.validity) / shoot.story.writer.period + 1
+        assert move.lost <= (DELTA_PERIOD + CUT.validity) / shoot.scenario.writer.period + 1
         shoot.seed("east").links.bucket.restore()
-        assert await shoot.story.returned("east") == 0
+        assert await shoot.scenario.returned("east") == 0
 
 
 def exit_codes(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
@@ -90,7 +92,7 @@ async def moved(
 ) -> Move:
     """Move it; two seeds never served at once."""
     since = time.monotonic()
-    move = await shoot.story.move(destination, "", destroy_source=destroy_source, give_up_source=give_up_source)
+    move = await shoot.scenario.move(destination, "", destroy_source=destroy_source, give_up_source=give_up_source)
     await until(lambda: answers(shoot, destination, since))
     shoot.witnesses.check(source, destination, since)
     return move

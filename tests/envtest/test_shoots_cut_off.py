@@ -17,7 +17,7 @@ from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.cli.environment.gardens import SimulatedSeed
-from espalier.cli.environment.migration_story import DELTA_PERIOD, GARDEN_NAMESPACE, NAME, NODES, Move
+from espalier.cli.environment.migration_scenario import DELTA_PERIOD, GARDEN_NAMESPACE, NAME, NODES, Move
 from espalier.kube.client import PatchType
 from espalier.shoots.secrets.names import PERSISTED
 from tests.support.real_shoots import CUT, RealShoot, real_shoot, until
@@ -70,7 +70,7 @@ async def test_a_shoot_leaves_a_source_that_is_cut_off(tmp_path: Path, task: str
         await asyncio.sleep(DELTA_PERIOD)
         move = await left_behind(shoot, task, cuts)
 
-        writer, window = shoot.story.writer, DELTA_PERIOD + CUT.validity
+        writer, window = shoot.scenario.writer, DELTA_PERIOD + CUT.validity
         if {"bucket", POWER} & {*cuts}:
             assert move.lost <= window / writer.period + 1
         else:
@@ -79,7 +79,7 @@ async def test_a_shoot_leaves_a_source_that_is_cut_off(tmp_path: Path, task: str
         assert (move.creates, move.deletes) == (0, 0)
 
         shoot.seed(SOURCE).links.restore()
-        assert await shoot.story.returned(SOURCE) == 0, "it cleans up, and calls no infrastructure"
+        assert await shoot.scenario.returned(SOURCE) == 0, "it cleans up, and calls no infrastructure"
 
 
 async def left_behind(shoot: RealShoot, task: str, cuts: tuple[str, ...]) -> Move:
@@ -88,10 +88,10 @@ async def left_behind(shoot: RealShoot, task: str, cuts: tuple[str, ...]) -> Mov
     owned = asyncio.create_task(shoot.owned(DESTINATION))
     if task:
         cutting = asyncio.create_task(cut_at(shoot, task, cuts))
-        move = await shoot.story.move(DESTINATION, "", leave_source=True)
+        move = await shoot.scenario.move(DESTINATION, "", leave_source=True)
         await cutting
     else:
-        move = await shoot.story.move(
+        move = await shoot.scenario.move(
             DESTINATION, "", give_up_source=True, leave_source=True, trouble=lambda: cut(shoot.seed(SOURCE), cuts)
         )
     waits, taken = CUT.progress_timeout + CUT.lease_wait, await owned - began

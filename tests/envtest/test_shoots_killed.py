@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from espalier.api.gardener import metadata_keys, ownership
-from espalier.cli.environment.migration_story import NODES
+from espalier.cli.environment.migration_scenario import NODES
 from espalier.shoots.control_plane.programs import API_SERVER, CONTROLLER_MANAGER
 from espalier.shoots.etcd.names import AGENT_CONTAINER, ETCD_CONTAINER
 from espalier.shoots.secrets.names import PERSISTED
@@ -55,12 +55,14 @@ async def test_a_process_that_is_killed_in_a_move_changes_nothing(
     async with real_shoot(tmp_path, CUT) as shoot:
         since, began = datetime.now(UTC), time.monotonic()
         killing = asyncio.create_task(killed(shoot, seed, what, task))
-        move = await shoot.story.move(DESTINATION, "")
+        move = await shoot.scenario.move(DESTINATION, "")
         await killing
-        assert await shoot.story.writer.changed() == [], "each write is there as it was acknowledged, with its revision"
+        assert await shoot.scenario.writer.changed() == [], (
+            "each write is there as it was acknowledged, with its revision"
+        )
         assert (move.nodes_kept, move.secrets_kept, move.left) == (NODES, len(PERSISTED), ())
         assert (move.creates, move.deletes) == (0, 0)
-        annotations = (await shoot.story.shoot()).metadata.annotations
+        annotations = (await shoot.scenario.shoot()).metadata.annotations
         epochs = ownership.parse(annotations[metadata_keys.OWNERSHIP]).epochs
         assert [(one.seed, one.started) for one in epochs] == [(SOURCE, True), (DESTINATION, True)]
         await until(lambda: answers(shoot, began))

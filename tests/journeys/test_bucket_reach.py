@@ -19,7 +19,7 @@ from espalier.api.gardener.shoot import CONTROL_PLANE_HEALTHY, HANDED_OVER, READ
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli.environment.gardens import Garden
-from espalier.cli.environment.migration_story import quick_settings
+from espalier.cli.environment.migration_scenario import quick_settings
 from espalier.cli.garden_components import VALIDATING_WEBHOOKS
 from espalier.cli.shoot_plan import Plan, observe
 from espalier.kube.client import PatchType

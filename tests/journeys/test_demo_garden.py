@@ -13,7 +13,7 @@ from espalier.api.core import NAMESPACE
 from espalier.api.gardener.seed import Seed
 from espalier.cli.demo_garden import obey, served
 from espalier.cli.environment.gardens import Garden
-from espalier.cli.environment.migration_story import quick_settings
+from espalier.cli.environment.migration_scenario import quick_settings
 from espalier.kube.client import Client
 from espalier.kube.errors import ServerFailure
 from espalier.kube.http import HttpTransport

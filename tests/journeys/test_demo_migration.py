@@ -15,7 +15,14 @@ from espalier.api.gardener.operations import OperationState
 from espalier.api.gardener.shoot import Shoot
 from espalier.cli.demo_migration import table
 from espalier.cli.environment.gardens import Garden
-from espalier.cli.environment.migration_story import DELTA_PERIOD, NODES, QUICK, TECHNICAL_ID, Story, quick_settings
+from espalier.cli.environment.migration_scenario import (
+    DELTA_PERIOD,
+    NODES,
+    QUICK,
+    TECHNICAL_ID,
+    MigrationScenario,
+    quick_settings,
+)
 from espalier.kube.client import PatchType
 from espalier.runtime import virtual
 from espalier.shoots.secrets.names import PERSISTED
@@ -33,7 +40,7 @@ def test_a_shoot_survives_the_loss_of_its_seed_and_moves_back() -> None:
 
     async def story(simulation: virtual.Simulation) -> None:
         async with Garden.run_with(simulation.clock, simulation.random, ["east", "west"], settings) as garden:
-            told = Story(garden, writes_every=WRITES_EVERY)
+            told = MigrationScenario(garden, writes_every=WRITES_EVERY)
             async with told.begun("east"):
                 made = await machines(garden, "east")
                 good = await told.move("west", "good case")
@@ -68,7 +75,7 @@ def test_a_shoot_falls_asleep_without_machines_and_wakes_up_with_its_data() -> N
     async def story(simulation: virtual.Simulation) -> None:
         settings = quick_settings(random_keys=False)
         async with Garden.run_with(simulation.clock, simulation.random, ["east", "west"], settings) as garden:
-            told = Story(garden, writes_every=WRITES_EVERY)
+            told = MigrationScenario(garden, writes_every=WRITES_EVERY)
             async with told.begun("east"):
                 await hibernate(garden, True)
                 await until(lambda: is_settled(garden, asleep=True))
@@ -114,7 +121,7 @@ def test_commands_show_plan_and_make_a_move(
     async def story(simulation: virtual.Simulation) -> None:
         async with Garden.run_with(simulation.clock, simulation.random, ["east", "west"], settings) as garden:
             told, espalier = (
-                Story(garden, writes_every=WRITES_EVERY),
+                MigrationScenario(garden, writes_every=WRITES_EVERY),
                 GardenCommands(garden.client, monkeypatch, capsys),
             )
             async with told.begun("east"):

@@ -10,7 +10,7 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.assets.recipes import KUBERNETES
-from espalier.cli.environment.migration_story import DELTA_PERIOD, PODS, Move
+from espalier.cli.environment.migration_scenario import DELTA_PERIOD, PODS, Move
 from espalier.cli.environment.real import BuiltBases
 from espalier.cli.environment.real_machines.machines import BRIDGE, RealMachines, newest_base
 from espalier.shoots.secrets.names import PERSISTED
@@ -44,14 +44,16 @@ async def test_nodes_and_pods_run_on_while_their_control_plane_moves_with_its_so
         seen = await identities(kubectl)
 
         good = await moved(shoot, "east", "west")
-        assert await shoot.story.writer.changed() == [], "each write is there as it was acknowledged, with its revision"
+        assert await shoot.scenario.writer.changed() == [], (
+            "each write is there as it was acknowledged, with its revision"
+        )
         assert (good.lost, good.left) == (0, ())
         await goes_on(shoot, "west", seen)
 
         bad = await moved(shoot, "west", "east", without_source=True)
-        assert bad.lost <= (DELTA_PERIOD + QUICK.store_timeout) / shoot.story.writer.period + 1
+        assert bad.lost <= (DELTA_PERIOD + QUICK.store_timeout) / shoot.scenario.writer.period + 1
         await goes_on(shoot, "east", seen)
-        assert await shoot.story.returned("west") == 0, "it cleans up, and calls no infrastructure"
+        assert await shoot.scenario.returned("west") == 0, "it cleans up, and calls no infrastructure"
 
         for move in (good, bad):
             assert (move.nodes_kept, move.pods_kept, move.secrets_kept) == (NODES, NODES, len(PERSISTED))
@@ -68,7 +70,7 @@ async def test_nodes_and_pods_run_on_while_their_control_plane_moves_with_its_so
 async def moved(shoot: RealShoot, source: str, destination: str, *, without_source: bool = False) -> Move:
     """Move it; nodes and users were never served by both seeds."""
     since = time.monotonic()
-    move = await shoot.story.move(destination, "", destroy_source=without_source, give_up_source=without_source)
+    move = await shoot.scenario.move(destination, "", destroy_source=without_source, give_up_source=without_source)
 
     async def is_witnessed() -> bool:
         return shoot.witnesses.count(destination, since) > WITNESSED

@@ -23,7 +23,7 @@ from espalier.api.gardener import metadata_keys, ownership
 from espalier.api.resource import Key
 from espalier.assets.component import Component
 from espalier.cli.environment.gardens import Garden, SimulatedSeed
-from espalier.cli.environment.migration_story import NODES, TECHNICAL_ID, WEB, Story, quick_settings
+from espalier.cli.environment.migration_scenario import NODES, TECHNICAL_ID, WEB, MigrationScenario, quick_settings
 from espalier.cli.environment.real_machines.machines import RealMachines
 from espalier.cli.environment.seed_processes.assembly import RealControlPlanes
 from espalier.cli.environment.seed_processes.kubernetes import ApiServer
@@ -121,7 +121,7 @@ class RealShoot:
 
     garden: Garden
     planes: RealControlPlanes
-    story: Story
+    scenario: MigrationScenario
     kubectl_program: Path
     folder: Path
     witnesses: Witnesses = field(default_factory=Witnesses)
@@ -155,7 +155,7 @@ class RealShoot:
         """Wait until the operation of the shoot is at a task, and waits there."""
         async with asyncio.timeout(PATIENCE):
             while True:
-                last = (await self.story.shoot()).status.last_operation
+                last = (await self.scenario.shoot()).status.last_operation
                 if last is not None and not last.finished and task in last.description:
                     return
                 await asyncio.sleep(0.02)
@@ -163,7 +163,7 @@ class RealShoot:
     async def owned(self, seed: str) -> float:
         """Wait until a seed has taken the shoot over, in the garden's own words; the moment at which it had."""
         while True:
-            annotations = (await self.story.shoot()).metadata.annotations
+            annotations = (await self.scenario.shoot()).metadata.annotations
             current = ownership.parse(annotations.get(metadata_keys.OWNERSHIP)).current
             if current is not None and current.seed == seed and current.started:
                 return time.monotonic()
@@ -232,11 +232,11 @@ async def real_shoot(
             told.setdefault(text, time.monotonic())
 
         containers = machines.containers if machines is not None else WEB
-        story = Story(garden, tell, version=planes.version, nodes=nodes, containers=containers)
-        shoot = RealShoot(garden, planes, story, found / "kubectl", folder)
+        scenario = MigrationScenario(garden, tell, version=planes.version, nodes=nodes, containers=containers)
+        shoot = RealShoot(garden, planes, scenario, found / "kubectl", folder)
         began = time.monotonic()
         try:
-            async with shoot.story.begun(SEEDS[0]), shoot.witnesses.looking(garden):
+            async with shoot.scenario.begun(SEEDS[0]), shoot.witnesses.looking(garden):
                 shoot.pace = max(1.0, (time.monotonic() - began) / CREATION)
                 yield shoot
         except BaseException:

@@ -18,7 +18,13 @@ from pathlib import Path
 from espalier.apiserver.http import HttpShell
 from espalier.cli import output, process_tuning
 from espalier.cli.environment.gardens import Garden, SimulatedSeed
-from espalier.cli.environment.migration_story import GARDEN_NAMESPACE, NAME, PROJECT, Story, quick_settings
+from espalier.cli.environment.migration_scenario import (
+    GARDEN_NAMESPACE,
+    NAME,
+    PROJECT,
+    MigrationScenario,
+    quick_settings,
+)
 from espalier.cli.progress import Progress
 from espalier.kube.errors import ServerFailure, Status, Unreachable
 from espalier.kube.inprocess import failure
@@ -120,8 +126,8 @@ async def show() -> None:
         progress.wait(f"starting a garden and the seeds {', '.join(SEEDS)}, in this process")
         run = Garden.run_with(SystemClock(), random.SystemRandom(), SEEDS, quick_settings(), projects=(PROJECT,))
         async with run as garden, served(garden, kubeconfig):
-            story = Story(garden, progress.wait)
-            beginning = asyncio.create_task(_begin(story), name="shoot")
+            scenario = MigrationScenario(garden, progress.wait)
+            beginning = asyncio.create_task(_begin(scenario), name="shoot")
             stopping = asyncio.create_task(stop.wait(), name="stop")
             try:
                 await asyncio.wait({beginning, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -139,8 +145,8 @@ async def show() -> None:
         progress.say("stopped, and left nothing behind")
 
 
-async def _begin(story: Story) -> None:
-    async with story.begun(SEEDS[0]):
+async def _begin(scenario: MigrationScenario) -> None:
+    async with scenario.begun(SEEDS[0]):
         pass
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from espalier.cli import output, process_tuning
 from espalier.cli.environment import programs
 from espalier.cli.environment.gardens import Garden
-from espalier.cli.environment.migration_story import (
+from espalier.cli.environment.migration_scenario import (
     DELTA_PERIOD,
     GARDEN_NAMESPACE,
     NAME,
@@ -26,8 +26,8 @@ from espalier.cli.environment.migration_story import (
     TECHNICAL_ID,
     VERSION,
     WEB,
+    MigrationScenario,
     Move,
-    Story,
     quick_settings,
 )
 from espalier.cli.failures import Failure
@@ -73,8 +73,8 @@ async def show(*, real: bool = False, real_nodes: bool = False) -> None:
             if planes is not None:
                 progress.say(f"control planes are real: etcd, and Kubernetes {version}, as processes")
             containers = machines.containers if machines is not None else WEB
-            story = Story(garden, progress.wait, version=version, containers=containers)
-            moves = await _moves(story, progress, settings.garden.give_up_after)
+            scenario = MigrationScenario(garden, progress.wait, version=version, containers=containers)
+            moves = await _moves(scenario, progress, settings.garden.give_up_after)
             if machines is not None:
                 silent = max(machines.silences().values())
                 progress.say(f"pods on the nodes wrote every second, and were silent for {silent:.1f} s at most")
@@ -120,24 +120,24 @@ async def _real_machines(version: str) -> AsyncIterator[RealMachines]:
             yield made
 
 
-async def _moves(story: Story, progress: Progress, give_up_after: float) -> list[Move]:
+async def _moves(scenario: MigrationScenario, progress: Progress, give_up_after: float) -> list[Move]:
     began = time.monotonic()
-    async with story.begun(FIRST):
+    async with scenario.begun(FIRST):
         seconds = time.monotonic() - began
         progress.say(f"shoot {TECHNICAL_ID} runs on seed {FIRST}, with {NODES} nodes", aside=f"{seconds:.1f} s")
         progress.say("a user writes through its API continuously, and counts acknowledged writes")
         _title(progress, f"Good case: the source works. spec.seedName: {SECOND}")
-        good = _told(progress, await story.move(SECOND, "good case"))
+        good = _told(progress, await scenario.move(SECOND, "good case"))
         await asyncio.sleep(DELTA_PERIOD)
         _title(progress, f"Bad case: seed {SECOND} is destroyed, and the shoot is moved to {FIRST}")
         progress.say(
             f"the garden gives up on a seed after {give_up_after:g} s without a renewed Lease", sign="[dim]·[/]"
         )
-        bad = _told(progress, await story.move(FIRST, "bad case", destroy_source=True))
+        bad = _told(progress, await scenario.move(FIRST, "bad case", destroy_source=True))
         _title(progress, f"Back: seed {SECOND} returns, and the shoot is moved there again")
-        calls = await story.returned(SECOND)
+        calls = await scenario.returned(SECOND)
         progress.say(f"seed {SECOND} has cleaned up its part of the shoot, with {calls} calls to the infrastructure")
-        back = _told(progress, await story.move(SECOND, "back"))
+        back = _told(progress, await scenario.move(SECOND, "back"))
     return [good, bad, back]
 
 

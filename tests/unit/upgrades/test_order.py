@@ -41,8 +41,8 @@ def test_one_after_the_other() -> None:
 
 
 def test_of_a_machine_that_is_told_which_its_node_upgrade_says() -> None:
-    assert member("a", "UpgradingKubeadm").story == "it is UpgradingKubeadm"
-    assert member("a").story == "its NodeUpgrade has not been reconciled yet"
+    assert member("a", "UpgradingKubeadm").message == "it is UpgradingKubeadm"
+    assert member("a").message == "its NodeUpgrade has not been reconciled yet"
 
 
 @pytest.mark.parametrize("reason", ["UpgradingKubeadmFailed", "PodFailed", "UpgraderImageMissing", "VersionRefused"])
@@ -93,7 +93,7 @@ def test_a_node_upgrade_that_nobody_has_looked_at_yet_is_under_way() -> None:
     made.status.conditions.clear()
     new = Member("a", machine("a"), None, made)
     assert new.is_under_way
-    assert (new.reason, new.story) == ("NodeUpgradePending", "its NodeUpgrade has not been reconciled yet")
+    assert (new.reason, new.message) == ("NodeUpgradePending", "its NodeUpgrade has not been reconciled yet")
 
 
 def test_a_machine_that_is_gone_is_nobodys_turn_and_counts_as_none() -> None:

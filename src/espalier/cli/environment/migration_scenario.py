@@ -101,7 +101,7 @@ class Move:
     """The remains of the shoot on the source; None for one that is destroyed or cut off."""
 
 
-class Story:
+class MigrationScenario:
     """A shoot in a garden, and its moves. `tell` is told what is waited for."""
 
     def __init__(

@@ -39,7 +39,7 @@ class Member:
         return self.upgrade is not None and not self.upgrade.is_completed and not self.is_gone
 
     @property
-    def story(self) -> str:
+    def message(self) -> str:
         """The message of its NodeUpgrade."""
         ready = condition_list.get(self.upgrade.status.conditions, names.READY) if self.upgrade else None
         return ready.message if ready else "its NodeUpgrade has not been reconciled yet"

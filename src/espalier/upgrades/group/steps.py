@@ -93,7 +93,7 @@ async def await_nodes(ctx: GroupContext) -> Outcome:
         if member.is_under_way:
             return _upgrading(ctx, member)
         return Wait(
-            member.reason, f"{counts.upgraded} of {total} nodes are upgraded; Machine {member.name}: {member.story}"
+            member.reason, f"{counts.upgraded} of {total} nodes are upgraded; Machine {member.name}: {member.message}"
         )
     if counts.left and scope.paused:
         return Wait(names.PAUSED, f"paused after {counts.upgraded} of {total} nodes; {scope.paused}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from espalier.api.meta import Tree
 from espalier.assets.node_base import PROBE_IMAGE
-from espalier.cli.environment.migration_story import POD_ON
+from espalier.cli.environment.migration_scenario import POD_ON
 from espalier.realnodes.nspawn.state import State
 
 CONTAINERS: Sequence[Tree] = (
