@@ -20,7 +20,7 @@ from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
 from espalier.api.violations import Violation, shown
-from espalier.clusters import downgrade, generated, in_place, names, plan, registry_mirror
+from espalier.clusters import downgrade, in_place, names, object_names, plan, registry_mirror
 from espalier.clusters.observe import Observer
 from espalier.clusters.observed_versions import running
 from espalier.clusters.preview import summary
@@ -338,7 +338,7 @@ class Admission:
         """
         key = Key(new.metadata.namespace, new.metadata.name)
         before = set(self._observer.series_of(old)) if old is not None else set()
-        groups = generated.groups(new.spec)
+        groups = object_names.groups(new.spec)
         made_for = {
             name: one.cluster
             for one in capi_objects.taken

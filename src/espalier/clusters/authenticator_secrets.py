@@ -29,7 +29,7 @@ async def make_keys(ctx: Context, render_input: RenderInput) -> None:
     differ.
     """
     body = authenticator.secret(render_input)
-    applied = await ctx.tools.writer.apply(SECRET, msgspec.to_builtins(body), ctx.scope.belonging)
+    applied = await ctx.tools.writer.apply(SECRET, msgspec.to_builtins(body), ctx.scope.cluster_ownership)
     if authenticator.has_keys(applied.tree):
         return
     now = ctx.tools.clock.now()
@@ -47,7 +47,7 @@ async def hand_out_kubeconfig(ctx: Context, render_input: RenderInput) -> None:
     if content is None:
         return
     body = authenticator.kubeconfig_secret(render_input)
-    applied = await ctx.tools.writer.apply(SECRET, msgspec.to_builtins(body), ctx.scope.belonging)
+    applied = await ctx.tools.writer.apply(SECRET, msgspec.to_builtins(body), ctx.scope.cluster_ownership)
     if not authenticator.gives_access(applied.tree, content):
         filled: Secret = authenticator.with_access(body, content)
         data = msgspec.to_builtins(filled)["data"]

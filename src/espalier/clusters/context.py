@@ -99,12 +99,12 @@ class Context:
         if not what:
             return
         await self.open_gate()
-        writer, belonging = self.tools.writer, self.scope.belonging
+        writer, cluster_ownership = self.tools.writer, self.scope.cluster_ownership
         for one in what:
             if isinstance(one, Change):
-                await writer.apply(one.resource, one.body, belonging)
+                await writer.apply(one.resource, one.body, cluster_ownership)
             else:
-                await writer.delete(one.resource, one.object, belonging)
+                await writer.delete(one.resource, one.object, cluster_ownership)
         self.event("Normal", reason, ", ".join(map(str, what)))
         self.refresh()
 

@@ -151,9 +151,9 @@ async def _bring_back(ctx: Context, one: Drift) -> None:
         case Change(resource, body, ("data",)) if resource == SECRET and ctx.scope.render_input is not None:
             await authenticator_secrets.fill(ctx, ctx.scope.render_input, body["metadata"]["name"])
         case Change() as change:
-            await writer.apply(change.resource, change.body, ctx.scope.belonging)
+            await writer.apply(change.resource, change.body, ctx.scope.cluster_ownership)
         case Removal() as removal:
-            await writer.delete(removal.resource, removal.object, ctx.scope.belonging)
+            await writer.delete(removal.resource, removal.object, ctx.scope.cluster_ownership)
         case InstalledCNI(content_hash) if capi_objects.cluster_object is not None:
             cluster = capi_objects.cluster_object
             await ctx.annotate(capi.Cluster.resource, cluster, {names.CNI_ANNOTATION: content_hash})

@@ -56,7 +56,7 @@ from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL, PAUSED_ANNOTATIO
 from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.clusterapi.machine_change import MachineParts, of_control_plane, of_machine_template
 from espalier.clusters import names, ownership, runtime_hooks
-from espalier.clusters.generated import is_template
+from espalier.clusters.object_names import is_template
 from espalier.clusters.render_input import RenderInput, group_name
 from espalier.clusters.runtime_hooks import Owner
 from espalier.clusters.scope import ClusterAPIObjects

@@ -27,12 +27,12 @@ from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd, kubeconfig
 from espalier.clusterapi.infrastructure import GROUP
-from espalier.clusters import generated, names, ownership
+from espalier.clusters import names, object_names, ownership
 from espalier.clusters.gate import Isolation
-from espalier.clusters.generated import Belonging, Taken
 from espalier.clusters.git_ops import GitOpsObjects
 from espalier.clusters.layers import LAYERS, Layer, chosen, offered
 from espalier.clusters.management import ManagementCluster
+from espalier.clusters.object_names import ClusterOwnership, Taken
 from espalier.clusters.provider import Name, Providers, extra_kinds, infrastructures
 from espalier.clusters.references import Linked, LinkedObjects, Missing, missing_kind, references
 from espalier.clusters.release_objects import ReleaseObjects
@@ -309,26 +309,26 @@ class Observer:
         cluster = ClusterIdentity.of(key)
         made = self.written[capi.Cluster.resource].get(cluster.capi)
         is_ours = made is not None and names.cluster_of(made.metadata.labels) == key
-        belonging = Belonging(key, made.metadata.uid if made is not None and is_ours else "")
+        cluster_ownership = ClusterOwnership(key, made.metadata.uid if made is not None and is_ours else "")
         by_kind: dict[Resource, dict[str, Object]] = {}
         taken: list[Taken] = []
         for resource, cache in self.written.items():
             labelled = cache.by_index(BY_CLUSTER, str(key))
             if resource in self.extra_kinds:  # users label Secrets with a cluster's name too
                 labelled = [one for one in labelled if ownership.owned_fields(one) is not None]
-            by_kind[resource] = ours = {one.name: one for one in labelled if not belonging(resource, one)}
-            for name in generated.needed(key.name, groups, resource, ours.copy(), extras):
+            by_kind[resource] = ours = {one.name: one for one in labelled if not cluster_ownership(resource, one)}
+            for name in object_names.needed(key.name, groups, resource, ours.copy(), extras):
                 found = cache.get(cluster.key(name) if resource.namespaced else Key("", name))
                 if found is None or name in ours:
                     continue
-                if holder := belonging(resource, found):
+                if holder := cluster_ownership(resource, found):
                     taken.append(Taken(resource, found.key, holder, names.cluster_of(found.metadata.labels)))
                 else:
                     ours[name] = found
-        is_another = any(generated.is_of_cluster(one.resource) for one in taken)
+        is_another = any(object_names.is_of_cluster(one.resource) for one in taken)
         secrets = tuple(self.secrets.by_index(BY_NAME, key.name)) if not is_another else ()
         if not is_ours:
-            taken += generated.left_over(key, secrets)
+            taken += object_names.left_over(key, secrets)
         return ClusterAPIObjects(
             objects=by_kind,
             secrets=secrets,
@@ -344,13 +344,13 @@ class Observer:
         """The names of worker node groups and extra objects in the existing objects of a cluster."""
         provider = self.providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
         if provider is None:
-            return generated.groups(spec), ()
+            return object_names.groups(spec), ()
         children = self.linked.children(key.namespace, spec)
-        groups = generated.worker_groups(spec, provider.links.domains(spec, children))
+        groups = object_names.worker_groups(spec, provider.links.domains(spec, children))
         return groups, tuple(provider.extras.names(key.name, spec, children))
 
     def series_of(self, cluster: eksa.Cluster) -> list[str]:
-        """Name prefixes that two Clusters share exactly when they conflict: `generated.series`.
+        """Name prefixes that two Clusters share exactly when they conflict: `object_names.series`.
 
         Names of extra objects count unless they depend on its children; conflicts over those show in the existing
         objects.
@@ -358,7 +358,7 @@ class Observer:
         spec = cluster.spec
         provider = self.providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
         extras = provider.extras.names(cluster.metadata.name, spec, ()) if provider is not None else ()
-        return generated.series_of(cluster, extras)
+        return object_names.series_of(cluster, extras)
 
     def _by_series(self, object_: Object) -> Iterable[str]:
         try:
@@ -422,11 +422,11 @@ class Observer:
         """Names that the cluster does not have yet and that older Clusters need. A Cluster whose objects exist keeps
         their names, whichever is older.
         """
-        templates = (names_ for kind, names_ in capi_objects.objects.items() if generated.is_template(kind))
+        templates = (names_ for kind, names_ in capi_objects.objects.items() if object_names.is_template(kind))
         made = {name.rpartition("-")[0] for names_ in templates for name in names_}
         made |= {str(Name(kind, name)) for kind in self.extra_kinds for name in capi_objects.of(kind)}
         if capi_objects.cluster_object is not None:
-            made |= generated.secret_series(found.name)
+            made |= object_names.secret_series(found.name)
         contested = (
             (one, other.key)
             for one in self.series_of(cluster)

@@ -15,7 +15,7 @@ from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYME
 from espalier.api.meta import Condition
 from espalier.clusterapi import contract, external_etcd, rollouts
 from espalier.clusterapi.classification import MachineEffect
-from espalier.clusters import deleted, generated, in_place, names, plan
+from espalier.clusters import deleted, in_place, names, object_names, plan
 from espalier.clusters.drift import Policy, policy
 from espalier.clusters.gate import Isolation
 from espalier.clusters.render_input import group_count
@@ -136,7 +136,7 @@ def paused_objects(scope: Scope) -> str:
     """Cluster API objects that somebody paused, and how to unpause them; empty if there are none."""
     found = []
     for resource, objects in scope.capi_objects.objects.items():
-        if generated.is_template(resource) or resource == MachineHealthCheck.resource:
+        if object_names.is_template(resource) or resource == MachineHealthCheck.resource:
             continue
         for object_ in objects.values():
             said = object_.metadata.annotations

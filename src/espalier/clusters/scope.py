@@ -23,8 +23,8 @@ from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd, kubeconfig
 from espalier.clusters import cni, gate, git_ops, names, release_content
 from espalier.clusters.gate import Gate, Isolation
-from espalier.clusters.generated import Belonging, Taken
 from espalier.clusters.layers import Layer
+from espalier.clusters.object_names import ClusterOwnership, Taken
 from espalier.clusters.provider import Providers
 from espalier.clusters.references import GateKey, Missing
 from espalier.clusters.render_input import Components, RenderInput, cni_of
@@ -232,9 +232,9 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         return ClusterIdentity.of(self.key, made.metadata.uid if made is not None else "")
 
     @property
-    def belonging(self) -> Belonging:
+    def cluster_ownership(self) -> ClusterOwnership:
         """Decides whether objects belong to this cluster."""
-        return Belonging(self.key, self.cluster_identity.uid)
+        return ClusterOwnership(self.key, self.cluster_identity.uid)
 
     @property
     def spec(self) -> eksa.ClusterSpec:

@@ -9,7 +9,7 @@ import msgspec
 
 from espalier.api import core
 from espalier.api.meta import ObjectMeta
-from espalier.clusters import authenticator_secrets, drift, generated, kubeconfig_copies, names, plan
+from espalier.clusters import authenticator_secrets, drift, kubeconfig_copies, names, object_names, plan
 from espalier.clusters.context import Context
 from espalier.clusters.references import GateKey
 from espalier.clusters.rules import messages
@@ -83,11 +83,11 @@ async def read_left_over_secrets(ctx: Context) -> Outcome:
     """
     if ctx.scope.capi_objects.cluster_object is None:
         client = ctx.tools.writer.client
-        wanted = generated.secrets(ctx.scope.key.name)
+        wanted = object_names.secrets(ctx.scope.key.name)
         listed = await asyncio.gather(
             *(client.list(core.SECRET, key.namespace, fields=f"metadata.name={key.name}") for key in wanted)
         )
-        found = generated.left_over(ctx.scope.key, (secret for part in listed for secret in part.items))
+        found = object_names.left_over(ctx.scope.key, (secret for part in listed for secret in part.items))
         ctx.scope = msgspec.structs.replace(ctx.scope, left_over=found)
     return Continue()
 

@@ -10,7 +10,7 @@ from espalier.api.capi.machine import MachineSet
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.resource import Key
 from espalier.clusterapi import kubeconfig
-from espalier.clusters import generated, names, synced
+from espalier.clusters import names, object_names, synced
 from espalier.clusters.observe import BY_ADDRESS, BY_LINK, BY_NAME, BY_SERIES, Observer
 from espalier.clusters.predicates import relevant
 from espalier.clusters.rules import endpoint
@@ -74,7 +74,7 @@ class Watches:
         """The Clusters that may need the name of an object that belongs to another Cluster, or to none."""
         owner = names.cluster_of(object_.metadata.labels)
         is_extra = any(object_.kind == kind.kind for kind in self._observer.extra_kinds)
-        parts = generated.parts if is_extra else generated.prefixes
+        parts = object_names.parts if is_extra else object_names.prefixes
         users = (one for name in parts(object_.name) for one in self._clusters.by_index(BY_NAME, name))
         return [cluster.key for cluster in users if cluster.key != owner]
 

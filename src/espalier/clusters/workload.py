@@ -9,7 +9,7 @@ from functools import partial
 from espalier.clusters import cni, drift, names, ownership
 from espalier.clusters.drift import Drift
 from espalier.clusters.rendered import Manifest
-from espalier.clusters.workload_objects import Placed
+from espalier.clusters.workload_objects import WorkloadObject
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError, NotFound, Unreachable
 from espalier.kube.objects import Object
@@ -41,7 +41,9 @@ def compare(
     return RemoteTask(name, (cni.content_hash(manifests), asked), kubeconfig, run)
 
 
-def install(manifests: Sequence[Manifest], kubeconfig: bytes, superfluous: Sequence[Placed] = ()) -> RemoteTask[bool]:
+def install(
+    manifests: Sequence[Manifest], kubeconfig: bytes, superfluous: Sequence[WorkloadObject] = ()
+) -> RemoteTask[bool]:
     """Apply all objects, in order, up to the first that is rejected; then delete superfluous ones."""
 
     async def done(_client: Client) -> bool:
@@ -81,7 +83,7 @@ async def _apply(client: Client, manifest: Manifest) -> None:
     await client.apply(manifest.resource, manifest.body, field_manager=names.FIELD_MANAGER)
 
 
-async def _delete(client: Client, placed: Placed) -> None:
+async def _delete(client: Client, placed: WorkloadObject) -> None:
     """Delete an object only if it was applied here: an annotation lists it, and users can edit annotations."""
     where = placed.resource, placed.key.name, placed.key.namespace or None
     with suppress(NotFound):

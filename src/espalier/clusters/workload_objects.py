@@ -21,7 +21,7 @@ from espalier.clusters.rendered import Manifest
 from espalier.clusters.scope import Scope
 
 
-class Placed(NamedTuple):
+class WorkloadObject(NamedTuple):
     """An object of the workload cluster."""
 
     resource: Resource
@@ -33,7 +33,7 @@ class Installed(NamedTuple):
 
     digest: str = ""
     """The digest of all objects; empty before the first installation, and `unfinished` during one."""
-    objects: tuple[Placed, ...] = ()
+    objects: tuple[WorkloadObject, ...] = ()
     """The objects that exist or may exist."""
 
     def __str__(self) -> str:
@@ -45,10 +45,10 @@ def wanted(render_input: RenderInput | None) -> list[Manifest]:
     return list(rendered_once(render_input).workload) if render_input is not None else []
 
 
-def placed(manifests: Sequence[Manifest]) -> tuple[Placed, ...]:
+def placed(manifests: Sequence[Manifest]) -> tuple[WorkloadObject, ...]:
     """The identities of these objects."""
     found = ((one.resource, one.body["metadata"]) for one in manifests)
-    return tuple(Placed(kind, Key(metadata.get("namespace", ""), metadata["name"])) for kind, metadata in found)
+    return tuple(WorkloadObject(kind, Key(metadata.get("namespace", ""), metadata["name"])) for kind, metadata in found)
 
 
 def digest(manifests: Sequence[Manifest]) -> str:
@@ -74,26 +74,26 @@ def installed(scope: Scope) -> Installed:
     return Installed(digest_, tuple(_read(one) for one in objects.split(",") if one.count("/") == _SLASHES))
 
 
-class Due(NamedTuple):
+class PendingObjects(NamedTuple):
     """Objects to be installed in the workload cluster."""
 
     manifests: list[Manifest]
-    superfluous: tuple[Placed, ...]
+    superfluous: tuple[WorkloadObject, ...]
     """Installed objects that are no longer rendered: they are deleted."""
     installed: Installed
     """The content of the annotation afterwards."""
 
 
-def due(scope: Scope) -> Due | None:
+def due(scope: Scope) -> PendingObjects | None:
     """The objects to be installed; None if none are, because the rendered objects are those installed last."""
     manifests, before = wanted(scope.render_input), installed(scope)
     after = Installed(digest(manifests), placed(manifests))
     if before == after:
         return None
-    return Due(manifests, tuple(one for one in before.objects if one not in after.objects), after)
+    return PendingObjects(manifests, tuple(one for one in before.objects if one not in after.objects), after)
 
 
-def _written(one: Placed) -> str:
+def _written(one: WorkloadObject) -> str:
     resource, key = one
     return "/".join((resource.group, resource.version, resource.plural, resource.kind, key.namespace, key.name))
 
@@ -101,6 +101,6 @@ def _written(one: Placed) -> str:
 _SLASHES = 5
 
 
-def _read(text: str) -> Placed:
+def _read(text: str) -> WorkloadObject:
     group, version, plural, kind, namespace, name = text.split("/")
-    return Placed(Resource(group, version, plural, kind, bool(namespace)), Key(namespace, name))
+    return WorkloadObject(Resource(group, version, plural, kind, bool(namespace)), Key(namespace, name))

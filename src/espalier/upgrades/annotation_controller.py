@@ -33,7 +33,7 @@ from espalier.runtime.reconciler import Reconciled, Reconciler
 from espalier.runtime.writer import found_by_owner
 from espalier.upgrades import expected, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects
-from espalier.upgrades.group.group import Due, Group
+from espalier.upgrades.group.group import DueMachines, Group
 from espalier.upgrades.group.sequence import Member
 from espalier.upgrades.node.containers import POD_CREATED
 from espalier.upgrades.observe import BY_CLUSTER, cluster_of
@@ -290,5 +290,5 @@ def _metadata(ctx: Context) -> ObjectMeta:
     )
 
 
-def _references(due: Due) -> list[ObjectReference]:
+def _references(due: DueMachines) -> list[ObjectReference]:
     return [names.reference(Machine.resource, view.object) for view in due.machines]

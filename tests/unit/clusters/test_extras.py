@@ -15,7 +15,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import contract
 from espalier.clusterapi.infrastructure import InfrastructureCluster
-from espalier.clusters import gate, generated, names, plan, readiness, steps
+from espalier.clusters import gate, names, object_names, plan, readiness, steps
 from espalier.clusters.admission import Admission
 from espalier.clusters.observe import Observer
 from espalier.clusters.observed_versions import running
@@ -191,7 +191,7 @@ def test_an_extra_object_under_an_undeclared_name_is_not_rendered() -> None:
 
 
 def test_the_clusters_that_could_need_a_name_are_all_that_are_in_it() -> None:
-    assert list(generated.parts("capx-core-md")) == ["capx", "capx-core", "capx-core-md", "core", "core-md", "md"]
+    assert list(object_names.parts("capx-core-md")) == ["capx", "capx-core", "capx-core-md", "core", "core-md", "md"]
 
 
 # Failure domains.

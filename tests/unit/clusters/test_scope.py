@@ -163,8 +163,10 @@ def test_what_cluster_api_makes_for_the_cluster_is_its_own_without_labels_as_wel
     metadata = {"name": "x", "namespace": "eksa-system", "ownerReferences": [owner]}
     resource = KubeadmConfigTemplate.resource
     tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-    assert found.belonging(resource, as_object(tree)) == ""
-    assert scope(*example(), datacenter()).belonging(resource, as_object(tree)) != "", "there is no such Cluster"
+    assert found.cluster_ownership(resource, as_object(tree)) == ""
+    assert scope(*example(), datacenter()).cluster_ownership(resource, as_object(tree)) != "", (
+        "there is no such Cluster"
+    )
 
 
 def test_a_kubeconfig_without_labels_is_not_that_of_a_cluster_without_labels() -> None:

@@ -12,7 +12,7 @@ import pytest
 from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import gate, generated, names
+from espalier.clusters import gate, names, object_names
 from espalier.clusters.machine_steps import make_control_plane, make_workers
 from espalier.clusters.references import Missing
 from espalier.clusters.secret_steps import find_left_over_secrets, read_left_over_secrets
@@ -43,7 +43,7 @@ class Secrets(Server):
         return Response(200, json.dumps(answer).encode())
 
 
-@pytest.mark.parametrize("name", [key.name for key in generated.secrets("garden")])
+@pytest.mark.parametrize("name", [key.name for key in object_names.secrets("garden")])
 @pytest.mark.parametrize(
     ("labels", "is_made", "stops"),
     [

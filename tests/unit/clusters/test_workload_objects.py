@@ -8,10 +8,10 @@ from espalier.api.resource import Key
 from espalier.clusters import names, workload_objects
 from espalier.clusters.rendered import Manifest
 from espalier.clusters.scope import Scope
-from espalier.clusters.workload_objects import Due, Installed, Placed
+from espalier.clusters.workload_objects import Installed, PendingObjects, WorkloadObject
 from tests.unit.clusters.test_extras import cluster, linked, made, scope_of, see
 
-OBJECTS = (Placed(CONFIG_MAP, Key("kube-system", "a")), Placed(CLUSTER_ROLE, Key("", "system:orchard")))
+OBJECTS = (WorkloadObject(CONFIG_MAP, Key("kube-system", "a")), WorkloadObject(CLUSTER_ROLE, Key("", "system:orchard")))
 
 
 def noted(text: str) -> Scope:
@@ -50,4 +50,4 @@ def test_what_is_due_is_rendered_and_not_noted_or_noted_and_not_rendered() -> No
     assert (new.installed.objects, new.superfluous) == (workload_objects.placed(new.manifests), ())
     assert workload_objects.due(noted(str(new.installed))) is None
     more = Installed(new.installed.digest, (*new.installed.objects, *OBJECTS))
-    assert workload_objects.due(noted(str(more))) == Due(new.manifests, OBJECTS, new.installed)
+    assert workload_objects.due(noted(str(more))) == PendingObjects(new.manifests, OBJECTS, new.installed)

@@ -32,7 +32,7 @@ from espalier.upgrades.annotation_controller import (
     read_cluster,
 )
 from espalier.upgrades.group.control_plane import ControlPlaneGroup
-from espalier.upgrades.group.group import Due
+from espalier.upgrades.group.group import DueMachines
 from espalier.upgrades.observe import Observer
 from tests.unit.upgrades.seen import machine, made
 
@@ -59,7 +59,7 @@ def ended(
     step: Any,
     annotations: dict[str, str],
     *,
-    due: Due | None = None,
+    due: DueMachines | None = None,
     of: Object | None = None,
     node_upgrades: tuple[Object, ...] = (),
     by_hooks: bool = False,
@@ -84,7 +84,7 @@ def ended(
         def is_expected(self, *_: Any) -> bool:
             return False
 
-        def due(self, capi_objects: Any, owner: Any) -> Due:
+        def due(self, capi_objects: Any, owner: Any) -> DueMachines:
             assert due is not None
             return due
 
@@ -107,16 +107,16 @@ UNMARKED = ["unmarked", "unpaused"]
 @pytest.mark.parametrize(
     ("annotations", "due", "did"),
     [
-        (MARKED, Due(ONE, (), is_due=True), ["made garden-cp-upgrade"]),
-        (MARKED, Due(ONE, ("taints",), is_due=True), ["made garden-cp-upgrade"]),  # it says that it is refused
-        (FALLS_BACK, Due(ONE, (), is_due=True), ["made garden-cp-upgrade"]),
-        (FALLS_BACK, Due(ONE, ("taints",), is_due=True), ["Warning FallbackToRollingUpdate", *UNMARKED]),
-        (MARKED, Due((), (), is_due=False), UNMARKED),
-        ({**MARKED, PAUSED_ANNOTATION: "by hand"}, Due((), (), is_due=False), ["unmarked"]),
+        (MARKED, DueMachines(ONE, (), is_due=True), ["made garden-cp-upgrade"]),
+        (MARKED, DueMachines(ONE, ("taints",), is_due=True), ["made garden-cp-upgrade"]),  # it says that it is refused
+        (FALLS_BACK, DueMachines(ONE, (), is_due=True), ["made garden-cp-upgrade"]),
+        (FALLS_BACK, DueMachines(ONE, ("taints",), is_due=True), ["Warning FallbackToRollingUpdate", *UNMARKED]),
+        (MARKED, DueMachines((), (), is_due=False), UNMARKED),
+        ({**MARKED, PAUSED_ANNOTATION: "by hand"}, DueMachines((), (), is_due=False), ["unmarked"]),
     ],
 )
 def test_machines_are_replaced_only_where_nothing_differs_or_the_fallback_is_asked_for(
-    annotations: dict[str, str], due: Due, did: list[str]
+    annotations: dict[str, str], due: DueMachines, did: list[str]
 ) -> None:
     assert ended(advance, annotations, due=due)[1] == did
 
@@ -166,7 +166,7 @@ def test_an_upgrade_ends_when_it_is_done_or_another_one_is_asked_for_and_no_node
     of: Object, node_upgrades: tuple[Object, ...], annotations: dict[str, str], reason: str
 ) -> None:
     refused = ("taints",) if annotations is FALLS_BACK else ()
-    due = Due(ONE, refused, is_due=True)
+    due = DueMachines(ONE, refused, is_due=True)
     outcome, did = ended(advance, annotations, due=due, of=of, node_upgrades=node_upgrades)
     assert isinstance(outcome, Wait | Continue)
     assert (outcome.reason if isinstance(outcome, Wait) else "") == reason

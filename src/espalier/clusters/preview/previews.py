@@ -13,7 +13,7 @@ from espalier.api import redaction
 from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import generated, names, validity
+from espalier.clusters import names, object_names, validity
 from espalier.clusters.admission import Admission
 from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import Layer
@@ -165,7 +165,7 @@ class Previews:
         return _concealed(preview, redaction.secrets_of(scope.object.tree))
 
     def _preview(self, scope: Scope, last: RenderInput | None) -> Preview:
-        left_over = generated.left_over(scope.key, self._secrets)
+        left_over = object_names.left_over(scope.key, self._secrets)
         simulated = simulate(replace(scope, left_over=left_over), last)
         fleet = self._fleets.get(scope.key.name, Fleet())
         known = infrastructures(scope.providers)

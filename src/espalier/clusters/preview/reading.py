@@ -27,7 +27,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd
 from espalier.clusterapi.machine_objects import MachineObjects
-from espalier.clusters import generated, git_ops, references
+from espalier.clusters import git_ops, object_names, references
 from espalier.clusters.observe import Observer, written
 from espalier.clusters.preview.machines import Fleet
 from espalier.clusters.provider import Providers, infrastructures
@@ -156,7 +156,7 @@ async def read(
     made = made + await _all(_list(client, kind, SYSTEM_NAMESPACE, ours) for kind in sorted(extras))
     repositories, unread = await _git_ops(client, [*clusters, *named], keys, manifests, providers)
     known = {(one.kind, one.name) for one in made}
-    singles = [resource for resource in written(providers) if generated.is_of_cluster(resource)]
+    singles = [resource for resource in written(providers) if object_names.is_of_cluster(resource)]
     others = ((resource, name) for resource in singles for name in names[:_MANY] if ours)
     rest = await asyncio.gather(
         _all(_get(client, kind, SYSTEM_NAMESPACE, name) for kind, name in others if (kind.kind, name) not in known),
@@ -172,7 +172,7 @@ async def read(
     secrets = await _all(
         _granted(_get(client, SECRET, key.namespace, key.name), SECRET, notices)
         for name in new
-        for key in generated.secrets(name)
+        for key in object_names.secrets(name)
     )
     unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
     all_notices = tuple(dict.fromkeys((*notices, *unread)))

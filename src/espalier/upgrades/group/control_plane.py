@@ -32,7 +32,7 @@ from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
 from espalier.upgrades import expected, health, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
-from espalier.upgrades.group.group import Due, Group, GroupScope, Upgrade, shared_problem
+from espalier.upgrades.group.group import DueMachines, Group, GroupScope, Upgrade, shared_problem
 from espalier.upgrades.group.sequence import Counts, Member
 
 _NO_MEMBER_TO_SPARE = 2
@@ -122,7 +122,7 @@ class ControlPlaneGroup(Group):
         spec = owner.tree["spec"]
         return {part: spec[part] for part in ("version", "kubeadmConfigSpec", "machineTemplate") if part in spec}
 
-    def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> Due:
+    def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> DueMachines:
         """The outdated machines; none if enough others are up to date.
 
         Then the outdated ones are left from a reverted rollout, and Cluster API removes them first.
@@ -134,9 +134,9 @@ class ControlPlaneGroup(Group):
             view for view, change in changes if change.is_outdated or view.lost_config or view.is_unfinished
         )
         if len(found) - len(machines) >= max(1, desired_replicas(control_plane)):
-            return Due((), (), is_due=False)
+            return DueMachines((), (), is_due=False)
         refused = tuple(dict.fromkeys(field for _, change in changes for field in change.refused))
-        return Due(machines, refused, bool(machines))
+        return DueMachines(machines, refused, bool(machines))
 
     def lost(self, capi_objects: ClusterAPIObjects, owner: Object, machines: Sequence[str]) -> str:
         """Machines that are missing, being deleted, or marked for remediation."""

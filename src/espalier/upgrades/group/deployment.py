@@ -28,7 +28,7 @@ from espalier.runtime.writer import Writer
 from espalier.upgrades import expected, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
 from espalier.upgrades.group import sequence
-from espalier.upgrades.group.group import Due, Group, GroupScope, Upgrade, shared_problem
+from espalier.upgrades.group.group import DueMachines, Group, GroupScope, Upgrade, shared_problem
 from espalier.upgrades.group.sequence import Counts, Member
 
 
@@ -139,19 +139,19 @@ class DeploymentGroup(Group):
         spec: Tree = owner.tree["spec"]["template"]["spec"]
         return spec
 
-    def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> Due:
+    def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> DueMachines:
         """The outdated machines; due if the MachineSet is outdated, too."""
         deployment = owner.decode(MachineDeployment)
         sets = sets_of(capi_objects, owner)
         if sets.latest is None:
-            return Due((), (), is_due=False)
+            return DueMachines((), (), is_due=False)
         change = classified(capi_objects, deployment, sets.latest)
         machines = tuple(outdated(capi_objects, deployment, sets.machines))
         if change.is_outdated:
             known = {view.name for view in machines}
             machines += tuple(view for view in sets.machines if view.lost_config and view.name not in known)
         refused = (*change.refused, *(f"machines of MachineSet {name}" for name in sets.older))
-        return Due(machines, refused, bool(machines or change.is_outdated or refused))
+        return DueMachines(machines, refused, bool(machines or change.is_outdated or refused))
 
     def is_expected(self, capi_objects: ClusterAPIObjects, wanted: Tree, version: str, machine: MachineView) -> bool:
         """True if the machine's objects have the version, infrastructure template, files and kubelet flags."""

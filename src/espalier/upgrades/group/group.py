@@ -78,7 +78,7 @@ class GroupScope:
 
 
 @dataclass(frozen=True)
-class Due:
+class DueMachines:
     """The machines of an owner to upgrade, and fields that can't be changed in place."""
 
     machines: tuple[MachineView, ...]
@@ -118,7 +118,7 @@ class Group(ABC):
         """The spec of machines that an owner has now, without replicas."""
 
     @abstractmethod
-    def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> Due:
+    def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> DueMachines:
         """The machines to upgrade."""
 
     def lost(self, capi_objects: ClusterAPIObjects, owner: Object, machines: Sequence[str]) -> str:

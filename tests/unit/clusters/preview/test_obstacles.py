@@ -15,7 +15,7 @@ import pytest
 from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAMESPACE_LABEL, PAUSED_ANNOTATION
 from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, PROGRESSING, FrontEnd, refusal
 from espalier.api.meta import Tree
-from espalier.clusters import generated, names, release_content, synced
+from espalier.clusters import names, object_names, release_content, synced
 from espalier.clusters.context import Context, Tools
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview.simulate import simulate
@@ -324,7 +324,7 @@ def acted(case: Case, server: Server | None = None) -> Outcome:
 
 
 def simulated(case: Case) -> str:
-    left_over = generated.left_over(GARDEN, map(as_object, case.secrets))
+    left_over = object_names.left_over(GARDEN, map(as_object, case.secrets))
     return simulate(msgspec.structs.replace(scope_of(case), left_over=left_over)).stops
 
 

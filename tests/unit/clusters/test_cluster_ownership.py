@@ -14,8 +14,8 @@ from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusters import generated, names
-from espalier.clusters.generated import Belonging
+from espalier.clusters import names, object_names
+from espalier.clusters.object_names import ClusterOwnership
 from espalier.clusters.observe import written
 from espalier.kube.client import Client
 from espalier.kube.errors import Conflict, Invalid
@@ -28,7 +28,7 @@ from tests.unit.clusters.reconciles import NOT_FOUND, Server
 from tests.unit.clusters.seen import GARDEN, applied, as_object, observer
 
 WRITTEN = written(PROVIDERS)
-OF_CLUSTER = [resource for resource in WRITTEN if generated.is_of_cluster(resource)]
+OF_CLUSTER = [resource for resource in WRITTEN if object_names.is_of_cluster(resource)]
 UID = "uid-of-the-gardens-cluster"
 OTHER = Key("team-b", "other")
 
@@ -69,7 +69,7 @@ NAMED: list[tuple[Tree, str]] = [
 @pytest.mark.parametrize("uid", [UID, ""], ids=["with a Cluster", "without one"])
 @pytest.mark.parametrize("resource", WRITTEN, ids=[resource.kind for resource in WRITTEN])
 def test_an_object_is_ours_when_something_says_so_and_nothing_says_otherwise(resource: Resource, uid: str) -> None:
-    belongs = Belonging(GARDEN, uid)
+    belongs = ClusterOwnership(GARDEN, uid)
     specs = NAMED if resource in (MachineDeployment.resource, MachineHealthCheck.resource) else NAMED[:1]
     for (labels, by_label), (owners, by_owner), (spec, by_name) in itertools.product(LABELS, OWNERS, specs):
         metadata = {"name": "x", "namespace": "eksa-system", "labels": labels, "ownerReferences": owners}
@@ -86,7 +86,7 @@ def test_an_object_is_ours_when_something_says_so_and_nothing_says_otherwise(res
 
 
 def needed(resource: Resource, known: Iterable[str] = ()) -> list[str]:
-    return list(generated.needed("garden", ["md-0", "md-1"], resource, known))
+    return list(object_names.needed("garden", ["md-0", "md-1"], resource, known))
 
 
 def test_exactly_the_names_that_can_be_written_next_are_read() -> None:
@@ -108,8 +108,8 @@ def test_exactly_the_names_that_can_be_written_next_are_read() -> None:
 
 
 def test_the_clusters_that_could_need_a_name_are_all_that_begin_it() -> None:
-    assert list(generated.prefixes("core-md-0-1")) == ["core", "core-md", "core-md-0", "core-md-0-1"]
-    assert list(generated.prefixes("core")) == ["core"]
+    assert list(object_names.prefixes("core-md-0-1")) == ["core", "core-md", "core-md-0", "core-md-0-1"]
+    assert list(object_names.prefixes("core")) == ["core"]
 
 
 # Writes.
@@ -127,7 +127,7 @@ def writer(server: Server, *seen: Tree) -> Writer:
 
 def delete(server: Server, *seen: Tree, of: Tree | None = None) -> None:
     asked = as_object(of or control_plane())
-    asyncio.run(writer(server, *seen).delete(KubeadmControlPlane.resource, asked, Belonging(GARDEN, "")))
+    asyncio.run(writer(server, *seen).delete(KubeadmControlPlane.resource, asked, ClusterOwnership(GARDEN, "")))
 
 
 @pytest.mark.parametrize("seen", [(), (control_plane(),)], ids=["unseen", "seen"])
@@ -161,7 +161,7 @@ def test_a_refusal_for_another_reason_than_the_uid_is_reported_unchanged(details
     server = Server({"PATCH": Response(422, json.dumps(refusal).encode())})
     body: Tree = {"metadata": {"name": "garden", "namespace": "eksa-system"}}
     with pytest.raises(Invalid):
-        asyncio.run(writer(server).apply(KubeadmControlPlane.resource, body, Belonging(GARDEN, "")))
+        asyncio.run(writer(server).apply(KubeadmControlPlane.resource, body, ClusterOwnership(GARDEN, "")))
 
 
 # What admission says of names.

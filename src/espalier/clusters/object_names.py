@@ -64,7 +64,7 @@ class Taken(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Belonging:
+class ClusterOwnership:
     """Decides which cluster an object belongs to: the one in its labels, unless owner references say otherwise.
 
     EKS Anywhere labels only some of its objects: the others belong to the cluster when its Cluster API Cluster owns or

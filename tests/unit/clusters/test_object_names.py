@@ -12,8 +12,8 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusters import generated, names, plan
-from espalier.clusters.generated import Belonging
+from espalier.clusters import names, object_names, plan
+from espalier.clusters.object_names import ClusterOwnership
 from espalier.clusters.observe import Observer, written
 from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.clusters.validity import problem
@@ -99,9 +99,9 @@ def test_two_clusters_mean_the_same_objects_exactly_when_they_have_a_series_in_c
     """Secrets of Cluster API included."""
     collisions = 0
     for one, other in itertools.combinations(NAMES, 2):
-        secrets = set(generated.secrets(one[0])) & set(generated.secrets(other[0]))
+        secrets = set(object_names.secrets(one[0])) & set(object_names.secrets(other[0]))
         same = bool(named(made[one]) & named(made[other]) or secrets)
-        common = set(generated.series(one[0], [one[1]])) & set(generated.series(other[0], [other[1]]))
+        common = set(object_names.series(one[0], [one[1]])) & set(object_names.series(other[0], [other[1]]))
         assert same == (bool(common) or one[0] == other[0]), (one, other)
         collisions += same
     assert 10 < collisions < len(NAMES) * (len(NAMES) - 1) / 2
@@ -111,7 +111,7 @@ def test_every_rendered_name_is_observed(made: Mapping[Name, list[Tree]]) -> Non
     for name, trees in made.items():
         for tree in trees:
             resource = resource_of(tree)
-            assert tree["metadata"]["name"] in generated.needed(name[0], [name[1]], resource, ())
+            assert tree["metadata"]["name"] in object_names.needed(name[0], [name[1]], resource, ())
 
 
 @pytest.mark.parametrize("victim_is_older", [True, False])
@@ -181,7 +181,7 @@ def test_an_object_of_others_under_any_name_stops_the_cluster_before_anything_is
 
 def test_what_cluster_api_would_find_and_take_for_the_clusters_own_stops_it_as_well() -> None:
     garden = cluster(("garden", "md-0"), "team-a")
-    for key in generated.secrets("garden"):
+    for key in object_names.secrets("garden"):
         labels = {"cluster.x-k8s.io/cluster-name": "garden"}
         metadata: Tree = {**key._asdict(), "uid": "s", "labels": labels}
         secret: Tree = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
@@ -211,7 +211,7 @@ class Recorder:
 @pytest.mark.soak
 def test_no_write_leaves_for_an_object_of_others_and_each_names_the_object_that_was_seen() -> None:
     """By whatever way a change comes to the writer."""
-    garden, mine = cluster(("garden", "md-0"), "team-a"), Belonging(Key("team-a", "garden"), "")
+    garden, mine = cluster(("garden", "md-0"), "team-a"), ClusterOwnership(Key("team-a", "garden"), "")
     trees = rendered(scope(observer(garden, *datacenters()), ("garden", "md-0"), "team-a"))
 
     async def story() -> None:
@@ -258,6 +258,6 @@ def test_an_object_made_anew_by_somebody_else_is_a_conflict() -> None:
         seen = observer(garden, ours)
         writer = seen.writer(Client(Refusing()))
         with pytest.raises(Conflict, match="recreated by somebody else"):
-            await writer.apply(resource, tree, Belonging(Key("team-a", "garden"), ""))
+            await writer.apply(resource, tree, ClusterOwnership(Key("team-a", "garden"), ""))
 
     asyncio.run(story())
