@@ -38,7 +38,7 @@ UNCOMPARED = frozenset(
 _TEMPLATE = ("template", "spec")
 
 
-class Judgement(NamedTuple):
+class InPlaceChanges(NamedTuple):
     """Patches by object for all that can be changed in place; fields that can't, and a sentence about versions."""
 
     patches: dict[str, list[Operation]]
@@ -66,8 +66,8 @@ class _Part(NamedTuple):
     place: tuple[str, ...]
 
 
-def of_machine(current: MachineObjects, desired: MachineObjects, infrastructures: Infrastructures) -> Judgement:
-    """The judgement of one control plane machine. Raises `msgspec.ValidationError` if a machine is invalid."""
+def of_machine(current: MachineObjects, desired: MachineObjects, infrastructures: Infrastructures) -> InPlaceChanges:
+    """The changes of one control plane machine. Raises `msgspec.ValidationError` if a machine is invalid."""
     before, after = _spec(current.machine), _spec(desired.machine)
     configs = _spec(current.bootstrap_config), _spec(desired.bootstrap_config)
     infrastructure = _spec(current.infrastructure_machine), _spec(desired.infrastructure_machine)
@@ -88,11 +88,11 @@ def of_machine(current: MachineObjects, desired: MachineObjects, infrastructures
         _Part("infrastructureMachine", *infrastructure, ("infrastructure",), ("spec",)),
         _Part("bootstrapConfig", *configs, ("bootstrap",), ("spec",)),
     )
-    return _judge(change, infrastructures.of_template(kind), parts)
+    return _in_place_changes(change, infrastructures.of_template(kind), parts)
 
 
-def of_set(current: SetObjects, desired: SetObjects, infrastructures: Infrastructures) -> Judgement:
-    """The judgement of all machines of a MachineSet. Raises `msgspec.ValidationError` if a MachineSet is invalid."""
+def of_set(current: SetObjects, desired: SetObjects, infrastructures: Infrastructures) -> InPlaceChanges:
+    """The changes of all machines of a MachineSet. Raises `msgspec.ValidationError` if a MachineSet is invalid."""
     before, after = (_spec(one.machine_set).get("template") or {} for one in (current, desired))
     configs = _spec(current.bootstrap_config_template), _spec(desired.bootstrap_config_template)
     infrastructure = _spec(current.infrastructure_machine_template), _spec(desired.infrastructure_machine_template)
@@ -123,10 +123,12 @@ def of_set(current: SetObjects, desired: SetObjects, infrastructures: Infrastruc
         ),
         _Part("bootstrapConfigTemplate", _inner(configs[0]), _inner(configs[1]), ("bootstrap",), place),
     )
-    return _judge(change, infrastructures.of_template(kind), parts)
+    return _in_place_changes(change, infrastructures.of_template(kind), parts)
 
 
-def _judge(change: Classification, provider: Infrastructure | None, parts: tuple[_Part, ...]) -> Judgement:
+def _in_place_changes(
+    change: Classification, provider: Infrastructure | None, parts: tuple[_Part, ...]
+) -> InPlaceChanges:
     old, new = (str(spec.get("version", "")) for spec in parts[0][1:3])
     obstacle = kubernetes_versions.step_obstacle(old, new) if old != new else ""
     accepted = {*change.accepted, *in_place_fields.ignored_fields(provider)}
@@ -144,7 +146,7 @@ def _judge(change: Classification, provider: Infrastructure | None, parts: tuple
                 patches.setdefault(part.name, []).append(_operation((*part.place, *path), after))
             elif field != "version" and not any(is_within(field, one) or is_within(one, field) for one in refused):
                 refused.append(field)
-    return Judgement(patches, tuple(refused), obstacle)
+    return InPlaceChanges(patches, tuple(refused), obstacle)
 
 
 def _is_accepted(field: str, accepted: Iterable[str], refused: Iterable[str]) -> bool:

@@ -19,7 +19,7 @@ from espalier.kube.errors import KubeError
 from espalier.runtime.webhooks import BadBody, Endpoint
 from espalier.runtime.writer import Precondition
 from espalier.upgrades.hooks import classify, wire
-from espalier.upgrades.hooks.classify import Judgement
+from espalier.upgrades.hooks.classify import InPlaceChanges
 from espalier.upgrades.hooks.machines import Updates
 from espalier.upgrades.hooks.queries import Owner, Queries, Unanswerable
 
@@ -56,9 +56,9 @@ class Hooks:
         owner = await self.queries.control_plane(labels) if name else None
         if owner is None or not owner.fallback:
             return wire.accepted(wire.CAN_UPDATE_MACHINE, {})
-        judgement = classify.of_machine(asked.current, asked.desired, self.infrastructures)
-        answer = await self._judged(wire.CAN_UPDATE_MACHINE, owner, judgement, f"Machine {name}")
-        if judgement.patches and not judgement.is_refused:
+        in_place_changes = classify.of_machine(asked.current, asked.desired, self.infrastructures)
+        answer = await self._answered(wire.CAN_UPDATE_MACHINE, owner, in_place_changes, f"Machine {name}")
+        if in_place_changes.patches and not in_place_changes.is_refused:
             await self.updates.note([await self.queries.machine(name)])
         return answer
 
@@ -69,10 +69,10 @@ class Hooks:
         owner = await self.queries.deployment(labels) if name else None
         if owner is None or not owner.fallback:
             return wire.accepted(wire.CAN_UPDATE_MACHINE_SET, {})
-        judgement = classify.of_set(asked.current, asked.desired, self.infrastructures)
+        in_place_changes = classify.of_set(asked.current, asked.desired, self.infrastructures)
         what = f"MachineDeployment {owner.object.key}"
-        answer = await self._judged(wire.CAN_UPDATE_MACHINE_SET, owner, judgement, what)
-        if judgement.patches and not judgement.is_refused:
+        answer = await self._answered(wire.CAN_UPDATE_MACHINE_SET, owner, in_place_changes, what)
+        if in_place_changes.patches and not in_place_changes.is_refused:
             await self.updates.note(await self.queries.machines_of(name, owner.object))
         return answer
 
@@ -84,13 +84,13 @@ class Hooks:
             return wire.failure(wire.UPDATE_MACHINE, f"only machines in namespace {SYSTEM_NAMESPACE} are upgraded")
         return wire.progress(await self.updates.bring(asked.desired))
 
-    async def _judged(self, hook: str, owner: Owner, judgement: Judgement, what: str) -> bytes:
+    async def _answered(self, hook: str, owner: Owner, in_place_changes: InPlaceChanges, what: str) -> bytes:
         """The patches, or a failure if the machines may not be replaced; the refusal is noted on the owner."""
-        sentence = judgement.sentence(what)
+        sentence = in_place_changes.sentence(what)
         await self._tell(owner, sentence)
         if sentence and owner.fallback != "RollingUpdate":
             return wire.failure(hook, sentence)
-        return wire.accepted(hook, judgement.patches)
+        return wire.accepted(hook, in_place_changes.patches)
 
     async def _tell(self, owner: Owner, sentence: str) -> None:
         """Note on the owner what can't be changed in place, for the status of its Cluster."""

@@ -15,20 +15,20 @@ from espalier.api.meta import Tree
 from espalier.clusters.provider import infrastructures
 from espalier.providers.registry import PROVIDERS
 from espalier.upgrades.hooks import classify, wire
-from espalier.upgrades.hooks.classify import Judgement
+from espalier.upgrades.hooks.classify import InPlaceChanges
 from espalier.upgrades.hooks.wire import MachineObjects, SetObjects
 from tests.journeys.test_in_place_limits import CONTROL_PLANE_CHANGES, WORKER_CHANGES
 from tests.unit.upgrades.hooks.requests import compared, machine_objects, patched, set_objects
 
 
-def of_machine(current: Tree, desired: Tree) -> tuple[Judgement, dict[str, Any]]:
+def of_machine(current: Tree, desired: Tree) -> tuple[InPlaceChanges, dict[str, Any]]:
     """The judgement, and the answer that it makes when the rest is left to Cluster API."""
     objects = (msgspec.convert(current, MachineObjects), msgspec.convert(desired, MachineObjects))
     found = classify.of_machine(*objects, infrastructures(PROVIDERS))
     return found, msgspec.json.decode(wire.accepted(wire.CAN_UPDATE_MACHINE, found.patches))
 
 
-def of_set(current: Tree, desired: Tree) -> tuple[Judgement, dict[str, Any]]:
+def of_set(current: Tree, desired: Tree) -> tuple[InPlaceChanges, dict[str, Any]]:
     objects = (msgspec.convert(current, SetObjects), msgspec.convert(desired, SetObjects))
     found = classify.of_set(*objects, infrastructures(PROVIDERS))
     return found, msgspec.json.decode(wire.accepted(wire.CAN_UPDATE_MACHINE_SET, found.patches))
@@ -37,19 +37,21 @@ def of_set(current: Tree, desired: Tree) -> tuple[Judgement, dict[str, Any]]:
 @pytest.mark.parametrize("versions", [("1.34", "1.35"), ("1.35", "1.36")])
 def test_another_kubernetes_version_leaves_nothing_that_asks_for_another_machine(versions: tuple[str, str]) -> None:
     current, desired = (machine_objects(kubernetesVersion=version) for version in versions)
-    judgement, answer = of_machine(current, desired)
-    assert (judgement.refused, judgement.obstacle, judgement.sentence("m")) == ((), "", "")
+    in_place_changes, answer = of_machine(current, desired)
+    assert (in_place_changes.refused, in_place_changes.obstacle, in_place_changes.sentence("m")) == ((), "", "")
     assert compared(current) != compared(desired)
     assert compared(patched(current, answer)) == compared(desired)
     current, desired = (set_objects(version, kubernetesVersion=version) for version in versions)
-    judgement, answer = of_set(current, desired)
-    assert (judgement.refused, judgement.obstacle) == ((), "")
+    in_place_changes, answer = of_set(current, desired)
+    assert (in_place_changes.refused, in_place_changes.obstacle) == ((), "")
     assert compared(patched(current, answer)) == compared(desired)
 
 
 def test_patches_name_exactly_what_can_be_made() -> None:
-    judgement, answer = of_machine(machine_objects(kubernetesVersion="1.35"), machine_objects(kubernetesVersion="1.36"))
-    paths = {name: [one.path for one in operations] for name, operations in judgement.patches.items()}
+    in_place_changes, answer = of_machine(
+        machine_objects(kubernetesVersion="1.35"), machine_objects(kubernetesVersion="1.36")
+    )
+    paths = {name: [one.path for one in operations] for name, operations in in_place_changes.patches.items()}
     assert paths == {
         "machine": ["/spec/version"],
         "infrastructureMachine": ["/spec/customImage"],
@@ -68,9 +70,9 @@ def test_any_other_field_of_a_control_plane_is_refused_by_name_and_left_over(cha
     count = {"count": 1}
     current = machine_objects(kubernetesVersion="1.35", controlPlaneConfiguration=count)
     desired = machine_objects(kubernetesVersion="1.36", controlPlaneConfiguration=count | change)
-    judgement, answer = of_machine(current, desired)
-    assert any(field in refused for refused in judgement.refused)
-    assert field in judgement.sentence("Machine garden-abcde")
+    in_place_changes, answer = of_machine(current, desired)
+    assert any(field in refused for refused in in_place_changes.refused)
+    assert field in in_place_changes.sentence("Machine garden-abcde")
     left = compared(patched(current, answer))
     assert left != compared(desired), "Cluster API sees that something is left, and replaces the machine"
     assert left["machine"] == compared(desired)["machine"], "the version is none of that"
@@ -81,8 +83,8 @@ def test_any_other_field_of_workers_is_refused_by_name_and_left_over(change: Tre
     group = {"name": "md-0", "count": 2}
     current = set_objects("old", kubernetesVersion="1.35", workerNodeGroupConfigurations=[group])
     desired = set_objects("new", kubernetesVersion="1.36", workerNodeGroupConfigurations=[group | change])
-    judgement, answer = of_set(current, desired)
-    assert any(field in refused for refused in judgement.refused)
+    in_place_changes, answer = of_set(current, desired)
+    assert any(field in refused for refused in in_place_changes.refused)
     assert compared(patched(current, answer)) != compared(desired)
 
 
@@ -105,8 +107,8 @@ def test_what_cluster_api_compares_and_no_cluster_of_ours_has_is_refused_as_well
     for step in path[:-1]:
         place = place[step]
     place[path[-1]] = {"changed": "yes"} if path[-1] != "failureDomain" else "b"
-    judgement, _ = of_machine(current, desired)
-    assert judgement.refused == (field,)
+    in_place_changes, _ = of_machine(current, desired)
+    assert in_place_changes.refused == (field,)
 
 
 @pytest.mark.parametrize(
@@ -116,14 +118,16 @@ def test_what_cluster_api_compares_and_no_cluster_of_ours_has_is_refused_as_well
 def test_a_version_that_kubeadm_does_not_go_to_is_refused_and_not_covered(version: str, said: str) -> None:
     current, desired = machine_objects(kubernetesVersion="1.35"), machine_objects(kubernetesVersion="1.35")
     desired["machine"]["spec"]["version"] = version
-    judgement, answer = of_machine(current, desired)
-    assert said in judgement.sentence("Machine garden-abcde")
+    in_place_changes, answer = of_machine(current, desired)
+    assert said in in_place_changes.sentence("Machine garden-abcde")
     assert compared(patched(current, answer)) == compared(current)
 
 
 def test_of_machines_that_are_as_asked_for_nothing_is_said() -> None:
-    judgement, answer = of_machine(machine_objects(kubernetesVersion="1.35"), machine_objects(kubernetesVersion="1.35"))
-    assert judgement == Judgement({})
+    in_place_changes, answer = of_machine(
+        machine_objects(kubernetesVersion="1.35"), machine_objects(kubernetesVersion="1.35")
+    )
+    assert in_place_changes == InPlaceChanges({})
     assert [name for name in answer if name.endswith("Patch")] == []
 
 
@@ -144,6 +148,6 @@ def test_whatever_differs_is_patched_or_named(before: Tree, after: Tree, old: Tr
     for objects, infrastructure, config in ((current, before, old), (desired, after, new)):
         objects["infrastructureMachine"]["spec"] = infrastructure
         objects["bootstrapConfig"]["spec"] = {"ntp": config}
-    judgement, answer = of_machine(current, desired)
-    if not judgement.refused:
+    in_place_changes, answer = of_machine(current, desired)
+    if not in_place_changes.refused:
         assert compared(patched(current, answer)) == compared(desired)
