@@ -16,12 +16,13 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from espalier.realnodes.nspawn.companion import BalancerProcess, RegistryProcess
+
 from benchmarks.measure import cpu_seconds, peak_memory, report, spread
 from espalier.cli import lock
 from espalier.realnodes.management.processes import read_states
 from espalier.realnodes.nspawn import cgroups, container
 from espalier.realnodes.nspawn.commands import run
-from espalier.realnodes.nspawn.companion import BalancerProcess, RegistryProcess
 from espalier.realnodes.nspawn.limits import allowed_watchers
 from espalier.realnodes.nspawn.state import NodeRecord, State
 from tests.nodes.manifests import CLUSTER, manifest
@@ -38,7 +39,7 @@ class Costs:
     """What things took, by what they are, over all runs."""
 
     def __init__(self, env: RealEnvironment, found: dict[str, list[float]]) -> None:
-        self._laptop = env
+        self._environment = env
         self.found = found
 
     @asynccontextmanager
@@ -58,12 +59,12 @@ class Costs:
     @property
     def pid(self) -> int:
         """Our process."""
-        running = lock.holder(self._laptop.home.lock)
+        running = lock.holder(self._environment.home.lock)
         assert running is not None
         return running.pid
 
     async def _calls(self) -> float:
-        metrics = await self._laptop.management("get", "--raw", "/metrics")
+        metrics = await self._environment.management("get", "--raw", "/metrics")
         return sum(float(line.rsplit(" ", 1)[1]) for line in metrics.splitlines() if line.startswith(OURS))
 
 

@@ -32,7 +32,7 @@ Environment = Callable[..., AbstractAsyncContextManager[ManagedEnvironment]]
 
 @dataclass(frozen=True)
 class Garden:
-    """A steady garden: the laptop that it is on, how it is made, and its backup."""
+    """A steady garden: the local environment that it is on, how it is made, and its backup."""
 
     environment: Environment
     plant: Step

@@ -156,7 +156,7 @@ async def controlled(
     boot_seconds: float = 1.0,
     provider: Infrastructure = LOCAL.infrastructure,
 ) -> AsyncIterator[Environment]:
-    """The controllers of the laptop, which reach their API server through `own`; `users` is the users' way there."""
+    """The controllers of the local environment, whose API server is reached through `own`; users use `users`."""
     client = Client(users, user_agent="journey")
     await prepare(client, Releases.load(), KINDS)
     if provider is not LOCAL.infrastructure:

@@ -1,4 +1,4 @@
-"""A whole laptop in one process on a simulated clock: API server, Cluster controller, admission, simulated machines."""
+"""A local environment in one process on a simulated clock: API server, controllers, admission, simulated machines."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ MANAGER_AGENT = "espalier"
 
 @dataclass(kw_only=True)
 class ManagedEnvironment(AccountedClusters):
-    """A running laptop."""
+    """A running local environment."""
 
     store: Store
     server: Server
@@ -118,7 +118,7 @@ async def managed_environment(
     timing: Timing = Timing(),  # noqa: B008  frozen
     accounts: Sequence[str] = (),
 ) -> AsyncIterator[ManagedEnvironment]:
-    """A laptop on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
+    """A local environment on the running loop. With `store` and `stores` of an earlier one it continues that one.
 
     `wrap` stands between the controllers and the API server, for faults. `providers`, `isolation`,
     `layers`, `resync` and `namespaces` are the manager's; `kinds` are those of `providers` that are to be defined

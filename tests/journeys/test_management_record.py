@@ -1,4 +1,4 @@
-"""The record of a laptop's management cluster: it stays while it manages clusters, and a lost one comes again."""
+"""The record of a local environment's management cluster: it stays while it manages clusters, and comes again."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The rights that `espalier manifests` gives the manager: each is used, and in the namespaces it watches they suffice.
 
-That none is missing, every journey shows: `managed_laptop` asks for no more than the stored roles allow.
+That none is missing, every journey shows: `managed_environment` asks for no more than the stored roles allow.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ ELSEWHERE = {
     Grant(SYSTEM_NAMESPACE, OURS, "bundles", "create"),
     Grant(SYSTEM_NAMESPACE, DISTRO, "releases", "create"),
 }
-"""Of the process around the controllers, which the laptop has not: elections, the webhooks' certificate, and releases
-that are created at start. `test_production` shows that they are used."""
+"""Of the process around the controllers, absent in the local environment: elections, the webhooks' certificate, and
+releases created at start. `test_production` shows that they are used."""
 
 Story = Callable[[ManagedEnvironment], Awaitable[None]]
 

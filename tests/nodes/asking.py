@@ -18,7 +18,7 @@ class Asking:
     """Asks the Service at its port of the nodes again and again, as a load balancer's clients would."""
 
     def __init__(self, env: RealEnvironment) -> None:
-        self._laptop = env
+        self._environment = env
         self.answered = 0
         self.failed: list[str] = []
 
@@ -34,7 +34,9 @@ class Asking:
                 await asyncio.sleep(0.1)
 
     def _nodes(self) -> list[dict[str, str]]:
-        return [{"address": record.address} for record in State(self._laptop.home.nodes).nodes() if not record.crashed]
+        return [
+            {"address": record.address} for record in State(self._environment.home.nodes).nodes() if not record.crashed
+        ]
 
     async def _ask(self, session: aiohttp.ClientSession, address: str) -> str:
         """What went wrong; empty when there was an answer."""

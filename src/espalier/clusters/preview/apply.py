@@ -47,8 +47,8 @@ def applied(live: Object | None, manifest: Tree, *, now: datetime, by_espalier: 
     owners = managed_fields.decode(tree["metadata"].pop("managedFields", ()))
     config = {name: value for name, value in manifest.items() if name not in ("apiVersion", "kind", "status")}
     last = None if by_espalier else _last_applied(tree)
-    marked = {**config, "metadata": {"annotations": {}, "labels": {}, **config["metadata"]}}
-    base = _without_dropped(tree, last, marked) if last is not None else tree
+    with_metadata = {**config, "metadata": {"annotations": {}, "labels": {}, **config["metadata"]}}
+    base = _without_dropped(tree, last, with_metadata) if last is not None else tree
     api_version = live.head.api_version
     appliers = (COMMAND_LINE,) if by_espalier else (KUBECTL, COMMAND_LINE)
     me = _applier(owners, api_version, appliers) if last is None else Manager("", "Apply", api_version)

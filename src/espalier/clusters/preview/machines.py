@@ -203,8 +203,8 @@ def _control_plane(
     else:
         seen = fleet.of_control_plane(wanted.metadata.name)
         changes = {one.name: classified(one.parts, desired, update_strategy) for one in seen}
-        marked = {one.name: removal.of_control_plane(one.machine) for one in seen}
-        staying = sorted(changes, key=lambda name: marked[name])
+        order = {one.name: removal.of_control_plane(one.machine) for one in seen}
+        staying = sorted(changes, key=lambda name: order[name])
     outdated = {name: change.fields for name, change in changes.items() if change.is_outdated}
     metadata = next((change.fields for change in changes.values() if change.effect is MachineEffect.METADATA), ())
     refused = _refused(changes.values())

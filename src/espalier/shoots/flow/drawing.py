@@ -1,4 +1,4 @@
-"""A flow as text: each task below those on which it depends, with a mark for its state."""
+"""A flow as text: each task below those on which it depends, with a symbol for its state."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from espalier.shoots.flow.graph import Flow
 from espalier.shoots.flow.status import FlowStatus, TaskState, TaskStatus
 
-MARKS = {
+SYMBOLS = {
     TaskState.DONE: "[x]",
     TaskState.SKIPPED: "[-]",
     TaskState.DUE: "[>]",
@@ -23,7 +23,7 @@ def draw(flow: Flow[Any], status: FlowStatus) -> str:
     for name, task in flow.tasks.items():
         task_status = status.tasks[name]
         after = f"  after {', '.join(task.after)}" if task_status.state is TaskState.BLOCKED and task.after else ""
-        lines.append(f"{'  ' * flow.depth[name]}{MARKS[task_status.state]} {name}{_said(task_status)}{after}")
+        lines.append(f"{'  ' * flow.depth[name]}{SYMBOLS[task_status.state]} {name}{_said(task_status)}{after}")
     return "\n".join(lines)
 
 

@@ -139,7 +139,7 @@ class ControlPlaneGroup(Group):
         return DueMachines(machines, refused, bool(machines))
 
     def lost(self, capi_objects: ClusterAPIObjects, owner: Object, machines: Sequence[str]) -> str:
-        """Machines that are missing, being deleted, or marked for remediation."""
+        """Machines that are missing, being deleted, or to be remediated."""
         return lost(owner, capi_objects.machines_of(owner), machines)
 
     def is_expected(self, _capi_objects: ClusterAPIObjects, wanted: Tree, version: str, machine: MachineView) -> bool:
