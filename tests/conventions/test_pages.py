@@ -16,7 +16,7 @@ from espalier.api.gardener import condition_types as gardener_conditions
 from espalier.api.gardener import etcd, metadata_rows, seed, shoot
 from espalier.api.gardener import events as gardener_events
 from espalier.api.gardener import reasons as of_gardener
-from espalier.api.reference import Sort
+from espalier.api.reference import MetadataField
 from espalier.cli import pages
 from espalier.clusters import status, synced
 from espalier.etcdbackup.snapshotter import measures as backups
@@ -31,7 +31,7 @@ REFERENCE = ROOT / "docs" / "reference"
 GOLDEN = (Path(__file__).with_name("persisted.golden")).read_text().splitlines()
 """What a whole life of a cluster writes, and what the code has as constants: test_persisted.py compares it."""
 
-KEYS = {sort: {one.key for one in rows} for sort, rows in pages.metadata_keys().items()}
+KEYS = {field: {one.key for one in rows} for field, rows in pages.metadata_keys().items()}
 ALL_KEYS = set().union(*KEYS.values())
 NO_KEYS = {
     "anywhere.eks.amazonaws.com/v1alpha1": "an API version",
@@ -199,7 +199,7 @@ def strings_of_gardener() -> Iterator[str]:
 def test_each_key_on_gardeners_kinds_is_in_the_table_and_used() -> None:
     """When this fails: add a row to `espalier/api/gardener/metadata_rows.py`, or remove one."""
     used = set(strings_of_gardener())
-    told = {one.key for rows in metadata_rows.BY_SORT.values() for one in rows}
+    told = {one.key for rows in metadata_rows.BY_METADATA_FIELD.values() for one in rows}
     found = {text for text in used if KEY_OF_GARDENER.match(text)}
     assert found - NO_KEYS_OF_GARDENER.keys() - told == set()
     assert {key for key in told if key.removesuffix("KIND") not in used} == set()

@@ -19,8 +19,9 @@ from espalier.api.eksa import reasons
 from espalier.api.gardener import condition_types as gardener_conditions
 from espalier.api.gardener import operations
 from espalier.api.gardener import reasons as of_gardener
-from espalier.api.reference import Helps
+from espalier.api.reference import Remedy
 from espalier.clusters import in_place, names, synced
+from espalier.runtime import outcome, reconciler
 from espalier.upgrades import names as upgrade_names
 from espalier.upgrades.group import controller as group_upgrade
 from espalier.upgrades.node import containers as node_steps
@@ -53,15 +54,16 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "shoots/extension": (of_gardener.EXTENSION,),
     "shoots/flow": (of_gardener.TASK,),
     "shoots/garden/controllers.py": (of_gardener.SHOOT, of_gardener.SEED, of_gardener.CONTROLLERS),
-    "shoots/garden/left_states.py": (of_gardener.STATE,),
+    "shoots/garden/orphaned_states.py": (of_gardener.STATE,),
     "shoots/garden/readiness.py": (of_gardener.SHOOT,),
+    "shoots/garden/roles.py": (of_gardener.CONTROLLERS,),
     "shoots/gardenlet": (of_gardener.CONTROLLERS,),
     "shoots/gardenlet/buckets.py": (of_gardener.BACKUPS,),
-    "shoots/gardenlet/controller.py": (of_gardener.TASK, of_gardener.CONTROLLERS),
     "shoots/gardenlet/health.py": (of_gardener.SHOOT,),
     "shoots/gardenlet/known_states.py": (of_gardener.STATE,),
     "shoots/gardenlet/reach.py": (of_gardener.SEED, of_gardener.CONTROLLERS),
     "shoots/gardenlet/status.py": (of_gardener.SHOOT,),
+    "shoots/gardenlet/steps.py": (of_gardener.TASK, of_gardener.CONTROLLERS),
     "shoots/gardenlet/tasks": (of_gardener.TASK,),
     "shoots/local_provider": (of_gardener.EXTENSION,),
     "shoots/machine_controller": (of_gardener.MACHINE,),
@@ -92,6 +94,10 @@ def given(path: Path, outcomes: Mapping[str, int]) -> Iterator[tuple[int, str]]:
     """Line and reason of each that a module gives, or the expression that could not be resolved, in brackets."""
     module = importlib.import_module(".".join(("espalier", *path.relative_to(SOURCE).with_suffix("").parts)))
     for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            function = _resolved(node.func, module)
+            if function in (outcome.outdated, reconciler.replanned):
+                yield node.lineno, outcome.PLAN_OUTDATED
         for expression in _expressions(node, outcomes):
             for value in _values(expression, module):
                 yield expression.lineno, value
@@ -203,7 +209,7 @@ def test_each_reason_of_the_tables_is_given() -> None:
     assert {name for name in reasons.BY_NAME if f'"{name}"' not in code} - steps == PASSED_ON_BY_RUNTIME
     code = "\n".join(path.read_text() for path in (*modules("shoots"), SOURCE / "api" / "gardener" / "shoot.py"))
     names = {one.name for one in of_gardener.REASONS} | gardener_conditions.SATISFIED.keys()
-    assert {name for name in names if f'"{name}"' not in code} == set()
+    assert {name for name in names if f'"{name}"' not in code} == {outcome.PLAN_OUTDATED}
 
 
 def test_each_section_has_only_what_its_modules_give() -> None:
@@ -216,7 +222,7 @@ def test_each_section_has_only_what_its_modules_give() -> None:
         found[kind] |= found[name]
     told = {kind: {one.name for one in of_gardener.of_section(kind)} for kind in of_gardener.WHERE}
     left = {(kind, name) for kind in told for name in told[kind] - found[kind]}
-    assert left == {(of_gardener.CONTROLLERS, "PlanOutdated")}
+    assert left == set()
 
 
 def test_the_test_sees_what_it_should() -> None:
@@ -244,7 +250,7 @@ def test_each_code_of_gardeners_errors_has_a_meaning() -> None:
 
 
 def test_the_table_agrees_with_what_is_read_back_as_state() -> None:
-    needing = {one.name for one in reasons.REASONS if one.helps is not Helps.TIME}
+    needing = {one.name for one in reasons.REASONS if one.remedy is not Remedy.TIME}
     assert not needing & group_upgrade.UNDER_WAY
     assert node_upgrade.QUIET | group_upgrade.UNDER_WAY | {upgrade_names.PAUSED} <= reasons.BY_NAME.keys()
     assert set(reasons.STEPS) == node_steps.UNDER_WAY

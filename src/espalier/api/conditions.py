@@ -23,7 +23,7 @@ class AnyCondition(Protocol):
         """True, False or Unknown."""
 
 
-class Timed(Stated, Protocol):
+class Timed(AnyCondition, Protocol):
     """One that has the time of its last transition."""
 
     @property
@@ -31,7 +31,7 @@ class Timed(Stated, Protocol):
         """The time; empty if nobody has set it."""
 
 
-C = TypeVar("C", bound=Stated)
+C = TypeVar("C", bound=AnyCondition)
 
 
 def condition(type: str, status: Literal["True", "False", "Unknown"], reason: str, message: str) -> Condition:

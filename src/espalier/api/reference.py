@@ -9,7 +9,7 @@ from enum import Enum, StrEnum
 from typing import Literal, NamedTuple
 
 
-class Helps(Enum):
+class Remedy(Enum):
     """The condition for progress."""
 
     TIME = "time"
@@ -21,7 +21,7 @@ class Reason(NamedTuple):
     """A reason of conditions, its remedy and its meaning."""
 
     name: str
-    helps: Helps
+    remedy: Remedy
     meaning: str
     kinds: tuple[str, ...]
 
@@ -44,7 +44,7 @@ class EventReason(NamedTuple):
     to_do: str = ""
 
 
-class Sort(StrEnum):
+class MetadataField(StrEnum):
     """Part of an object's metadata that has a key."""
 
     ANNOTATION = "annotation"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from espalier.api import gardener
 from espalier.api.eksa import condition_types, events, reasons
-from espalier.api.eksa.metadata_keys import ANNOTATIONS, BY_SORT
+from espalier.api.eksa.metadata_keys import ANNOTATIONS, BY_METADATA_FIELD
 from espalier.api.eksa.release import Bundles
 from espalier.api.field_docs import write as write_fields
 from espalier.api.gardener import condition_types as gardener_conditions
@@ -16,7 +16,7 @@ from espalier.api.gardener import events as gardener_events
 from espalier.api.gardener import metadata_rows
 from espalier.api.gardener import reasons as gardener_reasons
 from espalier.api.kinds import KubeObject
-from espalier.api.reference import ConditionType, Helps, MetadataKey, Reason, Sort
+from espalier.api.reference import ConditionType, MetadataField, MetadataKey, Reason, Remedy
 from espalier.assets import recipes
 from espalier.clusters.rules.releases import MAXIMUM_SKEW
 from espalier.etcdbackup.snapshotter import measures as backups
@@ -104,7 +104,7 @@ def _reasons(found: Iterable[Reason]) -> Iterator[str]:
     return _table(
         ("reason", "resumes when", "means"),
         (
-            (f"`{one.name}`", "time passes" if one.helps is Helps.TIME else one.helps.value, one.meaning)
+            (f"`{one.name}`", "time passes" if one.remedy is Remedy.TIME else one.remedy.value, one.meaning)
             for one in found
         ),
     )
@@ -133,19 +133,19 @@ def metadata_of_gardener() -> Iterator[str]:
         "Those that Espalier sets or obeys. What is not written by users is state: do not edit it, unless the last "
         f"column says so. On Shoots, admission refuses changes of `{metadata_rows.DOMAIN}…` by users.",
     )
-    yield from _keys(metadata_rows.BY_SORT)
+    yield from _keys(metadata_rows.BY_METADATA_FIELD)
 
 
-def _keys(found: Mapping[Sort, Sequence[MetadataKey]]) -> Iterator[str]:
-    for sort, rows in found.items():
-        yield from ("", f"## {sort.value.capitalize()}s", "")
+def _keys(found: Mapping[MetadataField, Sequence[MetadataKey]]) -> Iterator[str]:
+    for field, rows in found.items():
+        yield from ("", f"## {field.value.capitalize()}s", "")
         yield from _table(
-            (metadata_field.value, "on", "written by", "means", "what to do"),
+            (field.value, "on", "written by", "means", "what to do"),
             ((f"`{one.key}`", one.on, one.writer.value, one.meaning, one.to_do) for one in rows),
         )
 
 
-def metadata_keys() -> Mapping[Sort, Sequence[MetadataKey]]:
+def metadata_keys() -> Mapping[MetadataField, Sequence[MetadataKey]]:
     """The keys of `metadata`, including those of providers."""
     of_providers = [key for one in PROVIDERS.values() for key in one.annotations]
     return {**BY_METADATA_FIELD, MetadataField.ANNOTATION: (*ANNOTATIONS, *of_providers)}

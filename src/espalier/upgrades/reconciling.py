@@ -9,10 +9,10 @@ from typing import Generic, Literal, Protocol, TypeVar
 import msgspec
 
 from espalier.api import conditions as condition_list
-from espalier.api.eksa.reasons import what_helps
+from espalier.api.eksa.reasons import remedy_of
 from espalier.api.eksa.upgrades import ACCEPTED, PROGRESSING
 from espalier.api.meta import Condition, Observed, Tree
-from espalier.api.reference import Helps
+from espalier.api.reference import Remedy
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.runtime import reconciler

@@ -13,7 +13,7 @@ import pytest
 
 from espalier.api.eksa import reasons
 from espalier.api.meta import Tree
-from espalier.api.reference import Helps, Reason
+from espalier.api.reference import Reason, Remedy
 from espalier.api.resource import Key
 from espalier.cli import follow
 from espalier.cli.failures import Failure, Overdue
@@ -61,7 +61,7 @@ def test_a_command_stops_waiting_where_a_person_must_act_and_only_there(reason: 
         with Progress() as progress, pytest.raises((Failure, Overdue)) as raised:
             await follow.until_ready(client, Key(*GARDEN), generation=1, timeout=3600, progress=progress)
         took = asyncio.get_running_loop().time() - began
-        if reason.helps is Helps.PERSON:
+        if reason.remedy is Remedy.PERSON:
             assert (raised.type, took) == (Failure, follow.PATIENCE)
             assert f"failed: {reason.name}: do this" in str(raised.value)
         else:

@@ -7,7 +7,7 @@ Annotations of a single provider are in its `Provider.annotations`.
 from __future__ import annotations
 
 from espalier.api.eksa.group import GROUP
-from espalier.api.reference import MetadataKey, Sort, Writer
+from espalier.api.reference import MetadataField, MetadataKey, Writer
 
 _CLUSTER = "Cluster"
 _CAPI_CLUSTER = "Cluster (Cluster API)"

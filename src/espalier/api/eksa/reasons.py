@@ -6,7 +6,7 @@ a command stops waiting, follow from it. `make pages` writes `docs/reference/con
 
 from __future__ import annotations
 
-from espalier.api.reference import Helps, Reason
+from espalier.api.reference import Reason, Remedy
 
 CLUSTER = "Cluster"
 GROUP = "ControlPlaneUpgrade, MachineDeploymentUpgrade"

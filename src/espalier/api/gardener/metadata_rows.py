@@ -7,7 +7,7 @@ Keys that the code in lower layers needs are in `metadata_keys.py`.
 from __future__ import annotations
 
 from espalier.api.gardener import machines, metadata_keys, move_times, shoot_state
-from espalier.api.reference import MetadataKey, Sort, Writer
+from espalier.api.reference import MetadataField, MetadataKey, Writer
 
 DOMAIN = metadata_keys.DOMAIN
 _EXTENSIONS = "extension kinds"
@@ -259,4 +259,8 @@ FINALIZERS: tuple[MetadataKey, ...] = (
     ),
 )
 
-BY_SORT = {Sort.ANNOTATION: ANNOTATIONS, Sort.LABEL: LABELS, Sort.FINALIZER: FINALIZERS}
+BY_METADATA_FIELD = {
+    MetadataField.ANNOTATION: ANNOTATIONS,
+    MetadataField.LABEL: LABELS,
+    MetadataField.FINALIZER: FINALIZERS,
+}

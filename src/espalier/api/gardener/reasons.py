@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from espalier.api.gardener.operations import ErrorCode
-from espalier.api.reference import Helps, Reason
+from espalier.api.reference import Reason, Remedy
 
 SHOOT = "Shoot"
 TASK = "Tasks of a Shoot's operation"
@@ -49,15 +49,15 @@ WHERE: Mapping[str, str] = {
 
 
 def _person(name: str, meaning: str, *kinds: str) -> Reason:
-    return Reason(name, Helps.PERSON, meaning, kinds or (SHOOT,))
+    return Reason(name, Remedy.PERSON, meaning, kinds or (SHOOT,))
 
 
 def _change(name: str, meaning: str, *kinds: str) -> Reason:
-    return Reason(name, Helps.CHANGE, meaning, kinds or (SHOOT,))
+    return Reason(name, Remedy.CHANGE, meaning, kinds or (SHOOT,))
 
 
 def _time(name: str, meaning: str, *kinds: str) -> Reason:
-    return Reason(name, Helps.TIME, meaning, kinds or (SHOOT,))
+    return Reason(name, Remedy.TIME, meaning, kinds or (SHOOT,))
 
 
 _SHOOT = (

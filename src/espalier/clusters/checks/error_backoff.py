@@ -23,7 +23,7 @@ Q = TypeVar("Q", bound=Query)
 A = TypeVar("A")
 
 
-class Caution(Generic[Q, A]):
+class ErrorBackoff(Generic[Q, A]):
     """Asks through `look_up`, unless a recent error would repeat.
 
     Errors are kept in this process only: after a restart each server is asked once more.

@@ -11,7 +11,7 @@ from espalier.api.gardener.conditions import merged
 from espalier.api.gardener.operations import Condition, LastError, LastOperation, OperationState, OperationType
 from espalier.api.gardener.shoot import HANDED_OVER, TOLD_BY_GARDENLET, Shoot, ShootStatus
 from espalier.kube.objects import Object
-from espalier.shoots.flow.standing import Standing
+from espalier.shoots.flow.status import FlowStatus
 from espalier.shoots.gardenlet.names import DESTINATION_READY
 from espalier.shoots.gardenlet.scope import Scope
 

@@ -17,7 +17,7 @@ from espalier.runtime.steps import Step
 from espalier.runtime.writer import NameTaken, Precondition
 from espalier.shoots.flow.graph import Flow
 from espalier.shoots.flow.runner import Guard, run
-from espalier.shoots.flow.standing import Standing
+from espalier.shoots.flow.status import FlowStatus
 from espalier.shoots.flow.task import Failure
 from espalier.shoots.gardenlet import clusters, status
 from espalier.shoots.gardenlet.context import Context, Live, Tools
@@ -279,7 +279,7 @@ def _flow(operation: OperationType) -> Flow[Context]:
     return DELETE if operation is OperationType.DELETE else RECONCILE_FLOW
 
 
-async def _ran(flow: Flow[Context], attempt: Attempt, operation: OperationType) -> Standing:
+async def _ran(flow: Flow[Context], attempt: Attempt, operation: OperationType) -> FlowStatus:
     clock = attempt.tools.clock
 
     def observe() -> Context:

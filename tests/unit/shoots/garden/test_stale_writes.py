@@ -26,7 +26,7 @@ from espalier.runtime.outcome import Done, Wait
 from espalier.runtime.writer import Writer
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.controllers import Garden
-from espalier.shoots.garden.signs_of_life import SignsOfLife
+from espalier.shoots.garden.seed_leases import SeedLeases
 from espalier.shoots.gardenlet import steps
 from espalier.shoots.gardenlet.context import Live
 from tests.support.embedded_server import client_of, new_server
