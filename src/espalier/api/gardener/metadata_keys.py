@@ -24,7 +24,8 @@ TIMESTAMP = "gardener.cloud/timestamp"
 """When the order was given: the same order again is a change."""
 
 CONFIRM_DELETION = "confirmation.gardener.cloud/deletion"
-"""A Shoot with "true" may be deleted."""
+"""On an extension resource that is to be deleted, "true": extensions of Gardener require it. On Shoots it has no
+effect."""
 
 FORCE_RESTORE = "shoot.gardener.cloud/force-restore"
 """On a Shoot that is to be moved, "true": go on without the source, although it may be alive. Who may move shoots

@@ -1,6 +1,6 @@
 """Tasks for extension resources: deploy them (restored if the shoot was moved), migrate them away, delete them.
 
-The contract (`api/gardener/annotations.py`): an order is an annotation, which the extension removes. Nothing that
+The contract (`api/gardener/metadata_keys.py`): an order is an annotation, which the extension removes. Nothing that
 existed before is created anew without a state: a restored resource is created with `wait-for-state`, gets its state,
 and only then the order to restore.
 """
@@ -37,7 +37,7 @@ from espalier.shoots.state.pieces import TruncatedState
 from espalier.shoots.state.stored import StaleState
 
 Kinds = tuple[type[Extended], ...]
-CONFIRMED = {"confirmation.gardener.cloud/deletion": "true"}
+CONFIRMED = {metadata_keys.CONFIRM_DELETION: "true"}
 
 
 def deploy(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
@@ -250,7 +250,7 @@ def _deleted(ctx: Context, found: Found) -> Verdict:
         if error is not None:
             return Failure(f"{live.kind} {live.name}: {error.description}", tuple(error.codes))
         return gone(ctx, kind.resource, live)
-    if live.metadata.annotations.get(metadata_keys.CONFIRM_DELETION) != "true":
+    if not CONFIRMED.items() <= live.metadata.annotations.items():
         patch: Tree = {"metadata": {"annotations": CONFIRMED}}
         what = f"confirm the deletion of {live.kind} {live.name}"
         return act(what, lambda: ctx.tools.seed.merge(kind.resource, live, patch, Precondition.UID))
