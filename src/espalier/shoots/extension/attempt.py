@@ -176,10 +176,11 @@ class Attempt(Generic[S]):
         if valid and before is None:
             return {}
         status, reason = ("True", names.LEASE_VALID) if valid else ("False", reason)
-        if before is not None and (before.status, before.reason) == (status, reason):
+        if before is not None and (before.status, before.reason, before.message) == (status, reason, message):
             return {}
         now = timestamp(self.tools.clock.now())
-        said = Condition(names.LEASE_VALID, status, reason, message, last_transition_time=now, last_update_time=now)
+        since = before.last_transition_time if before is not None and before.status == status else now
+        said = Condition(names.LEASE_VALID, status, reason, message, last_transition_time=since, last_update_time=now)
         others = [one for one in present if one.type != names.LEASE_VALID]
         return {"conditions": msgspec.to_builtins([*others, said])}
 

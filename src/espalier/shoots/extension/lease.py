@@ -70,9 +70,10 @@ class Leases:
         if remaining > self._timing.lease_validity + self._timing.clock_skew:
             return _invalid(
                 "ClockSkew",
-                f"Cluster {name}: spec.leaseExpiration is {remaining:.0f} s ahead, allowed: lease validity "
-                f"{self._timing.lease_validity:g} s and clock skew {self._timing.clock_skew:g} s; correct the "
-                "clock of this machine (behind) or of its gardenlet (ahead)",
+                # Without the seconds that it is ahead: a message that changes all the time is written all the time.
+                f"Cluster {name}: spec.leaseExpiration is further ahead than lease validity "
+                f"({self._timing.lease_validity:g} s) and clock skew ({self._timing.clock_skew:g} s) allow; correct "
+                "the clock of this machine (behind) or of its gardenlet (ahead)",
             )
         seconds = min(remaining, seen.ends - self._clock.monotonic())
         if seconds <= 0:

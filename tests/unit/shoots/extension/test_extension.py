@@ -334,6 +334,31 @@ def test_without_a_valid_lease_a_resource_is_skipped_and_says_why() -> None:
     simulate(story)
 
 
+def test_the_condition_of_the_lease_keeps_its_transition_time_while_it_is_false_and_has_the_newest_message() -> None:
+    async def story(simulation: Simulation) -> None:
+        one = await begin(simulation)
+        await one.seed.renew(seconds=-1)
+        async with running(one.seed, [one.component()]):
+            await one.make(asks="reconcile")
+            await settle(600)
+            (expired,) = status_of((await one.seed.get(POND, "pond")).tree)["conditions"]
+            await one.seed.renew(seconds=-1)
+            await settle(600)
+            (again,) = status_of((await one.seed.get(POND, "pond")).tree)["conditions"]
+            await one.seed.renew(seconds=3600)
+            await settle(600)
+            found = await one.seed.get(POND, "pond")
+            (skewed,) = status_of(found.tree)["conditions"]
+            await settle(600)
+            assert (await one.seed.get(POND, "pond")).resource_version == found.resource_version
+        assert [one["reason"] for one in (expired, again, skewed)] == ["LeaseExpired", "LeaseExpired", "ClockSkew"]
+        assert again["message"] != expired["message"]
+        assert len({one["lastTransitionTime"] for one in (expired, again, skewed)}) == 1
+        assert len({one["lastUpdateTime"] for one in (expired, again, skewed)}) == 3
+
+    simulate(story)
+
+
 def test_an_operation_that_would_outlive_its_lease_is_ended() -> None:
     """G78: what began in time does not act after the lease; it is no error, and goes on when the lease is renewed."""
 
