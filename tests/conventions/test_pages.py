@@ -11,9 +11,10 @@ from types import ModuleType
 
 import pytest
 
+from espalier.api.crd import crd_of
 from espalier.api.eksa import condition_types, events, reasons
+from espalier.api.gardener import GARDEN_KINDS, SEED_KINDS, etcd, metadata_rows, seed, shoot
 from espalier.api.gardener import condition_types as gardener_conditions
-from espalier.api.gardener import etcd, metadata_rows, seed, shoot
 from espalier.api.gardener import events as gardener_events
 from espalier.api.gardener import reasons as of_gardener
 from espalier.api.reference import MetadataField
@@ -164,6 +165,13 @@ def test_each_condition_of_gardeners_kinds_is_in_the_table() -> None:
                 given = ast.unparse(node.args[0])
                 value = _text(node.args[0], path) or given
                 assert value in types | {"type", "one.type", "names.LEASE_VALID"}, path
+
+
+def test_each_column_of_gardeners_kinds_that_shows_a_condition_can_be_filled() -> None:
+    """When this fails: nothing sets the condition; remove the column."""
+    columns = str([crd_of(kind) for kind in (*GARDEN_KINDS, *SEED_KINDS)])
+    shown = set(re.findall(r'conditions\[\?\(@\.type=="(\w+)"', columns))
+    assert shown <= {one.name for kind in of_gardener.WHERE for one in gardener_conditions.of_kind(kind)}
 
 
 def test_each_reason_of_a_true_condition_of_gardeners_kinds_is_in_the_table() -> None:

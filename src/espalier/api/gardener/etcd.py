@@ -19,7 +19,6 @@ MAIN = "etcd-main"
 """The Etcd of a shoot that has its data, in the shoot's namespace."""
 
 READY = "Ready"
-BACKUP_READY = "BackupReady"
 
 
 class Store(Part):
@@ -93,7 +92,6 @@ class EtcdStatus(Observed, frozen=True):
     Resource("druid.gardener.cloud", "v1alpha1", "etcds", "Etcd"),
     columns=(
         Column("Ready", ".status.ready", "string", "etcd is ready, or all backups are copied"),
-        Column("Backup Ready", '.status.conditions[?(@.type=="BackupReady")].status', "string", "Backups are taken"),
         AGE,
         Column("Copies From", ".spec.backup.sourceStore.container", "string", "Container whose backups are copied", 1),
     ),
