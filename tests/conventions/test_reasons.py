@@ -72,8 +72,6 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
 """The sections in which a package or module of Gardener gives reasons."""
 PASSED_ON_TO = {of_gardener.MACHINE: of_gardener.EXTENSION, of_gardener.TASK: of_gardener.SHOOT}
 """Sections with reasons that modules of another one give."""
-UNSEEN = {"Acted"}
-"""Nobody reads it: of this wait only the time is used."""
 PASSED_ON_BY_RUNTIME = {"TooManyWrites"}
 """Names of errors below these packages that become reasons."""
 
@@ -196,7 +194,7 @@ def sections_of(path: Path) -> tuple[str, ...]:
 def test_a_reason_for_gardener_is_in_a_section_of_its_module(path: Path) -> None:
     """When this fails: add a row to `espalier/api/gardener/reasons.py`, for a section that SECTIONS has for it."""
     told = {one.name for kind in sections_of(path) for one in of_gardener.of_section(kind)}
-    known = told | gardener_conditions.SATISFIED.keys() | UNSEEN
+    known = told | gardener_conditions.SATISFIED.keys()
     outcomes = OUTCOMES_OF_GARDENER if path.is_relative_to(SOURCE / "shoots") else OUTCOMES
     unknown = {reason: line for line, reason in given(path, outcomes) if reason not in known}
     assert unknown == {}

@@ -7,13 +7,12 @@ from typing import Any
 from espalier.shoots.flow.graph import Flow
 from espalier.shoots.flow.status import FlowStatus, TaskState, TaskStatus
 
-SYMBOLS = {
-    TaskState.DONE: "[x]",
-    TaskState.SKIPPED: "[-]",
-    TaskState.DUE: "[>]",
-    TaskState.WAITING: "[~]",
-    TaskState.FAILED: "[!]",
-    TaskState.BLOCKED: "[ ]",
+MARKS = {
+    State.DONE: "[x]",
+    State.SKIPPED: "[-]",
+    State.WAITING: "[~]",
+    State.FAILED: "[!]",
+    State.BLOCKED: "[ ]",
 }
 
 
@@ -30,6 +29,4 @@ def draw(flow: Flow[Any], status: FlowStatus) -> str:
 def _said(task: TaskStatus) -> str:
     if task.state in (TaskState.DONE, TaskState.BLOCKED):
         return ""
-    return (
-        f": {task.message}" if task.state in (TaskState.SKIPPED, TaskState.DUE) else f": {task.reason}: {task.message}"
-    )
+    return f": {stand.message}" if stand.state is State.SKIPPED else f": {stand.reason}: {stand.message}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from typing import TypeVar
 
 import structlog
@@ -20,20 +19,11 @@ S = TypeVar("S")
 Guard = Callable[[], Awaitable[Wait | Failure | None]]
 """Called before each action; a result other than None is used as the task's verdict."""
 
-ACTED = Wait("Acted", "done; waiting for the caches", after=1.0)
-
-_OVER = TaskStatus(TaskState.DONE)
+_OVER = Stand(State.DONE)
 _log = structlog.get_logger("espalier.flow")
 
 
-def evaluate(flow: Flow[S], scope: S, now: datetime) -> FlowStatus:
-    """The state of the flow in this world. Nothing is done: for previews and drawings."""
-    return _status(flow, _verdicts(flow, scope, {}), now, scope)
-
-
-async def run(
-    flow: Flow[S], observe: Callable[[], S], now: Callable[[], datetime], guard: Guard | None = None
-) -> FlowStatus:
+async def run(flow: Flow[S], observe: Callable[[], S], guard: Guard | None = None) -> Standing:
     """Do whatever can be done now. Tasks whose dependencies are done act at the same time.
 
     `observe` is called again after actions. Each task acts once: what it still wants to do then waits for the caches. A
@@ -45,7 +35,7 @@ async def run(
         verdicts = _verdicts(flow, scope, acted)
         due = {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, Act) and name not in acted}
         if not due:
-            return _status(flow, verdicts, now(), scope)
+            return Standing(flow.name, {name: _stand(looks.get(name)) for name in flow.tasks})
         results = await asyncio.gather(*(_perform(flow.tasks[name], act, guard) for name, act in due.items()))
         acted |= dict(zip(due, results, strict=True))
 
@@ -99,13 +89,7 @@ async def _perform(task: Task[S], act: Act, guard: Guard | None) -> Verdict:
     return Done() if isinstance(outcome, Continue) else outcome
 
 
-def _status(flow: Flow[S], verdicts: Verdicts, now: datetime, scope: S) -> FlowStatus:
-    return FlowStatus(
-        flow.name, {name: _task_status(task, verdicts.get(name), scope, now) for name, task in flow.tasks.items()}
-    )
-
-
-def _task_status(task: Task[S], verdict: Verdict | str | None, scope: S, now: datetime) -> TaskStatus:
+def _stand(verdict: Verdict | str | None) -> Stand:
     match verdict:
         case None:
             return TaskStatus(TaskState.BLOCKED)
@@ -113,21 +97,9 @@ def _task_status(task: Task[S], verdict: Verdict | str | None, scope: S, now: da
             return TaskStatus(TaskState.SKIPPED, "Skipped", verdict)
         case Done():
             return _OVER
-        case Act():
-            return TaskStatus(TaskState.DUE, "Due", verdict.what, ACTED.after)
         case Failure():
             return TaskStatus(TaskState.FAILED, "TaskFailed", verdict.message, codes=verdict.codes)
         case Wait():
-            return _waiting(task, verdict, task.since(scope), now)
-
-
-def _waiting(task: Task[S], wait: Wait, since: datetime | None, now: datetime) -> TaskStatus:
-    if since is None or task.timeout is None:
-        return TaskStatus(TaskState.WAITING, wait.reason, wait.message, wait.after)
-    left = task.timeout - (now - since).total_seconds()
-    if left <= 0:
-        message = f"{wait.message}, for longer than {task.timeout:g} seconds ({wait.reason})"
-        return TaskStatus(TaskState.FAILED, wait.reason, message)
-    return TaskStatus(
-        TaskState.WAITING, wait.reason, wait.message, left if wait.after is None else min(left, wait.after)
-    )
+            return Stand(State.WAITING, verdict.reason, verdict.message, verdict.after)
+        case Act():
+            raise AssertionError("what a task still wants to do was done before")

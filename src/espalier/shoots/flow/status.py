@@ -22,8 +22,6 @@ class TaskState(StrEnum):
 
     DONE = "done"
     SKIPPED = "skipped"
-    DUE = "due"
-    """It would act."""
     WAITING = "waiting"
     FAILED = "failed"
     BLOCKED = "blocked"
@@ -107,8 +105,8 @@ class FlowStatus:
         return Wait(first.reason, f"{name}: {first.message}", min(afters) if afters else None)
 
 
-def _is_pending(task: TaskStatus) -> bool:
-    return task.state in (TaskState.DUE, TaskState.WAITING, TaskState.FAILED)
+def _stands(stand: Stand) -> bool:
+    return stand.state in (State.WAITING, State.FAILED)
 
 
 _FRONT = re.compile(r"(?:^|; )([^;()]+) \(([A-Za-z]+)\): ")

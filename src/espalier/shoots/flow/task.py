@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Generic, TypeAlias, TypeVar
 
 from espalier.runtime.outcome import Continue, Done, Wait
@@ -46,7 +45,7 @@ class Act:
     follow, `Failure` if it can't be done."""
 
     what: str
-    """A description for people, and for previews that do not act."""
+    """A description for people."""
     run: Callable[[], Awaitable[Continue | Wait | Failure]] = field(compare=False)
 
 
@@ -55,10 +54,6 @@ Verdict: TypeAlias = Done | Act | Wait | Failure
 
 def _never(_scope: object) -> str:
     return ""
-
-
-def _unknown(_scope: object) -> datetime | None:
-    return None
 
 
 @dataclass(frozen=True)
@@ -73,8 +68,4 @@ class Task(Generic[S]):
     """Names of the tasks on which it depends."""
     skip: Callable[[S], str] = _never
     """The reason why there is nothing to do in this case; empty if there is something."""
-    since: Callable[[S], datetime | None] = _unknown
-    """The time since which the world follows, where that is known; `timeout` counts from then on."""
-    timeout: float | None = None
-    """Seconds after which waiting is reported as an error. The task still continues."""
     action_timeout: float = ACTION_TIMEOUT

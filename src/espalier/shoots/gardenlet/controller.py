@@ -85,10 +85,49 @@ def _report(attempt: Attempt, outcome: Outcome) -> Report | None:
     return Report(said, before=shoot.decode(Shoot).status)
 
 
-def _failed(error: Exception) -> Outcome:
-    if isinstance(error, OwnershipError):
-        return Fault(NOT_BEGUN, f"annotation of the Shoot with its ownership epochs: {error}")
-    return fault_of(error)
+    async def _ran(self, flow: Flow[Context], live: Live, operation: OperationType, guard: Guard | None) -> Standing:
+        clock = self._tools.clock
+
+        def observe() -> Context:
+            return Context(self._observer.scope(live, clock.now()), self._tools, live, operation)
+
+        return await run(flow, observe, guard)
+
+    def _guard(self, live: Live) -> Guard:
+        """Each task of a migration begins with a live read: the Shoot must be this seed's, and migrating."""
+
+        async def ask() -> Wait | Failure | None:
+            shoot = live.shoot
+            found = await self._tools.garden.client.get(Shoot.resource, shoot.name, shoot.namespace)
+            typed = found.decode(Shoot)
+            if found.metadata.uid != shoot.metadata.uid or seed_of(typed) != self._seed or not migrating(typed):
+                return Wait("ShootChanged", "the Shoot changed meanwhile; reading it again", after=0.1)
+            live.shoot = found
+            return None
+
+        return ask
+
+    async def _deleted(self, live: Live) -> Outcome:
+        garden, shoot = self._tools.garden, live.shoot
+        await self._tools.states.release(shoot)
+        await garden.remove_finalizer(Shoot.resource, shoot, FINALIZER)
+        return Done()
+
+    async def _broken(
+        self, shoot: Object, operation: OperationType, message: str, outcome: Outcome | None = None
+    ) -> Outcome:
+        live = Live(shoot, None)
+        await self._write(live, status.broken(shoot, operation, message, self._tools.clock.now()), Precondition.UID)
+        return outcome or Fault("NotBegun", message)
+
+    async def _write(self, live: Live, wanted: ShootStatus, precondition: Precondition) -> None:
+        before = live.shoot.decode(Shoot).status
+        try:
+            live.shoot = await self._tools.garden.status(
+                Shoot.resource, live.shoot, wanted, precondition, before=before
+            )
+        except NotFound:
+            return
 
 
 def _is_news(old: Object | None, new: Object | None) -> bool:

@@ -43,7 +43,7 @@ def controller(observer: Observer, tools: Tools) -> Controller:
         def observe() -> Context:
             return Context(observer.scope(live, tools.clock.now()), tools, live, OperationType.DELETE)
 
-        return (await run(LEAVE, observe, tools.clock.now)).outcome
+        return (await run(LEAVE, observe)).outcome
 
     made = Controller("orphan", reconcile, workers=2, rng=tools.rng)
     made.watch(clusters)

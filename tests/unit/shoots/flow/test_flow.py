@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -14,8 +14,8 @@ from espalier.runtime import virtual
 from espalier.runtime.outcome import Continue, Done, Fault, Wait
 from espalier.shoots.flow.drawing import draw
 from espalier.shoots.flow.graph import Flow, FlowError
-from espalier.shoots.flow.runner import evaluate, run
-from espalier.shoots.flow.status import FlowStatus, TaskState, read
+from espalier.shoots.flow.runner import run
+from espalier.shoots.flow.standing import Standing, State, read
 from espalier.shoots.flow.task import Act, Failure, Task, Verdict
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -55,16 +55,16 @@ def says(name: str, verdict: Verdict, *after: str) -> Task[World]:
     return Task(name, lambda _: verdict, after)
 
 
-def ran(flow: Flow[Worlds], worlds: Worlds) -> tuple[FlowStatus, float]:
-    async def main(_: virtual.Simulation) -> tuple[FlowStatus, float]:
-        status = await run(flow, lambda: worlds, lambda: NOW)
-        return status, asyncio.get_running_loop().time()
+def ran(flow: Flow[Worlds], worlds: Worlds) -> tuple[Standing, float]:
+    async def main(_: virtual.Simulation) -> tuple[Standing, float]:
+        standing = await run(flow, lambda: worlds)
+        return standing, asyncio.get_running_loop().time()
 
     return virtual.run(main, epoch=NOW, seed=1)
 
 
-def status_of(flow: Flow[World]) -> FlowStatus:
-    return evaluate(flow, {}, NOW)
+def stood(flow: Flow[World]) -> Standing:
+    return virtual.run(lambda _: run(flow, dict), epoch=NOW, seed=1)
 
 
 def test_a_circle_is_refused_with_its_tasks() -> None:
@@ -153,23 +153,12 @@ def test_a_guard_is_asked_before_each_action_and_can_hold_it() -> None:
     async def guard() -> Wait:
         return Wait("NotOurs", "the shoot is another's", after=None)
 
-    async def main(_: virtual.Simulation) -> FlowStatus:
-        return await run(flow, lambda: worlds, lambda: NOW, guard)
+    async def main(_: virtual.Simulation) -> Standing:
+        return await run(flow, lambda: worlds, guard)
 
     status = virtual.run(main, epoch=NOW, seed=1)
     assert worlds.made == []
     assert status.outcome == Wait("NotOurs", "a: the shoot is another's")
-
-
-def test_waiting_for_longer_than_the_timeout_is_an_error_that_goes_on_waiting() -> None:
-    def flow(seconds_ago: float) -> Flow[World]:
-        began = NOW - timedelta(seconds=seconds_ago)
-        wait = Wait("NotReady", "infrastructure is not ready", after=None)
-        return Flow("f", [Task("a", lambda _: wait, since=lambda _: began, timeout=600)])
-
-    assert status_of(flow(500)).outcome == Wait("NotReady", "a: infrastructure is not ready", after=100)
-    late = status_of(flow(601)).outcome
-    assert late == Fault("TaskFailed", "a: infrastructure is not ready, for longer than 600 seconds (NotReady)")
 
 
 def test_a_skipped_task_counts_as_over_and_says_why() -> None:
