@@ -36,6 +36,7 @@ NOWHERE = 99
 OUTCOMES_OF_GARDENER = {
     "Wait": 0,
     "Fault": 0,
+    "Overdue": 0,
     "Condition": 2,
     "Verdict": 1,
     "_invalid": 0,

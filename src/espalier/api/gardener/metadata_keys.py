@@ -21,7 +21,7 @@ OLDER_OPERATION = "core.gardener.cloud/operation"
 """The proposal says so once; read like `OPERATION`, never written."""
 
 TIMESTAMP = "gardener.cloud/timestamp"
-"""When the order was given: the same order again is a change."""
+"""When the last order was given: the same order again is a change."""
 
 CONFIRM_DELETION = "confirmation.gardener.cloud/deletion"
 """On an extension resource that is to be deleted, "true": extensions of Gardener require it. On Shoots it has no

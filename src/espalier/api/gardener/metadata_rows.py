@@ -42,7 +42,7 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         metadata_keys.TIMESTAMP,
         _EXTENSIONS,
         Writer.GARDENLET,
-        "Time of the order, so that the same order again is a change.",
+        "Time of the last order, so that the same order again is a change.",
     ),
     MetadataKey(
         metadata_keys.CONFIRM_DELETION,

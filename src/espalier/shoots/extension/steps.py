@@ -65,9 +65,11 @@ async def begin(attempt: Attempt[Any]) -> Outcome:
 
 
 async def take_request(attempt: Attempt[Any]) -> Outcome:
-    """The order to reconcile is accepted: it is removed, and a later one is another order."""
+    """The order to reconcile is accepted: it is removed, and a later one is another order. Its time stays, as with
+    Gardener's extensions: by it the gardenlet knows for how long it has waited."""
     if asked(attempt.object.metadata.annotations) == keys.RECONCILE:
-        attempt.object = await attempt.tools.writer.merge(attempt.resource, attempt.object, _without_request())
+        taken = {"metadata": {"annotations": dict.fromkeys((keys.OPERATION, keys.OLDER_OPERATION))}}
+        attempt.object = await attempt.tools.writer.merge(attempt.resource, attempt.object, taken)
     return Continue()
 
 

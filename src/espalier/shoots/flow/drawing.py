@@ -11,6 +11,7 @@ MARKS = {
     State.DONE: "[x]",
     State.SKIPPED: "[-]",
     State.WAITING: "[~]",
+    State.OVERDUE: "[!]",
     State.FAILED: "[!]",
     State.BLOCKED: "[ ]",
 }

@@ -12,8 +12,8 @@ from espalier.kube.errors import KubeError
 from espalier.runtime.outcome import Continue, Done, Wait, fault_of
 from espalier.runtime.writer import NameTaken
 from espalier.shoots.flow.graph import Flow
-from espalier.shoots.flow.status import FlowStatus, TaskState, TaskStatus
-from espalier.shoots.flow.task import Act, Failure, Task, Verdict
+from espalier.shoots.flow.standing import TASK_FAILED, Stand, Standing, State
+from espalier.shoots.flow.task import Act, Failure, Overdue, Task, Verdict
 
 S = TypeVar("S")
 Guard = Callable[[], Awaitable[Wait | Failure | None]]
@@ -97,8 +97,10 @@ def _stand(verdict: Verdict | str | None) -> Stand:
             return TaskStatus(TaskState.SKIPPED, "Skipped", verdict)
         case Done():
             return _OVER
+        case Overdue():
+            return Stand(State.OVERDUE, verdict.reason, verdict.message, verdict.after)
         case Failure():
-            return TaskStatus(TaskState.FAILED, "TaskFailed", verdict.message, codes=verdict.codes)
+            return Stand(State.FAILED, TASK_FAILED, verdict.message, codes=verdict.codes)
         case Wait():
             return Stand(State.WAITING, verdict.reason, verdict.message, verdict.after)
         case Act():

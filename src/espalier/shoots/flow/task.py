@@ -49,7 +49,17 @@ class Act:
     run: Callable[[], Awaitable[Continue | Wait | Failure]] = field(compare=False)
 
 
-Verdict: TypeAlias = Done | Act | Wait | Failure
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """The task waits for longer than it should. That is an error for people, and the task waits on: it never ends the
+    operation, as nobody would continue it when what it waits for comes after all."""
+
+    reason: str
+    message: str
+    after: float | None = None
+
+
+Verdict: TypeAlias = Done | Act | Wait | Overdue | Failure
 
 
 def _never(_scope: object) -> str:

@@ -22,7 +22,7 @@ class GardenletConfig:
     heartbeat: float = 10.0
     """Between two renewals of the seed's Lease in the garden."""
     extension_timeout: float = 600.0
-    """After which waiting for an extension is reported as an error."""
+    """After which waiting for an extension is reported as an error. It is waited for all the same."""
     agent_poll: float = 2.0
     """Between two requests to an etcd agent that hands over. It answers earlier once it is done."""
     nodes_timeout: float = 120.0

@@ -9,7 +9,7 @@ from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import Belongs, found_by_owner
-from espalier.shoots.flow.task import Act, Failure, Verdict
+from espalier.shoots.flow.task import Act, Failure, Overdue, Verdict
 from espalier.shoots.gardenlet.comparing import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.names import SHOOT_UID
@@ -69,7 +69,8 @@ def gone(ctx: Context, resource: Resource, live: Object | None, belongs: Belongs
 
 
 def together(verdicts: Iterable[Verdict]) -> Verdict:
-    """One verdict of several: all actions are done at once; then a failure is reported, then a wait."""
+    """One verdict of several: all actions are done at once; then a failure is reported, then the longest
+    wait."""
     found = list(verdicts)
     acts = [verdict for verdict in found if isinstance(verdict, Act)]
     if acts:
@@ -81,7 +82,7 @@ def together(verdicts: Iterable[Verdict]) -> Verdict:
             return next((one for one in worse if isinstance(one, Failure)), worse[0] if worse else Continue())
 
         return Act(what, run)
-    for kind in (Failure, Wait):
+    for kind in (Failure, Overdue, Wait):
         same = [verdict for verdict in found if isinstance(verdict, kind)]
         if same:
             return same[0]

@@ -13,8 +13,9 @@ from typing import Any
 
 from msgspec import Raw
 
+from espalier.api import conditions
 from espalier.api.gardener import metadata_keys, responsibility
-from espalier.api.gardener.extension import Extended
+from espalier.api.gardener.extension import Extended, ExtensionStatus
 from espalier.api.gardener.operations import LastError, OperationState, OperationType
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
@@ -22,7 +23,8 @@ from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import Precondition
-from espalier.shoots.flow.task import Act, Failure, Verdict
+from espalier.shoots.extension.names import LEASE_VALID
+from espalier.shoots.flow.task import Act, Failure, Overdue, Verdict
 from espalier.shoots.gardenlet.comparing import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.rendering import Rendered
@@ -111,7 +113,7 @@ def _deployed(ctx: Context, wanted: Rendered) -> Verdict:
         why = f"; its extension: {status.last_error.description}" if status.last_error is not None else ""
         # No failure: a failed Shoot would go on only after an order to retry.
         said = f"{live.kind} {live.name} is being deleted and will then be recreated{why}"
-        return Wait("BeingDeleted", said, after=SOON)
+        return _or_overdue(ctx, live, status, Wait("BeingDeleted", said, after=SOON))
     order = responsibility.order(live.metadata)
     if order == metadata_keys.WAIT_FOR_STATE:
         return _give_state(ctx, wanted, live, state)
@@ -123,7 +125,7 @@ def _deployed(ctx: Context, wanted: Rendered) -> Verdict:
         return _order(ctx, wanted.kind, live, metadata_keys.RESTORE)
     if order != metadata_keys.RESTORE and not is_as_rendered(live, body):
         return _apply(ctx, wanted, body, metadata_keys.RECONCILE)
-    return _succeeded(live, status, order)
+    return _succeeded(ctx, live, status, order)
 
 
 def _is_corrected(live: Object, kind: type[Extended], state: bytes) -> bool:
@@ -141,7 +143,7 @@ def _is_corrected(live: Object, kind: type[Extended], state: bytes) -> bool:
     return wanted != given and has in (given, wanted)
 
 
-def _succeeded(live: Object, status: Any, order: str) -> Verdict:
+def _succeeded(ctx: Context, live: Object, status: ExtensionStatus, order: str) -> Verdict:
     last, error = status.last_operation, status.last_error
     named = f"{live.kind} {live.name}"
     has_failed = last is not None and last.state in (OperationState.ERROR, OperationState.FAILED)
@@ -149,10 +151,43 @@ def _succeeded(live: Object, status: Any, order: str) -> Verdict:
         said = error.description if error is not None else last.description
         return Failure(f"{named}: {said}", tuple(error.codes) if error is not None else ())
     if order or last is None or not last.finished:
-        return Wait(
-            "ExtensionNotReady", f"{named}: its extension has not finished{f' to {order}' if order else ''}", SOON
-        )
+        said = f"{named}: its extension has not finished{f' to {order}' if order else ''}"
+        return _or_overdue(ctx, live, status, Wait("ExtensionNotReady", said, SOON))
     return Done()
+
+
+def _or_overdue(ctx: Context, live: Object, status: ExtensionStatus, wait: Wait) -> Verdict:
+    """The wait for an extension, or an error once it has lasted for `extension_timeout`."""
+    limit, since = ctx.tools.config.extension_timeout, _ordered_at(ctx, live)
+    if since is None or (ctx.scope.now - since).total_seconds() <= limit:
+        return wait
+    lease = conditions.get(status.conditions, LEASE_VALID)
+    error, last = status.last_error, status.last_operation
+    said = error.description if error is not None else last.description if last is not None else ""
+    if lease is not None and lease.status == "False" and responsibility.order(live.metadata) != metadata_keys.MIGRATE:
+        said = lease.message
+    told = f"the extension last said: {said}" if said else "the extension has said nothing"
+    message = f"{wait.message}, for longer than {limit:g} seconds; check whether the extension runs, and its log"
+    return Overdue(wait.reason, f"{message}; {told}", wait.after)
+
+
+def _ordered_at(ctx: Context, live: Object) -> datetime | None:
+    """The moment of the last order to the extension; None if no operation of the Shoot is known to be under way.
+
+    Not before that operation began: what an extension does by itself has no order.
+    """
+    began, metadata = ctx.scope.shoot.status.retry_cycle_start_time, live.metadata
+    ordered = metadata.annotations.get(metadata_keys.TIMESTAMP)
+    times = [_time(one) for one in (began, ordered, metadata.creation_timestamp, metadata.deletion_timestamp)]
+    return max((one for one in times if one is not None), default=None) if times[0] is not None else None
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
 
 
 def _is_ordered_since(live: Object, error: LastError | None) -> bool:
@@ -227,7 +262,7 @@ def _migrated(ctx: Context, found: Found) -> Verdict:
         if last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED):
             return Done()
         return _order(ctx, found.kind, live, metadata_keys.MIGRATE)
-    return _succeeded(live, status, order)
+    return _succeeded(ctx, live, status, order)
 
 
 def _is_migrated(found: Found) -> bool:
@@ -240,7 +275,13 @@ def _removed(ctx: Context, found: Found) -> Verdict:
     if not _is_migrated(found):
         named = f"{found.object.kind} {found.object.name}"
         return Wait("NotMigrated", f"{named} is not migrated yet: deleting it would delete its infrastructure", SOON)
-    return gone(ctx, found.kind.resource, found.object)
+    return _gone(ctx, found)
+
+
+def _gone(ctx: Context, found: Found) -> Verdict:
+    """The extension holds it by a finalizer, until it has done its part."""
+    verdict = gone(ctx, found.kind.resource, found.object)
+    return _or_overdue(ctx, found.object, found.typed.status, verdict) if isinstance(verdict, Wait) else verdict
 
 
 def _deleted(ctx: Context, found: Found) -> Verdict:
@@ -249,12 +290,12 @@ def _deleted(ctx: Context, found: Found) -> Verdict:
         error = found.typed.status.last_error
         if error is not None:
             return Failure(f"{live.kind} {live.name}: {error.description}", tuple(error.codes))
-        return gone(ctx, kind.resource, live)
+        return _gone(ctx, found)
     if not CONFIRMED.items() <= live.metadata.annotations.items():
         patch: Tree = {"metadata": {"annotations": CONFIRMED}}
         what = f"confirm the deletion of {live.kind} {live.name}"
         return act(what, lambda: ctx.tools.seed.merge(kind.resource, live, patch, Precondition.UID))
-    return gone(ctx, kind.resource, live)
+    return _gone(ctx, found)
 
 
 def _stamp(ctx: Context) -> str:

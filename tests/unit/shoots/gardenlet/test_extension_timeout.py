@@ -1,0 +1,157 @@
+"""An extension that does not finish: after a while that is an error of the Shoot, and it is waited for all the same."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.conditions import timestamp
+from espalier.api.gardener import metadata_keys
+from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.operations import OperationType
+from espalier.api.meta import Tree
+from espalier.kube.objects import Object, encode_json
+from espalier.runtime.outcome import Fault, Wait
+from espalier.shoots.flow.standing import Stand, Standing, State, read
+from espalier.shoots.flow.task import Failure, Overdue, Verdict
+from espalier.shoots.gardenlet import status
+from espalier.shoots.gardenlet.context import Context
+from espalier.shoots.gardenlet.flows import RECONCILE
+from espalier.shoots.gardenlet.scope import Found
+from espalier.shoots.gardenlet.tasks import extensions
+from tests.unit.shoots.gardenlet.scopes import NOW, TECHNICAL_ID, an_object, context, scope, shoot
+
+LONG = timedelta(seconds=601)
+SHORT = timedelta(seconds=600)
+
+
+def begun(ago: timedelta | None) -> Object:
+    """The Shoot, whose operation began so long ago."""
+    tree = shoot(last="Reconcile Processing").tree
+    began = {"retryCycleStartTime": timestamp(NOW - ago)} if ago is not None else {}
+    return Object(encode_json({**tree, "status": {**tree["status"], **began}}))
+
+
+def infrastructure(ordered: str = "", order: str = metadata_keys.MIGRATE, **rest: Any) -> Found:
+    annotations = {metadata_keys.OPERATION: order} if order else {}
+    if ordered:
+        annotations[metadata_keys.TIMESTAMP] = ordered
+    metadata = {"annotations": annotations, **rest.pop("metadata", {})}
+    last = {"type": "Migrate", "state": "Processing", "description": "releasing the network"}
+    body: Tree = {"spec": {"type": "local"}, "status": {"lastOperation": last, **rest}}
+    return Found(Infrastructure, an_object(Infrastructure.resource, "apple", TECHNICAL_ID, metadata=metadata, **body))
+
+
+def at(ago: timedelta) -> str:
+    return (NOW - ago).isoformat()
+
+
+def of(found: Found, began: timedelta | None = LONG) -> Context:
+    return context(scope(extensions=(found,), object=begun(began)), OperationType.MIGRATE)
+
+
+def migrated(found: Found, began: timedelta | None = LONG) -> Verdict:
+    return extensions.migrated(Infrastructure)(of(found, began))
+
+
+def test_an_extension_that_does_not_finish_in_time_is_an_error_with_what_it_last_said() -> None:
+    assert isinstance(migrated(infrastructure(at(SHORT))), Wait)
+    verdict = migrated(infrastructure(at(LONG)))
+    assert verdict == Overdue(
+        "ExtensionNotReady",
+        "Infrastructure apple: its extension has not finished to migrate, for longer than 600 seconds; check whether "
+        "the extension runs, and its log; the extension last said: releasing the network",
+        after=5.0,
+    )
+
+
+@pytest.mark.parametrize("began", [None, SHORT])
+def test_an_old_order_is_not_held_against_an_extension_that_acts_by_itself(began: timedelta | None) -> None:
+    """Its time stays when the order was carried out. The Shoot's operation began since, or none is known."""
+    assert isinstance(migrated(infrastructure(at(2 * LONG)), began), Wait)
+
+
+@pytest.mark.parametrize("ordered", ["", "yesterday", "2020-01-01T00:00:00"])
+def test_without_a_readable_time_of_the_order_that_of_the_operation_counts(ordered: str) -> None:
+    assert isinstance(migrated(infrastructure(ordered), SHORT), Wait)
+    assert isinstance(migrated(infrastructure(ordered), LONG), Overdue)
+    made_since = infrastructure(ordered, metadata={"creationTimestamp": timestamp(NOW - SHORT)})
+    assert isinstance(migrated(made_since, LONG), Wait)
+
+
+def test_a_deletion_that_does_not_end_is_an_error_as_well() -> None:
+    def deleted(ago: timedelta) -> Verdict:
+        gone = {"deletionTimestamp": timestamp(NOW - ago), "finalizers": ["extensions.gardener.cloud/infrastructure"]}
+        return extensions.deleted(Infrastructure)(of(infrastructure(order="", metadata=gone), 2 * LONG))
+
+    assert isinstance(deleted(SHORT), Wait)
+    verdict = deleted(LONG)
+    assert isinstance(verdict, Overdue)
+    assert verdict.reason == "BeingDeleted"
+    assert "held by finalizers extensions.gardener.cloud/infrastructure, for longer than 600 seconds" in verdict.message
+
+
+def test_a_lease_that_keeps_the_extension_from_acting_is_the_cause() -> None:
+    invalid = {"type": "LeaseValid", "status": "False", "reason": "LeaseExpired", "message": "the lease expired"}
+    verdict = migrated(infrastructure(at(LONG), metadata_keys.RESTORE, conditions=[invalid]))
+    assert not isinstance(verdict, Overdue), "a task that migrates orders to migrate"
+    kept = extensions._or_overdue(
+        of(infrastructure(at(LONG), metadata_keys.RESTORE)),
+        (found := infrastructure(at(LONG), metadata_keys.RESTORE, conditions=[invalid])).object,
+        found.typed.status,
+        Wait("ExtensionNotReady", "Infrastructure apple: its extension has not finished"),
+    )
+    assert isinstance(kept, Overdue)
+    assert kept.message.endswith("the extension last said: the lease expired")
+
+
+def standing(stand: Stand) -> Standing:
+    tasks = dict.fromkeys(RECONCILE.tasks, Stand(State.DONE))
+    return Standing("Reconcile", {**tasks, "Deploy infrastructure": stand})
+
+
+OVERDUE = Stand(State.OVERDUE, "ExtensionNotReady", "it has not finished, for longer than 600 seconds", 5.0)
+
+
+def test_what_is_overdue_is_an_error_that_never_ends_the_operation() -> None:
+    """Failed, the Shoot's extensions would stop, and nothing would go on when this one finishes after all."""
+    days = scope(object=begun(timedelta(days=3)))
+    reported = status.reported(days, OperationType.RECONCILE, standing(OVERDUE), 12 * 3600)
+    assert reported.last_operation is not None
+    assert reported.last_operation.state == "Error"
+    assert [(one.task_id, one.description) for one in reported.last_errors] == [
+        ("Deploy infrastructure", OVERDUE.message)
+    ]
+    assert standing(OVERDUE).outcome == Wait("ExtensionNotReady", f"Deploy infrastructure: {OVERDUE.message}", 5.0)
+    failed = standing(Stand(State.FAILED, "TaskFailed", "no quota"))
+    ended = status.reported(days, OperationType.RECONCILE, failed, 12 * 3600)
+    assert ended.last_operation is not None
+    assert ended.last_operation.state == "Failed"
+    assert isinstance(failed.outcome, Fault)
+
+
+def test_what_stays_overdue_is_written_once() -> None:
+    def written(of: Object, now: datetime) -> Object:
+        found = status.reported(scope(object=of, now=now), OperationType.RECONCILE, standing(OVERDUE), 12 * 3600)
+        return Object(encode_json({**of.tree, "status": msgspec.to_builtins(found)}))
+
+    once = written(begun(LONG), NOW)
+    assert written(once, NOW + LONG).tree == once.tree
+
+
+def test_what_is_overdue_can_be_read_back() -> None:
+    found = read(RECONCILE, standing(OVERDUE).description, {"Deploy infrastructure": OVERDUE.message})
+    assert found.tasks["Deploy infrastructure"].state is State.OVERDUE
+    assert found.tasks["Deploy infrastructure"].reason == "ExtensionNotReady"
+    failed = read(RECONCILE, "", {"Deploy infrastructure": "no quota"})
+    assert failed.tasks["Deploy infrastructure"].state is State.FAILED
+
+
+def test_a_failure_counts_more_than_what_is_overdue() -> None:
+    error = {"description": "no quota", "codes": ["ERR_INFRA_QUOTA_EXCEEDED"]}
+    last = {"type": "Migrate", "state": "Error"}
+    verdict = migrated(infrastructure(at(LONG), lastError=error, lastOperation=last))
+    assert verdict == Failure("Infrastructure apple: no quota", ("ERR_INFRA_QUOTA_EXCEEDED",))
