@@ -29,9 +29,9 @@ WHERE: Mapping[str, str] = {
     "`espalier shoots flow` draws the tasks, `espalier shoots describe` has the errors of `status.lastErrors`. A "
     "gardenlet that removes what a lost shoot has left in its seed has the same reasons, in its log alone.",
     SEED: "Conditions in `status.conditions`.",
-    BACKUPS: "They have no conditions. `status.lastOperation` and `status.lastError` of a BackupEntry have the message "
-    "of `BucketMissing`, `BucketNotReady` and `CredentialsMissing`, otherwise both kinds have what their extension "
-    "reports. Reasons are in the gardenlet's log.",
+    BACKUPS: "They have no conditions. `status.lastOperation` and `status.lastError` have the message of "
+    "`BucketMissing`, `BucketNotReady` and `CredentialsMissing`, otherwise what the extension reports. Reasons are in "
+    "the gardenlet's log.",
     STATE: "It has no status. Reasons are in the logs of the gardenlet and, for Secrets with states, of the garden; "
     "`StateNotCarried` is an Event of the Shoot as well.",
     ETCD: "Condition `Ready`; a failure is in `status.lastErrors` as well.",
@@ -310,7 +310,8 @@ _BACKUPS = (
     _time("BucketNotReady", "the BackupBucket is not ready; the message has the error of its extension", BACKUPS),
     _person(
         "CredentialsMissing",
-        "the Secret of the garden that the BackupBucket names is gone or empty; create it again",
+        "the Secret of the garden that the BackupBucket names is missing or empty; create it. It is looked for every "
+        "5 s",
         BACKUPS,
     ),
     _time(

@@ -5,11 +5,12 @@ A BackupEntry that another seed has by now is migrated away here: its Secret goe
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from espalier.api import json_trees
+from espalier.api.conditions import timestamp
 from espalier.api.core import NAMESPACE, SECRET
 from espalier.api.gardener import extension_backups, metadata_keys, names, responsibility
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
@@ -114,7 +115,10 @@ class Backups:
             live = await self._tools.garden.create(resource, _object(resource, key, spec))
             if live is None:
                 return Wait("BucketAppears", "another one of this name was just created", SOON)
-        secret = await self._credentials(live.decode(BackupBucket), f"bucket-{key.name}")
+        typed = live.decode(BackupBucket)
+        if lacking := await lacks_credentials(self._tools.garden.client, typed):
+            return await self._waits(live, "CredentialsMissing", lacking, resource)
+        secret = await self._credentials(typed, f"bucket-{key.name}")
         wanted = {"type": backup.provider, "region": backup.region, "secretRef": secret}
         if backup.provider_config:
             wanted["providerConfig"] = json_trees.decode(bytes(backup.provider_config))
@@ -157,9 +161,11 @@ class Backups:
         if there.status.last_operation is None or not there.status.last_operation.finished:
             error = there.status.last_error
             why = f": {error.description}" if error is not None else ""
-            return await self._waits(live, "BucketNotReady", f"BackupBucket {bucket.name} is not ready yet{why}")
+            message = f"BackupBucket {bucket.name} is not ready yet{why}"
+            return await self._waits(live, "BucketNotReady", message)
         if lacking := await lacks_credentials(self._tools.garden.client, there):
-            return await self._waits(live, "CredentialsMissing", f"BackupBucket {bucket.name}: {lacking}")
+            message = f"BackupBucket {bucket.name}: {lacking}"
+            return await self._waits(live, "CredentialsMissing", message)
         provider = there.spec.provider
         wanted: Tree = {
             "type": provider.type,
@@ -184,14 +190,6 @@ class Backups:
         live = self._observer.seed[extension_backups.BackupEntry.resource].get(Key("", entry))
         given = live.tree.get("spec", {}).get("backupBucketProviderStatus") if live is not None else None
         return given if isinstance(given, dict) else {}
-
-    async def _waits(self, live: Object, reason: str, message: str) -> Outcome:
-        """Report in the entry's status what it waits for."""
-        status = live.decode(BackupEntry).status
-        last = LastOperation(OperationType.RECONCILE, OperationState.PENDING, message)
-        wanted = msgspec.structs.replace(status, last_operation=last, last_error=LastError(message))
-        await self._tools.garden.status(BackupEntry.resource, live, wanted, Precondition.UID, before=status)
-        return Wait(reason, message, after=SOON)
 
     def _lacks_secret(self, entry: str) -> bool:
         """True if the shoot's namespace was recreated since, without the Secret that the extension writes there."""
@@ -228,6 +226,27 @@ class Backups:
     @property
     def _now(self) -> str:
         return self._tools.clock.now().isoformat()
+
+    async def _waits(
+        self, live: Object, reason: str, message: str, resource: Resource = BackupEntry.resource
+    ) -> Outcome:
+        """Report in the status of the garden's object what it waits for. It is looked for again in a moment: no seed
+        may watch Secrets of the garden."""
+        last = LastOperation(OperationType.RECONCILE, OperationState.PENDING, message)
+        await self._status(resource, live, last, LastError(message))
+        return Wait(reason, message, after=SOON)
+
+    async def _status(
+        self, resource: Resource, live: Object, last: LastOperation, error: LastError | None, **changed: Any
+    ) -> None:
+        """Write the operation and its error, with the time since which they are the same, and other fields."""
+        status = _typed(resource, live).status
+        at = timestamp(self._tools.clock.now())
+        told = {"last_operation": _timed(status.last_operation, last, at), "last_error": error}
+        if error is not None:
+            told["last_error"] = _timed(status.last_error, error, at)
+        wanted = encode_json(msgspec.structs.replace(status, **told, **changed))  # it has parts that are not decoded
+        await self._tools.garden.status(resource, live, json_trees.decode(wanted), Precondition.UID)
 
     async def _credentials(self, bucket: BackupBucket, name: str) -> Tree:
         """Copy the credentials of a bucket from the garden into the seed; return a reference to the copy."""
@@ -273,27 +292,36 @@ class Backups:
         return await self._tell(resource, garden, live.decode(kind), order=responsibility.order(live.metadata))
 
     async def _tell(self, resource: Resource, garden: Object, extended: Extended, *, order: str) -> Outcome:
-        typed: Any = garden.decode(BackupEntry if resource == BackupEntry.resource else BackupBucket)
         last, error = extended.status.last_operation, extended.status.last_error
         is_done = last is not None and last.finished and not order
         state = OperationState.SUCCEEDED if is_done else OperationState.ERROR if error else OperationState.PROCESSING
-        changed: dict[str, Any] = {
-            "last_operation": LastOperation(OperationType.RECONCILE, state, progress=100 if is_done else 50),
-            "last_error": LastError(error.description, codes=error.codes) if error and not is_done else None,
-            "observed_generation": garden.metadata.generation,
-        }
+        said = LastOperation(OperationType.RECONCILE, state, progress=100 if is_done else 50)
+        failed = LastError(error.description, codes=error.codes) if error and not is_done else None
+        changed: dict[str, Any] = {"observed_generation": garden.metadata.generation}
         if resource == BackupEntry.resource:
             changed["seed_name"] = self._seed
         elif extended.status.provider_status:
             changed["provider_status"] = extended.status.provider_status
-        status = encode_json(msgspec.structs.replace(typed.status, **changed))  # it has parts that are not decoded
         try:
-            await self._tools.garden.status(resource, garden, json_trees.decode(status), Precondition.UID)
+            await self._status(resource, garden, said, failed, **changed)
         except (NotFound, Conflict) as gone:
             return Wait("Changed", f"{gone}", after=SOON)
-        except KubeError as failed:
-            return Fault("StatusNotWritten", f"{failed}")
+        except KubeError as refusal:
+            return Fault("StatusNotWritten", f"{refusal}")
         return Done()
+
+
+def _typed(resource: Resource, found: Object) -> BackupBucket | BackupEntry:
+    return found.decode(BackupEntry) if resource == BackupEntry.resource else found.decode(BackupBucket)
+
+
+T = TypeVar("T", LastOperation, LastError)
+
+
+def _timed(before: T | None, said: T, at: str) -> T:
+    """It with the time at which it was first said."""
+    is_same = before is not None and msgspec.structs.replace(before, last_update_time="") == said
+    return before if before is not None and is_same else msgspec.structs.replace(said, last_update_time=at)
 
 
 def _technical_id(entry: str) -> str:

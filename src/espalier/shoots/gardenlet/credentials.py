@@ -18,5 +18,5 @@ async def lacks_credentials(garden: Client, bucket: BackupBucket) -> str:
         if (await garden.get(SECRET, reference.name, reference.namespace)).tree.get("data"):
             return ""
     except NotFound:
-        problem = "does not exist; create it again"
+        problem = "does not exist; create it"
     return f"Secret {reference.namespace}/{reference.name} of the garden, which gives access to it, {problem}"

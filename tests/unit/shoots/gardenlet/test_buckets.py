@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.seed import Seed
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.kube.errors import Conflict, Forbidden
+from espalier.kube.errors import Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.shoots.gardenlet import buckets
@@ -51,7 +52,7 @@ class Spy:
         self.place, self.log = place, list[str]()
         self.applied: list[Tree] = []
         self.said: Any = None
-        self.refuses = self.conflicts = False
+        self.refuses = self.conflicts = self.lacks_secrets = False
         self.client = self
 
     def _note(self, verb: str, resource: Resource, name: str) -> None:
@@ -60,6 +61,8 @@ class Spy:
         self.log.append(f"{verb} {resource.kind} {name}")
 
     async def get(self, resource: Resource, name: str, namespace: str) -> Object:
+        if self.lacks_secrets:
+            raise NotFound.of(f"secrets {name} not found")
         return an_object(resource, name, namespace, data={"account": "YQ=="})
 
     async def create(self, resource: Resource, body: Tree) -> Object | None:
@@ -98,6 +101,7 @@ class World:
 
     def __init__(self, *found: Object) -> None:
         self.garden, self.seed = Spy("garden"), Spy("seed")
+        self.now = NOW
 
         def cached(resource: Resource) -> Cached:
             return Cached(tuple(one for one in found if (one.kind, one.tree["apiVersion"]) == _of(resource)))
@@ -118,7 +122,7 @@ class World:
             config=GardenletConfig("a"),
             garden=self.garden,
             seed=self.seed,
-            clock=SimpleNamespace(now=lambda: NOW),
+            clock=SimpleNamespace(now=lambda: self.now),
             rng=None,
         )
         self.backups = buckets.Backups(cast(Observer, observer), cast(Tools, tools))
@@ -228,7 +232,7 @@ async def test_an_entry_says_what_it_waits_for_and_is_held_before_anything_is_ma
 ) -> None:
     world = World(entry(), *found)
     assert of(await world.entry()) == reason
-    assert BUCKET in world.garden.said.last_error.description
+    assert BUCKET in world.garden.said["lastError"]["description"]
     assert world.garden.log == [f"hold BackupEntry {ENTRY}"]
     assert world.seed.log == []
 
@@ -356,3 +360,56 @@ async def test_a_gardenlet_makes_the_bucket_of_its_own_seed_and_of_no_other() ->
     await world.backups._bucket(Key("", BUCKET))
     assert world.garden.log == [f"create BackupBucket {BUCKET}"]
     assert world.seed.log == [f"apply, to reconcile BackupBucket {BUCKET}"]
+
+
+async def test_a_bucket_says_which_secret_it_lacks_and_is_tried_again_in_a_moment() -> None:
+    """Nobody wakes it: seeds may read Secrets of the garden by name, and watch none."""
+    world = World(seed(), bucket("Processing"))
+    world.garden.lacks_secrets = True
+    outcome = await world.backups._bucket(Key("", BUCKET))
+    assert isinstance(outcome, Wait)
+    assert (outcome.reason, outcome.after) == ("CredentialsMissing", buckets.SOON)
+    said = world.garden.said
+    assert said["lastOperation"]["state"] == "Pending"
+    assert said["lastOperation"]["lastUpdateTime"] == "2026-01-01T00:00:00Z"
+    missing = "Secret garden/backup-a of the garden, which gives access to it, does not exist; create it"
+    assert said["lastError"]["description"] == said["lastOperation"]["description"] == missing
+    assert said["providerStatus"] == {"url": URL, "more": 1}, "what is known of it stays"
+    assert world.seed.log == []
+
+
+async def test_the_time_of_an_operation_changes_with_the_operation_alone() -> None:
+    """A settled object is not written."""
+    kind = extension_backups.BackupBucket
+
+    async def told(before: Object, state: str, later: timedelta, **more: Any) -> Object:
+        world = World()
+        world.now = NOW + later
+        status = {"lastOperation": {"type": "Create", "state": state}, "providerStatus": {"url": URL}, **more}
+        found = an_object(kind.resource, BUCKET, spec={"type": "local"}, status=status).decode(kind)
+        await world.backups._tell(BackupBucket.resource, before, found, order="")
+        return Object(encode_json({**before.tree, "status": world.garden.said}))
+
+    hour = timedelta(hours=1)
+    error = {"lastError": {"description": "no quota", "lastUpdateTime": "2026-01-01T05:00:00Z"}}
+    again = {"lastError": {"description": "no quota", "lastUpdateTime": "2026-01-01T06:00:00Z"}}
+    failed = await told(bucket("Processing"), "Error", hour, **error)
+    assert failed.tree["status"]["lastOperation"]["lastUpdateTime"] == "2026-01-01T01:00:00Z"
+    assert failed.tree["status"]["lastError"]["lastUpdateTime"] == "2026-01-01T01:00:00Z"
+    assert (await told(failed, "Error", 2 * hour, **again)).tree == failed.tree, "a retry is no news"
+    ready = await told(failed, "Succeeded", 3 * hour)
+    assert ready.tree["status"]["lastOperation"]["lastUpdateTime"] == "2026-01-01T03:00:00Z"
+    assert "lastError" not in ready.tree["status"]
+    assert (await told(ready, "Succeeded", 4 * hour)).tree == ready.tree
+
+
+async def test_an_entry_that_waits_keeps_the_time_since_when() -> None:
+    async def waiting(before: Object, later: timedelta) -> Object:
+        world = World(before)
+        world.now = NOW + later
+        assert of(await world.entry()) == "BucketMissing"
+        return Object(encode_json({**before.tree, "status": world.garden.said}))
+
+    once = await waiting(entry(), timedelta())
+    assert once.tree["status"]["lastOperation"]["lastUpdateTime"] == "2026-01-01T00:00:00Z"
+    assert (await waiting(once, timedelta(hours=1))).tree == once.tree
