@@ -9,7 +9,7 @@ from espalier.api.reference import EventReason
 
 EVENTS: tuple[EventReason, ...] = (
     EventReason(
-        "StateNotCarried",
+        "StateNotTransferable",
         "Warning",
         "Shoot",
         "an extension keeps a state that can't be carried to another seed: it is too large or unreadable",

@@ -33,7 +33,7 @@ WHERE: Mapping[str, str] = {
     "`BucketMissing`, `BucketNotReady` and `CredentialsMissing`, otherwise what the extension reports. Reasons are in "
     "the gardenlet's log.",
     STATE: "It has no status. Reasons are in the logs of the gardenlet and, for Secrets with states, of the garden; "
-    "`StateNotCarried` is an Event of the Shoot as well.",
+    "`StateNotTransferable` is an Event of the Shoot as well.",
     ETCD: "Condition `Ready`; a failure is in `status.lastErrors` as well.",
     EXTENSION: "ControlPlane, DNSRecord, Extension, Infrastructure, Network, OperatingSystemConfig, Worker, and the "
     "BackupBuckets and BackupEntries of seeds, as the library of [extensions.md](../../extensions.md) and the "
@@ -153,7 +153,7 @@ _SHOOT = (
     ),
     # All conditions of a gardenlet.
     _person(
-        "GardenletSilent",
+        "StatusUnknown",
         "the gardenlet of its seed has stopped renewing its Lease, so nobody knows (Unknown); start it again, or move "
         "the shoots",
     ),
@@ -162,7 +162,7 @@ _SHOOT = (
 )
 
 _TASKS = (
-    _time("Written", "the task has just written something and waits until it is observed", TASK),
+    _time("ObjectWritten", "the task has just written something and waits until it is observed", TASK),
     _person(
         "TaskFailed",
         "the task failed. It is retried for 12 hours, unless one of its error codes says that this is pointless; then "
@@ -201,12 +201,12 @@ _TASKS = (
         TASK,
     ),
     _time(
-        "LeaseOfSource",
+        "SourceLeaseNotExpired",
         "extensions of a source that did not hand over may act until their lease ends (`leaseWait`), and nothing must "
         "act twice",
         TASK,
     ),
-    _time("NotStarted", "the start of the epoch has been recorded in the garden, and is not observed yet", TASK),
+    _time("EpochNotStarted", "the start of the epoch has been recorded in the garden, and is not observed yet", TASK),
     _time(
         "EtcdNotReady",
         "etcd-main does not serve yet; after 10 s the message has its errors and what its agent says: see "
@@ -226,7 +226,7 @@ _TASKS = (
         TASK,
     ),
     _time(
-        "NodesSilent",
+        "NodesNotConnected",
         "the nodes in the message have not found the new API server. Controllers that would replace them start after "
         "2 minutes in any case; check DNS as those nodes see it",
         TASK,
@@ -239,7 +239,7 @@ _TASKS = (
         TASK,
     ),
     _time(
-        "PodsRun",
+        "PodsRunning",
         "pods of a stopped program still run or terminate; if that lasts, look at the kubelet of their node",
         TASK,
     ),
@@ -276,7 +276,7 @@ _TASKS = (
 
 _SEED = (
     _person(
-        "GardenletSilent",
+        "SeedStatusUnknown",
         "its gardenlet has not renewed its Lease for `--heartbeat-grace` (40 s), or has never created it (Unknown); "
         "check whether it runs and reaches the garden",
         SEED,
@@ -296,10 +296,10 @@ _SEED = (
 )
 
 _BACKUPS = (
-    _time("BucketAppears", "a BackupBucket of this name was created at the same time; it is read again", BACKUPS),
+    _time("BackupBucketCreated", "a BackupBucket of this name was created at the same time; it is read again", BACKUPS),
     _time("RightsMissing", "the garden has not granted the seed access to the BackupEntry yet", BACKUPS),
     _time(
-        "NamespaceLeft",
+        "NamespaceNotDeleted",
         "the BackupEntry has moved to another seed, but the shoot's namespace is still here; its credentials stay "
         "until it is gone, for its agent may need them",
         BACKUPS,
@@ -315,14 +315,14 @@ _BACKUPS = (
         BACKUPS,
     ),
     _time(
-        "EntryMigrates",
+        "BackupEntryMigrating",
         "another seed has the BackupEntry, and the extension of this one has not let go of it yet; the data stay",
         BACKUPS,
     ),
     _time("BackupEntryDeleting", "the extension resource is being deleted; if that lasts, see its status", BACKUPS),
     _time("BeingDeleted", "the extension resource is being deleted, and is then recreated", BACKUPS),
-    _time("Appears", "the extension resource was created at the same time; it is read again", BACKUPS),
-    _time("Changed", "the object was changed or deleted at the same time; it is read again", BACKUPS),
+    _time("ExtensionResourceCreated", "the extension resource was created at the same time; it is read again", BACKUPS),
+    _time("ObjectChanged", "the object was changed or deleted at the same time; it is read again", BACKUPS),
     _time(
         "StatusNotWritten",
         "the garden did not accept the status; the message has its answer, and it is retried",
@@ -335,9 +335,9 @@ _STATE = (
         "ShootStateMissing", "the ShootState does not exist yet: the shoot's flow creates it with the secrets", STATE
     ),
     _time("RightsMissing", "the garden has not granted the seed access to the ShootState yet", STATE),
-    _time("Changed", "the ShootState was changed at the same time; it is read again", STATE),
-    _time("CachesNotFilled", "a kind of extension was installed just now, and its resources are not known yet", STATE),
-    _time("EpochOver", "the ShootState belongs to a later epoch: another seed has the shoot, and writes it", STATE),
+    _time("ObjectChanged", "the ShootState was changed at the same time; it is read again", STATE),
+    _time("CachesNotSynced", "a kind of extension was installed just now, and its resources are not known yet", STATE),
+    _time("EpochOutdated", "the ShootState belongs to a later epoch: another seed has the shoot, and writes it", STATE),
     _person(
         "ShootStateUnusable",
         "the ShootState can't be read, belongs to an earlier Shoot of this name, or its Secrets are incomplete; "
@@ -345,7 +345,7 @@ _STATE = (
         STATE,
     ),
     _person(
-        "StateNotCarried",
+        "StateNotTransferable",
         "an extension keeps a state that can't be carried to another seed: it is too large or unreadable; have the "
         "extension fixed, and do not move the shoot before. The message names it",
         STATE,
@@ -355,7 +355,7 @@ _STATE = (
         "no Shoot has the UID of a Secret with a state; it is deleted after an hour, unless one appears",
         STATE,
     ),
-    _time("ShootUnseen", "the Shoot of a Secret with a state exists, and is not observed yet", STATE),
+    _time("ShootNotObserved", "the Shoot of a Secret with a state exists, and is not observed yet", STATE),
 )
 
 _ETCD = (
@@ -447,14 +447,22 @@ _EXTENSIONS = (
         EXTENSION,
     ),
     _time("MachinesNotReady", "machines of the Worker are being created or replaced", EXTENSION),
-    _time("MachinesDeleted", "machines of the Worker are being deleted", EXTENSION),
+    _time("MachinesDeleting", "machines of the Worker are being deleted", EXTENSION),
 )
 
 _MACHINES = (
     _time("WorkerMissing", "the shoot has no Worker in this seed; its machines are left unchanged", MACHINE),
-    _time("WorkerMoves", "the Worker is being created, restored or migrated; its machines are left unchanged", MACHINE),
-    _time("MachinesBoot", "virtual machines are starting", MACHINE),
-    _time("Watching", "nothing is to be done; virtual machines without a Machine are looked for regularly", MACHINE),
+    _time(
+        "WorkerOperationInProgress",
+        "the Worker is being created, restored or migrated; its machines are left unchanged",
+        MACHINE,
+    ),
+    _time("MachinesStarting", "virtual machines are starting", MACHINE),
+    _time(
+        "OrphanCheckScheduled",
+        "nothing is to be done; virtual machines without a Machine are looked for regularly",
+        MACHINE,
+    ),
 )
 
 _CONTROLLERS = (
@@ -464,7 +472,7 @@ _CONTROLLERS = (
         CONTROLLERS,
     ),
     _person(
-        "TechnicalIDOfAnother",
+        "TechnicalIDTaken",
         "`status.technicalID` is, or would be, that of another shoot, so nothing is done; the Shoot's last operation "
         "has the message. Correct the status, restore the Project, or create the shoot under another name",
         CONTROLLERS,
@@ -476,7 +484,7 @@ _CONTROLLERS = (
         CONTROLLERS,
     ),
     _person(
-        "NotBegun",
+        "FlowNotStarted",
         "no task could start: ownership epochs, the Cluster in the seed, or the ShootState can't be used; the Shoot's "
         "last operation has the message. It is retried",
         CONTROLLERS,
@@ -499,20 +507,20 @@ _CONTROLLERS = (
         CONTROLLERS,
     ),
     _time(
-        "SourceMigrates",
+        "SourceMigrating",
         "the source hands the shoot over. The message has the seconds after which it is given up, if it stays silent",
         CONTROLLERS,
     ),
-    _time("Renewed", "the lease of the shoot was renewed, and will be again", CONTROLLERS),
+    _time("LeaseRenewalScheduled", "the lease of the shoot was renewed, and will be again", CONTROLLERS),
     _time("BackupCheckScheduled", "the health of the shoot was reported, and will be checked again", CONTROLLERS),
     _time(
-        "SeedSilent",
+        "SeedLeaseNotRenewed",
         "the gardenlet could not renew its Lease, so the garden reports on its shoots until it can",
         CONTROLLERS,
     ),
-    _time("Tried", "stores of other seeds were tried, and will be again", CONTROLLERS),
+    _time("StoreCheckScheduled", "stores of other seeds were tried, and will be again", CONTROLLERS),
     _time("LeasesNotSynced", "the garden has not read the Leases of seeds yet, or can't at the moment", CONTROLLERS),
-    _time("Watched", "the Lease of the seed was read, and will be again", CONTROLLERS),
+    _time("LeaseCheckScheduled", "the Lease of the seed was read, and will be again", CONTROLLERS),
     _time("PlanOutdated", "objects were changed at the same time; they are read again", CONTROLLERS),
 )
 

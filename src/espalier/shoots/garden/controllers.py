@@ -93,7 +93,7 @@ class Garden:
         ready = Condition(
             GARDENLET_READY,
             "True" if is_alive else "Unknown",
-            "GardenletReady" if is_alive else "GardenletSilent",
+            "GardenletReady" if is_alive else "SeedStatusUnknown",
             "" if is_alive else f"its gardenlet {since.format(key.name)}: check whether it runs",
         )
         conditions = merged(status.conditions, [ready], self._clock.now())
@@ -102,7 +102,7 @@ class Garden:
         await self._writer.status(Seed.resource, live, wanted, Precondition.VERSION, before=status)
         if not is_alive and self._seed_leases.has_lease(key.name):
             await self._nobody_tells(key.name)
-        return Wait("Watched", "its Lease will be read again", after=self._config.monitor_period)
+        return Wait("LeaseCheckScheduled", "its Lease will be read again", after=self._config.look)
 
     async def _nobody_tells(self, seed: str) -> None:
         """The state of a silent seed's shoots is unknown; its gardenlet reports it again when it is back."""
@@ -111,7 +111,7 @@ class Garden:
             status = found.decode(Shoot).status
             if status.seed_name == seed:
                 wanted = msgspec.structs.replace(
-                    status, conditions=_unknown(status, "GardenletSilent", message, self._clock.now())
+                    status, conditions=_unknown(status, "StatusUnknown", message, self._clock.now())
                 )
                 with suppress(Conflict, NotFound):  # then the next reconcile reads it again
                     await self._writer.status(Shoot.resource, found, wanted, Precondition.VERSION, before=status)
@@ -204,7 +204,7 @@ class Garden:
         is_forced = live.metadata.annotations.get(FORCE_RESTORE) == "true"
         if not is_forced and silence < grace:
             return Wait(
-                "SourceMigrates",
+                "SourceMigrating",
                 f"seed {source} has {grace - silence:.0f} s left to hand the shoot over",
                 after=self._config.monitor_period,
             )

@@ -55,7 +55,7 @@ class OrphanedStates:
             )
         client = self._writer.client
         if any(one.metadata.uid == uid for one in (await client.list(Shoot.resource)).items):
-            return Wait("ShootUnseen", "its Shoot exists but is not in the cache yet", after=60)
+            return Wait("ShootNotObserved", "its Shoot exists but is not in the cache yet", after=60)
         try:
             live = await client.get(core.SECRET, key.name, key.namespace)
         except NotFound:

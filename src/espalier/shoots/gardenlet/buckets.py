@@ -114,7 +114,7 @@ class Backups:
         if live is None:
             live = await self._tools.garden.create(resource, _object(resource, key, spec))
             if live is None:
-                return Wait("BucketAppears", "another one of this name was just created", SOON)
+                return Wait("BackupBucketCreated", "another one of this name was just created", SOON)
         typed = live.decode(BackupBucket)
         if lacking := await lacks_credentials(self._tools.garden.client, typed):
             return await self._waits(live, "CredentialsMissing", lacking, resource)
@@ -144,7 +144,7 @@ class Backups:
             technical_id = _technical_id(live.name)
             if self._observer.seed[NAMESPACE].get(Key("", technical_id)) is not None:
                 # An agent there may need its credentials still: it has a final snapshot to take.
-                return Wait("NamespaceLeft", f"namespace {technical_id} still exists", after=SOON)
+                return Wait("NamespaceNotDeleted", f"namespace {technical_id} still exists", after=SOON)
             return await self._away(Key("", key.name), keep_data=True)
         if live.metadata.deletion_timestamp is not None:
             source = names.is_source_backup_entry(live.name)
@@ -216,7 +216,7 @@ class Backups:
                 await self._tools.seed.merge(
                     kind.resource, live, {"metadata": {"annotations": orders}}, Precondition.UID
                 )
-            return Wait("EntryMigrates", "waiting for the extension to release the entry", after=SOON)
+            return Wait("BackupEntryMigrating", "waiting for the extension to release the entry", after=SOON)
         if live.metadata.deletion_timestamp is None:
             await self._tools.seed.delete(kind.resource, live, found_by_owner)
         return Wait("BackupEntryDeleting", "the extension resource is being deleted", after=SOON)
@@ -288,7 +288,7 @@ class Backups:
             metadata = {**body["metadata"], "annotations": {**body["metadata"]["annotations"], **marks}}
             live = await self._tools.seed.apply(kind.resource, {**body, "metadata": metadata}, found_by_owner)
         if live is None:
-            return Wait("Appears", "the extension resource is being created", after=SOON)
+            return Wait("ExtensionResourceCreated", "the extension resource is being created", after=SOON)
         return await self._tell(resource, garden, live.decode(kind), order=responsibility.order(live.metadata))
 
     async def _tell(self, resource: Resource, garden: Object, extended: Extended, *, order: str) -> Outcome:
@@ -305,7 +305,7 @@ class Backups:
         try:
             await self._status(resource, garden, said, failed, **changed)
         except (NotFound, Conflict) as gone:
-            return Wait("Changed", f"{gone}", after=SOON)
+            return Wait("ObjectChanged", f"{gone}", after=SOON)
         except KubeError as refusal:
             return Fault("StatusNotWritten", f"{refusal}")
         return Done()

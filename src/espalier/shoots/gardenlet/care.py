@@ -143,7 +143,9 @@ class Care:
         """Find out how the shoot is, as far as is due."""
         found, key = look.object, look.object.key
         if not self._is_heard():
-            return Wait("SeedSilent", "the seed has stopped renewing its Lease; the garden reports it", after=UNHEARD)
+            return Wait(
+                "SeedLeaseNotRenewed", "the seed has stopped renewing its Lease; the garden reports it", after=UNHEARD
+            )
         try:
             scope = self._observer.scope(Live(found, None), self._tools.clock.now())
         except OwnershipError:

@@ -79,7 +79,7 @@ def controller(
             return Wait("RightsMissing", f"the garden has not granted access yet: {refusal}", after=1)
         except Conflict as conflict:
             known.forget(key)
-            return Wait("Changed", f"{conflict}", after=0.5)
+            return Wait("ObjectChanged", f"{conflict}", after=0.5)
 
     made = Controller("shootstate", reconcile, workers=5)
     made.watch(shoots)

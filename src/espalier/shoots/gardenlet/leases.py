@@ -38,12 +38,12 @@ def controller(observer: Observer, tools: Tools) -> Controller:
         if not clusters.may_renew(found.decode(Shoot), seed):
             return Done()
         if message := observer.claims_another(found):  # no change of the Shoot need tell when that is over
-            return Wait("TechnicalIDOfAnother", message, after=timing.lease_renewal)
+            return Wait("TechnicalIDTaken", message, after=timing.lease_renewal)
         cluster = observer.seed[Cluster.resource].get(Key("", observer.technical_id(found)))
         uid = found.decode(Shoot).status.uid
         if cluster is not None and cluster.metadata.annotations.get(SHOOT_UID) == uid:
             await clusters.renew(tools.seed, cluster, began, timing.lease_validity)
-        return Wait("Renewed", "the lease will be renewed before it expires", after=timing.lease_renewal)
+        return Wait("LeaseRenewalScheduled", "the lease will be renewed before it expires", after=timing.lease_renewal)
 
     made = Controller("lease", reconcile, workers=5, rng=tools.rng)
     made.watch(observer.garden[Shoot.resource], predicate=lambda old, new: old is None or _seeds(old) != _seeds(new))

@@ -265,7 +265,7 @@ class Reach:
         if not self._tried:
             return Done()
         due = min(one.due for one in self._tried.values()) - self._tools.clock.monotonic()
-        return Wait("Tried", "stores of other seeds will be tried again", after=max(1.0, due))
+        return Wait("StoreCheckScheduled", "stores of other seeds will be tried again", after=max(1.0, due))
 
     def _others(self, own: Object) -> dict[str, Place]:
         found = (one.decode(Seed) for one in self._observer.garden[Seed.resource].list() if one.key != own.key)

@@ -112,7 +112,7 @@ class WorkerActuator:
             for found in self._views.caches[resource].list(namespace):
                 await writer.delete(resource, found, found_by_owner)
         if left := [one.name for one in self._views.caches[Machine.resource].list(namespace)]:
-            return Wait("MachinesDeleted", f"waiting for the deletion of {', '.join(left[:5])}", after=5.0)
+            return Wait("MachinesDeleting", f"waiting for the deletion of {', '.join(left[:5])}", after=5.0)
         for found in self._views.caches[MachineClass.resource].list(namespace):
             await self._delete_class(request, found)
         return None

@@ -131,7 +131,7 @@ class MachineController:
             is_moving = due in (OperationType.MIGRATE, OperationType.RESTORE)
             if last is None or is_moving or (last.type == OperationType.MIGRATE and last.finished):
                 return Wait(
-                    "WorkerMoves",
+                    "WorkerOperationInProgress",
                     f"Worker {found.key} is being created, restored or migrated: its machines are left unchanged",
                 )
         lease = self._leases.of(namespace)
@@ -164,8 +164,8 @@ class MachineController:
         await together(limited(action) for action in calls)
         orphans = await self._collect(namespace, snapshot.orphans, cloud, writer)
         if any(one.phase == PENDING for one in snapshot.views):
-            return Wait("MachinesBoot", "waiting for virtual machines to run", after=BOOT_LOOK)
-        return Wait("Watching", "nothing to do", after=ORPHAN_GRACE if orphans else ORPHAN_PERIOD)
+            return Wait("MachinesStarting", "waiting for virtual machines to run", after=BOOT_LOOK)
+        return Wait("OrphanCheckScheduled", "nothing to do", after=ORPHAN_GRACE if orphans else ORPHAN_PERIOD)
 
     async def _cloud(self, namespace: str, class_: Object, guard: Guard) -> Cloud:
         reference = class_.decode(MachineClass).credentials_secret_ref

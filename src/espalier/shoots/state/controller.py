@@ -30,7 +30,7 @@ from espalier.shoots.state.pieces import TruncatedState
 from espalier.shoots.state.store import EpochOver, ShootStates
 from espalier.shoots.state.stored import StaleState
 
-NOT_CARRIED = "StateNotCarried"
+NOT_CARRIED = "StateNotTransferable"
 """Reason of an Event on a Shoot: a state in its seed can't be stored in the garden."""
 
 BY_TECHNICAL_ID = "technical ID"
@@ -137,14 +137,14 @@ class Sync:
         if task is None or not shoot.status.technical_id:
             return Done()
         if not self._observer.is_filled:
-            return Wait("CachesNotFilled", "a kind of extension was installed just now", after=_FILLED_SOON)
+            return Wait("CachesNotSynced", "a kind of extension was installed just now", after=_FILLED_SOON)
         states = self._observer.found(shoot.status.technical_id)
         cached = self._observer.states.get(key)
         if cached is None or not is_current(cached.decode(ShootState).extensions, states, task.mode):
             try:
                 await self._write(found, task, states)
             except EpochOver as error:
-                return Wait("EpochOver", str(error))
+                return Wait("EpochOutdated", str(error))
             except (StaleState, UnreadableShootState, TruncatedState) as error:
                 return Fault("ShootStateUnusable", str(error))
         return self._told(found, states.states)

@@ -125,7 +125,7 @@ async def test_a_move_that_no_webhook_has_reviewed_stops_nothing_while_admission
         assert (reason, status) == ("MoveRefused", "False")
         assert "Create Processing" in message
         assert "Name seed a again" in message
-        assert (await told("Succeeded"))[:2] == ("SourceMigrates", "True")
+        assert (await told("Succeeded"))[:2] == ("SourceMigrating", "True")
 
 
 async def test_the_garden_keeps_what_a_gardenlet_has_said_in_its_seed_since_it_was_read() -> None:

@@ -175,10 +175,10 @@ def of(outcome: Outcome) -> str:
 async def test_an_entry_of_another_seed_is_migrated_away_and_never_deleted_with_its_data() -> None:
     elsewhere = entry(seed="b")
     steps = [
-        (in_seed(), "EntryMigrates", ["migrate BackupEntry " + ENTRY]),
-        (in_seed("Migrate Processing", "migrate"), "EntryMigrates", []),
-        (in_seed("Migrate Succeeded", "migrate"), "EntryMigrates", []),  # of an earlier move
-        (in_seed("Migrate Error", "migrate"), "EntryMigrates", []),
+        (in_seed(), "BackupEntryMigrating", ["migrate BackupEntry " + ENTRY]),
+        (in_seed("Migrate Processing", "migrate"), "BackupEntryMigrating", []),
+        (in_seed("Migrate Succeeded", "migrate"), "BackupEntryMigrating", []),  # of an earlier move
+        (in_seed("Migrate Error", "migrate"), "BackupEntryMigrating", []),
         (in_seed("Migrate Succeeded"), "BackupEntryDeleting", ["delete BackupEntry " + ENTRY]),
         (in_seed("Migrate Succeeded", **DELETED), "BackupEntryDeleting", []),
     ]
@@ -191,7 +191,7 @@ async def test_an_entry_of_another_seed_is_migrated_away_and_never_deleted_with_
 async def test_an_entry_of_another_seed_stays_while_the_shoots_namespace_does() -> None:
     """An agent there has a final snapshot to store, with these credentials."""
     world = World(entry(seed="b"), in_seed(), namespace())
-    assert of(await world.entry()) == "NamespaceLeft"
+    assert of(await world.entry()) == "NamespaceNotDeleted"
     assert world.seed.log == []
 
 
@@ -212,7 +212,7 @@ async def test_the_deletion_of_an_entry_deletes_its_data_but_not_those_of_the_se
 async def test_of_an_entry_that_is_gone_from_the_garden_the_data_stay() -> None:
     """Gone past its finalizer: nobody can say whether they were to be deleted."""
     world = World(in_seed())
-    assert of(await world.entry(namespace="")) == "EntryMigrates"
+    assert of(await world.entry(namespace="")) == "BackupEntryMigrating"
     assert world.seed.log == [f"migrate BackupEntry {ENTRY}"]
 
 
@@ -344,7 +344,7 @@ async def test_a_bucket_tells_where_it_is_as_its_extension_says() -> None:
     await world.backups._tell(BackupBucket.resource, bucket("Processing"), found, order="")
     assert world.garden.said["providerStatus"] == {"url": URL}
     world.garden.conflicts = True
-    assert of(await world.backups._tell(BackupBucket.resource, bucket(), found, order="")) == "Changed"
+    assert of(await world.backups._tell(BackupBucket.resource, bucket(), found, order="")) == "ObjectChanged"
 
 
 def seed(name: str = "a", **backup: Any) -> Object:

@@ -54,7 +54,7 @@ def test_no_etcd_is_deployed_for_an_epoch_of_which_the_garden_does_not_know_that
     for epochs in (Ownership().add("a", "bucket-a"), STARTED.add("b", "bucket-b").start(2, "b"), Ownership()):
         verdict = backups.etcd_deployed(context(scope(epochs)))
         assert isinstance(verdict, Wait)
-        assert verdict.reason == "NotStarted"
+        assert verdict.reason == "EpochNotStarted"
 
 
 COPY = an_object(

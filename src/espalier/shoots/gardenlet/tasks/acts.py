@@ -24,7 +24,7 @@ def act(what: str, *writes: Callable[[], Awaitable[object]]) -> Act:
     async def run() -> Continue | Wait | Failure:
         for write in writes:
             await write()
-        return Wait("Written", f"{what}: done", after=SOON)
+        return Wait("ObjectWritten", f"{what}: done", after=SOON)
 
     return Act(what, run)
 

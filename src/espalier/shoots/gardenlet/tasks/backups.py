@@ -220,7 +220,7 @@ def lease_over(ctx: Context) -> Verdict:
     seconds = tools.config.timing.lease_wait
     seed = before.seed if before is not None else ""
     waits = Wait(
-        "LeaseOfSource",
+        "SourceLeaseNotExpired",
         f"extensions of seed {seed} may still act for up to {seconds:g} seconds, until their lease expires",
     )
     if tools.lease_waits.is_over(key, value):
@@ -261,7 +261,7 @@ def etcd_deployed(ctx: Context) -> Verdict:
     """The shoot's etcd of this epoch runs, or is hibernated with the shoot."""
     scope = ctx.scope
     if not scope.is_started:
-        return Wait("NotStarted", "the start of this epoch is not recorded in the garden yet", SOON)
+        return Wait("EpochNotStarted", "the start of this epoch is not recorded in the garden yet", SOON)
     if _is_copy(scope):
         return gone(ctx, Etcd.resource, scope.etcd)
     if lacking := _lacking(scope):

@@ -109,7 +109,7 @@ def nodes_renewed(ctx: Context) -> Verdict:
         if not silent:
             return Continue()
         listed = ", ".join(silent[:10]) + (f" and {len(silent) - 10} more" if len(silent) > 10 else "")
-        return Wait("NodesSilent", f"nodes that have not reached the new API server yet: {listed}", SOON)
+        return Wait("NodesNotConnected", f"nodes that have not reached the new API server yet: {listed}", SOON)
 
     return Act("list nodes that have not renewed their Leases", ask)
 
@@ -182,12 +182,12 @@ def _stopped(ctx: Context, name: str) -> Verdict:
         return act(f"stop {name}", lambda: ctx.tools.seed.merge(DEPLOYMENT, live, {"spec": {"replicas": 0}}))
     status = tree.get("status") or {}
     if not _is_observed(live, status) or status.get("replicas", 0):
-        return Wait("PodsRun", f"pods of {name} still run", SOON)
+        return Wait("PodsRunning", f"pods of {name} still run", SOON)
     return _without_pods(ctx, name)
 
 
 def _without_pods(ctx: Context, name: str) -> Verdict:
-    return Wait("PodsRun", f"pods of {name} are terminating", SOON) if ctx.scope.has_pods(name) else Done()
+    return Wait("PodsRunning", f"pods of {name} are terminating", SOON) if ctx.scope.has_pods(name) else Done()
 
 
 def api_servers_ended(ctx: Context) -> bool:
