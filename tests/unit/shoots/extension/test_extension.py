@@ -334,6 +334,29 @@ def test_without_a_valid_lease_a_resource_is_skipped_and_says_why() -> None:
     simulate(story)
 
 
+def test_the_time_of_an_order_stays_when_it_was_taken_and_an_error_of_it_is_told_once() -> None:
+    """By that time a gardenlet knows how long it has waited."""
+
+    async def story(simulation: Simulation) -> None:
+        one = await begin(simulation)
+        one.seed.keep_renewing()
+        async with running(one.seed, [one.component()]):
+            await one.make(asks="reconcile")
+            await one.until(succeeded("Create"))
+            one.provider.breaks = True
+            ordered = (await one.seed.ask(POND, "pond", "reconcile")).metadata.annotations[keys.TIMESTAMP]
+            await settle(600)
+            found = await one.seed.get(POND, "pond")
+            assert found.metadata.annotations == {keys.TIMESTAMP: ordered}
+            assert failed(found.tree)
+            calls = len(one.provider.calls)
+            await settle(600)
+            assert (await one.seed.get(POND, "pond")).resource_version == found.resource_version
+            assert len(one.provider.calls) > calls, "it is retried"
+
+    simulate(story)
+
+
 def test_the_condition_of_the_lease_keeps_its_transition_time_while_it_is_false_and_has_the_newest_message() -> None:
     async def story(simulation: Simulation) -> None:
         one = await begin(simulation)
