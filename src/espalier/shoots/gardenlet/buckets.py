@@ -116,6 +116,10 @@ class Backups:
             if live is None:
                 return Wait("BackupBucketCreated", "another one of this name was just created", SOON)
         typed = live.decode(BackupBucket)
+        if reference is not None and reference != (typed.spec.credentials_ref or typed.spec.secret_ref):
+            renewed = {"spec": {"credentialsRef": spec["credentialsRef"], "secretRef": None}}
+            live = await self._tools.garden.merge(resource, live, renewed, Precondition.UID)
+            typed = live.decode(BackupBucket)
         if lacking := await lacks_credentials(self._tools.garden.client, typed):
             return await self._waits(live, "CredentialsMissing", lacking, resource)
         secret = await self._credentials(typed, f"bucket-{key.name}")

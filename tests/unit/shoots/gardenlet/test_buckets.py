@@ -51,6 +51,7 @@ class Spy:
     def __init__(self, place: str) -> None:
         self.place, self.log = place, list[str]()
         self.applied: list[Tree] = []
+        self.read: list[str] = []
         self.said: Any = None
         self.refuses = self.conflicts = self.lacks_secrets = False
         self.client = self
@@ -61,6 +62,7 @@ class Spy:
         self.log.append(f"{verb} {resource.kind} {name}")
 
     async def get(self, resource: Resource, name: str, namespace: str) -> Object:
+        self.read.append(name)
         if self.lacks_secrets:
             raise NotFound.of(f"secrets {name} not found")
         return an_object(resource, name, namespace, data={"account": "YQ=="})
@@ -76,6 +78,9 @@ class Spy:
         return Object(encode_json(body))
 
     async def merge(self, resource: Resource, live: Object, patch: Tree, *_: object) -> Object:
+        if "spec" in patch:
+            self._note("correct", resource, live.name)
+            return Object(encode_json({**live.tree, "spec": {**live.tree["spec"], **patch["spec"]}}))
         self._note(patch["metadata"]["annotations"][metadata_keys.OPERATION], resource, live.name)
         return live
 
@@ -413,3 +418,18 @@ async def test_an_entry_that_waits_keeps_the_time_since_when() -> None:
     once = await waiting(entry(), timedelta())
     assert once.tree["status"]["lastOperation"]["lastUpdateTime"] == "2026-01-01T00:00:00Z"
     assert (await waiting(once, timedelta(hours=1))).tree == once.tree
+
+
+@pytest.mark.parametrize("named", ["credentialsRef", "secretRef"])
+async def test_a_bucket_follows_a_seed_that_names_another_secret(named: str) -> None:
+    """Admission lets credentials be renewed under another name; the former Secret may be gone by then."""
+    first, second = ({"kind": "Secret", "name": name, "namespace": "garden"} for name in ("backup-a", "backup-new"))
+    spec = {"provider": {"type": "local", "region": "here"}, "seedName": "a", named: first}
+    made = an_object(BackupBucket.resource, BUCKET, spec=spec)
+    world = World(seed(credentialsRef=first), made)
+    await world.backups._bucket(Key("", BUCKET))
+    assert world.garden.log == []
+    world = World(seed(credentialsRef=second), made)
+    await world.backups._bucket(Key("", BUCKET))
+    assert world.garden.log == [f"correct BackupBucket {BUCKET}"]
+    assert world.garden.read == ["backup-new"] * 2, "to see that it is there, and to copy it"
