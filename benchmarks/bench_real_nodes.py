@@ -16,13 +16,12 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from espalier.realnodes.nspawn.companion import BalancerProcess, RegistryProcess
-
 from benchmarks.measure import cpu_seconds, peak_memory, report, spread
 from espalier.cli import lock
 from espalier.realnodes.management.processes import read_states
 from espalier.realnodes.nspawn import cgroups, container
 from espalier.realnodes.nspawn.commands import run
+from espalier.realnodes.nspawn.helper_processes import BalancerProcess, RegistryProcess
 from espalier.realnodes.nspawn.limits import allowed_watchers
 from espalier.realnodes.nspawn.state import NodeRecord, State
 from tests.nodes.manifests import CLUSTER, manifest

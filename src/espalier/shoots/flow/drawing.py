@@ -7,13 +7,13 @@ from typing import Any
 from espalier.shoots.flow.graph import Flow
 from espalier.shoots.flow.status import FlowStatus, TaskState, TaskStatus
 
-MARKS = {
-    State.DONE: "[x]",
-    State.SKIPPED: "[-]",
-    State.WAITING: "[~]",
-    State.OVERDUE: "[!]",
-    State.FAILED: "[!]",
-    State.BLOCKED: "[ ]",
+SYMBOLS = {
+    TaskState.DONE: "[x]",
+    TaskState.SKIPPED: "[-]",
+    TaskState.WAITING: "[~]",
+    TaskState.OVERDUE: "[!]",
+    TaskState.FAILED: "[!]",
+    TaskState.BLOCKED: "[ ]",
 }
 
 
@@ -30,4 +30,4 @@ def draw(flow: Flow[Any], status: FlowStatus) -> str:
 def _said(task: TaskStatus) -> str:
     if task.state in (TaskState.DONE, TaskState.BLOCKED):
         return ""
-    return f": {stand.message}" if stand.state is State.SKIPPED else f": {stand.reason}: {stand.message}"
+    return f": {task.message}" if task.state is TaskState.SKIPPED else f": {task.reason}: {task.message}"

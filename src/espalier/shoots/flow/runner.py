@@ -12,18 +12,18 @@ from espalier.kube.errors import KubeError
 from espalier.runtime.outcome import Continue, Done, Wait, fault_of
 from espalier.runtime.writer import NameTaken
 from espalier.shoots.flow.graph import Flow
-from espalier.shoots.flow.standing import TASK_FAILED, Stand, Standing, State
+from espalier.shoots.flow.status import TASK_FAILED, FlowStatus, TaskState, TaskStatus
 from espalier.shoots.flow.task import Act, Failure, Overdue, Task, Verdict
 
 S = TypeVar("S")
 Guard = Callable[[], Awaitable[Wait | Failure | None]]
 """Called before each action; a result other than None is used as the task's verdict."""
 
-_OVER = Stand(State.DONE)
+_OVER = TaskStatus(TaskState.DONE)
 _log = structlog.get_logger("espalier.flow")
 
 
-async def run(flow: Flow[S], observe: Callable[[], S], guard: Guard | None = None) -> Standing:
+async def run(flow: Flow[S], observe: Callable[[], S], guard: Guard | None = None) -> FlowStatus:
     """Do whatever can be done now. Tasks whose dependencies are done act at the same time.
 
     `observe` is called again after actions. Each task acts once: what it still wants to do then waits for the caches. A
@@ -35,7 +35,7 @@ async def run(flow: Flow[S], observe: Callable[[], S], guard: Guard | None = Non
         verdicts = _verdicts(flow, scope, acted)
         due = {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, Act) and name not in acted}
         if not due:
-            return Standing(flow.name, {name: _stand(looks.get(name)) for name in flow.tasks})
+            return FlowStatus(flow.name, {name: _task_status(verdicts.get(name)) for name in flow.tasks})
         results = await asyncio.gather(*(_perform(flow.tasks[name], act, guard) for name, act in due.items()))
         acted |= dict(zip(due, results, strict=True))
 
@@ -89,7 +89,7 @@ async def _perform(task: Task[S], act: Act, guard: Guard | None) -> Verdict:
     return Done() if isinstance(outcome, Continue) else outcome
 
 
-def _stand(verdict: Verdict | str | None) -> Stand:
+def _task_status(verdict: Verdict | str | None) -> TaskStatus:
     match verdict:
         case None:
             return TaskStatus(TaskState.BLOCKED)
@@ -98,10 +98,10 @@ def _stand(verdict: Verdict | str | None) -> Stand:
         case Done():
             return _OVER
         case Overdue():
-            return Stand(State.OVERDUE, verdict.reason, verdict.message, verdict.after)
+            return TaskStatus(TaskState.OVERDUE, verdict.reason, verdict.message, verdict.after)
         case Failure():
-            return Stand(State.FAILED, TASK_FAILED, verdict.message, codes=verdict.codes)
+            return TaskStatus(TaskState.FAILED, TASK_FAILED, verdict.message, codes=verdict.codes)
         case Wait():
-            return Stand(State.WAITING, verdict.reason, verdict.message, verdict.after)
+            return TaskStatus(TaskState.WAITING, verdict.reason, verdict.message, verdict.after)
         case Act():
             raise AssertionError("what a task still wants to do was done before")

@@ -79,15 +79,15 @@ class FlowStatus:
     def errors(self) -> tuple[TaskError, ...]:
         """The failing tasks, and those that wait for too long."""
         return tuple(
-            TaskError(stand.message, name, stand.codes)
-            for name, stand in self.tasks.items()
-            if stand.state in (State.FAILED, State.OVERDUE)
+            TaskError(task.message, name, task.codes)
+            for name, task in self.tasks.items()
+            if task.state in (TaskState.FAILED, TaskState.OVERDUE)
         )
 
     @property
     def is_failing(self) -> bool:
         """True if some task fails: one that only waits for too long does not."""
-        return any(stand.state is State.FAILED for stand in self.tasks.values())
+        return any(task.state is TaskState.FAILED for task in self.tasks.values())
 
     @property
     def is_failed(self) -> bool:
@@ -106,17 +106,17 @@ class FlowStatus:
         if self.is_done:
             return Done()
         if self.is_failing:
-            failed = [error for error in self.errors if self.tasks[error.task_id].state is State.FAILED]
+            failed = [error for error in self.errors if self.tasks[error.task_id].state is TaskState.FAILED]
             message = "; ".join(f"{error.task_id}: {error.description}" for error in failed)
             return Fault(TASK_FAILED, message, terminal=self.is_failed)
-        waiting = [(name, stand) for name, stand in self.tasks.items() if _stands(stand)]
-        afters = [stand.after for _, stand in waiting if stand.after is not None]
+        waiting = [(name, task) for name, task in self.tasks.items() if _is_pending(task)]
+        afters = [task.after for _, task in waiting if task.after is not None]
         name, first = waiting[0]
         return Wait(first.reason, f"{name}: {first.message}", min(afters) if afters else None)
 
 
-def _stands(stand: Stand) -> bool:
-    return stand.state in (State.WAITING, State.OVERDUE, State.FAILED)
+def _is_pending(task: TaskStatus) -> bool:
+    return task.state in (TaskState.WAITING, TaskState.OVERDUE, TaskState.FAILED)
 
 
 _FRONT = re.compile(r"(?:^|; )([^;()]+) \(([A-Za-z]+)\): ")
@@ -131,10 +131,10 @@ def read(flow: Flow[Any], description: str, failed: Mapping[str, str]) -> FlowSt
     matches = [match for match in _FRONT.finditer(description) if match[1] in flow.names]
     for match, following in zip_longest(matches, matches[1:]):
         message = description[match.end() : following.start() if following else None]
-        fronts[match[1]] = Stand(State.WAITING, match[2], message)
+        fronts[match[1]] = TaskStatus(TaskState.WAITING, match[2], message)
     for name, message in failed.items():
         reason = fronts[name].reason if name in fronts else TASK_FAILED
-        fronts[name] = Stand(State.FAILED if reason == TASK_FAILED else State.OVERDUE, reason, message)
+        fronts[name] = TaskStatus(TaskState.FAILED if reason == TASK_FAILED else TaskState.OVERDUE, reason, message)
     behind = flow.behind(fronts)
     over = TaskStatus(TaskState.DONE)
     return FlowStatus(

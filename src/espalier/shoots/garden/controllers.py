@@ -102,7 +102,7 @@ class Garden:
         await self._writer.status(Seed.resource, live, wanted, Precondition.VERSION, before=status)
         if not is_alive and self._seed_leases.has_lease(key.name):
             await self._nobody_tells(key.name)
-        return Wait("LeaseCheckScheduled", "its Lease will be read again", after=self._config.look)
+        return Wait("LeaseCheckScheduled", "its Lease will be read again", after=self._config.monitor_period)
 
     async def _nobody_tells(self, seed: str) -> None:
         """The state of a silent seed's shoots is unknown; its gardenlet reports it again when it is back."""

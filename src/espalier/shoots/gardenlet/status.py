@@ -118,7 +118,7 @@ def _is_over(flow_status: FlowStatus, task: str) -> bool:
 def _state(flow_status: FlowStatus, *, is_over: bool) -> OperationState:
     if flow_status.is_done:
         return OperationState.SUCCEEDED
-    if standing.is_failed or (standing.is_failing and is_over):
+    if flow_status.is_failed or (flow_status.is_failing and is_over):
         return OperationState.FAILED
     return OperationState.ERROR if flow_status.errors else OperationState.PROCESSING
 

@@ -37,8 +37,8 @@ RETRY = "retry"
 ORDERS = (RECONCILE, RETRY)
 """Orders on a Shoot that are carried out here, and removed. `reconcile` is for its extensions as well."""
 
-NOT_BEGUN, HANDED_OVER, ID_OF_ANOTHER = "NotBegun", "HandedOver", "TechnicalIDOfAnother"
-REPORTED = frozenset({NOT_BEGUN, HANDED_OVER, ID_OF_ANOTHER})
+FLOW_NOT_STARTED, HANDED_OVER, TECHNICAL_ID_TAKEN = "FlowNotStarted", "HandedOver", "TechnicalIDTaken"
+REPORTED = frozenset({FLOW_NOT_STARTED, HANDED_OVER, TECHNICAL_ID_TAKEN})
 """Reasons why no task could start. What a flow waits for, or fails with, is reported with its progress."""
 
 
@@ -72,7 +72,7 @@ class Attempt:
     def broken(self, operation: OperationType, message: str) -> Fault:
         """The fault of an operation that can't begin."""
         self.prevented = operation
-        return Fault(NOT_BEGUN, message)
+        return Fault(FLOW_NOT_STARTED, message)
 
 
 async def read(attempt: Attempt) -> Outcome:
@@ -99,7 +99,7 @@ async def check_claims(attempt: Attempt) -> Outcome:
     if typed.metadata.deletion_timestamp is not None and not typed.status.technical_id:
         await attempt.tools.garden.remove_finalizer(Shoot.resource, found, FINALIZER)  # nothing was made for it
         return Done()
-    return Wait(ID_OF_ANOTHER, message, after=60)
+    return Wait(TECHNICAL_ID_TAKEN, message, after=60)
 
 
 async def look(attempt: Attempt) -> Outcome:
@@ -286,7 +286,7 @@ async def _ran(flow: Flow[Context], attempt: Attempt, operation: OperationType) 
         scope = attempt.observer.scope(attempt.live, clock.now())
         return Context(scope, attempt.tools, attempt.live, operation)
 
-    return await run(flow, observe, clock.now, _guard(attempt) if flow is MIGRATE else None)
+    return await run(flow, observe, _guard(attempt) if flow is MIGRATE else None)
 
 
 def _guard(attempt: Attempt) -> Guard:

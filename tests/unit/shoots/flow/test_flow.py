@@ -15,7 +15,7 @@ from espalier.runtime.outcome import Continue, Done, Fault, Wait
 from espalier.shoots.flow.drawing import draw
 from espalier.shoots.flow.graph import Flow, FlowError
 from espalier.shoots.flow.runner import run
-from espalier.shoots.flow.standing import Standing, State, read
+from espalier.shoots.flow.status import FlowStatus, TaskState, read
 from espalier.shoots.flow.task import Act, Failure, Task, Verdict
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -55,15 +55,15 @@ def says(name: str, verdict: Verdict, *after: str) -> Task[World]:
     return Task(name, lambda _: verdict, after)
 
 
-def ran(flow: Flow[Worlds], worlds: Worlds) -> tuple[Standing, float]:
-    async def main(_: virtual.Simulation) -> tuple[Standing, float]:
-        standing = await run(flow, lambda: worlds)
-        return standing, asyncio.get_running_loop().time()
+def ran(flow: Flow[Worlds], worlds: Worlds) -> tuple[FlowStatus, float]:
+    async def main(_: virtual.Simulation) -> tuple[FlowStatus, float]:
+        status = await run(flow, lambda: worlds)
+        return status, asyncio.get_running_loop().time()
 
     return virtual.run(main, epoch=NOW, seed=1)
 
 
-def stood(flow: Flow[World]) -> Standing:
+def status_of(flow: Flow[World]) -> FlowStatus:
     return virtual.run(lambda _: run(flow, dict), epoch=NOW, seed=1)
 
 
@@ -153,7 +153,7 @@ def test_a_guard_is_asked_before_each_action_and_can_hold_it() -> None:
     async def guard() -> Wait:
         return Wait("NotOurs", "the shoot is another's", after=None)
 
-    async def main(_: virtual.Simulation) -> Standing:
+    async def main(_: virtual.Simulation) -> FlowStatus:
         return await run(flow, lambda: worlds, guard)
 
     status = virtual.run(main, epoch=NOW, seed=1)

@@ -15,7 +15,7 @@ from espalier.api.gardener.operations import OperationType
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Fault, Wait
-from espalier.shoots.flow.standing import Stand, Standing, State, read
+from espalier.shoots.flow.status import FlowStatus, TaskState, TaskStatus, read
 from espalier.shoots.flow.task import Failure, Overdue, Verdict
 from espalier.shoots.gardenlet import status
 from espalier.shoots.gardenlet.context import Context
@@ -108,25 +108,25 @@ def test_a_lease_that_keeps_the_extension_from_acting_is_the_cause() -> None:
     assert kept.message.endswith("the extension last said: the lease expired")
 
 
-def standing(stand: Stand) -> Standing:
-    tasks = dict.fromkeys(RECONCILE.tasks, Stand(State.DONE))
-    return Standing("Reconcile", {**tasks, "Deploy infrastructure": stand})
+def flow_status(task: TaskStatus) -> FlowStatus:
+    tasks = dict.fromkeys(RECONCILE.tasks, TaskStatus(TaskState.DONE))
+    return FlowStatus("Reconcile", {**tasks, "Deploy infrastructure": task})
 
 
-OVERDUE = Stand(State.OVERDUE, "ExtensionNotReady", "it has not finished, for longer than 600 seconds", 5.0)
+OVERDUE = TaskStatus(TaskState.OVERDUE, "ExtensionNotReady", "it has not finished, for longer than 600 seconds", 5.0)
 
 
 def test_what_is_overdue_is_an_error_that_never_ends_the_operation() -> None:
     """Failed, the Shoot's extensions would stop, and nothing would go on when this one finishes after all."""
     days = scope(object=begun(timedelta(days=3)))
-    reported = status.reported(days, OperationType.RECONCILE, standing(OVERDUE), 12 * 3600)
+    reported = status.reported(days, OperationType.RECONCILE, flow_status(OVERDUE), 12 * 3600)
     assert reported.last_operation is not None
     assert reported.last_operation.state == "Error"
     assert [(one.task_id, one.description) for one in reported.last_errors] == [
         ("Deploy infrastructure", OVERDUE.message)
     ]
-    assert standing(OVERDUE).outcome == Wait("ExtensionNotReady", f"Deploy infrastructure: {OVERDUE.message}", 5.0)
-    failed = standing(Stand(State.FAILED, "TaskFailed", "no quota"))
+    assert flow_status(OVERDUE).outcome == Wait("ExtensionNotReady", f"Deploy infrastructure: {OVERDUE.message}", 5.0)
+    failed = flow_status(TaskStatus(TaskState.FAILED, "TaskFailed", "no quota"))
     ended = status.reported(days, OperationType.RECONCILE, failed, 12 * 3600)
     assert ended.last_operation is not None
     assert ended.last_operation.state == "Failed"
@@ -135,7 +135,7 @@ def test_what_is_overdue_is_an_error_that_never_ends_the_operation() -> None:
 
 def test_what_stays_overdue_is_written_once() -> None:
     def written(of: Object, now: datetime) -> Object:
-        found = status.reported(scope(object=of, now=now), OperationType.RECONCILE, standing(OVERDUE), 12 * 3600)
+        found = status.reported(scope(object=of, now=now), OperationType.RECONCILE, flow_status(OVERDUE), 12 * 3600)
         return Object(encode_json({**of.tree, "status": msgspec.to_builtins(found)}))
 
     once = written(begun(LONG), NOW)
@@ -143,11 +143,11 @@ def test_what_stays_overdue_is_written_once() -> None:
 
 
 def test_what_is_overdue_can_be_read_back() -> None:
-    found = read(RECONCILE, standing(OVERDUE).description, {"Deploy infrastructure": OVERDUE.message})
-    assert found.tasks["Deploy infrastructure"].state is State.OVERDUE
+    found = read(RECONCILE, flow_status(OVERDUE).description, {"Deploy infrastructure": OVERDUE.message})
+    assert found.tasks["Deploy infrastructure"].state is TaskState.OVERDUE
     assert found.tasks["Deploy infrastructure"].reason == "ExtensionNotReady"
     failed = read(RECONCILE, "", {"Deploy infrastructure": "no quota"})
-    assert failed.tasks["Deploy infrastructure"].state is State.FAILED
+    assert failed.tasks["Deploy infrastructure"].state is TaskState.FAILED
 
 
 def test_a_failure_counts_more_than_what_is_overdue() -> None:

@@ -88,7 +88,7 @@ async def test_a_shoot_whose_epochs_are_unreadable_says_so() -> None:
     shoot = await a_shoot(client, "a", ANNOTATED)
     outcome, after, _ = await reconciled(client, Seen(shoot))
     assert isinstance(outcome, Fault)
-    assert outcome.reason == "NotBegun"
+    assert outcome.reason == "FlowNotStarted"
     assert outcome.message.startswith("annotation of the Shoot with its ownership epochs: these are not valid epochs")
     last = after.status.last_operation
     assert last is not None
@@ -115,7 +115,7 @@ async def test_a_move_that_is_taken_back_too_late_is_told_as_a_migration() -> No
     await server.close()
 
 
-@pytest.mark.parametrize(("seed", "reason"), [("a", "TechnicalIDOfAnother"), ("b", "")])
+@pytest.mark.parametrize(("seed", "reason"), [("a", "TechnicalIDTaken"), ("b", "")])
 async def test_a_shoot_with_another_ones_technical_id_is_told_so_by_its_seed_alone(seed: str, reason: str) -> None:
     server = new_server()
     await server.start()
