@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Set up all tests."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ async def apply(vineyard: Vineyard, trees: list[Tree]) -> None:
 
 
 class Made(NamedTuple):
-    """What a virtual machine is made of, and where it is."""
+    """The parts of a virtual machine, and where it is."""
 
     cpus: int
     memory: int
@@ -84,7 +84,7 @@ class Made(NamedTuple):
 
 
 async def made_of(vineyard: Vineyard) -> dict[str, list[Made]]:
-    """What the virtual machines of the cluster are made of, by the group of their Machine."""
+    """The parts of the cluster's virtual machines, by the group of their Machine."""
     machines = await vineyard.env.client.list(Machine.resource, SYSTEM_NAMESPACE)
     groups = {one.name: one.metadata.labels.get(names.DEPLOYMENT, "") for one in machines.items}
     found: dict[str, list[Made]] = {}

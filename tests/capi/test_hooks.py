@@ -59,7 +59,7 @@ async def made(env: RealClusterApi, name: str, control_planes: Tree, workers: li
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def upgraders(real: RealClusterApi) -> Upgraders:
-    """What runs the upgrader pods of all clusters."""
+    """The runner of the upgrader pods of all clusters."""
     return Upgraders(real.workloads)
 
 

@@ -1,4 +1,4 @@
-"""What contracts are tried on: the embedded API server with each of its stores, and a real control plane."""
+"""The subjects of contracts: the embedded API server with each of its stores, and a real control plane."""
 
 from __future__ import annotations
 

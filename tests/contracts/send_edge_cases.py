@@ -39,7 +39,7 @@ WAITS = 0.1
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server said: the status code, and the body without what differs from run to run."""
+    """A server's answer: the status code, and the body without what differs from run to run."""
 
     status: int
     body: str
@@ -87,7 +87,7 @@ class Server:
             assert status in (200, 201), (ask.name, text)
 
     async def answers(self, table: Iterable[Ask] = TABLE) -> dict[str, Answer]:
-        """What it says to each request."""
+        """Its answer to each request."""
         return {ask.name: self._comparable(*await self._asked(ask)) for ask in table}
 
     async def _asked(self, ask: Ask) -> tuple[int, str]:

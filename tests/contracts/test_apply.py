@@ -39,7 +39,7 @@ async def test_applied_fields_belong_to_their_manager(client: Client, widgets: s
 
 
 async def test_an_apply_with_a_version_that_nothing_has_only_creates(client: Client, widgets: str) -> None:
-    """What is written so never overwrites what the writer has not seen, forced or not."""
+    """Such a write never overwrites what the writer has not seen, forced or not."""
     unseen = {"resourceVersion": "1"}
     body = widget(widgets, "a", labels={"l": "1"})
     made = await client.apply(WIDGET, body | {"metadata": body["metadata"] | unseen}, field_manager="first")

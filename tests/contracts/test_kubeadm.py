@@ -1,4 +1,4 @@
-"""What the program on a node relies on in kubeadm: on the stand-in always, on real nodes by `make test-real`."""
+"""The program on a node relies on this behaviour of kubeadm: the stand-in always, real nodes by `make test-real`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Followed:
     manifests: dict[str, str]
     before: dict[str, str]
     kept: list[str]
-    """What it has left in its folder."""
+    """The files left in its folder."""
     missing: str
     """Why the static pod that has changed does not run; empty when it does."""
 
@@ -183,7 +183,7 @@ def test_two_minors_at_once_are_refused(plane: Subject, version: str) -> None:
 
 
 def test_an_older_minor_is_not_refused_so_that_others_have_to(plane: Subject) -> None:
-    """What keeps a control plane from a downgrade is our own check of kubeadm-config."""
+    """Our own check of kubeadm-config keeps a control plane from a downgrade."""
     assert apply(plane, "v1.34.4").code == 0
 
 

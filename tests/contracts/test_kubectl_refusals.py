@@ -1,4 +1,4 @@
-"""What kubectl says where something is not there, wrong or not allowed."""
+"""kubectl's answers where something is not there, wrong or not allowed."""
 
 from __future__ import annotations
 

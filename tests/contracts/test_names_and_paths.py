@@ -78,7 +78,7 @@ EXPECTED = {
 
 
 async def causes(client: Client, resource: Any, body: Tree) -> list[tuple[str, str, str]]:
-    """What is refused, without what follows from a volume that is refused: that mounts do not find it."""
+    """The causes of a refusal, without what follows from a refused volume: that mounts do not find it."""
     with pytest.raises(Invalid) as refused:
         await client.create(resource, body)
     details = refused.value.status.details

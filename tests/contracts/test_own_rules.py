@@ -173,7 +173,7 @@ def stored(tree: Tree, namespace: str) -> Tree:
 
 
 def said(refused: Invalid) -> dict[str, str]:
-    """What is said of each field, without the value that Kubernetes puts before it."""
+    """The message about each field, without the value that Kubernetes puts before it."""
     assert refused.status.details is not None
     found = {}
     for cause in refused.status.details.causes:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def life(*seeds: int, hash_seed: int) -> str:
-    """What one process prints. Each process orders sets in its own way: nothing may depend on it."""
+    """The output of one process. Each process orders sets in its own way: nothing may depend on it."""
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-m", "tests.contracts.replayed_environment", *map(str, seeds)]
     return subprocess.run(

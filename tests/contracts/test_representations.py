@@ -292,7 +292,7 @@ def is_established(definition: Tree) -> bool:
 
 
 def said(value: Any) -> Any:
-    """What a tree says: without fields that are empty, which protobuf and JSON write at different times."""
+    """The meaning of a tree: without fields that are empty, which protobuf and JSON write at different times."""
     if isinstance(value, dict):
         fields = {name: said(part) for name, part in value.items()}
         return {name: part for name, part in fields.items() if part not in ({}, [], None, "", 0, False)}

@@ -1,4 +1,4 @@
-"""What the runtime believes about API servers holds on each: the embedded one and the real one."""
+"""The runtime's assumptions about API servers hold on each: the embedded one and the real one."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ Behaviour = Callable[[Tree], Tree]
 
 PATIENCE = 30.0
 NOT_OURS = ("probe", "kube-root-ca.crt")
-"""What else is written: to see whether the webhook is asked, and by kube-controller-manager."""
+"""Other ConfigMaps that are written: to see that the webhook is called, and by kube-controller-manager."""
 
 
 class Hook:

@@ -1,4 +1,4 @@
-"""What is written, and to which object: each way of writing, when it is equal, stale, gone, or another's."""
+"""Writes, and their objects: each way of writing, when it is equal, stale, gone, or another's."""
 
 from __future__ import annotations
 

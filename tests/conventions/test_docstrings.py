@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "espalier"
+import pytest
+
+ROOT = Path(__file__).parents[2]
 QUESTION = re.compile(r'"""(What|Whether)\b.*')
 
 
-def test_none_begins_as_a_question() -> None:
+@pytest.mark.parametrize("folder", ["src", "tests"])
+def test_none_begins_as_a_question(folder: str) -> None:
     found = [
-        f"{path.relative_to(SOURCE)}: {match.group()}"
-        for path in sorted(SOURCE.rglob("*.py"))
+        f"{path.relative_to(ROOT)}: {match.group()}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
         for match in QUESTION.finditer(path.read_text())
     ]
     assert found == []

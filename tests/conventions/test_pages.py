@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "espalier"
 REFERENCE = ROOT / "docs" / "reference"
 GOLDEN = (Path(__file__).with_name("persisted.golden")).read_text().splitlines()
-"""What a whole life of a cluster writes, and what the code has as constants: test_persisted.py compares it."""
+"""The writes of a cluster's whole life, and the constants of the code: test_persisted.py compares them."""
 
 KEYS = {field: {one.key for one in rows} for field, rows in pages.metadata_keys().items()}
 ALL_KEYS = set().union(*KEYS.values())
@@ -39,7 +39,7 @@ NO_KEYS = {
     "anywhere.eks.amazonaws.com/kubeconfig": "the type of a Secret",
 }
 WRITES = {"Write", "write"}
-"""What writes objects for a Cluster and records which, under the reason that comes last."""
+"""Functions that write objects for a Cluster and record which, under the reason that comes last."""
 CAMEL_CASE = re.compile(r"[A-Z][a-z]+([A-Z]+[a-z]*)*$")
 
 

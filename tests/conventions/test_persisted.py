@@ -1,6 +1,6 @@
-"""What outlives a process keeps its name: objects, files and dashboards of earlier versions have it.
+"""Names that outlive a process never change: objects, files and dashboards of earlier versions have them.
 
-`persisted.golden` lists it. A name that is missing was renamed or removed: bring it back, or read the earlier one as
+`persisted.golden` lists them. A name that is missing was renamed or removed: bring it back, or read the earlier one as
 well and say so in a decision. A name that is new gets a line there, by hand: from then on it stays.
 """
 

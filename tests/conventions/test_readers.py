@@ -11,7 +11,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "espalier"
 YAML, JSON = "api/yaml_trees.py", "api/json_trees.py"
 WRITES_YAML = frozenset({"dump", "dump_all", "CSafeDumper", "Node"})
-"""What else may be used of the library."""
+"""Other names of the library that may be used."""
 
 OWN = {
     "apiserver/": "what its store holds came in through bodies.py, or is encoded a line above",

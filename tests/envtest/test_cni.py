@@ -1,4 +1,4 @@
-"""What a cluster is given as its CNI is what a real API server keeps: nobody is told of drift that nobody made."""
+"""The rendered CNI of a cluster is what a real API server keeps: no drift is reported that nobody made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a real API server makes of our CRDs: it accepts them, compiles their rules, and refuses what they refuse."""
+"""Our CRDs on a real API server: it accepts them, compiles their rules, and refuses what they refuse."""
 
 from __future__ import annotations
 

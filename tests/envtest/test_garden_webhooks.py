@@ -1,4 +1,4 @@
-"""What a real API server makes of the configuration of a garden's webhooks: one of a subresource, one of Secrets."""
+"""The configuration of a garden's webhooks on a real API server: one of a subresource, one of Secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each provider renders, as a real API server with the CRDs of Cluster API and of all providers takes it."""
+"""The rendered objects of each provider on a real API server with the CRDs of Cluster API and of all providers."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ async def said(client: Client) -> tuple[RangeResult, HashResult, list[int]]:
 
 
 async def told(client: Client, start: int, end: int) -> list[Event]:
-    """What a watch tells of revisions. A real etcd gives no sign of progress to a watch that is catching up."""
+    """The events of a watch of revisions. A real etcd gives no sign of progress to a watch that is catching up."""
     found: list[Event] = []
     async with client.watch(FROM_KEY, FROM_KEY, start_revision=start, prev_kv=True) as watch:
         while watch.revision < end:
@@ -246,7 +246,7 @@ async def test_a_real_etcd_starts_from_a_file_that_records_were_appended_to(
 async def test_a_real_etcd_takes_bumped_revisions_and_leases_that_were_put_into_its_file(
     programs: Path, folder: Path
 ) -> None:
-    """What a restore does that may have lost something: later revisions, all before compacted; and lost leases back."""
+    """A restore that may have lost something: later revisions, all before compacted; and lost leases back."""
     async with real_etcd(programs, folder) as etcd:
         async with etcd.client() as client:
             for number in range(20):

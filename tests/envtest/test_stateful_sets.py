@@ -30,7 +30,7 @@ PATIENCE = 60.0
 
 
 class Story:
-    """What happens to a StatefulSet, told alike of both."""
+    """A StatefulSet's history, told alike for both implementations."""
 
     def __init__(self, client: Client, *, kubelet: bool) -> None:
         self.client = client
@@ -98,7 +98,7 @@ class Story:
         return anonymous((await self.client.get(STATEFUL_SET, "db", SHOP)).tree["status"])
 
     async def pods(self) -> Any:
-        """What is a StatefulSet's in its pods."""
+        """The part of its pods that a StatefulSet decides."""
         found = sorted((await self.client.list(POD, SHOP)).items, key=lambda pod: pod.name)
         return [
             anonymous(

@@ -162,7 +162,7 @@ class ManagedClusters:
         await _until_nothing(cache, others)
 
     async def preview(self, key: Key, manifest: Sequence[Tree], **manager: Any) -> Preview:
-        """What `espalier plan` would say of a manifest. `manager` says how the one asked about is run."""
+        """The preview of `espalier plan` for a manifest. `manager` says how the manager in question is run."""
         env = await reading.read(self.client, {key}, providers=self.providers)
         snapshot = Snapshot()
         observer = Observer(snapshot, providers=self.providers, **manager)

@@ -83,7 +83,7 @@ def reach(env: ManagedEnvironment) -> WorkloadCluster:
 
 @asynccontextmanager
 async def past_admission(client: Client) -> AsyncIterator[None]:
-    """What is written meanwhile is judged by nobody, as when the webhooks can't be reached and are ignored."""
+    """Writes within the block skip admission, as when the webhooks can't be reached and are ignored."""
     kinds = (VALIDATING_WEBHOOK_CONFIGURATION, MUTATING_WEBHOOK_CONFIGURATION)
     kept = [(kind, one) for kind in kinds for one in (await client.list(kind)).items]
     for kind, one in kept:

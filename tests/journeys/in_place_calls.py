@@ -1,4 +1,4 @@
-"""What upgrades in place ask API servers for, counted on a simulated clock: the same figures each time."""
+"""Requests of upgrades in place to API servers, counted on a simulated clock: the same figures each time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTLING = 30.0
 
 
 class Bill(NamedTuple):
-    """What the manager asks for, on both sides: the management cluster and the workload cluster."""
+    """The manager's requests on both sides: the management cluster and the workload cluster."""
 
     control_plane_node: Calls
     """For each one more."""
@@ -52,7 +52,7 @@ def bill() -> Bill:
 
 
 def _each(more: Calls, least: Calls) -> Calls:
-    """What each of two nodes costs."""
+    """The cost of each of two nodes."""
     both = {what: more[what] - least[what] for what in more | least}
     assert not any(count % 2 for count in both.values()), f"not the same for both nodes: {both}"
     return Counter({what: count // 2 for what, count in both.items() if count})

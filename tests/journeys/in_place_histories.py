@@ -59,7 +59,7 @@ WISHES: tuple[Tree, ...] = (
 
 @dataclass
 class Wish:
-    """What is asked for now."""
+    """The current request."""
 
     version: str
     planes: int
@@ -85,7 +85,7 @@ class Wish:
 
 @dataclass
 class Nodes:
-    """What nodes have, whichever manager is there."""
+    """The state of nodes, whichever manager is there."""
 
     static_pods: dict[str, Any] = field(default_factory=dict)
     files: dict[str, Any] = field(default_factory=dict)
@@ -378,7 +378,7 @@ async def live(h: History, left: Iterator[str]) -> bool:
 
 
 async def recover(h: History) -> None:
-    """What people held goes on, and what had failed is repaired. Raises `AssertionError`."""
+    """Continue upgrades that people held, and repair those that failed. Raises `AssertionError`."""
     await asyncio.sleep(h.rng.choice((0.0, 10.0, 1000.0)))
     await repair(h)
     await annotate(h, None)
@@ -397,7 +397,7 @@ async def recover(h: History) -> None:
 
 
 TWO_CONTROL_PLANES = re.compile(r"pods (?!.*-md-).*, .* run")
-"""What the watcher says of pods on two control plane nodes at once. Nobody can cause that, not by hand either."""
+"""The watcher's line about pods on two control plane nodes at once. Nobody can cause that, not by hand either."""
 
 
 async def end_well(h: History) -> None:
@@ -424,7 +424,7 @@ async def end_well(h: History) -> None:
 
 
 async def settled(h: History) -> list[str]:
-    """What conditions say once nothing more comes of it; empty when all is as it was asked for."""
+    """The complaints of conditions once nothing more changes; empty when all is as requested."""
     asked = (await h.env.client.get(Cluster.resource, "garden", NAMESPACE)).metadata.generation
     with suppress(TimeoutError):
         await h.env.until(lambda one: bool(one.status.ready) and one.status.observed_generation >= asked, seconds=HOURS)
@@ -488,7 +488,7 @@ def retried() -> Tree:
 
 
 async def untrue(h: History) -> list[str]:
-    """What nodes have that their Machines do not say, or the other way round."""
+    """The differences between nodes and their Machines, in both directions."""
     version = h.wish.kubernetes
     loudness = (h.wish.fields["apiServerExtraArgs"] or {}).get("v")
     wrong = [f"versions are {found}" for found in [h.watcher.versions()] if found != {version}]

@@ -172,7 +172,7 @@ async def _is_over(h: History, left: Iterator[str], asking: AskingClusterAPI) ->
 
 
 async def end_well(h: History, asking: AskingClusterAPI) -> None:
-    """What people held goes on, and what had failed is repaired. Raises `AssertionError`."""
+    """Continue upgrades that people held, and repair those that failed. Raises `AssertionError`."""
     await recover(h)
     for _ in range(8):
         said = await settled(h)

@@ -57,7 +57,7 @@ class Watcher:
 
     def __init__(self, management: Store, stores: MemoryStores) -> None:
         self.broken: dict[str, None] = {}
-        """What must never be, and was: in order, each once."""
+        """Violated invariants: in order, each once."""
         self.management = management
         self.stores = stores
         self._workload = stores.open(GARDEN)
@@ -75,7 +75,7 @@ class Watcher:
         }
 
     def left(self) -> list[str]:
-        """What there should not be any longer once nothing is upgraded."""
+        """The leftovers that must be gone once nothing is being upgraded."""
         return [*self._marks(), *self._upgrades(), *self._on_nodes()]
 
     def versions(self) -> set[str]:
@@ -207,7 +207,7 @@ async def finish(env: ManagedEnvironment, watcher: Watcher) -> None:
 
 
 async def say_ready(env: ManagedEnvironment, workload: WorkloadCluster, node: str, status: str) -> None:
-    """What is said of a node: by its kubelet or, with `Unknown`, because that is silent."""
+    """Set the condition Ready of a node: as its kubelet or, with `Unknown`, because that is silent."""
     found = (await workload.client.get(NODE, node)).tree["status"]["conditions"]
     now = timestamp(env.manager.clock.now())
     told = [one | ({"status": status, "lastTransitionTime": now} if one["type"] == "Ready" else {}) for one in found]

@@ -220,7 +220,7 @@ def a_change_without_a_mark() -> Story:
 
 
 def a_change_that_generations_hide() -> Story:
-    """What deletion and re-creation, sums that stay equal, or an edited status come to."""
+    """Deletion and re-creation, hashes that stay equal, and edited statuses do not open the gate."""
     marks: list[str | None] = []
 
     async def before(env: AccountedClusters) -> None:

@@ -268,13 +268,13 @@ async def the_sum_tells_nothing(env: AccountedClusters) -> None:
 
 
 async def credentials(env: AccountedClusters) -> str:
-    """What the carrier says of them."""
+    """The credentials that the carrier holds."""
     found = await env.client.get(OrchardCluster.resource, "garden", SYSTEM_NAMESPACE)
     return found.metadata.annotations[CARRIED]
 
 
 def seen(value: str) -> str:
-    """What a carrier says of credentials with this password."""
+    """The content of a carrier for credentials with this password."""
     return carried(value.encode())
 
 

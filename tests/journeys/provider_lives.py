@@ -1,4 +1,4 @@
-"""What the life of a cluster needs to know of each provider: its example, what that needs, and fields of its own."""
+"""Facts about each provider for the life of a cluster: its example, what that needs, and fields of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STORED = (*(one.resource for one in KINDS), SECRET, CONFIG_MAP)
 
 
 async def nothing(_env: AccountedClusters) -> None:
-    """What a provider without credentials needs."""
+    """The preparation for a provider without credentials."""
 
 
 async def spare_hardware(env: AccountedClusters) -> None:
@@ -45,7 +45,7 @@ class ProviderLife:
     images: Callable[[list[Tree], str], None] = lambda _trees, _version: None
     """Name the images that have a version of Kubernetes."""
     before: Callable[[AccountedClusters], Awaitable[None]] = nothing
-    """What an administrator does before."""
+    """The preparation by an administrator."""
     workers: Callable[[list[Tree]], Any] = lambda _trees: {}
     """The spec of the machine config of the workers."""
     other: tuple[str, Any] = ("", None)
@@ -261,7 +261,7 @@ async def delete(steps: PlannedSteps) -> None:
 
 
 async def in_system(client: Client) -> set[tuple[Resource, str]]:
-    """What there is in the system's namespace, and what is in none, but for the manager's own."""
+    """The objects in the system's namespace and those in none, apart from the manager's own."""
     return {
         (kind, one.name)
         for kind in STORED

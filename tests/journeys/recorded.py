@@ -1,4 +1,4 @@
-"""What really happened to a cluster's objects and machines, as a watch of the API server tells it."""
+"""The actual history of a cluster's objects and machines, as a watch of the API server reports it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Recorder:
         self._came.clear()
 
     async def end(self) -> Happened:
-        """What happened since `begin`."""
+        """The history since `begin`."""
         await asyncio.sleep(1)  # simulated: the last events are on their way
         after, shipped = dict(self._now()), await self._in_workload_cluster()
         happened = Happened(created=after.keys() - self._before.keys(), deleted=self._before.keys() - after.keys())

@@ -1,4 +1,4 @@
-"""What an earlier manager leaves behind: clusters that are ready and were left alone, kept to start stories from."""
+"""The state that an earlier manager leaves behind: ready clusters, left alone, kept to start stories from."""
 
 from __future__ import annotations
 

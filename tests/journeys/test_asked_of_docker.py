@@ -1,4 +1,4 @@
-"""What manifests of EKS Anywhere ask for beside machines: identity providers, mirrors, proxies, autoscaling."""
+"""Parts of EKS Anywhere manifests beside machines: identity providers, mirrors, proxies, autoscaling."""
 
 from __future__ import annotations
 

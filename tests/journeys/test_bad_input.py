@@ -1,4 +1,4 @@
-"""What users get wrong, and what they hear: field, what was found, what is allowed. Nothing is half-created."""
+"""Mistakes of users, and the answers: field, what was found, what is allowed. Nothing is half-created."""
 
 from __future__ import annotations
 

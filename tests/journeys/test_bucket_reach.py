@@ -55,7 +55,7 @@ def ready(shoot: Shoot) -> Condition:
 
 
 async def says(user: GardenUser, seed: str) -> dict[str, tuple[str, str]]:
-    """What a seed says of the stores of others, by their names."""
+    """The seed's report about the stores of others, by their names."""
     conditions = (await user.client.get(Seed.resource, seed)).decode(Seed).status.conditions
     return {
         one.type.removeprefix(BUCKET_REACHABLE): (one.status, one.reason)

@@ -1,4 +1,4 @@
-"""What a cluster on CloudStack has beside what all have: disks and links, availability zones, keys."""
+"""The specifics of a cluster on CloudStack: disks and links, availability zones, keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a CloudStack lacks stands in the status of what names it; the Cluster waits, and goes on by itself."""
+"""Objects missing in a CloudStack appear in the status of what names them; the Cluster waits, then goes on."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class Clouds:
             **(self.counts if host == SERVER else {}),
         )
 
-    def take(self, sort: ObjectType, host: str = SERVER) -> None:
-        """What has gone."""
+    def take(self, sort: Sort, host: str = SERVER) -> None:
+        """Remove an object."""
         self.missing.setdefault(host, set()).add(sort)
 
 

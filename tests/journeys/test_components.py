@@ -1,4 +1,4 @@
-"""What a component declares is what it uses, so that it can be left out, or run as a program of its own."""
+"""Each component uses what it declares, so that it can be left out, or run as a program of its own."""
 
 from __future__ import annotations
 

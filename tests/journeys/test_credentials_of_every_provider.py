@@ -208,7 +208,7 @@ def wrong(trees: list[Tree]) -> list[Tree]:
 
 
 async def spoil(env: ManagedEnvironment) -> None:
-    """What administrators brought can't be read any more, and holds other credentials."""
+    """Make the administrator's Secret unreadable, then give it other credentials."""
     for kind in KINDS:
         for tree in SAMPLES[kind].credentials(f"{ALICE},{BOB}"):
             for name, text in tree["data"].items():

@@ -1,4 +1,4 @@
-"""What people see who look at clusters: the tree with what blocks it, and lines that come as things change."""
+"""The views of people who watch clusters: the tree with what blocks it, and lines that come as things change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would happen, asked by kubectl and by `espalier plan`, on the embedded API server and on a real one."""
+"""Dry runs, by kubectl and by `espalier plan`, on the embedded API server and on a real one."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.embedded
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = (DockerDatacenterConfig.resource, Cluster.resource)
 OF_THE_SERVER = ("resourceVersion", "uid", "creationTimestamp", "managedFields")
-"""What a server takes from nobody; the rest, people leave in the files that they export."""
+"""Fields that a server takes from nobody; people leave the rest in the files that they export."""
 OF_THE_DEAD = "ownerReferences"
 """Kubernetes' garbage collector removes whatever has an owner that is no more: a page says so."""
 

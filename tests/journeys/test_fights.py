@@ -128,7 +128,7 @@ async def begun(env: ManagedEnvironment, fighter: Fighter) -> None:
 
 @pytest.fixture
 def written() -> list[Kind]:
-    """What the manager writes while it makes a cluster, changes it and deletes it."""
+    """The kinds that the manager writes while it makes a cluster, changes it and deletes it."""
 
     async def main(simulation: Simulation) -> list[Kind]:
         fighter = Fighter()
@@ -165,10 +165,10 @@ LONG = frozenset(
     {"clusters", "dockerclusters", "dockerdatacenterconfigs", "dockermachinetemplates", "kubeadmconfigtemplates"}
     | {"machinedeployments", "machinehealthchecks"}
 )
-"""What takes seconds each, as machines come and go with it."""
+"""Kinds that take seconds each, as machines come and go with them."""
 
 NOT_UNDONE = frozenset({("management", "kubeadmcontrolplanes"), ("workload", "daemonsets")})
-"""What is not there again when the other writer stops.
+"""Kinds that are not there again when the other writer stops.
 
 A control plane that is deleted waits for its workers, as Cluster API has it; a CNI that was installed is not looked for
 until something changes.

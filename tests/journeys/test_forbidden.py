@@ -1,4 +1,4 @@
-"""What the manager's account must not be able to do, tried with its own token on a real API server."""
+"""Requests that the manager's account must not be able to make, tried with its own token on a real API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators of a garden run into, and that there is a way out which is told."""
+"""Problems that operators of a garden meet: each has a way out, and a condition names it."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class Moment:
     is_reached: Callable[[Garden, list[Object]], bool]
     """Given the garden's BackupEntries."""
     hinder: Callable[[Garden], None] = lambda _garden: None
-    """What keeps it from going on."""
+    """Keeps it from going on."""
 
 
 def keeps_network(garden: Garden) -> None:
@@ -336,7 +336,7 @@ async def entries(user: GardenUser) -> list[Object]:
 
 
 def creations(made: Garden) -> list[str]:
-    """What was created in the cloud."""
+    """The resources created in the cloud."""
     return [str(one) for one in made.cloud.log.writes() if isinstance(one.call, Create)]
 
 

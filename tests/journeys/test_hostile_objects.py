@@ -61,7 +61,7 @@ def changed(status: Any, value: Any) -> Iterator[Any]:
 
 
 async def parts(client: Client, name: str) -> list[tuple[Resource, Object]]:
-    """What a cluster consists of, as far as it has a status."""
+    """The objects of a cluster that have a status."""
     kinds = {*written(PROVIDERS), Machine.resource, *(one.machine for one in infrastructures(PROVIDERS).all)}
     found = []
     for resource in sorted(kinds, key=str):

@@ -1,4 +1,4 @@
-"""What others wrote never steers the terminal of whoever looks: commands on a terminal, and a server full of it."""
+"""Text written by others never controls the terminal of the reader: commands on a terminal, and a server full of it."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def ran(patch: pytest.MonkeyPatch, arguments: Sequence[str], *, angry: bool = Fa
 
 
 def steering(text: str) -> list[str]:
-    """What is left in a text that a terminal would obey, the program's own colours apart."""
+    """The control sequences left in a text that a terminal would obey, apart from the program's own colours."""
     rest = OWN_COLOURS.sub("", text)
     return [repr(one) for one in rest if (unicodedata.category(one) == "Cc" and one != "\n") or one in "\u202e\u2066"]
 

@@ -48,7 +48,7 @@ PLACES = sampled(
 """The same, and a worker on which nothing was changed yet."""
 
 Act = Callable[[ManagedEnvironment, Upgraders, str], Awaitable[None]]
-"""What is done to a cluster, while the node of this name is in work."""
+"""A change made to a cluster while the node of this name is being upgraded."""
 
 
 class Once:
@@ -323,7 +323,7 @@ EDITS: dict[str, Tree] = {
 @pytest.mark.parametrize("edit", sampled(EDITS, 2))
 @pytest.mark.parametrize("where", MOMENTS, ids=str)
 def test_its_node_upgrade_is_edited(where: tuple[str, Moment], edit: str) -> None:
-    """What is refused changes nothing; what is accepted is not believed."""
+    """A refused edit changes nothing; an accepted one is not believed."""
 
     async def change(env: ManagedEnvironment, _upgraders: Upgraders, node: str) -> None:
         subresource = "status" if "status" in EDITS[edit] else None

@@ -1,4 +1,4 @@
-"""What upgrades in place cost API servers: each call by name, so that none comes back unnoticed."""
+"""The cost of upgrades in place for API servers: each call by name, so that none comes back unnoticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people correct or change while a node is upgraded in place is followed, and nothing stays half-told."""
+"""Corrections and changes by people during the upgrade of a node are followed, and none is left half-reported."""
 
 from __future__ import annotations
 

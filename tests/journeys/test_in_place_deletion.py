@@ -1,4 +1,4 @@
-"""What goes while it is upgraded in place: nobody asks after it for ever, and nothing of it stays."""
+"""Objects deleted during an upgrade in place: they are not awaited for ever, and nothing of them remains."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Asked(Interceptor):
 
 
 def followed() -> list[str]:
-    """What is followed now."""
+    """The nodes that are followed now."""
     return sorted(task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("follow "))
 
 

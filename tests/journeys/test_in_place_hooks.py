@@ -77,7 +77,7 @@ def journey(story: Story, control_planes: int = 3, *, discovered: bool = True, *
 
 
 async def discover(env: ManagedEnvironment) -> None:
-    """What Cluster API says when it has asked which hooks there are."""
+    """Report that the hooks were discovered, as Cluster API does."""
     found = {"type": "Discovered", "status": "True", "reason": "Discovered", "message": ""}
     patch = {"status": {"conditions": [found | {"lastTransitionTime": "2026-01-01T00:00:00Z"}]}}
     await env.client.patch(
@@ -123,7 +123,7 @@ async def parts_of(env: ManagedEnvironment, machine: Object) -> Parts:
 
 
 async def wanted_of(env: ManagedEnvironment, current: Parts) -> Parts:
-    """What a machine is to become, as its control plane or worker node group has it."""
+    """The desired state of a machine, according to its control plane or worker node group."""
     labels = current.machine["metadata"]["labels"]
     version, bootstrap, template = await (
         of_control_plane(env) if "cluster.x-k8s.io/control-plane" in labels else of_group(env)

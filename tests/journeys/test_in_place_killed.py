@@ -65,7 +65,7 @@ def test_an_upgrade_goes_on_after_its_environment_was_killed_in_the_middle_of_a_
 
 
 def processes(home: Path) -> list[int]:
-    """What runs in pods of this environment now, by the variable that they inherit.
+    """The processes in pods of this environment, found by the variable that they inherit.
 
     Not by their folder: a child is there before it is the program. Stopped then, it has no variable by which the next
     world would find it.
@@ -82,7 +82,7 @@ def processes(home: Path) -> list[int]:
 
 
 def at_a_step(env: LocalEnvironment) -> list[int]:
-    """What runs in pods, as soon as something does. Looked for: no event of ours tells that a process has begun."""
+    """The processes in pods, as soon as there are any. Looked for: no event of ours tells that a process has begun."""
     end = time.monotonic() + SECONDS
     while not (running := processes(env.home)):
         assert time.monotonic() < end, f"nothing ran within {SECONDS} s"
@@ -91,7 +91,7 @@ def at_a_step(env: LocalEnvironment) -> list[int]:
 
 
 def has_ended(process: int, seconds: float = 0) -> bool:
-    """Whether it has; one that was killed may wait for its parent to ask how it ended."""
+    """True if it has; a killed process may wait for its parent to ask how it ended."""
     try:
         descriptor = os.pidfd_open(process)
     except ProcessLookupError:

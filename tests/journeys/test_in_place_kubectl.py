@@ -36,7 +36,7 @@ async def identities(workload: Kubectl) -> str:
 
 
 async def delete_once_failed(management: Management, pod: str) -> None:
-    """What the conditions tell a person to do."""
+    """Delete the pod once it has failed, as the conditions advise."""
     workload = await story.workload_kubectl(management)
     failed = "--for=jsonpath={.status.phase}=Failed"
     code, _, _ = await workload.finish("wait", "-n", "eksa-system", failed, pod, "--timeout=60s")

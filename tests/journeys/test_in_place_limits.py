@@ -1,4 +1,4 @@
-"""What can't be upgraded in place, and what else happens meanwhile: simulated Cluster API, nodes and clock."""
+"""Limits of upgrades in place, and other events meanwhile: simulated Cluster API, nodes and clock."""
 
 from __future__ import annotations
 

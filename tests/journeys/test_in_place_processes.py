@@ -108,7 +108,7 @@ async def test_a_release_that_changes_flags_and_an_audit_policy_are_in_force_on_
 
 
 async def config_hashes(env: ManagedEnvironment) -> dict[str, str]:
-    """What the kubelet started each static pod from."""
+    """The config hash from which the kubelet started each static pod."""
     pods = (await reach(env).client.list(POD, "kube-system", labels="tier=control-plane")).items
     return {one.metadata.labels["component"]: one.metadata.annotations.get(HASH, "") for one in pods}
 
@@ -213,7 +213,7 @@ async def system_images(env: ManagedEnvironment) -> dict[str, str]:
 
 
 async def log(env: ManagedEnvironment, pod: Object, container: str) -> str:
-    """What `kubectl logs` shows."""
+    """The output of `kubectl logs`."""
     path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/log"
     answer = await reach(env).server.serve(Request("GET", path, {"container": container}), ADMIN)
     return answer.body.decode()

@@ -147,7 +147,7 @@ def test_the_image_of_etcd_and_a_feature_gate_of_kubeadm_arrive() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("is_worker", sampled([False, True], 0), ids=["control-plane", "worker"])
 def test_a_machine_whose_kubeadm_config_is_gone_is_named_and_its_change_is_not_called_done(is_worker: bool) -> None:
-    """What its node lacks is not known; a machine that is deleted then is replaced, and all goes on."""
+    """The node's missing changes are not known; a machine that is deleted then is replaced, and all goes on."""
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         machine = (await machines(env, control_plane=not is_worker))[0].name

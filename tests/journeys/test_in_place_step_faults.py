@@ -37,7 +37,7 @@ GROUPS = {
     False: (ControlPlaneUpgrade.resource, "garden-cp-upgrade"),
     True: (MachineDeploymentUpgrade.resource, "garden-md-0-md-upgrade"),
 }
-"""What tells of a node, by whether it is a worker."""
+"""Objects that report on a node, by whether it is a worker."""
 
 Strike = Callable[[WorkloadCluster, str], Awaitable[None]]
 

@@ -49,7 +49,7 @@ def channels(eksa_version: str) -> list[str]:
 
 
 def version(eksa_version: str, channel: str) -> str:
-    """What machines of a release have: v1.35.4-eks-1-35-1."""
+    """The version of a release's machines: v1.35.4-eks-1-35-1."""
     bundles = RELEASES.release(eksa_version).bundles.spec.versions_bundles
     return next(RELEASES.distro(bundle).version for bundle in bundles if bundle.kube_version == channel)
 
@@ -206,7 +206,7 @@ def test_a_release_that_changes_more_than_can_be_done_in_place_is_refused_and_na
 @pytest.mark.soak
 @pytest.mark.parametrize("is_exact", [True, False])
 def test_a_release_with_which_nothing_was_made_can_be_taken_back(is_exact: bool) -> None:
-    """Whether the rest is as it was before, or something else is asked for as well."""
+    """Taking it back works if the rest is as it was before, and also if something else is requested as well."""
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         found = await identities(env)

@@ -269,7 +269,7 @@ def test_a_restore_without_managed_fields_is_reported_as_drift_and_corrected_on_
 
 
 def synced(cluster: Cluster) -> dict[str, str]:
-    """What is said of drift, by the condition's status; empty before anything is said."""
+    """The message about drift, by the status of condition Synced; empty before there is one."""
     return {one.status: one.message for one in cluster.status.conditions if one.type == names.SYNCED}
 
 

@@ -61,7 +61,7 @@ orchard = partial(gated, providers=ORCHARD, kinds=KINDS)
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def uprooted(control_plane: ControlPlane, stores: MemoryStores) -> AsyncIterator[None]:
-    """What is linked goes after a story as well."""
+    """Linked objects are deleted after a story as well."""
     yield
     client = control_plane.client()
     await linked_stories.uproot(client)

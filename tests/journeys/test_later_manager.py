@@ -31,7 +31,7 @@ CLUSTERS = int(os.environ.get("ESPALIER_QUIET_CLUSTERS", "2"))
 RESYNC = 3.0
 LATER = (sys.executable, "-m", "tests.journeys.later_manager")
 OF_THE_MANAGER = ("events", "validatingwebhookconfigurations", "mutatingwebhookconfigurations")
-"""What a manager that starts writes for itself."""
+"""Objects that a starting manager writes for itself."""
 
 
 async def machines(client: Client) -> set[str]:

@@ -1,4 +1,4 @@
-"""What linked objects hold, and a Secret that they name, is what was asked for: a provider whose children have content.
+"""Linked objects, and a Secret that they name, are part of the request: a provider whose children have content.
 
 Docker's have none, so that its stories in test_isolation.py would hold if nobody observed children.
 """

@@ -1,4 +1,4 @@
-"""What a manifest says beside its Cluster, as commands judge it: before anything is sent, and told once."""
+"""Objects beside the Cluster in a manifest, as commands judge them: before anything is sent, and reported once."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def reason(cluster: Cluster) -> str:
 
 
 async def said_of(env: ManagedEnvironment) -> Tree:
-    """What the control plane says of its certificates."""
+    """The control plane's condition about its certificates."""
     found = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
     tree: Tree = next(one for one in found.tree["status"]["conditions"] if one["type"] == "CertificatesAvailable")
     return tree

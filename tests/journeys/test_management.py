@@ -204,7 +204,7 @@ def test_a_configmap_that_names_nobody_leaves_clusters_as_they_are_and_makes_non
 
 
 async def events(env: ManagedEnvironment) -> list[str]:
-    """What is said of the ConfigMap."""
+    """The events about the ConfigMap."""
     found = (await env.client.list(CORE_EVENT, SYSTEM_NAMESPACE)).items
     return [one.tree["message"] for one in found if one.tree["involvedObject"]["kind"] == "ConfigMap"]
 

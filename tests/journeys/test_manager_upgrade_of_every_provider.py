@@ -40,7 +40,7 @@ def _commanded(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
 
 
 def with_another_command(rendered: Rendered) -> Rendered:
-    """What machines of every provider are made of, and each object that a provider adds."""
+    """A change of the machines of every provider, and of each object that a provider adds."""
     plane = rendered.control_plane
     config = _commanded(plane.spec.kubeadm_config_spec)
     groups = []
@@ -68,7 +68,7 @@ LATER: Sequence[Layer] = (
 
 
 def is_content(change: Change) -> bool:
-    """Whether anything but a status was written, to anything but Leases and events."""
+    """True if more than a status was written, to anything but Leases and events."""
     if change.table in ("events", "leases.coordination.k8s.io"):
         return False
     before, after = (one.tree if one is not None else {} for one in (change.before, change.after))

@@ -86,7 +86,7 @@ async def upgrade_of_the_manager(
     isolation: Isolation,
     then: Callable[[AccountedClusters], Awaitable[None]],
 ) -> None:
-    """What holds of an isolated one, through ten resync periods and after."""
+    """Upgrade the manager; an isolated one holds through ten resync periods, and after."""
     client = control_plane.client()
     present = await machines(client)
     await client.close()
@@ -113,12 +113,12 @@ async def until_more_than_statuses_are_written(control_plane: ControlPlane, sinc
 
 
 def writes_of_the_manager(control_plane: ControlPlane, since: int) -> list[Asked]:
-    """What it got written to anything but events, from a byte of the audit log on."""
+    """Its successful writes to anything but events, from a byte of the audit log on."""
     return [asked for asked in requests_of(control_plane.audit_log, since=since) if is_of_the_manager(asked)]
 
 
 def is_of_the_manager(asked: Asked) -> bool:
-    """Whether it wrote, and not an event."""
+    """True for a write of the manager that is not an event."""
     return (
         asked.user_agent == MANAGER_AGENT and asked.is_write and asked.code < 400 and asked.target.resource != "events"
     )

@@ -310,7 +310,7 @@ def test_no_key_or_token_of_a_shoot_is_in_the_garden_or_in_logs_but_in_its_shoot
 
 
 async def keys_and_tokens(world: World, seed: str) -> set[bytes]:
-    """What of the shoot's Secrets in a seed nobody else may know, plain and as Secrets have it."""
+    """The private contents of the shoot's Secrets in a seed, plain and as Secrets encode them."""
     values = [value for data in (await world.secrets(seed)).values() for value in data.values()]
     private = [value for value in values if not base64.b64decode(value).startswith(b"-----BEGIN CERTIFICATE")]
     plain = {line for value in private for line in base64.b64decode(value).splitlines() if len(line) > 24}

@@ -57,7 +57,7 @@ class Move:
 
 
 async def if_there(edit: Awaitable[object]) -> None:
-    """What admission holds for people, or is not there, stays as it is."""
+    """Make the edit unless the object is missing or admission refuses people this edit."""
     try:
         await edit
     except (NotFound, Forbidden, Invalid):

@@ -1,4 +1,4 @@
-"""What a cluster on Nutanix has beside what all have: failure domains, a trust bundle, credentials of two accounts."""
+"""The specifics of a cluster on Nutanix: failure domains, a trust bundle, credentials of two accounts."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def tree_of_datacenter(mount: str) -> Tree:
 
 
 async def roll(env: ManagedEnvironment) -> None:
-    """What can't be had in place is had by replacing machines, once the Cluster allows it."""
+    """Changes that are impossible in place are made by replacing machines, once the Cluster allows it."""
     before = set((await identities(env)).values())
     await env.apply(**fields(workers=2, version="1.36", in_place=False))
     await orchard.edit(env, orchard.DATACENTER, "garden", spec=orchard.of_datacenter("/srv/pears"))
@@ -147,7 +147,7 @@ async def roll(env: ManagedEnvironment) -> None:
 
 
 async def drift(env: ManagedEnvironment) -> None:
-    """What somebody changes by hand is said, and brought back."""
+    """Changes by hand are reported, and reverted."""
     marks = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
     await env.client.patch(Cluster.resource, "garden", NAMESPACE, patch=marks, type=MERGE)
     clusters = env.capi_objects.of(OrchardCluster.resource)
@@ -215,7 +215,7 @@ async def failure_domains(env: ManagedEnvironment) -> None:
 
 
 async def in_workload_cluster(env: ManagedEnvironment) -> None:
-    """What the provider has in the workload cluster is planned, follows, is compared, and goes."""
+    """The provider's objects in the workload cluster are planned, follow, are compared, and go."""
     workload = await env.workload()
     assert await domains_there(workload) == ["domain-east", "domain-west"]
     await workload.delete(DEPLOYMENT, "orchard-controller", "kube-system")
@@ -242,7 +242,7 @@ async def domains_there(workload: Client) -> list[str]:
 
 
 async def resolved(env: ManagedEnvironment) -> None:
-    """What a controller of the provider finds out is content, and waited for where it is not known."""
+    """The findings of a provider's controller are part of the content, and waited for while unknown."""
     await orchard.edit(env, orchard.MACHINES, "workers", spec={"variety": "plum"})
     waits = await env.until(lambda cluster: "the provider to resolve it" in message_of(cluster, "Ready"))
     assert "OrchardMachineConfig workers: spec.variety" in message_of(waits, "Ready")

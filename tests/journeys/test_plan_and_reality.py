@@ -1,4 +1,4 @@
-"""What was planned is what happens: random changes of a cluster, foreseen first, then made and watched."""
+"""The plan comes true: random changes of a cluster, foreseen first, then made and watched."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def leaves_of_change(change: ObjectChange) -> Leaves:
 
 
 def as_shown(leaves: Leaves) -> Leaves:
-    """What a watch saw, hidden where a plan hides it."""
+    """The leaves that a watch saw, hidden where a plan hides them."""
     return {path: (redaction.shown(path, old), redaction.shown(path, new)) for path, (old, new) in leaves.items()}
 
 

@@ -1,4 +1,4 @@
-"""What a plan says of machines that are to be upgraded in place is what becomes of them."""
+"""The plan for machines that are upgraded in place comes true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a later manager would do is known before it comes: nothing now, and under the gate alone so much later."""
+"""The effects of a later manager are known before it comes: nothing now, and under the gate alone so much later."""
 
 from __future__ import annotations
 

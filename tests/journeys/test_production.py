@@ -1,4 +1,4 @@
-"""What `espalier manifests` installs on a real management cluster is enough for `espalier manager`, and no more."""
+"""The output of `espalier manifests` on a real management cluster is enough for `espalier manager`, and no more."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNUSED = {
     ),
     Grant(SYSTEM_NAMESPACE, "", "secrets", "delete"): "nodes no longer have files with passwords",
 }
-"""What this journey has no occasion for, and when there is one."""
+"""Rights that this journey does not use, and when they are used."""
 
 
 def granted_by(rights_: Iterable[Right]) -> set[str]:
@@ -131,7 +131,7 @@ async def refuses(management: Production) -> None:
 
 
 async def everything_asked(control_plane: ControlPlane, since: int, awaited: set[Grant]) -> list[Asked]:
-    """What the manager asked, which has stopped. The log tells of its watches a little later: these are waited for."""
+    """All requests of the manager, which has stopped. The log has its watches a little later: these are waited for."""
     missing = set(awaited)
     with suppress(TimeoutError):
         async with asyncio.timeout(10), following(control_plane.audit_log, since=since) as requests:

@@ -1,4 +1,4 @@
-"""What clusters are made of lies in the management cluster: neither another manager nor an edit changes it."""
+"""Releases are stored in the management cluster: neither another manager nor an edit changes an existing cluster."""
 
 from __future__ import annotations
 
@@ -77,10 +77,8 @@ async def garden(env: ManagedEnvironment) -> Cluster:
 
 
 async def manager_upgrade(env: ManagedEnvironment, releases: Path | None) -> Preview:
-    """What `espalier plan --manager` says of the garden."""
-    (planned,) = await PlanRequest(PROVIDERS, [], "", Isolation.LAYERS, releases).of_manager(
-        env.client, GARDEN.namespace
-    )
+    """The preview of `espalier plan --manager` for the garden."""
+    (planned,) = await Asked(PROVIDERS, [], "", Isolation.LAYERS, releases).of_manager(env.client, GARDEN.namespace)
     assert planned.later is not None
     return planned.later
 

@@ -103,7 +103,7 @@ async def an_upgrade_that_does_not_end(env: ManagedEnvironment) -> None:
 
 
 async def a_hand_that_edits(env: ManagedEnvironment) -> None:
-    """What the manager said is said again when somebody takes it away; and a NodeUpgrade needs no Cluster."""
+    """The manager restores a status that somebody removes; and a NodeUpgrade needs no Cluster."""
     odd = {"machine": {"name": "nobody"}, "kubernetesVersion": "v1.36.3-eks-1-36-1", "nodeType": "Worker"}
     body = {"metadata": {"name": "odd", "namespace": SYSTEM_NAMESPACE}, "spec": odd}
     await env.client.create(NodeUpgrade.resource, body)

@@ -1,4 +1,4 @@
-"""What a cluster on Snow has beside what all have: devices, pools of addresses, and credentials for each device."""
+"""The specifics of a cluster on Snow: devices, pools of addresses, and credentials for each device."""
 
 from __future__ import annotations
 

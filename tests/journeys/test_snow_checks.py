@@ -1,4 +1,4 @@
-"""What Snow devices lack stands in the status of what names them; the Cluster waits, and goes on by itself."""
+"""Resources missing on Snow devices appear in the status of what names them; the Cluster waits, then goes on."""
 
 from __future__ import annotations
 

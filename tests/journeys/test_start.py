@@ -42,7 +42,7 @@ pytestmark = pytest.mark.embedded
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 MEADOW, NEWCOMER = Key(NAMESPACE, "meadow"), Key(NAMESPACE, "newcomer")
 DISTRO = "kubernetes-1-35-eks-2"
-"""What the garden is made of, and the meadow is not."""
+"""The distribution of the garden; the meadow has another."""
 RELEASE = "eksa-v0-26-0"
 LONG = 1800.0
 """Seconds in which a manager that ends would have ended."""

@@ -51,7 +51,7 @@ kind: ValidatingAdmissionPolicyBinding
 metadata: {{name: strangers}}
 spec: {{policyName: strangers, validationActions: [Deny]}}
 """
-"""What the operators of a management cluster may have against images."""
+"""A policy with which the operators of a management cluster refuse a release for its images."""
 
 PROBE = f"""
 apiVersion: {DistroRelease.resource.api_version}
@@ -132,7 +132,7 @@ def synced(found: Object | None) -> str:
 
 
 async def readiness(management: Production, port: int, is_so: Callable[[int, str], bool]) -> str:
-    """What the running process says of its readiness, once it is so."""
+    """The answer of the running process about its readiness, once it is as awaited."""
     said = (0, "nothing")
     try:
         async with asyncio.timeout(PATIENCE), aiohttp.ClientSession() as session:

@@ -1,4 +1,4 @@
-"""What a tenant can do to another: nothing. On the embedded and on a real API server."""
+"""Attacks of a tenant on another: none succeeds. On the embedded and on a real API server."""
 
 from __future__ import annotations
 

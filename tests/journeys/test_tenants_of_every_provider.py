@@ -1,4 +1,4 @@
-"""What a tenant can do to another's cluster of any provider: nothing.
+"""Attacks of a tenant on another's cluster, for every provider: none succeeds.
 
 Alice has a cluster of each. Bob has the same rights in his namespace and knows all names of hers. Each attempt is told
 for every registered provider, with admission and without; then nothing of hers is another, and her cluster changes as
@@ -58,7 +58,7 @@ class Scene:
         return SAMPLES[self.kind].cluster(BOB, name, number)
 
     async def is_refused(self, trees: Sequence[Tree]) -> bool:
-        """Whether the API server did not take his Cluster. What it names comes first."""
+        """True if the API server refused his Cluster. The objects that it names come first."""
         try:
             await apply(self.bob, [*trees[1:], trees[0]])
         except ApiError:
@@ -84,7 +84,7 @@ class Scene:
                     await self.bob.delete(resource, found.name, BOB)
 
     def made(self) -> list[str]:
-        """What was made for bob."""
+        """The objects made for bob."""
         found = (one for _, table in self.env.store.tables() for one in table.objects.values())
         made = [one for one in found if (owner := owner_of(one.metadata.labels)) and owner.namespace == BOB]
         return sorted(f"{one.kind} {one.key}" for one in made)

@@ -1,4 +1,4 @@
-"""What a cluster on bare metal has beside what all have: workflows, hardware to spare or none, a single machine."""
+"""The specifics of a cluster on bare metal: workflows, hardware to spare or none, a single machine."""
 
 from __future__ import annotations
 

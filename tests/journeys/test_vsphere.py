@@ -1,4 +1,4 @@
-"""What a cluster on vSphere has beside what all have: failure domains, and credentials in the workload cluster."""
+"""The specifics of a cluster on vSphere: failure domains, and credentials in the workload cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a vCenter lacks stands in the status of what names it; the Cluster waits, and goes on by itself."""
+"""Objects missing in a vCenter appear in the status of what names them; the Cluster waits, then goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user or a fault leaves behind is named with what helps, and no condition says what is no longer true."""
+"""Leftovers of a user or a fault are named with what helps, and no condition says what is no longer true."""
 
 from __future__ import annotations
 

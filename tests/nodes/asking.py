@@ -39,7 +39,7 @@ class Asking:
         ]
 
     async def _ask(self, session: aiohttp.ClientSession, address: str) -> str:
-        """What went wrong; empty when there was an answer."""
+        """The failure; empty when there was an answer."""
         url = f"http://{address}:{use.NODE_PORT}/"
         try:
             async with session.get(url, timeout=aiohttp.ClientTimeout(total=2)) as answer:

@@ -87,7 +87,7 @@ async def imported(env: RealEnvironment, node: str, archive: Path) -> None:
 
 
 async def runs_as_nobody_who_may_do_nothing(env: RealEnvironment, pods: list[Tree]) -> None:
-    """What the kernel says of the processes: who they are, no capabilities, no new rights, system calls filtered."""
+    """Check the kernel's record of the processes: user, no capabilities, no new rights, system calls filtered."""
     for pod in pods:
         facts = process(env, pod)
         assert set(facts["Uid"].split()) == set(facts["Gid"].split()) == {str(manager_image.USER)}

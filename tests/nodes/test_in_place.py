@@ -41,7 +41,7 @@ STEPS = (
     "CleaningUp",
     "Upgraded",
 )
-"""What `kubectl get nu` may show in its column STEP, in order."""
+"""The values that `kubectl get nu` may show in its column STEP, in order."""
 
 
 async def test_a_cluster_without_spare_hardware_is_upgraded_in_place(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ async def fails_at_kubeadm(management: Kubectl, workload: Kubectl, node: str) ->
 
 
 async def inside(env: RealEnvironment, node: str, *command: str) -> str:
-    """What a command on a node says."""
+    """The output of a command on a node."""
     code, out, complaint = await env.espalier("nodes", "shell", node, "--", *command)
     assert code == 0, complaint
     return out
@@ -216,7 +216,7 @@ async def tags(workload: Kubectl) -> dict[str, set[str]]:
 
 @dataclass
 class Story:
-    """What `kubectl get nu --watch` has shown: machine and step, each once."""
+    """The output of `kubectl get nu --watch`: machine and step, each once."""
 
     told: list[tuple[str, str]] = field(default_factory=list)
 

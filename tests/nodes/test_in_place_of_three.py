@@ -78,7 +78,7 @@ async def identities(env: RealEnvironment, workload: Kubectl) -> Tree:
 
 @dataclass
 class Seen:
-    """What somebody noticed who asked five times a second."""
+    """The observations of a client that asked five times a second."""
 
     gap: float = 0.0
     """Seconds without an answer of the API, at most."""

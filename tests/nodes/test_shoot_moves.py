@@ -119,7 +119,7 @@ async def goes_on(shoot: RealShoot, seed: str, seen: dict[str, Tree]) -> None:
 
 
 async def identities(kubectl: Kubectl) -> dict[str, Tree]:
-    """What must not change: UIDs of nodes and pods, which container each pod has, how often it was restarted."""
+    """Identities that must not change: UIDs of nodes and pods, the container of each pod, its number of restarts."""
     nodes = (await kubectl.tree("nodes"))["items"]
     containers = {
         name: {"uid": pod["metadata"]["uid"]}

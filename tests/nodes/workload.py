@@ -1,4 +1,4 @@
-"""What people do with a workload cluster, and how they see that it works."""
+"""The use of a workload cluster by people, and how they see that it works."""
 
 from __future__ import annotations
 

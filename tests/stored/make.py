@@ -41,8 +41,8 @@ NEW = "1.36"
 IN_PLACE = {"upgradeRolloutStrategy": {"type": "InPlace"}}
 WORKERS = {"garden": 3, "rolling": 2, "settled": 1}
 KEPT = ("management.db", "clusters")
-"""What of the home is state. The rest is made anew at each start, or names this machine: kubeconfig, log, lock, own
-certificate authority, folders of simulated nodes."""
+"""The parts of the home that are state. The rest is made anew at each start, or names this machine: kubeconfig, log,
+lock, own certificate authority, folders of simulated nodes."""
 
 
 async def make(target: Path) -> None:

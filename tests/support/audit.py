@@ -1,4 +1,4 @@
-"""What a real API server was asked, by its audit log; and which granted rights were used."""
+"""The requests to a real API server, by its audit log; and which granted rights were used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.control_plane import READING_VERBS, Account
 
 
 class Target(msgspec.Struct, rename={"group": "apiGroup"}):
-    """What a request was about."""
+    """The object of a request."""
 
     resource: str = ""
     subresource: str = ""
@@ -48,7 +48,7 @@ class Asked(msgspec.Struct, rename="camel"):
 
     @property
     def target(self) -> Target:
-        """What it was about, as far as it was about an object."""
+        """Its object, as far as it was about one."""
         return self.object_ref or Target()
 
     @property
@@ -81,7 +81,7 @@ class Requests:
         return _decode(line)
 
     async def writes(self, seconds: float) -> list[str]:
-        """What is written within so many seconds, renewed Leases aside."""
+        """The writes within so many seconds, renewed Leases aside."""
         found = []
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):

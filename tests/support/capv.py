@@ -60,7 +60,7 @@ ADDRESSES = "198.51.100"
 
 
 def why_no_capv() -> str:
-    """What a person can do when something is not there that `capv` needs; empty when all is."""
+    """Advice when something is not there that `capv` needs; empty when all is."""
     own = "" if is_finished(HOME) else "CAPV is not built: run make real-assets"
     return why_no_cluster_api() or simulated.MISSING or own
 
@@ -90,7 +90,7 @@ class Vineyard:
         return trees
 
     def secrets(self, trees: list[Tree]) -> list[Tree]:
-        """What `espalier create cluster` makes of an administrator's environment variables."""
+        """The Secrets that `espalier create cluster` makes of an administrator's environment variables."""
         given = {
             "EKSA_VSPHERE_USERNAME": ACCOUNT.username,
             "EKSA_VSPHERE_PASSWORD": ACCOUNT.password,
@@ -144,7 +144,7 @@ def _on_this_machine() -> Iterator[None]:
 
 
 def furnish(center: VCenter) -> None:
-    """What an administrator of the vCenter brings: folders, a resource pool, a template, and tags."""
+    """Create the administrator's part of the vCenter: folders, a resource pool, a template, and tags."""
     with center.administrator() as content:
 
         def find(path: str) -> Any:

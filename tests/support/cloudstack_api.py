@@ -24,13 +24,13 @@ from tests.support.prism import certificate
 from tests.support.web_server import tls, web_server
 
 NAME = "cloudstack.example.com"
-"""What specs call it; `resolve` knows where it is."""
+"""The name in specs; `resolve` knows where it is."""
 KEYS = Credentials("key-of-maker", "harbour-canary")
 ZONE, NETWORK, DOMAIN = "z1", "n1", "d1"
 
 
 def inventory() -> dict[str, list[Tree]]:
-    """What the example needs, and more, by command."""
+    """The objects that the example needs, and more, by command."""
     return {
         "listZones": [{"id": ZONE, "name": "zone-1"}, {"id": "z2", "name": "zone-2"}],
         "listDomains": [

@@ -99,7 +99,7 @@ class RealClusterApi(ManagedClusters):
         return [one for one in self.transport.written if not any(part in one.path for part in apart)]
 
     async def provide_etcd(self, cluster: str) -> None:
-        """What an administrator brings for a cluster whose etcd is elsewhere: its authority, and a client of it."""
+        """Bring an administrator's parts for a cluster whose etcd is elsewhere: its authority, and a client of it."""
         now = SystemClock().now()
         authority = Authority.create("etcd-ca", now=now)
         client = authority.issue_client("kube-apiserver-etcd-client", groups=["system:masters"], now=now)
@@ -156,7 +156,7 @@ def meant_for(cluster: str) -> dict[str, str]:
 
 
 def why_no_cluster_api() -> str:
-    """What a person can do when something is not there that `real_cluster_api` needs; empty when all is."""
+    """Advice when something is not there that `real_cluster_api` needs; empty when all is."""
     if programs.find_control_plane() is None:
         return why_no_assets()
     return "" if programs.find_cluster_api() else "Cluster API's managers are not built: run make real-assets"

@@ -1,4 +1,4 @@
-"""What the program understands of a command line, without doing it; and all its commands."""
+"""The parsed command line, without running it; and all commands of the program."""
 
 from __future__ import annotations
 

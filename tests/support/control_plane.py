@@ -32,7 +32,7 @@ find_assets = programs.find_control_plane
 
 
 def why_no_assets() -> str:
-    """What a person can do when `find_assets` found nothing."""
+    """Advice when `find_assets` found nothing."""
     named = os.environ.get("KUBEBUILDER_ASSETS")
     if not named:
         return "run make real-assets"
@@ -73,7 +73,7 @@ class ControlPlane(control_plane.ControlPlane):
         return [event for event in self.requests() if event.verb not in READING_VERBS]
 
     async def run_kubectl(self, *arguments: str, stdin: bytes = b"") -> str:
-        """What kubectl prints as the administrator. Raises `ChildFailed` with its complaint."""
+        """The output of kubectl as the administrator. Raises `ChildFailed` with its complaint."""
         process = await asyncio.create_subprocess_exec(
             self.kubectl,
             *arguments,

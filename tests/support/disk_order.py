@@ -13,7 +13,7 @@ class DiskOrder:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.steps: list[tuple[str, Path]] = []
-        """What was done, and to which path; of a rename, the new name."""
+        """The operations, each with its path; of a rename, the new name."""
         fsync, rename = os.fsync, os.rename
 
         def flushed(descriptor: int) -> None:
@@ -28,11 +28,11 @@ class DiskOrder:
         monkeypatch.setattr(os, "rename", renamed)
 
     def before(self, name: Path) -> set[Path]:
-        """What was flushed before it was renamed to this."""
+        """The paths flushed before one was renamed to this."""
         at = self.steps.index(("rename", name))
         return {path for what, path in self.steps[:at] if what == "flush"}
 
     def after(self, name: Path) -> set[Path]:
-        """What was flushed after it was renamed to this."""
+        """The paths flushed after one was renamed to this."""
         at = self.steps.index(("rename", name))
         return {path for what, path in self.steps[at:] if what == "flush"}

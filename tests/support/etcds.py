@@ -24,7 +24,7 @@ from tests.support.real_etcd import built, real_etcd
 
 @dataclass(frozen=True)
 class Limits:
-    """What an etcd is started with, where a test needs another than the usual."""
+    """Limits with which an etcd is started, where a test needs other than the usual."""
 
     quota: int = 0
     """Bytes of the database; 0: etcd's 2 GiB."""

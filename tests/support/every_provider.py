@@ -172,6 +172,6 @@ _ALL = (
 SAMPLES: Mapping[str, Sample] = {one.kind: one for one in _ALL}
 
 KINDS = sorted(PROVIDERS)
-"""What sweeps are told by: of each of them there must be a sample."""
+"""Names under which sweeps report: of each of them there must be a sample."""
 
 __all__ = ["KINDS", "SAMPLES", "SYSTEM_NAMESPACE", "Sample", "apply", "canary", "groups"]

@@ -57,7 +57,7 @@ class Infrastructures:
 
 @dataclass
 class Troubles:
-    """What does not work in the extensions of a seed."""
+    """Failures in the extensions of a seed."""
 
     stuck: set[str] = field(default_factory=set)
     """Kinds whose extensions never finish."""

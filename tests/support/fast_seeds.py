@@ -32,7 +32,7 @@ from tests.support.fast_extensions import FastExtension, Infrastructures, Troubl
 from tests.support.fast_objects import Objects
 
 Acts = Callable[[Objects], dict[Resource, Callable[[Key], Awaitable[Outcome]]]]
-"""What acts in a cluster, by the kind that it acts on."""
+"""The reconcilers in a cluster, by the kind on which they act."""
 
 
 class SkewedClock:
@@ -102,7 +102,7 @@ class FastCluster:
 
 @dataclass
 class Shared:
-    """What all fast seeds of a world have in common."""
+    """The parts that all fast seeds of a world have in common."""
 
     delay: float = 1.0
     """Seconds that each thing takes."""

@@ -1,4 +1,4 @@
-"""What goes wrong between clients and API servers: requests and answers that are lost, refused or late, and crashes.
+"""Faults between clients and API servers: requests and answers that are lost, refused or late, and crashes.
 
 There is one transport for all of it; a fault is an `Interceptor`, here when several stories need it.
 """
@@ -96,7 +96,7 @@ class Crash(Interceptor):
 
 
 class Loss(Enum):
-    """What is lost of a write."""
+    """The lost part of a write."""
 
     REQUEST = "request"
     ANSWER = "answer"
@@ -190,7 +190,7 @@ class Blocked(Interceptor):
 
 
 class Fault(Enum):
-    """What can go wrong between a manager and its API servers, each now and then."""
+    """Faults between a manager and its API servers, each now and then."""
 
     LOST_REQUEST = "a request does not arrive"
     LOST_ANSWER = "a write is applied and not answered"

@@ -20,7 +20,7 @@ _OWN = ("transfer-encoding", "connection", "content-encoding", "date", "server")
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to one request. `concerns`: to which."""
+    """A fault of one request. `concerns`: of which."""
 
     concerns: Callable[[web.Request], bool] = lambda _request: True
     status: int = 0

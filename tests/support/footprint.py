@@ -1,4 +1,4 @@
-"""What of this machine nodes could leave behind: processes, mounts, interfaces, routes, control groups, files."""
+"""Traces that nodes could leave on this machine: processes, mounts, interfaces, routes, control groups, files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users of a garden do, and what they and its operators see of it."""
+"""The users of a garden: their actions, and what they and its operators see of it."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class GardenUser:
             await asyncio.sleep(1)
 
     async def left(self, seed: str, name: str = "apple") -> list[str]:
-        """What is in a seed of a shoot, namespaces and Clusters and what has none."""
+        """The leftovers of a shoot in a seed: namespaces and Clusters and what has none."""
         technical_id = names.technical_id(PROJECT, name)
         client = self.garden.seeds[seed].client
         found = []
@@ -127,7 +127,7 @@ def is_whole(shoot: Shoot, seed: str) -> bool:
 
 
 def requests(server: Server, agent: str) -> Counter[tuple[str, str]]:
-    """What a program has asked a server for, by verb and resource."""
+    """A program's requests to a server, by verb and resource."""
     found: Counter[tuple[str, str]] = Counter()
     for (verb, resource, _sub, who), count in server.requests.items():
         if who == agent:

@@ -42,10 +42,10 @@ class Walk:
     rng: random.Random
     size: Size
     done: Counter[str] = field(default_factory=Counter)
-    """What users did, and were refused, and what broke."""
+    """The actions of users, their refusals, and the breakages."""
     story: list[str] = field(default_factory=list)
     _broken: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    """What is broken, by the seed, or `garden`."""
+    """The current breakages, by the seed, or `garden`."""
 
     @property
     def _names(self) -> list[str]:
@@ -178,7 +178,7 @@ class Walk:
             await asyncio.sleep(30)
 
     async def _unsettled(self) -> list[str]:
-        """What is not whole. Users ask for a retry where a shoot says so."""
+        """The problems left. Users ask for a retry where a shoot says so."""
         left = []
         for one in (await self.world.client.list(Shoot.resource)).items:
             shoot = one.decode(Shoot)

@@ -79,7 +79,7 @@ class OwnerWitness:
 
 
 async def remains(world: World) -> list[str]:
-    """What is left of shoots where they are not, in the cloud and in seeds, and what they lack or have lost."""
+    """Leftovers of shoots where they are not, in the cloud and in seeds, and parts that they lack or have lost."""
     shoots = {one.name: one.decode(Shoot) for one in (await world.client.list(Shoot.resource)).items}
     at = {names.technical_id(PROJECT, name): shoot.status.seed_name for name, shoot in shoots.items()}
     found = [
@@ -117,7 +117,7 @@ def _tagged(world: World, kind: ItemKind, technical_id: str) -> int:
 
 
 async def unclean(world: World, *, seconds: float = 7200) -> list[str]:
-    """What remains after some time in which all may be cleaned up."""
+    """The leftovers after some time in which all may be cleaned up."""
     end = asyncio.get_running_loop().time() + seconds
     while (found := await remains(world)) and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110
         await asyncio.sleep(60)

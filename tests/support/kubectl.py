@@ -56,13 +56,13 @@ class Kubectl:
         return process.returncode, output.decode(), complaint.decode()
 
     async def __call__(self, *arguments: str, stdin: str = "", **environment: str) -> str:
-        """What is printed by a command that succeeds."""
+        """The output of a command that succeeds."""
         code, output, complaint = await self.finish(*arguments, stdin=stdin, **environment)
         assert code == 0, f"kubectl {shlex.join(arguments)}: {complaint}"
         return output
 
     async def refused(self, *arguments: str, stdin: str = "") -> str:
-        """What a command that fails complains."""
+        """The complaint of a command that fails."""
         code, output, complaint = await self.finish(*arguments, stdin=stdin)
         assert code != 0, f"kubectl {shlex.join(arguments)} succeeded: {output}"
         return complaint

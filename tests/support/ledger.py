@@ -1,4 +1,4 @@
-"""What a user asked an embedded API server, by the grants that allowed it, and what was refused."""
+"""A user's requests to an embedded API server, by the grants that allowed them, and the refused ones."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class Production:
     namespaces: tuple[str, ...] = ()
     manager: ChildProcess | None = None
     program: Sequence[str] = tuple(PROGRAM)
-    """What is started as the manager: `espalier`, or one of another build."""
+    """The program started as the manager: `espalier`, or one of another build."""
     flags: Sequence[str] = ()
     """More of its flags."""
 
@@ -176,7 +176,7 @@ async def production(
     namespaces: tuple[str, ...] = (),
     in_place: FrontEnd = FrontEnd.ANNOTATIONS,
 ) -> AsyncIterator[Production]:
-    """What an administrator sets up on a real management cluster, whose machines are simulated in this process.
+    """The setup by an administrator of a real management cluster, whose machines are simulated in this process.
 
     The manager watches these namespaces, or all. `in_place` is its own.
     """

@@ -18,7 +18,7 @@ USER = 65532
 
 @cache
 def why_not() -> str:
-    """What is missing for building it; empty when nothing is."""
+    """The parts missing for building it; empty when nothing is."""
     try:
         find_root()
     except MissingAssets as missing:
@@ -33,7 +33,7 @@ def build(archive: Path) -> None:
 
 
 def configuration(archive: Path) -> dict[str, object]:
-    """What the image says of how it is run."""
+    """The image's configuration of how it is run."""
     with tarfile.open(archive) as tar:
         found: dict[str, object] = json.loads(_read(tar, _manifest(tar)["Config"]))["config"]
         return found

@@ -52,7 +52,7 @@ async def all_ready(clusters: Cache, count: int, *, seconds: float) -> None:
 
 
 def writes(servers: list[Server]) -> Writes:
-    """What was asked of these servers so far, but for reads and Leases."""
+    """The requests to these servers so far, without reads and Leases."""
     total: Writes = Counter()
     for server in servers:
         total += Counter(
@@ -76,7 +76,7 @@ def servers(env: ManagedEnvironment, count: int) -> list[Server]:
 
 
 async def heard(env: ManagedEnvironment, count: int) -> Writes:
-    """What is written while an environment with so many steady clusters is listened to."""
+    """The writes in an environment with so many steady clusters, while it is listened to."""
     all_servers = servers(env, count)
     before = writes(all_servers)
     await asyncio.sleep(SIMULATED_SECONDS)

@@ -65,7 +65,7 @@ OPERATIONS = ("list", "head", "read", "stream", "put", "create", "replace", "upl
 
 @dataclass
 class Witnesses:
-    """What clients saw, of which epoch and when."""
+    """The observations of clients, with epoch and time."""
 
     clock: Callable[[], float]
     acknowledged: dict[bytes, int] = field(default_factory=dict)
@@ -255,7 +255,7 @@ class Moves:
                 await asyncio.sleep(0.25)
 
     async def initiated(self, source: Seat) -> None:
-        """What a source's gardenlet does: stop the API server (here: nobody), call copyop/initiate until `Ready`."""
+        """Act as the gardenlet of a source: stop the API server (here: nobody), call copyop/initiate until `Ready`."""
         assert source.run is not None
         while True:
             answer = await source.run.initiate(InitiateCopyOperation(source.epoch))

@@ -56,7 +56,7 @@ K = TypeVar("K", bound=KubeObject)
 
 
 class OrchardClusterSpec(Part):
-    """What all machines share."""
+    """The spec that all machines share."""
 
     control_plane_endpoint: Endpoint | None = None
 
@@ -105,7 +105,7 @@ class OrchardMachineTemplateSpec(Part):
 
 @kind(_kind("orchardmachinetemplates", "OrchardMachineTemplate"), labels=CONTRACT, partly=True)
 class OrchardMachineTemplate(KubeObject, kw_only=True):
-    """What OrchardMachines are made of."""
+    """The template of OrchardMachines."""
 
     spec: OrchardMachineTemplateSpec
 
@@ -171,7 +171,7 @@ class OrchardMachineConfigSpec(Part):
 
 
 class OrchardMachineConfigStatus(Observed, frozen=True):
-    """What was resolved."""
+    """The resolved values."""
 
     rootstock: str = ""
     observed_generation: int = 0
@@ -180,7 +180,7 @@ class OrchardMachineConfigStatus(Observed, frozen=True):
 
 @kind(Resource(GROUP, VERSION, "orchardmachineconfigs", "OrchardMachineConfig"), status=True)
 class OrchardMachineConfig(KubeObject):
-    """What machines are like."""
+    """The config of machines."""
 
     spec: OrchardMachineConfigSpec = msgspec.field(default_factory=OrchardMachineConfigSpec)
     status: OrchardMachineConfigStatus = OrchardMachineConfigStatus()
@@ -220,7 +220,7 @@ def _variety(config: OrchardMachineConfig) -> str:
 
 
 MARKET = {"apple": "M9", "pear": "Quince C"}
-"""What a provider would ask its API: the image of a name, the operating system of a template."""
+"""The answers of a provider's API: the image of a name, the operating system of a template."""
 
 
 def nursery(host: Host) -> Controller:
@@ -272,9 +272,9 @@ def extras(render_input: RenderInput) -> Iterable[KubeObject]:
         yield OrchardZone(metadata=meta(render_input, name, namespaced=False), spec=spec)
 
 
-def workload(render_input: RenderInput) -> Iterable[Manifest]:
-    """What says to nodes where they are: as a cloud controller manager and its configuration."""
-    for domain in _datacenter(render_input).spec.domains:
+def workload(design: Design) -> Iterable[Manifest]:
+    """The manifests that tell nodes where they are: as a cloud controller manager and its configuration."""
+    for domain in _datacenter(design).spec.domains:
         config = ConfigMap(metadata=ObjectMeta(name=f"domain-{domain.name}", namespace="kube-system"))
         config.data = {"groups": ",".join(domain.groups)}
         yield Manifest(CONFIG_MAP, msgspec.to_builtins(config))
@@ -350,7 +350,7 @@ SOCKET = "unix:///run/containerd/containerd.sock"
 
 
 def carried(password: bytes) -> str:
-    """What carriers say of credentials, here to be seen."""
+    """The hash of credentials that carriers hold: visible to tests."""
     return hashlib.sha256(password).hexdigest()[:16]
 
 

@@ -49,7 +49,7 @@ QUICK = Timing(
 
 
 def espalier(clock: Path | None) -> list[str]:
-    """What Python runs; with a clock, as a program whose own is off by what stands in that file."""
+    """The arguments for Python; with a clock, the program's own is off by what stands in that file."""
     return ["-m", "espalier.cli"] if clock is None else [MOVED_CLOCK, str(clock)]
 
 
@@ -309,7 +309,7 @@ class Seat:
 
 @dataclass
 class Witnesses:
-    """What clients at all seeds saw, by epoch, on one clock."""
+    """The observations of clients at all seeds, by epoch, on one clock."""
 
     acknowledged: dict[bytes, int] = field(default_factory=dict)
     served: list[tuple[float, float, int, str]] = field(default_factory=list)

@@ -58,7 +58,7 @@ FROM_RELEASES = {"Bundles", "EKSARelease", "Release", "CustomResourceDefinition"
 
 
 def of_the_code(folder: Path) -> set[str]:
-    """What needs no running environment. In `folder` an empty database is made."""
+    """Names that need no running environment. In `folder` an empty database is made."""
     return {
         *_constants(),
         *_literals(),
@@ -197,7 +197,7 @@ def _home() -> Iterator[str]:
 
 
 class Written:
-    """What was ever written to the stores of an environment."""
+    """All objects ever written to the stores of an environment."""
 
     def __init__(self) -> None:
         self._found: set[str] = set()

@@ -23,7 +23,7 @@ from espalier.providers.nutanix.checks.questions import Server
 from tests.support.web_server import tls, web_server
 
 NAME = "prism.example.com"
-"""What specs call it; `resolve` knows where it is."""
+"""The name in specs; `resolve` knows where it is."""
 ACCOUNT = Credentials("maker", "slate-canary")
 EAST, WEST = "0005a0f3-8f43-a0f2-02b7-3cecef193701", "0005a0f3-8f43-a0f2-02b7-3cecef193702"
 API = "/api/nutanix/v3"
@@ -38,7 +38,7 @@ def entity(name: str, uuid: str, *, cluster: str = "", **resources: Any) -> Tree
 
 
 def inventory() -> dict[str, list[Tree]]:
-    """What the example needs, and more."""
+    """The entities that the example needs, and more."""
     gpu = {"name": "Ampere 40", "device_id": 8757, "mode": "PASSTHROUGH_GRAPHICS", "status": "UNUSED"}
     return {
         "clusters": [

@@ -48,7 +48,7 @@ _IMPORT = re.compile(r'^\t(?:(\w+) )?"([^"]+)"', re.MULTILINE)
 
 @dataclass
 class Package:
-    """What is needed of a Go package: its structs and its names for other types, with the imports of their file."""
+    """The needed parts of a Go package: its structs and its names for other types, with the imports of their file."""
 
     path: str
     structs: dict[str, tuple[str, dict[str, str]]]

@@ -35,7 +35,7 @@ Tree = dict[str, Any]
 
 
 def why_not(*versions: str, watchers: int = 0, bridge: str = DEFAULT_BRIDGE) -> str:
-    """What is missing for real nodes of these Kubernetes versions; empty when nothing is.
+    """The parts missing for real nodes of these Kubernetes versions; empty when nothing is.
 
     `watchers` is how many inotify instances the nodes of the test need.
     """
@@ -178,7 +178,7 @@ async def _documents(stream: asyncio.StreamReader) -> AsyncIterator[Tree]:
 
 
 def made(found: Footprint, home: Path) -> dict[str, object]:
-    """What nodes would leave: not the folder of the test itself."""
+    """The traces that nodes would leave: not the folder of the test itself."""
     parts = vars(found) | {"files": {path for path in found.files if not path.startswith(str(home))}}
     return {name: part for name, part in parts.items() if name != "processes"} | {
         "processes": {re.sub(r"^\d+ ", "", line) for line in found.processes if "systemd-nspawn" in line}

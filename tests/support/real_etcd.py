@@ -69,7 +69,7 @@ class RealEtcd:
 
     @property
     def log(self) -> Path:
-        """What it printed."""
+        """The file with its output."""
         return self.folder / "etcd.log"
 
     def client(self, *, timeout: float = 10.0) -> Client:

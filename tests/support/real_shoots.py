@@ -64,7 +64,7 @@ CUT = msgspec.structs.replace(QUICK, serving_grace=10, progress_timeout=14, copy
 
 @dataclass
 class Witnesses:
-    """What two writers and two readers at each seed were answered, on one clock, and who reads what is cached."""
+    """The answers to two writers and two readers at each seed, on one clock, and who reads what is cached."""
 
     served: list[tuple[float, float, str, str]] = field(default_factory=list)
     """When it was asked and answered, the seed, and what."""

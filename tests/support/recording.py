@@ -1,4 +1,4 @@
-"""What an environment held at every moment of its life: another environment can begin from any of them."""
+"""The content of an environment at every moment of its life: another environment can begin from any of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.upgraders import GARDEN
 
 @dataclass(frozen=True)
 class Kept:
-    """What the stores of an environment with one workload cluster held at a moment. It is copied, never written."""
+    """The stores of an environment with one workload cluster, at a moment. The content is copied, never written."""
 
     management: Store
     workload: Store
@@ -34,7 +34,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Write:
-    """What anybody wrote to one of the stores, and when."""
+    """A write to one of the stores, by anybody, with its time."""
 
     is_far: bool
     """True if it was written to the workload cluster."""
@@ -66,7 +66,7 @@ class Recording:
         self.marked[len(self.writes)] = None
 
     def after(self, count: int) -> Kept:
-        """What was kept after so many writes."""
+        """The content after so many writes."""
         near, far = copied(self._began.management, MemoryStore()), copied(self._began.workload, MemoryStore())
         for write in self.writes[:count]:
             _repeat(write.change, far if write.is_far else near)

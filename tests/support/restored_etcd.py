@@ -20,7 +20,7 @@ from tests.support.etcd_histories import EVERYTHING
 
 PEER = "unix://peer:0"
 OF_TESTS: Membership = membership("default", "", "etcd-cluster", PEER)
-"""What `RealEtcd` is started with."""
+"""The membership with which `RealEtcd` is started."""
 
 
 def stored_events(events: Sequence[Event]) -> list[deltas.Event]:

@@ -74,7 +74,7 @@ class Cluster:
         return cluster
 
     def writes(self, kind: str) -> list[Change]:
-        """What was written to objects of a kind."""
+        """The writes to objects of a kind."""
         return [change for change in self.changes if change.after.kind == kind]
 
 
@@ -124,7 +124,7 @@ class World:
     async def set_state(
         self, state: Any, name: str = "infrastructure", seed: str = "a", resource: Resource = Infrastructure.resource
     ) -> None:
-        """What an extension does: make the resource if there is none, and keep its state."""
+        """Act as an extension: make the resource if there is none, and keep its state."""
         client = self.seeds[seed].client
         existing = {one.name for one in (await client.list(resource, TECHNICAL_ID)).items}
         if name not in existing:

@@ -80,7 +80,7 @@ class Environment:
                 os.kill(process, signal.SIGKILL)
 
     async def log(self, name: str, container: str = "", **options: str) -> str:
-        """What `kubectl logs` shows."""
+        """The output of `kubectl logs`."""
         query = {**({"container": container} if container else {}), **options}
         path = f"/api/v1/namespaces/default/pods/{name}/log"
         return (await self.workload.server.serve(Request("GET", path, query), ADMIN)).body.decode()

@@ -21,7 +21,7 @@ ARCHIVES = sorted((Path(__file__).parents[1] / "stored").glob("*.tar.xz"))
 
 @dataclass(frozen=True)
 class Stored:
-    """What the stores of an environment held when it was killed, in memory, and when that was."""
+    """The content of an environment's stores when it was killed, in memory, and when that was."""
 
     management: Store
     workloads: MemoryStores

@@ -59,7 +59,7 @@ class Upgraders:
         """Node and container, in the order in which they began."""
         self.commands: dict[tuple[str, str], list[str]] = {}
         self.static_pods: dict[str, dict[str, StaticPod]] = {}
-        """What kubeadm has rendered last, by node and component."""
+        """The manifests that kubeadm rendered last, by node and component."""
         self.changes: dict[str, Tree] = {}
         """Files and kubelet flags that a pod has brought to its node."""
         self.files: dict[str, dict[str, str | None]] = {}
@@ -69,7 +69,7 @@ class Upgraders:
         self.at_once = 0
         """How many pods have run at the same time, at most."""
         self.happening: Happening | None = None
-        """What happens at each moment of each container, before it goes on."""
+        """A callback for each moment of each container, before it goes on."""
         self._silent: dict[str, asyncio.Event] = {}
         self._workloads = workloads
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -186,7 +186,7 @@ class Upgraders:
             self.read[node] = dict(files)
 
     async def _changes(self, workload: WorkloadCluster, pod: Object) -> Tree:
-        """What the pod brings to its node besides."""
+        """The other changes that the pod brings to its node."""
         volumes = {volume["name"]: volume for volume in pod.tree["spec"]["volumes"]}
         if "changes" not in volumes:
             return {}

@@ -33,7 +33,7 @@ PROGRAM = VCENTER.home(assets_folder()) / "vcenter"
 MISSING = "" if PROGRAM.exists() else "there is no simulator of a vCenter; run make real-assets"
 
 NAME = "vcenter.example.com"
-"""What specs call it; `resolve` knows where it is."""
+"""The name in specs; `resolve` knows where it is."""
 ACCOUNT = Credentials("espalier@vsphere.local", "cherry-canary")
 
 

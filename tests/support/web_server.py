@@ -20,7 +20,7 @@ LARGEST = 1 << 30
 
 
 def tls(certificate: bytes, key: bytes) -> ssl.SSLContext:
-    """What a server with this certificate needs."""
+    """The TLS context of a server with this certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(certificate + key)

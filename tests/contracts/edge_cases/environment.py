@@ -1,4 +1,4 @@
-"""What a namespace has before the requests of the table are made."""
+"""The objects in a namespace before the requests of the table are made."""
 
 from __future__ import annotations
 

@@ -154,5 +154,5 @@ def get(name: str, path: str, **more: Any) -> Ask:
 
 
 def running(ready: str) -> dict[str, Any]:
-    """What a kubelet reports."""
+    """The conditions that a kubelet reports."""
     return {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}}

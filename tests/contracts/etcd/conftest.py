@@ -1,4 +1,4 @@
-"""What the contract of etcd's protocol is tried on: each implementation, through the client."""
+"""The implementations of etcd's protocol on which the contract is tried, through the client."""
 
 from __future__ import annotations
 

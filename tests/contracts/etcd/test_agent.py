@@ -144,7 +144,7 @@ async def test_all_that_was_stored_is_restored_whatever_was_killed(
 
 
 async def restored_as_it_was(folder: Path, load: Load, reached: range, programs: Path) -> None:
-    """What the store has is whole, up to one of these revisions, and an etcd serves it as it was then."""
+    """The store's content is whole, up to one of these revisions, and an etcd serves it as it was then."""
     target = folder / "target"
     target.mkdir()
     done = await restore(LocalStore(folder / "store"), target / "data", Options(members=OF_TESTS, bump=0))

@@ -1,4 +1,4 @@
-"""What operators and backups ask of a member: status, snapshots, hashes, defragmentation, alarms."""
+"""Requests of operators and backups to a member: status, snapshots, hashes, defragmentation, alarms."""
 
 from __future__ import annotations
 

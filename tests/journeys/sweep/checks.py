@@ -1,4 +1,4 @@
-"""What is left at the end of a history that is not as in an environment in which nothing was ever wrong."""
+"""Differences at the end of a history from an environment in which nothing ever went wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.journeys.sweep.history import MADE, History, objects, there
 
 
 class Wrong(NamedTuple):
-    """What is not as it should be: where, a word for programs, a sentence that says what to do."""
+    """A difference: where, a word for programs, a sentence that says what to do."""
 
     where: str
     reason: str
@@ -36,7 +36,7 @@ async def ready_of(h: History) -> str:
 
 
 async def wrong(h: History) -> list[Wrong]:
-    """What differs from the undisturbed end; empty when nothing does."""
+    """The differences from the undisturbed end; empty when there are none."""
     tree = await cluster_of(h)
     status = tree.get("status") or {}
     by_type = {one["type"]: one for one in status.get("conditions") or []}
@@ -86,7 +86,7 @@ async def end_of(h: History) -> dict[str, object]:
 
 
 def _shape(one: Object) -> Tree:
-    """What is asked of an object, apart from names of templates."""
+    """The desired content of an object, apart from names of templates."""
     spec = one.tree.get("spec") or {}
     if one.kind.endswith("Template"):
         return dict(spec)

@@ -1,4 +1,4 @@
-"""What hands edit and delete of what was made for a cluster."""
+"""Edits and deletions by hand of objects that were made for a cluster."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ Where = tuple[Resource, str, str]
 
 @dataclass
 class Wish:
-    """What users ask for now; None: that there be no cluster."""
+    """The current request of users; None: that there be no cluster."""
 
     version: str = "1.35"
     workers: int = 2

@@ -1,4 +1,4 @@
-"""What a condition says to do, done; and nothing else."""
+"""The remedy that a condition names is applied; and nothing else."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def ends_well(h: History) -> None:
 
 
 async def settled(h: History) -> list[Wrong]:
-    """What is wrong once nothing more comes of it."""
+    """The problems left once nothing more changes."""
     until = asyncio.get_running_loop().time() + LONG
     left = await wrong(h)
     while left and asyncio.get_running_loop().time() < until:

@@ -1,4 +1,4 @@
-"""What users do with a cluster."""
+"""Actions of users on a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may happen at a destination: the garden counts, a copy runs, an epoch starts."""
+"""Transitions at a destination: the garden counts, a copy runs, an epoch starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Destinations(Puts):
     """Copies, and the garden that lets their epochs start."""
 
     def of_move(self, world: World, at: int) -> Next:
-        """What the copy for an epoch may do, and the garden about it. Other sites play a part before it has moved."""
+        """Next states by the copy for an epoch, and by the garden. Other sites play a part before it has moved."""
         if not world.sites[at].begun:
             yield from self._moves(world, at)
 

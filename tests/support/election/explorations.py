@@ -1,4 +1,4 @@
-"""What is explored of the protocol as built: bounds by what may happen."""
+"""Explorations of the protocol as built: bounds by what may happen."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Violation(Generic[S]):
 
 @dataclass
 class Exploration(Generic[S]):
-    """What a search has seen."""
+    """The states that a search has seen."""
 
     states: int = 0
     transitions: int = 0

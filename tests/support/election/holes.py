@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from tests.support.election.closures import ALL, Closure
 from tests.support.election.scenario import Scenario
 
-PROPOSAL = frozenset({Closure.PROXY_ANSWER, Closure.MEMORY, Closure.KEPT, Closure.NO_COLLECTION})
-"""What the proposal says or can be read to say. All other closures are ours."""
+PROPOSAL = frozenset({Closure.DOOR_ANSWER, Closure.MEMORY, Closure.KEPT, Closure.NO_COLLECTION})
+"""Closures that the proposal states or can be read to state. All others are ours."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ CLOSURES: dict[Closure, Hole] = {
     Closure.GARDEN_CAS: _without(Closure.GARDEN_CAS, "I1", epochs=3, passed_over=True, validity=1, grace=0),
     Closure.NO_COLLECTION: _without(Closure.NO_COLLECTION, "I9", "G6", slow=True),
 }
-"""What happens without one closure, though all others hold."""
+"""The consequence of leaving out one closure, though all others hold."""
 
 OF_THE_PROPOSAL: tuple[Hole, ...] = (
     _proposal(

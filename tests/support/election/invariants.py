@@ -11,7 +11,7 @@ from tests.support.election.world import Site, World
 
 
 def invariants(system: System) -> Mapping[str, Callable[[World], bool]]:
-    """What must hold in every state of a system, by a sentence."""
+    """The invariants of every state of a system, by a sentence."""
 
     def one_owner(world: World) -> bool:
         return sum(site.cache > 0 for site in world.sites) <= 1

@@ -39,7 +39,7 @@ class Seeds(NamedTuple):
     moved: bool = False
     """The garden has given the shoot to the destination."""
     read: int | None = None
-    """What a renewal would give, where the gardenlet has read the Shoot as its own and not yet written the lease."""
+    """The lease of the next renewal, where the gardenlet has read the Shoot as its own and not yet written it."""
     lease: int = 0
     """Ticks until the lease ends by the gardenlet's clock. An extension may see as much more as clocks differ."""
     acting: int = -1

@@ -197,7 +197,7 @@ class Machines:
 
 
 def told(operation: CopyOperation | None, began: int = 0) -> str:
-    """What a party reads or puts, in words."""
+    """The object that a party reads or puts, in words."""
     late = f", in a read that began {-began} ticks before" if began else ""
     if operation is None:
         return f"that there is no CopyOperation{late}"

@@ -12,7 +12,7 @@ RANK = {Status.INITIAL: 1, Status.READY: 2, Status.DONE: 3}
 
 
 class Puts(Machines):
-    """What becomes of puts that are under way."""
+    """Transitions of puts that are under way."""
 
     def _puts(self, world: World, origin: int, who: str) -> Next:
         put = next((put for put in world.puts if put.origin == origin and put.waiting), None)
@@ -34,7 +34,7 @@ class Puts(Machines):
             yield f"{who} puts {self._content(put)}, which is repeated on its way", self._answered(twice, origin)
 
     def of_puts(self, world: World) -> Next:
-        """What becomes of puts for which nobody waits. Sites and moves play no part in it."""
+        """Next states by puts for which nobody waits. Sites and moves play no part in it."""
         for put in dict.fromkeys(world.puts):
             if not put.waiting:
                 rest = list(world.puts)

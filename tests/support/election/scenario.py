@@ -92,7 +92,7 @@ class Scenario:
 
     @property
     def release(self) -> int:
-        """What a marker promises."""
+        """The time that a marker promises."""
         return self.validity + self.grace
 
     @property

@@ -1,4 +1,4 @@
-"""What may happen at the owner of an epoch: its agent, the guard of its etcd, and its clients."""
+"""Transitions at the owner of an epoch: its agent, the guard of its etcd, and its clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Sources(Puts):
     """Owners of epochs, which are the sources of migrations."""
 
     def of_site(self, world: World, at: int) -> Next:
-        """What the agent of an epoch may do, its guard and its clients. Other sites and moves play no part in it."""
+        """Next states by the agent of an epoch, its guard and its clients. Other sites and moves play no part in it."""
         site = world.sites[at]
         if site.begun and not self.is_static(at):
             yield from self._agents(world, at, site)
@@ -177,7 +177,7 @@ class Sources(Puts):
 
     @property
     def _idle_at_start(self) -> int:
-        """What a new guard counts from: it has seen nobody yet."""
+        """The count with which a new guard starts: it has seen nobody yet."""
         forgets = self.scenario.api_servers and Closure.IDLE_GUARD in self._without
         return self.scenario.long_idle if forgets else 0
 

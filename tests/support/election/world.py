@@ -17,7 +17,7 @@ class Read(NamedTuple):
     operation: int
     """As it was when the read began."""
     before: int
-    """What a stale store answers."""
+    """The answer of a stale store."""
 
 
 class Snapshot(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the API says of releases: the schema holds for those that users make themselves as well."""
+"""The API's schema of releases: it also holds for those that users make themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server on etcd leaves running when it ends: nothing, however it ends."""
+"""A server on etcd leaves nothing running, however it ends."""
 
 from __future__ import annotations
 

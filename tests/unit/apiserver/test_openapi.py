@@ -79,7 +79,7 @@ def test_the_address_of_a_document_changes_with_its_content_only(openapi: OpenAp
 
 
 def test_a_custom_kind_is_explained(openapi: OpenApi) -> None:
-    """What `kubectl explain` does: from the path to the kind, from the kind to the schema, from field to field."""
+    """The steps of `kubectl explain`: from the path to the kind, from the kind to the schema, from field to field."""
     document = tree(ask(openapi, "/openapi/v3/apis/things.example.org/v1"))
     gvk = document["paths"]["/apis/things.example.org/v1/namespaces/{namespace}/things"]["get"][GVK]
     (schema,) = (each for each in document["components"]["schemas"].values() if gvk in each.get(GVK, ()))

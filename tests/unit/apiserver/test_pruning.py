@@ -1,4 +1,4 @@
-"""What was valid and is the very same needs no walk: with and without it, the same comes out."""
+"""Unchanged tidy objects need no walk: with and without it, the result is the same."""
 
 from __future__ import annotations
 

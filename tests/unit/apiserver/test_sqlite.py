@@ -1,4 +1,4 @@
-"""What was acknowledged is there after any end of the process; what can't be stored is never acknowledged."""
+"""Acknowledged writes are there after any end of the process; a write that can't be stored is never acknowledged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a real node starts from: found by version, missing with a sentence, its image store cloned for each node."""
+"""The file system from which a real node starts: found by version, missing with a sentence, images cloned per node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be built: versions that belong together, and recipes that change when what they are made of changes."""
+"""Buildable assets: versions that belong together, and recipes that change when their sources change."""
 
 from __future__ import annotations
 

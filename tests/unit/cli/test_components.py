@@ -1,4 +1,4 @@
-"""What the components of a manager declare is what they do."""
+"""The components of a manager do what they declare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a manifest is told at once, whoever finds it."""
+"""All problems of a manifest are reported at once, whoever finds them."""
 
 from __future__ import annotations
 

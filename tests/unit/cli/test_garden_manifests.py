@@ -1,4 +1,4 @@
-"""What a garden is installed by."""
+"""The manifests that install a garden."""
 
 from __future__ import annotations
 

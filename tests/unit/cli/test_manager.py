@@ -1,4 +1,4 @@
-"""What `espalier manager` refuses before it does anything."""
+"""Refusals of `espalier manager` before it does anything."""
 
 from __future__ import annotations
 

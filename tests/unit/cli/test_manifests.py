@@ -1,4 +1,4 @@
-"""What is installed on a management cluster: the manager, its rights, and what asks it."""
+"""The manifests for a management cluster: the manager, its rights, and what calls it."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ IMAGE = "registry.example.com/espalier:v0.26.0"
 
 
 def printed(capsys: pytest.CaptureFixture[str], *flags_: str) -> dict[str, Tree]:
-    """What the command prints, by kind, where there is one of it in the namespace of the system."""
+    """The printed objects, by kind, where there is one of it in the namespace of the system."""
     assert run(["manifests", "--image", IMAGE, *flags_]) == 0
     trees = list(yaml.safe_load_all(capsys.readouterr().out))
     return {tree["kind"]: tree for tree in trees if tree["metadata"].get("namespace") == SYSTEM_NAMESPACE}

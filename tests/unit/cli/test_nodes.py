@@ -1,4 +1,4 @@
-"""What the commands on real nodes read of them."""
+"""The facts that the commands on real nodes read."""
 
 from __future__ import annotations
 

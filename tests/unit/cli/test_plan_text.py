@@ -1,4 +1,4 @@
-"""What `espalier plan` prints where effects can't be known yet."""
+"""The output of `espalier plan` where effects can't be known yet."""
 
 from __future__ import annotations
 

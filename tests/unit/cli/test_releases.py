@@ -1,4 +1,4 @@
-"""What the commands say of releases in the management cluster that lack something."""
+"""The commands' answers about incomplete releases in the management cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a gardenlet asks the API servers of shoots."""
+"""A gardenlet's requests to the API servers of shoots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes on a node with a machine's bootstrap configuration, and what only a machine made anew gets."""
+"""Changes of a machine's bootstrap configuration that reach an existing node, and those that need a new machine."""
 
 from __future__ import annotations
 

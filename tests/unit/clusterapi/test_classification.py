@@ -1,4 +1,4 @@
-"""What a change does to a machine: one answer for who refuses, who plans and who upgrades."""
+"""The effect of a change on a machine: one answer for who refuses, who plans and who upgrades."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ PARTS = {
     **dict.fromkeys(("apiServer", "controllerManager", "scheduler"), ("extraArgs", "extraEnvs", "extraVolumes")),
     "etcd.local": ("imageRepository", "imageTag", "extraArgs", "extraEnvs"),
 }
-"""What kubeadm renders static pods of, and nothing else, by its documentation."""
+"""The fields from which kubeadm renders static pods, and nothing else, by its documentation."""
 
 
 @pytest.mark.parametrize("field", [f"{component}.{part}" for component, parts in PARTS.items() for part in parts])

@@ -91,7 +91,7 @@ def machine(
 
 
 def with_gates(gates: dict[str, bool]) -> Tree:
-    """What Cluster API makes of the control plane's config for a machine."""
+    """The control plane's config for a machine, as Cluster API derives it."""
     config = copy.deepcopy(CONFIG)
     if gates:
         config["clusterConfiguration"]["featureGates"] = gates

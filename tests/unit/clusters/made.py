@@ -109,7 +109,7 @@ def made(
     front_end: FrontEnd = ANNOTATIONS,
     **spec: Any,
 ) -> Scope:
-    """What a reconcile knows of the example, when these objects were made for it."""
+    """The scope of a reconcile of the example, when these objects were made for it."""
     cluster = example(**spec)[0]
     cluster["metadata"]["annotations"] = annotations or {}
     cluster["status"] = status or {}

@@ -52,7 +52,7 @@ class Server:
 
 
 def _merged(patch: bytes) -> bytes:
-    """What a patch leaves: fields that it takes away are not there."""
+    """The fields that a patch leaves: those that it removes are not there."""
     return json.dumps(json.loads(patch, object_hook=_without_nulls)).encode() if patch else patch
 
 
@@ -93,7 +93,7 @@ class Workload(Server):
 
 
 class Environment:
-    """What reconciles share: both API servers, and what was kept of earlier ones."""
+    """The environment that reconciles share: both API servers, and what was kept of earlier ones."""
 
     def __init__(self, server: Server, workload: Server, copies: Expiry | None) -> None:
         self.server = server

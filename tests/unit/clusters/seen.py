@@ -1,4 +1,4 @@
-"""What a controller has seen, without a server: caches that are filled by hand."""
+"""The view of a controller without a server: caches that are filled by hand."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def machine_objects(
 def scope(
     *trees: Tree, key: Key = GARDEN, layers: Sequence[Layer] = LAYERS, front_end: FrontEnd = ANNOTATIONS
 ) -> Scope:
-    """What a reconcile knows of a Cluster, among these objects."""
+    """The scope of a reconcile of a Cluster among these objects."""
     found = observer(*trees, layers=layers, front_end=front_end).scope(key)
     assert found is not None
     return found

@@ -1,4 +1,4 @@
-"""What admission says of GitOps, of other management clusters and of the pod network."""
+"""Admission of GitOps, of other management clusters and of the pod network."""
 
 from __future__ import annotations
 

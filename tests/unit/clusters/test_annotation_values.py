@@ -1,4 +1,4 @@
-"""What people read who misspell what they wish for in an annotation."""
+"""Messages for people who misspell the value of an annotation."""
 
 from __future__ import annotations
 

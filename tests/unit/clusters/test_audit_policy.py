@@ -50,7 +50,7 @@ def _names(resources: Tree, request: dict[str, Any]) -> bool:
 
 
 def level(user: str, verb: str, **request: Any) -> str:
-    """What is recorded of a request."""
+    """The audit level of a request."""
     asked = {"user": user, "verb": verb, **request}
     return str(next(rule["level"] for rule in RULES if fits(rule, asked)))
 

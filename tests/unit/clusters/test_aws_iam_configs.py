@@ -1,4 +1,4 @@
-"""What the API server says of an AWSIamConfig: as EKS Anywhere, and what can be changed later."""
+"""The API server's answers about an AWSIamConfig: as EKS Anywhere, and what can be changed later."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def asked(**spec: Any) -> list[Tree]:
 
 
 def with_password(trees: list[Tree], **annotations: str) -> Scope:
-    """What is seen beside the Secret for mirrors that ask for a password."""
+    """The scope beside the Secret for mirrors that ask for a password."""
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",

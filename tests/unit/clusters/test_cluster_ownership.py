@@ -63,7 +63,7 @@ NAMED: list[tuple[Tree, str]] = [
     ({"clusterName": "garden"}, ""),
     ({"clusterName": "other"}, "theirs"),
 ]
-"""What the spec of a MachineDeployment or a MachineHealthCheck names."""
+"""Objects named by the spec of a MachineDeployment or a MachineHealthCheck."""
 
 
 @pytest.mark.parametrize("uid", [UID, ""], ids=["with a Cluster", "without one"])

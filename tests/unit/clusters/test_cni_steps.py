@@ -87,14 +87,14 @@ class Story:
 
     @property
     def applied_kinds(self) -> list[str]:
-        """What was applied in the workload cluster since the last call."""
+        """The kinds of the objects applied in the workload cluster since the last call."""
         found = [json.loads(one.body)["kind"] for one in self.workload.asked if one.method == "PATCH"]
         self.workload.asked.clear()
         return found
 
     @property
     def marks(self) -> list[str]:
-        """What was noted of the CNI since the last call."""
+        """The notes about the CNI since the last call."""
         found = [patch["metadata"]["annotations"].get(names.CNI_ANNOTATION) for patch in self.server.written]
         self.server.asked.clear()
         return [one for one in found if one is not None]

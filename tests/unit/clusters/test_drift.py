@@ -1,4 +1,4 @@
-"""What is drift: whatever somebody changed of what we made, by object and field, and what brings it back."""
+"""Drift: whatever somebody changed of our objects, by object and field, and what reverts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What etcd keeps is encrypted where the provider has a place for the configuration, and else refused."""
+"""Data in etcd is encrypted where the provider has a place for the configuration, and else refused."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ OF_NODES: dict[str, tuple[list[Any], list[Any]]] = {
 
 
 class Values(NamedTuple):
-    """What is written into a field."""
+    """Values to write into a field."""
 
     accepted: list[Any]
     refused: list[Any]
@@ -82,7 +82,7 @@ MORE: dict[str, Tree] = {
         )
     },
 }
-"""What a field needs beside itself."""
+"""Other fields that a field needs."""
 
 FIELDS: dict[str, Values] = {
     "kubernetesVersion": Values(["1.34", "1.36"], ["1.29", "", "one"]),
@@ -211,7 +211,7 @@ FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
 
 
 def verdict(tree: Tree) -> list[str]:
-    """What is refused of it, by the schema and by admission."""
+    """The refusals by the schema and by admission."""
     found = [str(one) for one in schema.violations(Cluster, tree)]
     if found:
         return found

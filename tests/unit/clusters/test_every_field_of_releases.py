@@ -179,12 +179,12 @@ def written(kind: type[KubeObject], *paths: str, value: Any) -> Tree:
 
 
 def webhook(kind: type[KubeObject], tree: Tree) -> list[str]:
-    """What the webhook says."""
+    """The answer of the webhook."""
     return [f"{one.field}: {one.message}" for one in VALIDATE[kind](created(tree)).causes]
 
 
 def refusals(kind: type[KubeObject], trees: list[Tree]) -> list[list[str]]:
-    """What the API server says of each, or the webhook."""
+    """The refusals of each, by the API server or the webhook."""
     return sweep.refusals(kind, trees, VALIDATE[kind])
 
 
@@ -283,7 +283,7 @@ def others_of(*releases: Tree) -> list[Tree]:
 
 
 def shown(found: Scope) -> list[Any]:
-    """What a cluster becomes."""
+    """The rendered objects of a cluster."""
     assert problem(found) is None
     assert found.render_input is not None, found.missing
     whole = rendered(found.render_input)
@@ -415,7 +415,7 @@ LACKING: dict[str, tuple[type[KubeObject], str, Any, str, str]] = {
         "no image for coredns-image; found nothing",
     ),
 }
-"""What an API server without webhooks stores; and what its clusters say."""
+"""Objects that an API server without webhooks stores; and the messages of clusters with them."""
 
 
 @pytest.mark.parametrize("what", LACKING)

@@ -47,7 +47,7 @@ SPECS: dict[type[KubeObject], Tree] = {
     GITOPS: {"flux": {"github": HUB}},
     AWS: {"region": "us-west-2", "amiID": "ami-1"},
 }
-"""What a value is written into."""
+"""The objects into which a value is written."""
 
 
 def of_512(*accepted: str, refused: tuple[Any, ...] = ()) -> Values:
@@ -171,7 +171,7 @@ def swept() -> Iterator[tuple[type[KubeObject], str, Values]]:
 
 
 def shown(kind: type[KubeObject], spec: Tree) -> list[Any]:
-    """What a cluster that names the object becomes."""
+    """The rendered objects of a cluster that names the object."""
     metadata = COMPANY["metadata"]
     tree = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "metadata": metadata, "spec": spec}
     reference = {"kind": kind.resource.kind, "name": metadata["name"]}

@@ -1,4 +1,4 @@
-"""What the API server says of a FluxConfig or GitOpsConfig, as EKS Anywhere does."""
+"""The API server's answers about a FluxConfig or GitOpsConfig, as EKS Anywhere."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ SAME = "same"
 
 
 def seen(value: str | None = None, *, isolation: Isolation = Isolation.GATE, there: bool = True) -> Scope:
-    """What a reconcile knows of the example with such a mark (`SAME`: that of its content)."""
+    """The scope of a reconcile of the example with such a content hash (`SAME`: that of its content)."""
     stored = objects() if there else []
     tree = example()[0]
     tree["status"] = settled()

@@ -1,4 +1,4 @@
-"""What is told of machines that are held for an upgrade in place: by its conditions, whatever their reasons are."""
+"""The report on machines that are held for an upgrade in place: by its conditions, whatever their reasons are."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ REFUSING: Tree = {"certSans": ["garden.example"]}
 
 
 def changes(strategy: Tree, front_end: FrontEnd = FrontEnd.ANNOTATIONS, **changed: Any) -> list[in_place.OwnerChange]:
-    """What a change does to a control plane and a group that were made with this strategy."""
+    """The effect of a change on a control plane and a group that were made with this strategy."""
     groups = [{"name": "md-0", "count": 2, "upgradeRolloutStrategy": strategy}]
     before: Tree = {
         "controlPlaneConfiguration": {"count": 3, "upgradeRolloutStrategy": strategy},

@@ -168,7 +168,7 @@ def test_a_manager_that_has_just_started_asks_nothing_unless_something_was_in_th
 def test_what_was_copied_is_only_ever_made_again_and_never_written_over(
     answer: Response, reason: str | None, pause: float
 ) -> None:
-    """What is there by now is the copy, or the user's own."""
+    """The object there by now is the copy, or the user's own."""
 
     async def tell(story: Story) -> None:
         p = await story.keep(noted=digest(), said=NOT_ALLOWED)

@@ -423,7 +423,7 @@ def test_a_cluster_without_a_release_uses_none() -> None:
 
 
 def test_a_release_stays_for_clusters_that_name_its_bundles_and_note_nothing_of_it() -> None:
-    """What clusters with Bundles of their own can do follows from it, so they note nothing, and speak for it."""
+    """Clusters with Bundles of their own can do what these allow, so they note nothing, and speak for it."""
     there = release_of_bundles()
     replaced = evil("0" * 20, kind="EKSARelease", name=there["metadata"]["name"])
     assert delete(there, replaced, kind="EKSARelease").allowed

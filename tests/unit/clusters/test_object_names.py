@@ -85,7 +85,7 @@ def named(trees: Sequence[Tree]) -> set[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def made() -> Mapping[Name, list[Tree]]:
-    """What is rendered for each name in `team-a`, as a server stores it."""
+    """The rendered objects for each name in `team-a`, as a server stores them."""
     found = {}
     for name in NAMES:
         trees = rendered(scope(observer(cluster(name, "team-a"), *datacenters()), name, "team-a"))

@@ -53,7 +53,7 @@ def machine_set(version: str, replicas: int = 2, being: int = 0) -> Tree:
 
 
 def made_at(version: str, control_plane: Tree | None = None, generation: int = 2, **spec: Any) -> list[Tree]:
-    """What was made for the cluster, and was told this version a moment ago."""
+    """The objects made for the cluster, whose versions were set a moment ago."""
     status = {"observedGeneration": generation} | (control_plane or {})
     objects = made.objects(version=version, control_plane=status, **spec)
     for tree in objects:

@@ -1,4 +1,4 @@
-"""What is written and removed, from what is wanted and what is there."""
+"""Writes and deletions, planned from desired and existing objects."""
 
 from __future__ import annotations
 

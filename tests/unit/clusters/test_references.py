@@ -1,4 +1,4 @@
-"""What a Cluster links: its children, each once, and the data that these name."""
+"""Links of a Cluster: its children, each once, and the data that these name."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def datacenter() -> Tree:
 
 
 def linked(*trees: Tree, providers: Mapping[str, Provider] = ORCHARD, **spec: object) -> Linked:
-    """What a Cluster with these fields links, among these objects."""
+    """The objects linked by a Cluster with these fields, among these."""
     caches = Caches(Client(NoServer()))
     objects = LinkedObjects(caches, providers)
     fill(caches, trees)

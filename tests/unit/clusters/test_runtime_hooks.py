@@ -1,4 +1,4 @@
-"""What is written, held back and told of clusters whose machines are upgraded in place by runtime hooks."""
+"""Clusters whose machines are upgraded in place by runtime hooks: what is written, held back and reported."""
 
 from __future__ import annotations
 

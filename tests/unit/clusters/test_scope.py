@@ -1,4 +1,4 @@
-"""What a reconcile concludes from what it has read: of Clusters made again, of releases, of shared objects."""
+"""Conclusions of a reconcile from its scope: about re-created Clusters, releases, shared objects."""
 
 from __future__ import annotations
 

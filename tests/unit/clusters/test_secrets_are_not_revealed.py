@@ -1,4 +1,4 @@
-"""What is secret in a Cluster is told nowhere: not in a plan, not in an answer of admission, not in a status."""
+"""Secret values of a Cluster appear nowhere: not in a plan, not in an answer of admission, not in a status."""
 
 from __future__ import annotations
 

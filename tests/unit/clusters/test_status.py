@@ -1,4 +1,4 @@
-"""What is reported of a Cluster, from what is there: one row, one story."""
+"""The status of a Cluster, from existing objects: one row, one story."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_workers_are_not_up_to_date_because_a_deployment_has_not_counted_anew() 
 IN_PLACE: Tree = {"upgradeRolloutStrategy": {"type": "InPlace"}}
 IN_PLACE_OR_ELSE: Tree = {"upgradeRolloutStrategy": {"type": "InPlace", "fallback": "RollingUpdate"}}
 TAINTED: Tree = {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}
-"""What is not changed in place."""
+"""A change that is not made in place."""
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ class Answering(Server):
 
 
 def test_a_gate_that_was_opened_is_closed_upon_what_it_was_closed_upon_before() -> None:
-    """What the reconcile itself wrote counts, not what it read."""
+    """The reconcile's own write counts, not what it read."""
 
     async def main() -> None:
         cluster = example()[0]

@@ -1,4 +1,4 @@
-"""What a provider has in the workload cluster: what is noted of it, and what follows from the note."""
+"""A provider's objects in the workload cluster: the note about them, and what follows from it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_what_is_noted_is_read_again() -> None:
 
 
 def test_a_note_that_somebody_wrote_names_no_objects_that_can_not_be_read() -> None:
-    """What is read of it is deleted: an object that has too few parts is none."""
+    """The objects read from it are deleted: one that has too few parts is none."""
     found = workload_objects.installed(noted("1a2b v1/configmaps,/v1/configmaps/ConfigMap/kube-system/a"))
     assert found.objects == OBJECTS[:1]
 

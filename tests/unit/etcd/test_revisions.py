@@ -74,7 +74,7 @@ def test_a_prefix_has_exactly_the_keys_that_begin_with_it(prefix: bytes, key: by
 
 
 def test_a_sign_of_progress_of_a_member_that_lags_does_not_go_back() -> None:
-    """What was returned would be asked for again, and come twice."""
+    """Revisions already returned would be asked for again, and come twice."""
     revisions = Revisions()
     revisions.advance(9)
     revisions.advance(7)

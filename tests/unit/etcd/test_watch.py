@@ -26,7 +26,7 @@ def message(*revisions: int, more: bool = False) -> rpc.WatchResponse:
 
 CREATED = rpc.WatchResponse(header=rpc.ResponseHeader(revision=10, cluster_id=5), created=True)
 Script = list[rpc.WatchResponse | tuple[StatusCode, str] | None]
-"""What one stream answers: messages, an error, or None to leave the stream open and say nothing."""
+"""The answers of one stream: messages, an error, or None to leave the stream open and say nothing."""
 
 
 class Watched(Member):

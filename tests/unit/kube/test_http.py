@@ -30,7 +30,7 @@ from tests.unit.kube.served import Handler, client_pair, serve, user_of
 
 AnyTransport = HttpTransport | ThreadedTransport
 Kind: type[AnyTransport] = HttpTransport
-"""What is tested, by `kind`."""
+"""The transport under test, by `kind`."""
 
 READ = Request("GET", "/api/v1/namespaces")
 

@@ -1,4 +1,4 @@
-"""What an API server answers is bounded: whoever runs one cluster must not fill the memory of what serves all."""
+"""Answers of an API server are bounded: whoever runs one cluster must not fill the memory of what serves all."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ async def test_an_event_without_end_is_given_up_and_many_small_ones_are_not() ->
 
 
 async def test_each_event_may_be_as_large_as_an_answer_however_it_is_cut_into_pieces() -> None:
-    """What was kept of the beginning of one event counts no more when that event is complete."""
+    """The kept beginning of one event counts no more when that event is complete."""
     taken = asyncio.Semaphore(0)
 
     async def handler(request: web.Request) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""What the client puts on the wire, and what it makes of the answers."""
+"""The client's requests on the wire, and how it reads the answers."""
 
 from __future__ import annotations
 

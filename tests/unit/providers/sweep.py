@@ -43,11 +43,11 @@ NO_NAMES = (
     "a..b",
     "1.2.3.256",
 )
-"""What means the machine itself, what resolvers take for addresses, or nobody for a host."""
+"""Hosts that mean the machine itself, that resolvers take for addresses, or that nobody has."""
 
 
 class Values(NamedTuple):
-    """What is written into a field."""
+    """Values to write into a field."""
 
     accepted: list[Any]
     refused: list[Any]
@@ -145,7 +145,7 @@ def is_of_wrong_type(kind: type[KubeObject], path: str, value: Any) -> bool:
 
 
 def refusals(kind: type[KubeObject], trees: Iterable[Tree], webhook: Handler) -> list[list[str]]:
-    """What is said of each: by the API server, field by field, or else by the webhook. What is stored can be read."""
+    """The refusals of each: by the API server, field by field, or else by the webhook. What is stored can be read."""
 
     async def main() -> list[list[str]]:
         client, found = await server([kind]), []
@@ -165,7 +165,7 @@ def refusals(kind: type[KubeObject], trees: Iterable[Tree], webhook: Handler) ->
 
 
 def created(tree: Tree) -> AdmissionRequest:
-    """What a webhook is asked about a new object."""
+    """The request to a webhook about a new object."""
     metadata = tree["metadata"]
     namespace = metadata.get("namespace", "")
     return AdmissionRequest("CREATE", tree["kind"], namespace, metadata["name"], ADMIN, as_object(tree), None)

@@ -1,4 +1,4 @@
-"""What kubelets are told where a Cluster has a KubeletConfiguration, which flags would overrule."""
+"""The configuration of kubelets where a Cluster has a KubeletConfiguration, which flags would overrule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes with the Kubernetes version, also of versions that only Bundles of one's own have."""
+"""Differences between Kubernetes versions, also those that only a user's own Bundles have."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ async def running(caches: Caches) -> AsyncIterator[None]:
 
 
 class Diary:
-    """What a cache told, as short lines."""
+    """The notifications of a cache, as short lines."""
 
     def __init__(self, cache: Cache) -> None:
         self.lines: list[str] = []

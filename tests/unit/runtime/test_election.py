@@ -35,7 +35,7 @@ class Candidate:
         self.alive = True
         self.cut = False
         self.unheard = False
-        """What it asks is done, and no answer comes."""
+        """Its requests are carried out, and no answer comes."""
         self._server = server
         self.client = Client(InProcessTransport(self), retry=NO_RETRY)
         self.fence = Fence(simulation.clock.monotonic)

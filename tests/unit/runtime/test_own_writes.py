@@ -1,4 +1,4 @@
-"""What this process wrote is no news to it; what others wrote is."""
+"""Writes of this process are no news to it; writes of others are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What undoes itself becomes slow; what works is not held up."""
+"""Writes that undo each other become slow; writes that work are not held up."""
 
 from __future__ import annotations
 

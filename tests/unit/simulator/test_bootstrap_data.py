@@ -1,4 +1,4 @@
-"""What machines read at their first boot."""
+"""The data that machines read at their first boot."""
 
 from __future__ import annotations
 

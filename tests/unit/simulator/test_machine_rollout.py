@@ -62,14 +62,14 @@ def owned(name: str, counts: Set) -> OwnedSet:
 
 
 def step(wanted: int, limits: tuple[int, int], new: Set, old: Set) -> tuple[Set, Set]:
-    """What the deployment asks of both sets."""
+    """The replicas that the deployment requests of both sets."""
     newest, oldest = owned("new", new), owned("old", old)
     answer = {of.object.name: replicas for of, replicas in scale(wanted, limits, newest, [oldest])}
     return replace(new, replicas=answer["new"]), replace(old, replicas=answer["old"])
 
 
 def settle(counts: Set, *, start: bool) -> Set:
-    """What a set does: makes and removes machines; those that started are available if `start`."""
+    """Make and remove machines as a set does; those that started are available if `start`."""
     available = counts.available + (counts.starting if start else 0)
     starting = 0 if start else counts.starting
     missing = counts.replicas - available - starting

@@ -86,7 +86,7 @@ def unready(pod: Tree) -> None:
 
 
 def passes(env: Environment, seen: Callable[[], object]) -> list[object]:
-    """What is seen after each pass, until the cluster settles."""
+    """The observation after each reconcile, until the cluster settles."""
     found = [seen()]
     for _ in range(60):
         if not env.one_pass():

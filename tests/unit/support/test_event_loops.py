@@ -1,4 +1,4 @@
-"""What a test leaves in its event loop ends with that test."""
+"""Leftovers of a test in its event loop end with that test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def context() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 
 def left_behind(main: Coroutine[Any, Any, socket.socket]) -> list[str]:
-    """What the garbage collector finds of the loop that ran this, beside the socket that it gave."""
+    """The garbage collector's findings about the loop that ran this, beside the socket that it gave."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", ResourceWarning)
         with closing(asyncio.run(main)):

@@ -78,7 +78,7 @@ class KillableFiles(Files):
         self._doom = doom
         self.free: int | None = None
         self.shares = False
-        """Whether files can be linked, as on one file system."""
+        """True if files can be linked, as on one file system."""
 
     def _around(self, what: str, change: Callable[[], None]) -> None:
         self._doom.moment(f"before {what}")
@@ -226,7 +226,7 @@ class Simulated:
     time: float = 0.0
     said: list[str] = field(default_factory=list)
     later: dict[float, Callable[[], None]] = field(default_factory=dict)
-    """What happens in the environment at some time."""
+    """Events in the environment, by time."""
     changes: Changes = field(default_factory=Changes)
 
     def __post_init__(self) -> None:
@@ -354,7 +354,7 @@ def register(cluster: Cluster) -> None:
 
 
 def report(cluster: Cluster, version: str = OLD, ready: str = "True") -> None:
-    """What the kubelet says of its node."""
+    """Report the state of the node, as the kubelet does."""
     status = {
         "nodeInfo": {"kubeletVersion": version},
         "conditions": [{"type": "Ready", "status": ready, "reason": "Said", "message": "said in a test"}],

@@ -1,4 +1,4 @@
-"""What controllers and the program on the node both name: they share no module, so it is held here."""
+"""Names that controllers and the program on the node share: they share no module, so it is held here."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Scene:
         self.time = 0.0
         self.doom = Doom()
         self.later: dict[float, Callable[[], None]] = {}
-        """What happens in the environment at some time."""
+        """Events in the environment, by time."""
         self.api = KillableApi(cluster, Host.__new__(Host), self.doom)
 
     def again(self, doom: Doom) -> Scene:

@@ -1,4 +1,4 @@
-"""What an upgrader image is made of."""
+"""The parts of an upgrader image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the upgrade of a node writes on its Machine, and leaves there: marks of others are not its own."""
+"""Annotations that the upgrade of a node writes on its Machine, and leaves there: those of others are not its own."""
 
 from __future__ import annotations
 
@@ -73,6 +73,6 @@ def test_what_may_change_is_noted_before_a_pod_is_there_and_never_after(has_pod:
 
 @pytest.mark.parametrize(("noted_by", "taken"), [("1", {UNFINISHED: None}), ("2", {}), ("", {})])
 def test_a_note_of_an_earlier_upgrade_is_not_taken_with_this_one(noted_by: str, taken: dict[str, None]) -> None:
-    """What that may have changed on the node is not made good by giving up the next one."""
+    """Changes that the earlier upgrade may have made on the node are not undone by giving up the next one."""
     ctx, _ = marked({UNFINISHED: json.dumps({"upgrade": noted_by})})
     assert context.own_note(ctx) == taken

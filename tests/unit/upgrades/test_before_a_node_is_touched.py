@@ -1,4 +1,4 @@
-"""What the upgrade of several machines waits for, before each node and after the last one."""
+"""Waits of the upgrade of several machines: before each node, and after the last one."""
 
 from __future__ import annotations
 

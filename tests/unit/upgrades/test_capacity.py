@@ -1,4 +1,4 @@
-"""Whether the pods of a node have room on the others."""
+"""The check that the pods of a node have room on the others."""
 
 from __future__ import annotations
 

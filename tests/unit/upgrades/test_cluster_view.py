@@ -1,4 +1,4 @@
-"""What is kept of a cluster that is followed."""
+"""The view that is kept of a followed cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of an upgrade of several machines, on as much of its scope as is read."""
+"""The report about an upgrade of several machines, on as much of its scope as is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a NodeUpgrade whose machine, pod or kubeadm-config is not as it has to be; nothing is done then."""
+"""A NodeUpgrade whose machine, pod or kubeadm-config is not as it has to be reports it; nothing is done then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is ended on a node before its NodeUpgrade goes."""
+"""Deletion of a NodeUpgrade: work on its node ends first."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_pod_is_deleted_as_it_was_seen_for_its_first_step_may_have_begun() -> 
 def test_kubeadm_config_is_brought_back_by_who_may_have_written_it_and_while_no_node_has_it(
     version: str, claimed_by: str, done: str, is_restored: bool
 ) -> None:
-    """What another node has in work, what kubeadm has rendered, and another version are not this one's to write."""
+    """Another node's upgrade, kubeadm's rendered config, and another version are not this one's to write."""
     written: list[str] = []
 
     async def merge(_resource: Any, _found: Any, patch: Tree) -> None:

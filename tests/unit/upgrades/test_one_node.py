@@ -1,4 +1,4 @@
-"""What the upgrade of one node waits for: what is seen of the node, and of the others of its control plane."""
+"""Waits of the upgrade of one node: for the node, and for the others of its control plane."""
 
 from __future__ import annotations
 

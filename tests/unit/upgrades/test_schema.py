@@ -1,4 +1,4 @@
-"""What API servers refuse of upgrades in place: their texts reach kubeadm, and programs that run as root on nodes."""
+"""API servers refuse upgrades in place whose texts would reach kubeadm, and programs that run as root on nodes."""
 
 from __future__ import annotations
 

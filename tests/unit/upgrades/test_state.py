@@ -1,4 +1,4 @@
-"""What objects of Cluster API are brought to, what of a change can be made in place, and which image does it."""
+"""The desired state of Cluster API's objects, the part of a change that is possible in place, and the image for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of an upgrade beside its status."""
+"""Reports of an upgrade outside its status."""
 
 from __future__ import annotations
 

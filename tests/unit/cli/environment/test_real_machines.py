@@ -1,4 +1,4 @@
-"""What real machines of the simulated cloud are told, and how they find names."""
+"""Boot data of real machines in the simulated cloud, and how they resolve names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands between a container's command and the process that runs it; buckets that are folders."""
+"""The layer between a container's command and the process that runs it; buckets that are folders."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ class Query(NamedTuple):
     server: Server
 
 
-def told(*answers: str | NoAnswer, before: Checked = NOTHING) -> Conclusion:
-    """What follows from answers of places a, b, ...: each says what is wrong there."""
+def told(*answers: str | Silent, before: Checked = NOTHING) -> Conclusion:
+    """The conclusion from answers of places a, b, ...: each says what is wrong there."""
 
     def evaluate(of: Sequence[str | None]) -> Evaluation:
         assert any(one is not None for one in of)

@@ -122,7 +122,7 @@ class _WithoutAliases(yaml.SafeDumper):
 
 
 def difference(before: Sequence[Layer], after: Sequence[Layer], cases: Iterable[str] = CASES) -> str:
-    """What layers change in these cases, line by line; every hunk says of which object it is."""
+    """The changes that layers make in these cases, line by line; every hunk says of which object it is."""
     found = []
     for case in cases:
         pairs = zip(

@@ -1,4 +1,4 @@
-"""What becomes of an object when a manifest is applied to it."""
+"""The object after a manifest is applied to it."""
 
 from __future__ import annotations
 

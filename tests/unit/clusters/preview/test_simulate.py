@@ -1,4 +1,4 @@
-"""What passes will write: nothing of what is settled, what is missing first, and drift as far as it is asked for."""
+"""The predicted writes of reconciles: none for settled objects, missing ones first, drift only as far as requested."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ SMALL = Scenario(writes=0, validity=1, grace=0)
     "scenario", sampled((SMALL, replace(SMALL, crashes=True), replace(SMALL, store_fails=True)), 0)
 )
 def test_packed_states_are_those_of_the_system(scenario: Scenario) -> None:
-    """What is worked out once for parts of a state is what happens in the whole of it."""
+    """Results computed once for parts of a state hold in the whole of it."""
     system = System(scenario)
     whole = explore(system.first(), system.successors, {}, most=100_000)
     packed = explored(scenario)

@@ -53,7 +53,7 @@ class Setting:
 
 @dataclass
 class Agent:
-    """What an agent says and hears."""
+    """The agent's side of the connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -71,7 +71,7 @@ class Agent:
         return heard
 
     async def until_hung_up(self) -> bytes:
-        """What is still heard before."""
+        """The bytes received before."""
         async with asyncio.timeout(PATIENCE):
             return await self.reader.read()
 

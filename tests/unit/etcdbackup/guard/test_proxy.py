@@ -36,7 +36,7 @@ class Hand:
 
 
 class Behind:
-    """What is behind the proxy instead of etcd: what comes, and connections to answer on."""
+    """The listener behind the door instead of etcd: received data, and connections to answer on."""
 
     def __init__(self) -> None:
         self.connections: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()

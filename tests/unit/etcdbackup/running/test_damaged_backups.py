@@ -82,7 +82,7 @@ async def damaged_delta(source: Seat, latest: SnapshotSet) -> None:
     ("damage", "cause"), [(without(1), "missing between"), (damaged_delta, "/Incr-")], ids=["a gap", "a damaged delta"]
 )
 def test_an_epoch_does_not_start_from_a_part_until_the_rest_was_deleted(damage: Damage, cause: str) -> None:
-    """What says it is the status of the copy, which the gardenlet writes into the Shoot."""
+    """The status of the copy names the damage, and the gardenlet writes it into the Shoot."""
 
     async def story(moves: Moves) -> None:
         source, latest = await lost_source(moves)

@@ -72,7 +72,7 @@ def unpacked(snapshot: Snapshot, data: bytes) -> bytes:
 
 
 async def damaged(snapshot: Snapshot, data: bytes) -> str:
-    """What is said of an object with these bytes; empty if it is taken for whole."""
+    """The error about an object with these bytes; empty if it is taken for whole."""
     store = MemoryStore(SystemClock(), where="s3://backups/etcd-main")
     await store.put(snapshot.key, data)
     return (await check(store, StoredSnapshot(snapshot, snapshot.key, len(data)))).problem

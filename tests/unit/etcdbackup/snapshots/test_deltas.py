@@ -23,7 +23,7 @@ OF_GO = (
     b'"mod_revision":3}},"time":"2023-11-14T22:13:20.12Z"},{"etcdEvent":{"kv":{"key":"L2I=","create_revision":4,'
     b'"mod_revision":4,"version":1}},"time":"2023-11-14T22:13:20Z"}]'
 )
-"""What encoding/json of Go makes of these events, with the fields of mvccpb and of etcd-backup-restore."""
+"""The output of Go's encoding/json for these events, with the fields of mvccpb and of etcd-backup-restore."""
 SECOND = 1_700_000_000 * 10**9
 SAME = [
     event(KeyValue(b"/a", 2, 2, 1, b"<x>&\xff\x00", 7587), SECOND + 123_456_789),

@@ -508,7 +508,7 @@ def test_an_etcd_that_was_behind_begins_a_set_of_its_own_once_even_if_the_last_s
 
 
 def test_who_leads_again_compares_etcd_with_what_another_member_stored_meanwhile() -> None:
-    """What it knew itself, etcd has: it was restored to that from an older backup, and went on another way."""
+    """Its own knowledge is in etcd: that was restored to it from an older backup, and went on another way."""
 
     async def story(one: Setting) -> None:
         snapshotter = one.snapshotter()

@@ -1,4 +1,4 @@
-"""What networks and stores do to requests: each fault has its own error, which names bucket and key, or is survived."""
+"""Faults of networks and stores: each has its own error, which names bucket and key, or is survived."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ Trust = Callable[[str], None]
 
 
 def answers(trusted: Trust, change: Change = lambda _api: None, **more: Any) -> Answers:
-    """What one says; `change` is made to it before."""
+    """The answers of one CloudStack; `change` is made to it before."""
 
     async def main() -> Answers:
         async with running() as (api, chain):

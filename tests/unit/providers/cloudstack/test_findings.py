@@ -1,4 +1,4 @@
-"""What the answers of a CloudStack mean: each problem is named, with the field and the availability zone."""
+"""The conclusions from answers of a CloudStack: each problem is named, with the field and the availability zone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DEPRECATED: dict[str, Any] = {
 
 
 def of_machines(answers: Answers = FOUND, **changes: Any) -> list[str]:
-    """What is wrong with the machine config of the example, changed."""
+    """The problems of the example's machine config, changed."""
     tree = of(manifest(), "CloudStackMachineConfig") | changes
     spec = msgspec.convert({"spec": tree}, CloudStackMachineConfig).spec
     here = msgspec.convert({"spec": {"availabilityZones": [zone("az-1")]}}, CloudStackDatacenterConfig).spec

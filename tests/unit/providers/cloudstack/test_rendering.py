@@ -1,4 +1,4 @@
-"""What a cluster on CloudStack becomes, whole; which keys it waits for, and what is refused."""
+"""The complete objects of a cluster on CloudStack; which keys it waits for, and what is refused."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_a_release_before_cloudstack_is_refused() -> None:
 
 
 def refused(trees: list[Tree]) -> list[str]:
-    """What admission says of a Cluster beside these."""
+    """The refusals of admission for a Cluster beside these."""
     known = observer(*stored(trees)[1:], credentials(), laptop(), FORK)
     request = AdmissionRequest("CREATE", "Cluster", NAMESPACE, "harbor", ADMIN, as_object(trees[0]), None)
     answer = Admission(known, lambda: NOW).validate(request)

@@ -135,7 +135,7 @@ BEFORE = objects(made(everything()))
 
 
 def shows(trees: list[Tree]) -> bool:
-    """Whether a value shows: in objects, or in the permission or the Secret for which the cluster waits."""
+    """True if a value shows: in objects, or in the permission or the Secret for which the cluster waits."""
     found = seen(trees)
     if found.missing:
         return True

@@ -1,4 +1,4 @@
-"""What the answers of a Prism Central mean: each problem is named, with the field."""
+"""The conclusions from answers of a Prism Central: each problem is named, with the field."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def answers(questions: frozenset[Question], there: dict[ObjectType, list[Entity]
     return Answers(entities, frozenset({CategoryValue("stone", "granite")}), GPUS)
 
 
-def of_machines(*versions: str, there: dict[ObjectType, list[Entity]] = THERE, **changes: Any) -> list[str]:
-    """What is wrong with the machine config of the example, changed."""
+def of_machines(*versions: str, there: dict[Sort, list[Entity]] = THERE, **changes: Any) -> list[str]:
+    """The problems of the example's machine config, changed."""
     tree = of(manifest(), "NutanixMachineConfig") | changes
     spec = msgspec.convert({"spec": tree}, NutanixMachineConfig).spec
     places = [spec.cluster]

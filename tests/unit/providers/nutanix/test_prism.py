@@ -37,7 +37,7 @@ def asked_of(center: Prism, **more: Any) -> Query:
 
 
 def answers(center_of: Callable[[Prism], Any] = lambda _center: None, **more: Any) -> Answers:
-    """What one says; `center_of` changes it before."""
+    """The answers of one Prism Central; `center_of` changes it before."""
 
     async def main() -> Answers:
         async with prism_central() as center:

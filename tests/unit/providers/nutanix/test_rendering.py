@@ -1,4 +1,4 @@
-"""What a cluster on Nutanix becomes, whole; and that credentials stand where they are needed, and nowhere else."""
+"""The complete objects of a cluster on Nutanix; credentials stand where they are needed, and nowhere else."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_machines_of_a_failure_domain_keep_gpus_and_categories() -> None:
 
 
 def refused(trees: list[Tree]) -> list[str]:
-    """What admission says of a Cluster beside these."""
+    """The refusals of admission for a Cluster beside these."""
     known = observer(*stored(trees)[1:], credentials(), laptop(), FORK)
     request = AdmissionRequest("CREATE", "Cluster", NAMESPACE, "quarry", ADMIN, as_object(trees[0]), None)
     answer = Admission(known, lambda: NOW).validate(request)

@@ -27,7 +27,7 @@ Change = Callable[[Device], Any]
 
 
 def answers(change: Change = lambda _device: None, *, images: bool = True) -> Answers:
-    """What one says; `change` is made before."""
+    """The answers of one device; `change` is made before."""
 
     async def main() -> Answers:
         async with snow_device() as device:

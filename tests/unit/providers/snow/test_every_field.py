@@ -134,7 +134,7 @@ BEFORE = objects(made(everything()))
 
 
 def shows(trees: list[Tree], before: list[Tree]) -> bool:
-    """Whether a value shows: in objects, or in what the cluster waits for or is refused for."""
+    """True if a value shows: in objects, or in what the cluster waits for or is refused for."""
     found = seen(trees)
     return bool(found.missing) or problem(found) is not None or objects(made(trees)) != before
 

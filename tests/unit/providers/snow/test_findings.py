@@ -1,4 +1,4 @@
-"""What the answers of Snow devices mean: each problem is named, with the field and the device."""
+"""The conclusions from answers of Snow devices: each problem is named, with the field and the device."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def spec_of(**changes: Any) -> SnowMachineConfigSpec:
 
 
 def said(*answers: Answers | None, **changes: Any) -> list[str]:
-    """What is wrong with the example, where devices answer so."""
+    """The problems of the example, where devices answer so."""
     devices = [DEVICE, OTHER_DEVICE][: len(answers)]
     return list(findings.judge_machines(spec_of(devices=devices, **changes), answers))
 

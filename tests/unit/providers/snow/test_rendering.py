@@ -1,4 +1,4 @@
-"""What a cluster on Snow becomes, whole; and that credentials stand where they are needed, and nowhere else."""
+"""The complete objects of a cluster on Snow; credentials stand where they are needed, and nowhere else."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_release_before_snow_is_refused() -> None:
 
 
 def refused(trees: list[Tree]) -> list[str]:
-    """What admission says of a Cluster beside these."""
+    """The refusals of admission for a Cluster beside these."""
     known = observer(*stored(trees)[1:], credentials(), laptop(), FORK)
     request = AdmissionRequest("CREATE", "Cluster", NAMESPACE, "glacier", ADMIN, as_object(trees[0]), None)
     answer = Admission(known, lambda: NOW).validate(request)
@@ -248,7 +248,7 @@ def test_two_clusters_do_not_give_out_the_same_addresses(owners: tuple[str, ...]
 
 
 def linked(trees: list[Tree], **of_pool: str) -> list[Object]:
-    """What a cluster links, with another range in its pool."""
+    """The objects that a cluster links, with another range in its pool."""
     trees = copy.deepcopy(trees)
     pool = of(trees, POOL)
     pool["pools"] = [pool["pools"][0] | of_pool]

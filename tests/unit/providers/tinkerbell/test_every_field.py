@@ -196,7 +196,7 @@ def swept() -> Iterator[tuple[type[KubeObject], str, Values]]:
 
 
 def shows(trees: list[Tree]) -> bool:
-    """Whether a value shows: in objects, or in what the cluster waits for."""
+    """True if a value shows: in objects, or in what the cluster waits for."""
     found = seen(trees)
     if found.missing:
         return True

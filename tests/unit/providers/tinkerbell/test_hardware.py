@@ -1,4 +1,4 @@
-"""What is judged of Hardware: what is wrong with it, who needs how much, and who gets what."""
+"""Checks of Hardware: what is wrong with it, who needs how much, and who gets what."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def file(*lines: dict[str, str]) -> bytes:
 
 
 def wrong(data: bytes) -> list[str]:
-    """What is said of a file."""
+    """The problems of a file."""
     with pytest.raises(ManifestError) as told:
         read(data, "hardware.csv")
     return [str(one) for one in told.value.problems]

@@ -1,4 +1,4 @@
-"""What a cluster on bare metal becomes, whole."""
+"""The complete objects of a cluster on bare metal."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ CP = f"{FORGE}-cp"
 
 
 def refused(trees: list[Tree], old: Tree | None = None) -> str:
-    """What admission says of a Cluster beside these; empty if it is accepted."""
+    """The answer of admission for a Cluster beside these; empty if it is accepted."""
     known = observer(*stored(trees)[1:], laptop(), FORK)
     before = as_object(old) if old is not None else None
     new = as_object(trees[0])

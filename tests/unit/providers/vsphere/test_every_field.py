@@ -117,7 +117,7 @@ WITHOUT_EFFECT = {
 
 
 def shows(trees: list[Tree], before: list[Tree]) -> bool:
-    """Whether a value shows: in objects, in what the cluster waits for, or for which permission it waits."""
+    """True if a value shows: in objects, in what the cluster waits for, or for which permission it waits."""
     found = seen(trees)
     if found.missing or unresolved_values(found) is not None:
         return True

@@ -68,7 +68,7 @@ def test_no_disk_is_smaller_than_asked_for_because_clones_are_linked(
 
 
 def concluded(config: VSphereMachineConfig, template: Template) -> Resolved:
-    """What is resolved of a machine config whose template is this one."""
+    """The resolved fields of a machine config whose template is this one."""
     path = config.spec.template
     named = findings.of_machines(config.spec, "DC0")
     said = msgspec.structs.replace(answers(named), templates={path: template})

@@ -1,4 +1,4 @@
-"""What a cluster on vSphere becomes, whole; and that credentials stand where they are needed, and nowhere else."""
+"""The complete objects of a cluster on vSphere; credentials stand where they are needed, and nowhere else."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_server_that_anybody_may_play_needs_a_permission_of_its_own() -> None:
 
 
 def of_template(template: KubeObject) -> Tree:
-    """What machines are made of."""
+    """The content of a machine template."""
     found: Tree = msgspec.to_builtins(template)["spec"]["template"]["spec"]
     return found
 
@@ -184,7 +184,7 @@ def test_without_the_build_of_eks_anywhere_external_etcd_is_refused() -> None:
 
 
 def answer(trees: list[Tree]) -> AdmissionResponse:
-    """What admission says of a Cluster beside these."""
+    """The answer of admission for a Cluster beside these."""
     known = observer(*stored(trees)[1:], credentials(), laptop(), FORK)
     request = AdmissionRequest("CREATE", "Cluster", NAMESPACE, "vineyard", ADMIN, as_object(trees[0]), None)
     return Admission(known, lambda: NOW).validate(request)
@@ -263,7 +263,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 
 TOGETHER = ("an unknown domain", "networks of a control plane", "several systems")
-"""What only shows together with linked objects."""
+"""Refusals that only show together with linked objects."""
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -1,4 +1,4 @@
-"""What belongs to Cluster API's managers, as it is installed on a management cluster."""
+"""The objects of Cluster API's managers, as they are installed on a management cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine waits for before anything is made on this machine: no root is needed to say so."""
+"""A machine's waits before anything is made on this host: no root is needed to report them."""
 
 from __future__ import annotations
 

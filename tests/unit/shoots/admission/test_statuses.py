@@ -34,7 +34,7 @@ def shoot(wanted: str | None, *, name: str = "x", namespace: str = "garden-core"
 
 
 def refused(old: Object, user: User, **status: Any) -> list[tuple[str, str]]:
-    """What is wrong with a write of these fields of the status; None takes one away."""
+    """The problems of a write of these fields of the status; None takes one away."""
     tree = old.tree
     merged = {**tree["status"], **status}
     tree["status"] = {field: value for field, value in merged.items() if value is not None}

@@ -30,7 +30,7 @@ SOURCE = {"provider": "S3", "container": "bucket-a", "prefix": "entry/etcd-main/
 
 @dataclass
 class Agents:
-    """What agents and etcds do here: the agent's probe answers `health`."""
+    """Stand-ins for agents and etcds: the agent's probe answers `health`."""
 
     health: int = 503
     arguments: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What is rendered of an Etcd."""
+"""The rendered objects of an Etcd."""
 
 from __future__ import annotations
 

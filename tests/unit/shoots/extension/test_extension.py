@@ -39,7 +39,7 @@ class Water(msgspec.Struct):
 
 @dataclass
 class Provider:
-    """What the author's actuator calls: it keeps ponds, and a log."""
+    """The provider behind the author's actuator: it keeps ponds, and a log."""
 
     ponds: list[str] = field(default_factory=list)
     log: list[tuple[float, str]] = field(default_factory=list)

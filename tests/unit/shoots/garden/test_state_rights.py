@@ -107,7 +107,7 @@ class Garden:
         await settled()
 
     async def rules(self, seed: str, namespace: str = PROJECT) -> list[Tree]:
-        """What a seed's Role grants; nothing if there is none."""
+        """The rules of a seed's Role; none if there is no Role."""
         try:
             found = await self.client.get(ROLE, ROLE_OF_GARDENLET.format(seed=seed), namespace)
         except NotFound:

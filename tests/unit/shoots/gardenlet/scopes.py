@@ -71,6 +71,6 @@ def scope(ownership: Ownership = STARTED, **parts: Any) -> Scope:
 
 
 def context(of: Scope, operation: OperationType = OperationType.RECONCILE, **tools: Any) -> Context:
-    """What a task gets; of the tools only those that are named."""
+    """The context of a task; of the tools only those that are named."""
     common = SimpleNamespace(config=GardenletConfig("a", Timing()), clock=SystemClock(), **tools)
     return Context(of, cast(Tools, common), Live(of.object, of.state), operation)

@@ -1,4 +1,4 @@
-"""What becomes of the garden's BackupBuckets and BackupEntries in a seed, and above all when nothing is deleted."""
+"""The garden's BackupBuckets and BackupEntries in a seed, and above all when nothing is deleted."""
 
 from __future__ import annotations
 

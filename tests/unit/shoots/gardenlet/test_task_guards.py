@@ -1,4 +1,4 @@
-"""What single tasks refuse to do, whatever the order of the flow is."""
+"""Refusals of single tasks, whatever the order of the flow is."""
 
 from __future__ import annotations
 

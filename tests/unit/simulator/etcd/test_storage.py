@@ -1,4 +1,4 @@
-"""What was acknowledged is there again, whenever the process ends: whole batches, in their order, or not at all."""
+"""Acknowledged writes are there again, whenever the process ends: whole batches, in their order, or not at all."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _member(folder: Path, *, quota: int = 1 << 30) -> Member:
 
 
 async def _everything(folder: Path) -> tuple[object, ...]:
-    """What a member that starts from a folder says."""
+    """The answers of a member that starts from a folder."""
     member = _member(folder)
     await member.start()
     async with Client(MemoryTransport(member)) as client:

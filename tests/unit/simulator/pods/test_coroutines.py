@@ -25,7 +25,7 @@ FOREVER = 10**6
 
 @dataclass
 class Told:
-    """What programs told, and when."""
+    """The events reported by programs, with their times."""
 
     words: list[tuple[float, str]] = field(default_factory=list)
 

@@ -177,7 +177,7 @@ def placed(value: Any, host: str) -> Any:
 
 
 async def write_files(host: Host) -> None:
-    """What stands ready for the hostile pods: data with keys that are paths, and links on the node."""
+    """Prepare the node for the hostile pods: data with keys that are paths, and links on the node."""
     client, meta = host.environment.workload.client, {"namespace": "default"}
     outside = str(host.root / "secret")
     keys = {"notes": "good", "absolute": outside, "above": "../../../../secret", "dots": ".."}

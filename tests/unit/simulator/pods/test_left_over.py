@@ -1,4 +1,4 @@
-"""What is left of a pod whose environment was killed is ended before the pod goes on."""
+"""Processes left by a pod whose environment was killed are ended before the pod goes on."""
 
 from __future__ import annotations
 

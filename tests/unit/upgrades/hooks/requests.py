@@ -98,7 +98,7 @@ def patched(objects: Mapping[str, Tree], answer: Mapping[str, Any]) -> dict[str,
 
 
 def compared(objects: Mapping[str, Tree]) -> dict[str, Any]:
-    """What Cluster API compares of them after the patches."""
+    """The objects after the patches, as Cluster API compares them."""
     found = {}
     for name, object_ in objects.items():
         spec = object_["spec"] if name in ("machine", "infrastructureMachine", "bootstrapConfig") else None

@@ -1,4 +1,4 @@
-"""What hooks accept and what they refuse: every field of machines, beside a version that can be made in place."""
+"""Changes that hooks accept or refuse: every field of machines, beside a version that can be made in place."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class Environment:
         return (await self.client.get(NodeUpgrade.resource, NODE_UPGRADE, SYSTEM_NAMESPACE)).decode(NodeUpgrade)
 
     async def report(self, reason: str, message: str, *, completed: bool = False) -> None:
-        """What the controller of NodeUpgrades would say, in a version that has other reasons: nobody reads them.
+        """Report as a controller of NodeUpgrades in a version that has other reasons would: nobody reads them.
 
         Before the pod is there, and after the kubelet, it says `Reading` and `UncordoningNode`; else it is between.
         """

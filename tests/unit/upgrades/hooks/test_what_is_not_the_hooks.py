@@ -1,4 +1,4 @@
-"""What hooks leave alone: NodeUpgrades of others, and an owner that is another one by then."""
+"""Objects that hooks leave alone: NodeUpgrades of others, and an owner that is another one by then."""
 
 from __future__ import annotations
 
