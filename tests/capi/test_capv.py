@@ -124,7 +124,7 @@ async def test_a_manifest_becomes_virtual_machines(vineyard: Vineyard) -> None:
     assert found.decode(VSphereCluster).status.initialization.provisioned
 
 
-async def test_what_is_stored_is_what_was_written(vineyard: Vineyard) -> None:
+async def test_stored_objects_are_those_that_were_written(vineyard: Vineyard) -> None:
     """After defaults, conversions and controllers: fields that CAPV drops or changes would be written for ever."""
     env, read = vineyard.env, set()
     applied = {one.path: one for one in env.written if "apply-patch" in one.headers.get("content-type", "")}
@@ -166,7 +166,7 @@ async def test_groups_grow_and_may_be_in_a_failure_domain(vineyard: Vineyard) ->
     assert made["vineyard-east"] == [Made(3, 4096, [25], ["VM Network"], ["LocalDS_0"], "east", "Resources")]
     (zone,) = (await vineyard.env.client.list(VSphereDeploymentZone.resource)).items
     assert zone.tree["status"]["ready"]
-    await test_what_is_stored_is_what_was_written(vineyard)
+    await test_stored_objects_are_those_that_were_written(vineyard)
     await test_a_settled_cluster_is_left_alone(vineyard)
 
 

@@ -94,7 +94,7 @@ def condition(cluster: Cluster, type_: str) -> tuple[str, str]:
 
 
 @pytest.mark.soak
-async def test_what_can_not_be_made_in_place_is_refused_by_name_and_nothing_is_replaced(
+async def test_a_change_impossible_in_place_is_refused_by_name_and_nothing_is_replaced(
     real: RealClusterApi, hedge: Key, upgraders: Upgraders
 ) -> None:
     """A Cluster is refused at once; an edit of its control plane by hand, when Cluster API asks."""

@@ -69,7 +69,7 @@ async def change_all(env: RealClusterApi, key: Key, changes: Sequence[Change]) -
 
 
 @pytest.mark.parametrize("first", sampled(range(3), 0))
-async def test_what_was_planned_is_what_the_real_controllers_do(
+async def test_real_controllers_do_as_planned(
     real: RealClusterApi, stories: dict[str, asyncio.Task[None]], orchard: Key, first: int
 ) -> None:
     """Of every third change, on a cluster each; the other stories go on beside it."""

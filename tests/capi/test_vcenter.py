@@ -205,7 +205,7 @@ def listening(answer: bytes) -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("answer", [b"", b"SSH-2.0-OpenSSH\r\n"])
-def test_what_is_no_vcenter_is_told(answer: bytes) -> None:
+def test_a_server_that_is_no_vcenter_is_reported(answer: bytes) -> None:
     with listening(answer) as address:
         reason, _ = refusal(VCenter(address, ":".join(["AA"] * 20)))
     assert reason in ("VCenterUnreachable", "UnexpectedAnswer")

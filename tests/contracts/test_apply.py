@@ -83,7 +83,7 @@ async def test_a_secret_is_replaced_only_by_one_of_its_type(client: Client, name
     assert replaced.tree["data"] == {"value": "Yw=="}
 
 
-async def test_what_another_manager_owns_is_a_conflict_until_forced(client: Client, widgets: str) -> None:
+async def test_a_field_of_another_manager_is_a_conflict_until_forced(client: Client, widgets: str) -> None:
     body = widget(widgets, "a", {"parts": [{"id": "a", "weight": 1}]}, labels={"l": "1"})
     await client.apply(WIDGET, body, field_manager="first")
     other = widget(widgets, "a", {"size": "large", "parts": [{"id": "a", "weight": 2}]}, labels={"l": "2"})

@@ -66,7 +66,7 @@ async def family(client: Client, namespace: str) -> tuple[Object, Object]:
 
 
 @pytest.mark.often("in_memory", "on_disk", "on_etcd")
-async def test_what_is_owned_goes_with_its_owner(client: Client, widgets: str) -> None:
+async def test_dependents_go_with_their_owner(client: Client, widgets: str) -> None:
     _, child = await family(client, widgets)
     assert await client.delete(WIDGET, "owner", widgets, propagation="Background") is None
     await gone(client, child, CONFIG_MAP)

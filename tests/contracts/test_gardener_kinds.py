@@ -74,7 +74,7 @@ async def test_state_goes_from_a_seed_to_the_garden_and_back_as_the_value_it_is(
 
 
 @pytest.mark.usefixtures("definitions")
-async def test_what_a_shoot_state_has_of_others_survives(client: Client, namespace: str) -> None:
+async def test_entries_of_others_in_a_shoot_state_survive(client: Client, namespace: str) -> None:
     shoot, states = await made_shoot(client, namespace), ShootStates(client, "a")
     made = await states.ensure(shoot, 1)
     foreign: dict[str, Any] = {

@@ -121,7 +121,7 @@ async def test_a_dry_run_leaves_nothing(with_things: Kubectl) -> None:
     assert (await kubectl.tree("thing", "one"))["spec"]["size"] == "small"
 
 
-async def test_what_kubectl_applied_by_itself_moves_to_server_side_apply(kubectl: Kubectl) -> None:
+async def test_client_side_applied_fields_move_to_server_side_apply(kubectl: Kubectl) -> None:
     await kubectl("apply", "-f", "-", stdin=CONFIG_MAP)
     code, said, complaint = await kubectl.finish("apply", "--server-side", "-f", "-", stdin=CONFIG_MAP)
     assert (code, said) == (0, "configmap/settings serverside-applied\n")

@@ -13,7 +13,7 @@ from tests.support.kubectl import Kubectl
 from tests.support.sampling import sampled
 
 
-async def test_what_the_administrator_may_do(kubectl: Kubectl) -> None:
+async def test_kubectl_tells_the_administrators_rights(kubectl: Kubectl) -> None:
     assert await kubectl("auth", "can-i", "create", "deployments") == "yes\n"
     code, output, _ = await kubectl.finish("auth", "can-i", "delete", "nodes", "--as=nobody")
     assert (code, output) == (1, "no\n")
@@ -34,7 +34,7 @@ async def test_what_the_administrator_may_do(kubectl: Kubectl) -> None:
         3,
     ),
 )
-async def test_what_is_wrong_is_refused(with_things: Kubectl, right: str, wrong: str, complaint: str) -> None:
+async def test_an_invalid_object_is_refused(with_things: Kubectl, right: str, wrong: str, complaint: str) -> None:
     manifest = THING.replace(right, wrong)
     assert complaint in await with_things.refused("apply", "-f", "-", stdin=manifest)
 
@@ -48,7 +48,7 @@ async def test_unknown_fields_of_built_in_kinds_are_refused(kubectl: Kubectl) ->
     assert 'Warning: unknown field "spec.replicaz"' in complaint
 
 
-async def test_what_is_not_there(kubectl: Kubectl) -> None:
+async def test_a_missing_object_is_reported(kubectl: Kubectl) -> None:
     assert 'Error from server (NotFound): configmaps "x" not found' in await kubectl.refused("get", "configmap", "x")
     assert 'the server doesn\'t have a resource type "nothings"' in await kubectl.refused("get", "nothings")
     assert 'namespaces "nowhere" not found' in await kubectl.refused("create", "configmap", "x", "--namespace=nowhere")

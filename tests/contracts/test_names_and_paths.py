@@ -103,7 +103,7 @@ async def test_a_pod_with_names_or_paths_that_lead_elsewhere_is_refused(
         assert found == said
 
 
-async def test_so_is_what_would_make_such_pods(client: Client, namespace: str) -> None:
+async def test_workloads_that_would_make_such_pods_are_refused_as_well(client: Client, namespace: str) -> None:
     labels = {"app": "a"}
     template = {"metadata": {"labels": labels}, "spec": HOSTILE["item above"]}
     body = {

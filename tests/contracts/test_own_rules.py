@@ -311,7 +311,7 @@ EDITS: list[tuple[type[KubeObject], Callable[[Tree], None], Validate, str]] = [
 
 
 @pytest.mark.parametrize(("kind", "edit", "validate", "field"), EDITS, ids=[field for *_, field in EDITS])
-async def test_what_clusters_are_made_of_can_not_be_edited(
+async def test_releases_can_not_be_edited(
     client: Client,
     place: str,
     kind: type[KubeObject],
@@ -350,7 +350,7 @@ def request(tree: Tree, old: Tree | None = None) -> AdmissionRequest:
     return AdmissionRequest("UPDATE" if old else "CREATE", kind, namespace, name, ADMIN, as_object(tree), before)
 
 
-async def test_what_is_recorded_of_a_self_managed_cluster_may_say_less(client: Client, place: str) -> None:
+async def test_the_record_of_a_self_managed_cluster_may_have_fewer_fields(client: Client, place: str) -> None:
     tree: Tree = {
         "metadata": {"name": "alone", "namespace": place},
         "spec": {"managementCluster": {"name": "alone"}, "eksaVersion": "v0.26.0"},

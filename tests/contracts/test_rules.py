@@ -285,7 +285,7 @@ STRICT: Fields = {
 }
 
 
-async def test_what_was_accepted_once_stays_until_it_is_changed(
+async def test_an_accepted_value_stays_until_it_is_changed(
     client: Client, namespace: str, request: pytest.FixtureRequest
 ) -> None:
     plural = f"loosened{namespace.removeprefix('contract-')}"
@@ -308,7 +308,7 @@ async def test_what_was_accepted_once_stays_until_it_is_changed(
     assert await patched({"list": ["b", "ab"]}) == [(INVALID, "spec.list[0]", 'Invalid value: "b": begin with a')]
 
 
-async def test_what_stays_as_it_was_is_warned_of_at_every_write(client: Client, namespace: str) -> None:
+async def test_an_unchanged_invalid_value_is_warned_of_at_every_write(client: Client, namespace: str) -> None:
     plural = f"warned{namespace.removeprefix('contract-')}"
     rules = await defined(client, LOOSE, plural)
     await client.create(rules, body(namespace, plural, {"less": 7, "list": ["b"]}))

@@ -105,7 +105,7 @@ async def test_the_last_writer_wins_without_a_condition(store: Store) -> None:
     assert (await store.read("a", most=9)).data == b"22"
 
 
-async def test_what_is_not_there_is_not_found_and_named(store: Store) -> None:
+async def test_a_missing_object_is_not_found_and_named(store: Store) -> None:
     await store.put("there", b"1")
     for asked in (store.head("v2/none"), store.read("v2/none", most=1), anext(store.stream("v2/none"))):
         with pytest.raises(NotFound, match=r"v2/none: no such object"):
@@ -154,7 +154,7 @@ async def test_of_many_that_replace_one_does(store: Store) -> None:
 
 
 @pytest.mark.parametrize("size", sampled([1, PART, PART + 1, 2 * PART + 12345], 0, 2))
-async def test_what_is_uploaded_comes_back(store: Store, size: int) -> None:
+async def test_an_uploaded_object_comes_back(store: Store, size: int) -> None:
     data = random.Random(size).randbytes(size)
     stored = await store.upload("v2/Full-1.gz", chunks_of(data, 700_000))
     assert stored.size == size

@@ -209,7 +209,7 @@ async def test_a_webhook_of_a_subresource_is_asked_about_writes_of_it_alone(env:
         await write({"status": {"collisionCount": 8}}, "status")
 
 
-async def test_what_is_asked_along_an_object_s_life(env: Environment) -> None:
+async def test_a_webhook_is_called_along_an_objects_life(env: Environment) -> None:
     await env.install(VALIDATING_WEBHOOK_CONFIGURATION)
     await env.create("x", a="1")
     change = {"data": {"a": "2"}}
@@ -292,7 +292,7 @@ def owned_by(item: Object) -> dict[tuple[str, str], Tree]:
     }
 
 
-async def test_what_a_webhook_fills_in_is_never_in_the_way_of_who_applies(env: Environment) -> None:
+async def test_fields_filled_in_by_a_webhook_never_block_an_apply(env: Environment) -> None:
     """Nobody asked for a default: whoever applies the field later takes it over without force."""
 
     def default(request: Tree) -> Tree:

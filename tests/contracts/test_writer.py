@@ -155,7 +155,7 @@ async def prepared(env: Environment) -> Object:
 
 
 @pytest.mark.parametrize("act", MERGES.values(), ids=MERGES)
-async def test_what_lacks_nothing_is_not_written_and_gives_the_same_object(env: Environment, act: Act) -> None:
+async def test_an_object_that_lacks_nothing_is_not_written_and_comes_back(env: Environment, act: Act) -> None:
     found = await env.make(gone="1")
     written = await act(env, found)
     assert written is not None
@@ -170,7 +170,7 @@ async def test_what_lacks_nothing_is_not_written_and_gives_the_same_object(env: 
 
 
 @pytest.mark.parametrize("act", REMOVALS.values(), ids=REMOVALS)
-async def test_what_is_removed_is_removed_once_and_of_what_is_gone_nothing_is(env: Environment, act: Act) -> None:
+async def test_a_field_is_removed_once_and_not_from_a_deleted_object(env: Environment, act: Act) -> None:
     found = await prepared(env)
     await act(env, found)
     left = await env.stored(CONFIG_MAP)
@@ -185,7 +185,7 @@ async def test_what_is_removed_is_removed_once_and_of_what_is_gone_nothing_is(en
 
 
 @pytest.mark.parametrize("name", BY_VERSION)
-async def test_what_was_changed_by_another_is_a_conflict(env: Environment, name: str) -> None:
+async def test_a_change_by_another_is_a_conflict(env: Environment, name: str) -> None:
     act, found = (MERGES | REMOVALS)[name], await prepared(env)
     if name in MERGES:
         found = await env.make("b")
@@ -269,7 +269,7 @@ async def test_a_name_that_is_taken_is_left_alone(env: Environment) -> None:
     assert made.tree["data"] == {"x": "ours"}
 
 
-async def test_what_is_replaced_has_nothing_of_what_was_there(env: Environment) -> None:
+async def test_a_replaced_object_keeps_nothing_of_the_former(env: Environment) -> None:
     await env.make(y="theirs")
     assert (await env.writer.replace(CONFIG_MAP, body(env, x="ours"))).tree["data"] == {"x": "ours"}
 
@@ -302,7 +302,7 @@ async def test_an_apply_over_what_the_cache_does_not_show_is_a_conflict(env: Env
     assert await env.stored(CONFIG_MAP) == other
 
 
-async def test_what_belongs_to_another_is_neither_applied_nor_deleted(env: Environment) -> None:
+async def test_an_object_of_another_is_neither_applied_nor_deleted(env: Environment) -> None:
     found = await env.make()
     edited = await env.edit(CONFIG_MAP)
     env.caches.of(CONFIG_MAP).wrote(edited)

@@ -44,7 +44,7 @@ def template() -> Tree:
 
 
 @pytest.mark.parametrize("name", ["bottlerocketBootstrap", "format"])
-async def test_what_the_build_does_not_have_is_refused(providers: ControlPlane, name: str) -> None:
+async def test_fields_that_the_build_lacks_are_refused(providers: ControlPlane, name: str) -> None:
     """The test above can fail."""
     tree = template()
     spec = tree["spec"]["template"]["spec"]

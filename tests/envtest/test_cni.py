@@ -27,8 +27,8 @@ async def workload(control_plane: ControlPlane) -> AsyncIterator[Client]:
 
 @pytest.mark.parametrize("case", ["docker", "cilium"])
 @pytest.mark.parametrize("version", RELEASES.versions)
-async def test_what_was_just_installed_has_not_drifted(workload: Client, case: str, version: str) -> None:
-    manifests = cni.objects(render_input(case, version=version))
+async def test_a_new_installation_has_not_drifted(workload: Client, case: str, version: str) -> None:
+    manifests = cni.objects(design(case, version=version))
     live = [await workload.apply(one.resource, one.body, field_manager=names.FIELD_MANAGER) for one in manifests]
     assert manifests
     assert [str(found) for found in of_manifests(manifests, live)] == []

@@ -83,7 +83,7 @@ async def test_token_of_a_service_account_is_accepted_with_its_permissions_only(
         await robot.close()
 
 
-async def test_what_an_owner_owns_goes_with_it(admin: Client) -> None:
+async def test_dependents_go_with_their_owner(admin: Client) -> None:
     owner = await admin.create(CONFIG_MAP, config_map("owner"))
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid}
     await admin.create(CONFIG_MAP, config_map("owned", ownerReferences=[reference]))

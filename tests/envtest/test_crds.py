@@ -117,7 +117,7 @@ async def test_the_release_of_a_cluster_cannot_be_taken_away(kinds: ControlPlane
         ),
     ],
 )
-async def test_what_the_schema_refuses(kinds: ControlPlane, old: str, new: str, sentence: str) -> None:
+async def test_the_schema_refuses_invalid_objects(kinds: ControlPlane, old: str, new: str, sentence: str) -> None:
     assert old in DOCKER
     succeeded, output = await kubectl(
         kinds, "create", "--dry-run=server", "-n", "kube-public", "-f", "-", text=DOCKER.replace(old, new)

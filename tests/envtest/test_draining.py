@@ -134,7 +134,7 @@ async def test_a_budget_that_a_real_api_server_keeps_is_named_and_waited_for(adm
     assert not (await admin.get(NODE, NAME)).tree["spec"].get("unschedulable")
 
 
-async def test_who_holds_the_role_of_a_node_goes_with_it(admin: Client) -> None:
+async def test_the_holder_of_a_nodes_role_goes_with_it(admin: Client) -> None:
     _, first = await give_rights(admin, "other-node")
     await admin.delete(CLUSTER_ROLE, "other-node-node-upgrader")
     _, second = await give_rights(admin, "other-node")  # garbage collection has not come to the first ones yet

@@ -157,7 +157,7 @@ def test_credentials_of_a_mirror_go_where_their_secret_permits() -> None:
 
 
 @pytest.mark.soak
-def test_what_an_autoscaler_chooses_is_nobodys_drift() -> None:
+def test_an_autoscalers_choice_is_no_drift() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         group = {"name": "md-0", "autoscalingConfiguration": {"minCount": 1, "maxCount": 4}}
         await env.apply(workerNodeGroupConfigurations=[{"name": "md-0", "count": 2}])

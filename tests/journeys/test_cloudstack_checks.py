@@ -236,7 +236,7 @@ def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: st
 
 
 @pytest.mark.soak
-def test_what_a_settled_cluster_loses_is_named_within_a_period_and_its_machines_stay() -> None:
+def test_a_loss_of_a_settled_cluster_is_named_within_a_period_and_its_machines_stay() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)
         await env.until_ready(HARBOR)

@@ -220,7 +220,7 @@ def test_a_datacenter_of_another_namespace_is_not_that_of_the_cluster() -> None:
 
 
 @pytest.mark.soak
-def test_what_is_refused_is_not_half_made() -> None:
+def test_a_refused_cluster_is_not_half_made() -> None:
     async def story(env: ManagedEnvironment) -> None:
         with pytest.raises(ApiError, match=r"spec\.controlPlaneConfiguration\.count"):
             await env.apply(controlPlaneConfiguration={"count": 2})
@@ -292,7 +292,7 @@ def is_reported(is_ready: bool, cluster: Cluster) -> bool:
     return cluster.status.control_plane_ready is is_ready
 
 
-def test_what_cluster_api_reports_is_reported_within_a_second_for_better_and_for_worse() -> None:
+def test_changes_of_cluster_apis_status_are_reported_within_a_second() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()

@@ -46,7 +46,7 @@ def test_a_cluster_is_created_shown_reached_and_deleted(env: LocalEnvironment, t
     assert (nowhere.code, "Secret garden-kubeconfig" in nowhere.err) == (1, True)
 
 
-def test_what_is_not_ready_in_time_is_said_and_goes_on(env: LocalEnvironment) -> None:
+def test_a_command_reports_a_timeout_and_the_cluster_goes_on(env: LocalEnvironment) -> None:
     slow = EXAMPLE.replace("name: garden", "name: orchard")
     told = env.apply(slow, "create", "--timeout", "1ms")
     assert told.code == 4
@@ -55,7 +55,7 @@ def test_what_is_not_ready_in_time_is_said_and_goes_on(env: LocalEnvironment) ->
     assert env.espalier("delete", "cluster", "orchard").code == 0
 
 
-def test_what_would_be_refused_is_not_sent_and_all_of_it_is_said_at_once(env: LocalEnvironment) -> None:
+def test_an_invalid_manifest_is_not_sent_and_all_problems_are_reported_at_once(env: LocalEnvironment) -> None:
     wrong = EXAMPLE.replace("name: garden", "name: orchard").replace('"1.35"', '"1.29"')
     wrong = wrong.replace("controlPlaneConfiguration:\n    count: 1", "controlPlaneConfiguration:\n    count: 2")
     told = env.apply(wrong)
@@ -102,7 +102,7 @@ def test_the_version_is_the_release_of_this_build(env: LocalEnvironment) -> None
         ("shed", "cluster default/laptop is self-managed"),
     ],
 )
-def test_what_can_not_be_done_for_a_self_managed_cluster_is_said_and_nothing_is_written(
+def test_an_impossible_change_of_a_self_managed_cluster_is_reported_and_not_written(
     env: LocalEnvironment, verb: str, manager: str | None, said: str
 ) -> None:
     live = ("get", "clusters", "laptop", "-o", "json")

@@ -144,7 +144,7 @@ def _contains(live: object, part: object) -> bool:
 
 
 @pytest.mark.soak
-def test_what_is_deleted_is_missing_and_comes_back_while_drift_is_corrected() -> None:
+def test_a_deleted_object_is_missing_and_comes_back_while_drift_is_corrected() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         before = await machines(env.client)
         await env.client.delete(MachineHealthCheck.resource, "garden-kcp-unhealthy", SYSTEM_NAMESPACE)
@@ -161,7 +161,7 @@ def test_what_is_deleted_is_missing_and_comes_back_while_drift_is_corrected() ->
 
 
 @pytest.mark.soak
-def test_what_machines_are_made_of_is_brought_back_only_when_that_is_asked_for() -> None:
+def test_edited_machine_templates_are_reverted_only_on_request() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         changed = {"spec": {"kubeadmConfigSpec": {"clusterConfiguration": {"imageRepository": "example.com/mine"}}}}
         await edit(env, KubeadmControlPlane.resource, "garden", changed)

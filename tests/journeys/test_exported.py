@@ -54,7 +54,7 @@ async def delete(env: ManagedEnvironment) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("when", sampled(["settled", "upgrading", "creating"], 1))
-def test_what_was_exported_at_any_time_is_made_anew_after_its_deletion(when: str) -> None:
+def test_a_cluster_exported_at_any_time_can_be_created_again_after_its_deletion(when: str) -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:
             await env.apply(kubernetesVersion="1.35")
@@ -76,7 +76,7 @@ def test_what_was_exported_at_any_time_is_made_anew_after_its_deletion(when: str
 
 
 @pytest.mark.soak
-def test_what_comes_from_another_management_cluster_is_not_made_a_second_time() -> None:
+def test_a_cluster_of_another_management_cluster_is_not_made_a_second_time() -> None:
     """Its machines may be running there."""
 
     async def main(simulation: Simulation) -> None:

@@ -301,7 +301,7 @@ def test_a_destination_that_is_lost_while_it_removes_the_source_backup_entry_lea
 
 
 @pytest.mark.parametrize("way_out", sampled(["migrate", "move"], 1))
-def test_an_infrastructure_that_was_deleted_in_its_seed_is_let_go_and_its_network_kept(way_out: str) -> None:
+def test_an_infrastructure_deleted_in_its_seed_is_released_and_its_network_kept(way_out: str) -> None:
     async def main(simulation: virtual.Simulation) -> None:
         settings = quick_settings(random_keys=False)
         async with Garden.run_with(simulation.clock, simulation.random, ("a", "b"), settings) as made:

@@ -97,7 +97,7 @@ def test_a_step_that_failed_is_begun_anew_with_the_corrected_image() -> None:
 @pytest.mark.parametrize(
     "image", sampled(["", "registry.example/upgrader:v1\nprivileged: true", "https://registry.example/x"], 1)
 )
-def test_what_is_no_image_is_not_run_on_a_node_and_is_said(image: str) -> None:
+def test_an_invalid_image_is_reported_and_not_run_on_a_node(image: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await in_place.machines(env, control_plane=False))[0].name
         await name_image(env, image)

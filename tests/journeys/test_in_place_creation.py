@@ -86,7 +86,7 @@ def test_a_version_that_was_changed_during_the_creation_can_be_taken_back_before
 
 
 @pytest.mark.soak
-def test_who_would_rather_have_machines_replaced_need_not_wait() -> None:
+def test_a_rollout_by_replacement_need_not_wait() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await asyncio.sleep(0.5)
         await env.change(kubernetesVersion="1.36")
@@ -100,7 +100,7 @@ def test_who_would_rather_have_machines_replaced_need_not_wait() -> None:
 
 
 @pytest.mark.soak
-def test_what_an_earlier_manager_held_during_the_creation_goes_on_when_the_version_is_taken_back() -> None:
+def test_a_creation_paused_by_an_earlier_manager_goes_on_when_the_version_is_reverted() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await asyncio.sleep(0.5)
         await env.change(kubernetesVersion="1.36")

@@ -129,7 +129,7 @@ def test_a_cluster_is_not_followed_once_its_upgrade_is_over() -> None:
 
 
 @pytest.mark.soak
-def test_what_is_marked_and_goes_before_anything_was_begun_is_not_followed() -> None:
+def test_an_owner_deleted_before_its_upgrade_began_is_not_followed() -> None:
     async def story(env: ManagedEnvironment, _: Upgraders) -> None:
         live = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
         for name in ("lost", "other"):

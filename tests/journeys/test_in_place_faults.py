@@ -65,14 +65,14 @@ def test_a_manager_that_died_after_any_write_is_followed_by_one_that_ends_the_up
 
 @pytest.mark.soak
 @pytest.mark.parametrize("first", sampled([0, 30, 60], 0))
-def test_so_it_is_with_three_control_plane_nodes_and_two_workers(first: int) -> None:
+def test_the_same_holds_for_three_control_plane_nodes_and_two_workers(first: int) -> None:
     recording = undisturbed(3, 2)
     each_goes_on(recording, moments(recording)[first :: 1 if EXPLORES else 90])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("first", sampled([0, 12, 24], 0))
-def test_so_it_is_when_the_next_manager_finds_the_workload_cluster_unreachable(first: int) -> None:
+def test_the_same_holds_when_the_next_manager_can_not_reach_the_workload_cluster(first: int) -> None:
     recording = undisturbed(1, 1)
     each_goes_on(recording, moments(recording)[first :: 1 if EXPLORES else 36], outage=OUTAGE)
 

@@ -268,7 +268,7 @@ async def everything(env: ManagedEnvironment, **change: Any) -> dict[str, NodeUp
 
 
 @pytest.mark.soak
-def test_machines_are_marked_for_the_hooks_and_never_more_than_asked_for() -> None:
+def test_machines_are_annotated_for_the_hooks_and_never_more_than_requested() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         control_plane = (await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree
         group = (await env.client.get(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)).tree

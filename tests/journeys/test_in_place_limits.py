@@ -63,7 +63,7 @@ WORKER_CHANGES: list[tuple[Tree, str]] = [
 
 @pytest.mark.soak
 @pytest.mark.parametrize("with_version", [False, True])
-def test_what_can_not_be_changed_in_place_is_refused_at_admission_with_its_name_and_ways_on(with_version: bool) -> None:
+def test_a_change_impossible_in_place_is_refused_with_its_field_and_alternatives(with_version: bool) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         version: Tree = {"kubernetesVersion": "1.36"} if with_version else {}
         cases = [
@@ -163,7 +163,7 @@ def test_a_change_that_came_past_admission_is_refused_before_anything_is_touched
 
 
 @pytest.mark.soak
-def test_what_was_refused_is_done_when_the_fallback_is_set() -> None:
+def test_a_refused_change_is_made_when_the_fallback_is_set() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         async with past_admission(env.client):
@@ -182,7 +182,7 @@ def test_what_was_refused_is_done_when_the_fallback_is_set() -> None:
 
 
 @pytest.mark.soak
-def test_what_falls_back_is_never_held() -> None:
+def test_a_change_that_falls_back_is_never_paused() -> None:
     """A pause would only delay what Cluster API is to do."""
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:

@@ -96,7 +96,7 @@ def test_a_machine_that_is_deleted_by_hand_is_replaced_before_the_next_node_is_t
 
 
 @pytest.mark.soak
-def test_who_says_that_a_machine_is_replaced_while_all_are_there_has_none_replaced() -> None:
+def test_a_false_report_of_a_replaced_machine_replaces_none() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
 

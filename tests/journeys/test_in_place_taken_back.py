@@ -87,7 +87,7 @@ def test_a_step_before_kubeadm_fails(step: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("kubernetes", "claim"), sampled([("1.35", ""), ("1.36", ""), ("1.35", "somebody 1")], 0, 2))
-def test_what_kubeadm_config_had_is_there_again_for_machines_that_join(kubernetes: str, claim: str) -> None:
+def test_the_earlier_kubeadm_config_is_restored_for_machines_that_join(kubernetes: str, claim: str) -> None:
     """Whatever somebody writes into the claim."""
 
     async def configuration(env: ManagedEnvironment) -> Any:
@@ -167,7 +167,7 @@ def test_flags_and_files_that_kubeadm_brought_are_taken_from_the_node_again(step
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", sampled([ControlPlaneUpgrade, NodeUpgrade], 0))
-def test_what_was_broken_off_is_done_again_when_its_upgrade_is_deleted(
+def test_an_aborted_upgrade_is_done_again_when_its_node_upgrade_is_deleted(
     kind: type[ControlPlaneUpgrade | NodeUpgrade],
 ) -> None:
     """The file is there, but the kubelet has not read it."""
@@ -187,7 +187,7 @@ def test_what_was_broken_off_is_done_again_when_its_upgrade_is_deleted(
 
 
 @pytest.mark.soak
-def test_what_was_broken_off_is_done_again_when_more_is_asked_for() -> None:
+def test_an_aborted_upgrade_is_done_again_when_more_is_requested() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         asked: Tree = {"kubeletConfiguration": {"maxPods": 50}}
         plane, brought = await breaks_off(env, upgraders, "kubelet-kubectl-upgrader", asked)
@@ -224,7 +224,7 @@ def test_a_version_of_which_a_node_has_a_part_is_asked_for_again() -> None:
     journey(story)
 
 
-def test_once_kubeadm_ran_there_is_no_way_back() -> None:
+def test_an_upgrade_can_not_be_reverted_once_kubeadm_ran() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
         upgraders.failing[plane, "kubeadm-upgrader"] = "etcd is not well"

@@ -126,7 +126,7 @@ def test_a_node_upgrade_by_hand_waits_for_the_other_members_to_be_well() -> None
 
 
 @pytest.mark.soak
-def test_who_has_claimed_the_control_plane_and_goes_makes_way() -> None:
+def test_a_holder_of_the_control_planes_claim_that_is_deleted_makes_way() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
         upgraders.failing[planes[0], "components-copier"] = "the disk is full"
@@ -161,7 +161,7 @@ WRONG = [
 
 
 @pytest.mark.soak
-def test_what_nobody_would_carry_out_is_refused() -> None:
+def test_an_upgrade_that_nobody_would_carry_out_is_refused() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
         for reference, field, message in WRONG:

@@ -173,7 +173,7 @@ garden = Garden(partial(managed_environment, isolation=Isolation.GATE), plant, b
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", sampled(STORIES, 2))
-def test_what_happened_without_a_manager_is_seen_by_the_later_one(name: str) -> None:
+def test_changes_made_without_a_manager_are_seen_by_the_next_one(name: str) -> None:
     garden.tell(STORIES[name]())
 
 

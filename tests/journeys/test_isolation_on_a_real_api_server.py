@@ -42,7 +42,7 @@ async def stores(control_plane: ControlPlane) -> AsyncIterator[MemoryStores]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", sampled(isolation_stories.STORIES, 0))
-async def test_what_happened_without_a_manager_is_seen_by_the_later_one(
+async def test_changes_made_without_a_manager_are_seen_by_the_next_one(
     control_plane: ControlPlane, stores: MemoryStores, name: str
 ) -> None:
     story = isolation_stories.STORIES[name]()
@@ -71,7 +71,7 @@ async def uprooted(control_plane: ControlPlane, stores: MemoryStores) -> AsyncIt
 @pytest.mark.soak
 @pytest.mark.usefixtures("uprooted")
 @pytest.mark.parametrize("name", sampled(linked_stories.STORIES, 0))
-async def test_what_happened_to_linked_objects_without_a_manager_is_seen_by_the_later_one(
+async def test_changes_of_linked_objects_without_a_manager_are_seen_by_the_next_one(
     control_plane: ControlPlane, stores: MemoryStores, name: str
 ) -> None:
     story = linked_stories.STORIES[name]()

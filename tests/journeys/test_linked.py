@@ -52,7 +52,7 @@ garden = Garden(gated, plant, back_up)
 
 
 @pytest.mark.parametrize("name", sampled(STORIES, 3))
-def test_what_happened_to_linked_objects_without_a_manager_is_seen_by_the_later_one(name: str) -> None:
+def test_changes_of_linked_objects_without_a_manager_are_seen_by_the_next_one(name: str) -> None:
     garden.tell(STORIES[name]())
 
 

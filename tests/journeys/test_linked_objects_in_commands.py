@@ -31,7 +31,7 @@ def refusals(env: LocalEnvironment, manifest: str) -> list[str]:
 
 
 @pytest.mark.soak
-def test_what_a_machine_config_must_not_say_is_refused_by_every_command(env: LocalEnvironment) -> None:
+def test_a_forbidden_machine_config_is_refused_by_every_command(env: LocalEnvironment) -> None:
     manifest = OTHER.replace("name: capv", "name: a b")
     said = "spec.users[0].name: not a Linux user name; found a b; allowed: at most 32 lower-case letters"
     assert [one.split(", digits")[0] for one in refusals(env, manifest)] == [

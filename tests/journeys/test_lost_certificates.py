@@ -98,7 +98,7 @@ async def said_of(env: ManagedEnvironment) -> Tree:
 @pytest.mark.soak
 @pytest.mark.parametrize("labels", sampled([{names.CLUSTER: "garden"}, None], 0), ids=["labels", "no labels"])
 @pytest.mark.parametrize("gone", sampled([["ca"], ["etcd"], ["proxy"], ["sa"], [*PURPOSES]], 4), ids="-".join)
-def test_what_is_gone_is_named_and_not_made_anew_and_all_is_well_once_it_is_back(
+def test_a_lost_certificate_is_named_and_not_made_anew_and_works_once_restored(
     gone: list[str], labels: Tree | None
 ) -> None:
     before: dict[str, Tree] = {}

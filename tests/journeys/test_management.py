@@ -443,7 +443,7 @@ def test_a_deleted_cluster_without_our_finalizer_says_at_once_who_else_holds_it(
 
 
 @pytest.mark.parametrize("webhooks", [True, False], ids=["webhooks", "no webhooks"])
-def test_what_the_management_cluster_links_is_no_other_clusters(webhooks: bool) -> None:
+def test_objects_linked_by_the_management_cluster_belong_to_no_other(webhooks: bool) -> None:
     async def tell(env: ManagedEnvironment) -> None:
         lent = {"kind": "DockerDatacenterConfig", "name": "laptop"}
         if webhooks:

@@ -157,7 +157,7 @@ async def lease(world: World, seed: str) -> float:
 
 
 @pytest.mark.soak
-def test_looks_that_follow_each_other_at_once_renew_the_lease_once() -> None:
+def test_reconciles_in_quick_succession_renew_the_lease_once() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -563,7 +563,7 @@ def test_a_move_is_taken_back_while_it_waits_for_its_destination() -> None:
 
 
 @pytest.mark.soak
-def test_a_destination_that_never_started_is_passed_over_on_the_way_back() -> None:
+def test_a_destination_that_never_started_is_skipped_on_return() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")

@@ -157,7 +157,7 @@ def test_a_node_upgrade_that_was_completed_leaves_the_pod_of_the_next_one_alone(
 
 
 @pytest.mark.soak
-def test_what_the_pod_of_an_earlier_node_upgrade_of_the_same_name_did_is_not_taken_for_its_own() -> None:
+def test_a_node_upgrade_ignores_the_pod_of_an_earlier_one_of_its_name() -> None:
     """Somebody removed the finalizer of the first, and asks for something else by the same name."""
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -335,9 +335,7 @@ def test_a_failed_node_upgrade_that_is_deleted_leaves_no_cordoned_node() -> None
         ({"kubernetesVersion": "v1.36.9-eks-1-36-7"}, "UpgraderImageMissing", "no upgrader image for v1.36.9"),
     ],
 )
-def test_what_can_not_be_done_is_said_and_nothing_on_the_node_is_touched(
-    change: Tree, reason: str, message: str
-) -> None:
+def test_an_impossible_upgrade_is_reported_and_the_node_is_not_touched(change: Tree, reason: str, message: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
         spec = {"machine": {"name": worker.name}, "kubernetesVersion": NEW, "nodeType": "Worker"} | change

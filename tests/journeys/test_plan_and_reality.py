@@ -346,7 +346,7 @@ def _without_nulls(spec: Tree) -> None:
 
 
 @pytest.mark.parametrize(("stories", "steps"), [(STORIES, 5), pytest.param(40 * STORIES, 10, marks=pytest.mark.soak)])
-def test_what_happens_is_what_was_planned(stories: int, steps: int) -> None:
+def test_the_plan_comes_true(stories: int, steps: int) -> None:
     seen: Counter[str] = Counter()
 
     @example([(change, index) for index, change in enumerate((*CHANGES, None))])

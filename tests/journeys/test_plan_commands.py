@@ -37,7 +37,7 @@ def of(env: LocalEnvironment, text: str, *flags: str) -> tuple[int, list[Tree]]:
 
 
 @pytest.mark.soak
-def test_what_is_as_it_was_asked_for_has_an_empty_plan(env: LocalEnvironment) -> None:
+def test_a_cluster_as_requested_has_an_empty_plan(env: LocalEnvironment) -> None:
     result = env.espalier("plan", "-f", "-", stdin=EXAMPLE)
     assert (result.code, result.err) == (0, "")
     assert "Nothing would change." in result.out
@@ -119,7 +119,7 @@ def test_all_that_would_be_refused_is_said(env: LocalEnvironment) -> None:
     }
 
 
-def test_what_the_schema_refuses_is_no_plan(env: LocalEnvironment) -> None:
+def test_a_manifest_refused_by_the_schema_has_no_plan(env: LocalEnvironment) -> None:
     result = env.espalier("plan", "-f", "-", stdin=EXAMPLE.replace('"1.35"', "[1.35]"))
     assert (result.code, result.out) == (2, "")
     assert "spec.kubernetesVersion: wrong type; found [1.35] (a list); allowed: a string" in result.err
@@ -228,7 +228,7 @@ def test_the_objects_are_of_the_releases_of_a_folder(tmp_path: Path) -> None:
     assert older == generated(tmp_path, named)
 
 
-def test_what_admission_refuses_is_not_made(tmp_path: Path) -> None:
+def test_a_cluster_refused_by_admission_is_not_made(tmp_path: Path) -> None:
     wrong = EXAMPLE.replace('"1.35"', '"1.30"').replace("count: 1", "count: 2")
     result = LocalEnvironment(tmp_path).espalier("generate", "objects", "-f", "-", stdin=wrong)
     assert (result.code, result.out) == (1, "")

@@ -89,7 +89,7 @@ REFUSED: dict[str, Tree] = {
 
 
 @pytest.mark.parametrize("change", sampled(REFUSED, 0))
-def test_what_will_be_refused_is_planned_as_refused(change: str) -> None:
+def test_a_refused_change_is_planned_as_refused(change: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before, written = await identities(env), await generations(env)
         preview = await env.preview(GARDEN, await manifest(env, REFUSED[change]))
@@ -115,7 +115,7 @@ def test_what_will_be_refused_is_planned_as_refused(change: str) -> None:
 
 
 @pytest.mark.soak
-def test_what_is_refused_in_place_stands_beside_other_refusals() -> None:
+def test_refusals_in_place_stand_beside_other_refusals() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         change = asked(IN_PLACE, control_plane={**CERTIFICATE, "apiServerExtraArgs": {"v": "x"}})
         preview = await env.preview(GARDEN, await manifest(env, change))

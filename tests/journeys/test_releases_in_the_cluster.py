@@ -180,7 +180,7 @@ def test_a_manager_brings_what_an_earlier_one_had_in_its_files_alone() -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
-def test_what_is_brought_at_start_is_known_before_controllers_begin() -> None:
+def test_releases_applied_at_start_are_known_before_controllers_begin() -> None:
     """A reconcile that doesn't find what its cluster is made of says so; of a steady cluster that would be a lie."""
     seen: list[int] = []
 
@@ -450,7 +450,7 @@ KINDS_OF_RELEASES = {
 
 @pytest.mark.soak
 @pytest.mark.parametrize("what", KINDS_OF_RELEASES)
-def test_what_clusters_are_made_of_can_not_be_deleted(what: str) -> None:
+def test_releases_in_use_can_not_be_deleted(what: str) -> None:
     resource, name, namespace = KINDS_OF_RELEASES[what]
 
     async def tell(env: ManagedEnvironment) -> None:

@@ -21,7 +21,7 @@ from tests.support.seeds import SHOOT, is_ready
 ETCD_POD = Key(SHOOT, "etcd-main-0")
 
 
-def test_what_is_written_survives_every_container_and_the_seed_itself() -> None:
+def test_writes_survive_the_end_of_every_container_and_of_the_seed() -> None:
     async def story(plane: Plane) -> None:
         await plane.start_etcd(1)
         await plane.start_api_server()

@@ -303,7 +303,7 @@ def test_a_paused_cluster_is_left_alone() -> None:
 
 @pytest.mark.soak
 @pytest.mark.embedded
-def test_what_was_asked_of_a_machine_while_its_cluster_was_paused_is_done_afterwards() -> None:
+def test_changes_of_a_machine_during_a_pause_are_made_afterwards() -> None:
     async def story(simulation: Simulation) -> None:
         async with environment(simulation.clock) as env:
             await env.create("garden")

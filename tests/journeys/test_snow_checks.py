@@ -178,7 +178,7 @@ def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: st
     tell(story)
 
 
-def test_what_one_device_lacks_is_named_while_another_is_away() -> None:
+def test_the_gaps_of_one_device_are_named_while_another_is_away() -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         await put_credentials(env, CREDENTIALS | {"credentials": BOTH})
         of(glacier.trees, MACHINES)["devices"].append(OTHER_DEVICE)

@@ -393,7 +393,7 @@ def test_a_cluster_whose_release_could_not_be_installed_reports_it() -> None:
 
 
 @pytest.mark.soak
-def test_what_is_said_follows_what_is_in_the_way() -> None:
+def test_the_message_follows_the_obstacle() -> None:
     async def before_start(client: Client) -> None:
         await no_releases(client)
         await a_rule_against_it(client)

@@ -86,7 +86,7 @@ def test_an_upgrade_in_place_is_ended_with_the_same_machines(stored: Stored) -> 
 
 
 @pytest.mark.soak
-def test_so_it_is_when_all_that_was_told_of_it_had_other_reasons(stored: Stored) -> None:
+def test_the_same_holds_when_all_reports_of_it_had_other_reasons(stored: Stored) -> None:
     """No reason in a status is state: they are renamed between versions."""
     for resource in (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource):
         table = stored.management.table(resource.group_resource)

@@ -249,7 +249,7 @@ def test_credentials_go_to_no_server_that_their_secret_does_not_permit(annotatio
 
 
 @pytest.mark.soak
-def test_what_nobody_uses_is_not_asked_for_and_settled_objects_seldom() -> None:
+def test_unused_objects_are_not_checked_and_settled_ones_seldom() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         of_machines = [tree for tree in vineyard.trees if tree["kind"] == MACHINES.kind]
         for tree in of_machines:
@@ -397,7 +397,7 @@ def test_neither_another_template_nor_a_lost_status_replaces_machines(is_named: 
 
 
 @pytest.mark.soak
-def test_what_nobody_uses_any_more_is_checked_again_before_it_is_used() -> None:
+def test_an_object_that_fell_out_of_use_is_checked_again_before_it_is_used() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         plane = vineyard.spec["controlPlaneConfiguration"]
         own, other = plane["machineGroupRef"], {"kind": MACHINES.kind, "name": "vineyard"}

@@ -133,7 +133,7 @@ def test_nobody_sleeps_through_an_upgrade_a_scaling_or_a_pause() -> None:
 @pytest.mark.soak
 @pytest.mark.embedded
 @pytest.mark.parametrize("resource", [KubeadmConfig.resource, DockerMachine.resource], ids=lambda one: str(one.kind))
-def test_what_a_waiting_machine_consists_of_comes_back_when_somebody_removes_it(resource: Resource) -> None:
+def test_the_parts_of_a_waiting_machine_come_back_when_somebody_removes_them(resource: Resource) -> None:
     async def story(env: Environment) -> None:
         await made(env, [one for one in objects_of("garden") if one[0] != KubeadmControlPlane.resource])
         await asyncio.sleep(60)

@@ -86,7 +86,7 @@ async def test_an_object_lies_where_kube_apiserver_would_put_it(clients: Clients
     }
 
 
-async def test_what_one_has_answered_the_other_shows(one: Client, other: Client) -> None:
+async def test_a_write_answered_by_one_server_is_shown_by_the_other(one: Client, other: Client) -> None:
     for number in range(20):
         made = await one.create(CONFIG_MAP, config_map(f"n{number}"))
         assert (await other.get(CONFIG_MAP, f"n{number}", "default")) == made
@@ -209,7 +209,7 @@ async def test_a_server_starts_behind_a_compaction(clients: Clients, keys: Keys)
                 pass
 
 
-async def test_what_the_server_forgets_etcd_forgets_too(clients: Clients, keys: Keys) -> None:
+async def test_a_compaction_by_the_server_reaches_etcd(clients: Clients, keys: Keys) -> None:
     store = EtcdStore(clients(), keys)
     server = Server(store, now=lambda: datetime.now(UTC), random=random.Random(1))
     await server.start()

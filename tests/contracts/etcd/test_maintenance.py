@@ -60,7 +60,7 @@ async def test_a_snapshot_is_a_database_with_its_hash(client: Client, prefix: by
     assert database[16:20] == (0xED0CDAED).to_bytes(4, "little")  # bbolt's magic number in the first meta page
 
 
-async def test_what_remains_of_a_snapshot_counts_down(client: Client, prefix: bytes) -> None:
+async def test_the_remaining_bytes_of_a_snapshot_count_down(client: Client, prefix: bytes) -> None:
     for number in range(10):
         await client.put(prefix + str(number).encode(), b"x" * 50_000)
     async with aclosing(client.snapshot()) as chunks:

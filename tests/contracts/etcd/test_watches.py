@@ -133,7 +133,7 @@ async def test_a_watch_tells_what_was_there_before_if_asked(client: Client, pref
     assert [each.previous for each in found] == [None, one, two, None]
 
 
-async def test_what_was_there_before_is_left_out_once_it_was_compacted(client: Client, prefix: bytes) -> None:
+async def test_the_previous_value_is_left_out_once_it_was_compacted(client: Client, prefix: bytes) -> None:
     await client.put(prefix + b"a", b"1")
     second = await client.put(prefix + b"a", b"2")
     third = await client.put(prefix + b"a", b"3")

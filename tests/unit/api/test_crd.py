@@ -142,7 +142,7 @@ def test_kinds_of_cluster_api_carry_the_contract_and_keep_what_we_do_not_know(cl
 @pytest.mark.parametrize(
     "cls", [capi.machine.MachineDeployment, capi.machine.MachineSet, capi.kubeadm.KubeadmControlPlane]
 )
-def test_what_has_replicas_can_be_scaled(cls: type[KubeObject]) -> None:
+def test_kinds_with_replicas_can_be_scaled(cls: type[KubeObject]) -> None:
     assert crd_of(cls)["spec"]["versions"][0]["subresources"]["scale"] == {
         "specReplicasPath": ".spec.replicas",
         "statusReplicasPath": ".status.replicas",

@@ -23,6 +23,6 @@ def test_fractions_are_read_and_cut_to_whole_seconds(text: str, number: int) -> 
 
 
 @pytest.mark.parametrize("text", ["", "soon", "10", "5m10m", "-5m", ".5h", "1,5h", "10m 0s"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="hours, minutes and seconds"):
         seconds(text)

@@ -26,7 +26,7 @@ def nested(levels: int, inside: Any = None) -> Any:
 
 
 @given(values)
-def test_what_is_no_deeper_than_it_may_is_decoded(value: Any) -> None:
+def test_json_up_to_the_allowed_depth_is_decoded(value: Any) -> None:
     text = json.dumps([*nested(60, ["[" * 200, "\\" * 200, '\\"[[' * 99]), value]).encode()
     assert decode(text) == json.loads(text)
 
@@ -40,7 +40,7 @@ def test_one_level_too_many_is_refused(value: Any) -> None:
 
 @pytest.mark.parametrize("levels", [990, 5_000, 1_000_000])
 @pytest.mark.parametrize("type_", [Any, msgspec.Raw, dict[str, msgspec.Raw]])
-def test_what_the_decoder_cannot_follow_is_said_to_be_too_deep(levels: int, type_: Any) -> None:
+def test_json_too_deep_for_the_decoder_is_reported_as_too_deep(levels: int, type_: Any) -> None:
     text = b'{"a":' + b"[" * levels + b"]" * levels + b"}"
     with pytest.raises(TooDeep):
         decode(text, type_)

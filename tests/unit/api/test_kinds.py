@@ -43,7 +43,7 @@ def test_a_count_of_zero_is_written() -> None:
     assert msgspec.to_builtins(WorkerNodeGroupConfiguration(name="md-0", count=0)) == {"name": "md-0", "count": 0}
 
 
-def test_what_controllers_report_cannot_be_changed_in_place() -> None:
+def test_a_status_is_immutable_in_memory() -> None:
     status = ClusterStatus(phase="Creating")
     with pytest.raises(AttributeError):
         status.phase = "Running"  # type: ignore[misc]

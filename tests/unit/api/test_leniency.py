@@ -64,7 +64,7 @@ def test_numbers_and_booleans_are_text_where_text_is_wanted() -> None:
 
 
 @pytest.mark.parametrize("written", ["NO", "yes", "1.10", "0x10", "1_000", "1e3", "True"])
-def test_what_would_become_another_text_is_refused_as_it_is_by_the_schema(written: str) -> None:
+def test_a_value_that_would_become_another_text_is_refused_as_by_the_schema(written: str) -> None:
     spec, notes = read(f"  workerNodeGroupConfigurations: [{{name: md-0, labels: {{country: {written}}}}}]\n")
     assert notes == ()
     tree: Tree = {"spec": spec}
@@ -72,7 +72,7 @@ def test_what_would_become_another_text_is_refused_as_it_is_by_the_schema(writte
     assert wrong.message == "wrong type; put the value in quotes"
 
 
-def test_what_only_some_fields_of_a_merged_map_are_is_not_known() -> None:
+def test_a_scalar_of_a_merged_map_is_not_turned_into_text() -> None:
     """The text of a scalar is not at hand there: it is refused where that matters."""
     spec, _ = read("  controlPlaneConfiguration: &all {labels: {row: 7}}\n  externalEtcdConfiguration: {<<: *all}\n")
     assert spec["controlPlaneConfiguration"] == {"labels": {"row": "7"}}

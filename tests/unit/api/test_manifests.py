@@ -129,7 +129,7 @@ def test_lists_and_json_are_taken_apart() -> None:
         ("a: {<<: 1}", "garden.yaml:1:9: a: << takes a map, or a list of maps"),
     ],
 )
-def test_what_is_no_manifest_is_refused_with_its_place(text: str | bytes, sentence: str) -> None:
+def test_an_invalid_manifest_is_refused_with_its_place(text: str | bytes, sentence: str) -> None:
     with pytest.raises(ManifestError) as error:
         read(text)
     assert str(error.value).startswith(sentence)
@@ -221,7 +221,7 @@ def test_violations_have_file_line_and_field() -> None:
         ),
     ],
 )
-def test_what_is_no_cluster_is_refused(text: str, sentence: str) -> None:
+def test_a_manifest_without_a_cluster_is_refused(text: str, sentence: str) -> None:
     assert refused(text)[0].startswith(sentence)
 
 

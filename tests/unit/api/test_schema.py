@@ -134,6 +134,6 @@ def test_of_many_unknown_fields_so_many_are_told() -> None:
         ({"cniConfig": {"cilium": {"egressMasqueradeInterfaces": "eth0 ens+"}}}, ""),
     ],
 )
-def test_what_becomes_a_flag_or_a_setting_has_one_line(network: dict[str, Any], field: str) -> None:
+def test_values_of_flags_and_settings_have_one_line(network: dict[str, Any], field: str) -> None:
     found = [one.field for one in violations(Cluster, cluster(clusterNetwork=network))]
     assert found == ([f"spec.clusterNetwork.{field}"] if field else [])

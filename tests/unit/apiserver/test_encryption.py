@@ -48,7 +48,7 @@ PROVIDERS = ("aesgcm", "aescbc")
 
 @pytest.mark.parametrize("name", PROVIDERS)
 @given(clear=st.binary(max_size=500))
-def test_what_was_sealed_is_unsealed_to_the_same(name: str, clear: bytes) -> None:
+def test_sealed_data_are_unsealed_to_the_same(name: str, clear: bytes) -> None:
     encryption = Encryption(configuration(provider(name, "one")))
     stored = encryption.seal("secrets", b"/a", clear)
     assert stored.startswith(f"k8s:enc:{name}:v1:one:".encode())
@@ -58,7 +58,7 @@ def test_what_was_sealed_is_unsealed_to_the_same(name: str, clear: bytes) -> Non
 
 @pytest.mark.parametrize("name", PROVIDERS)
 @given(st.data())
-def test_what_was_damaged_is_never_read_as_something_else(name: str, data: st.DataObject) -> None:
+def test_damaged_data_are_never_read_as_something_else(name: str, data: st.DataObject) -> None:
     encryption = Encryption(configuration(provider(name, "one")))
     stored = bytearray(encryption.seal("secrets", b"/a", b"x" * 40))
     label = len(f"k8s:enc:{name}:v1:one:")
@@ -187,7 +187,7 @@ async def test_no_key_of_a_shoot_state_is_in_the_file_of_the_store(tmp_path: Pat
         assert (await client.get(ShootState.resource, "x", "default")).raw == made.raw
 
 
-async def test_what_was_stored_in_clear_is_encrypted_at_the_next_start_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_plain_data_are_encrypted_at_the_next_start_and_leave_nothing(tmp_path: Path) -> None:
     path = tmp_path / "garden.db"
     async with opened(path) as client:
         await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(ShootState))

@@ -102,6 +102,6 @@ def test_objects_written_by_others_are_put_in_order(value: bytes) -> None:
         b"[" * 100_000,
     ],
 )
-def test_what_is_no_object_of_its_key_is_named(value: bytes) -> None:
+def test_a_value_that_is_no_object_of_its_key_is_named(value: bytes) -> None:
     with pytest.raises(Foreign, match="/registry/configmaps/default/a"):
         stored(value)

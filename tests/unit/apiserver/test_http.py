@@ -263,7 +263,7 @@ async def test_many_shells_live_side_by_side(env: Environment) -> None:
         await shell.stop()
 
 
-async def test_what_is_open_to_anybody_is_answered_without_reading_what_he_sent(env: Environment) -> None:
+async def test_public_paths_are_answered_without_reading_the_body(env: Environment) -> None:
     headers = {"Content-Type": "application/yaml"}
     async with env.client(None) as session:
         for method in ("GET", "POST"):

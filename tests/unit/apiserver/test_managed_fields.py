@@ -113,7 +113,7 @@ def test_a_difference_is_complete(old: dict[str, Any], new: dict[str, Any]) -> N
 
 
 @given(OBJECT)
-def test_what_is_applied_to_nothing_is_what_there_is(config: dict[str, Any]) -> None:
+def test_an_apply_to_nothing_creates_exactly_its_fields(config: dict[str, Any]) -> None:
     result, owned = apply({}, config, {})
     assert result == config
     assert owned[ME].fields == fields_of(config, NODE, containers=False)
@@ -135,7 +135,7 @@ def test_alone_one_gets_exactly_what_one_applies(first: dict[str, Any], second: 
 
 
 @given(OBJECT, OBJECT)
-def test_what_others_own_survives_my_leaving(mine: dict[str, Any], yours: dict[str, Any]) -> None:
+def test_fields_owned_by_others_survive_my_leaving(mine: dict[str, Any], yours: dict[str, Any]) -> None:
     live, owned = apply({}, mine, {})
     live, owned = apply(live, yours, owned, YOU)
     left, after = apply(live, {}, owned)

@@ -82,7 +82,7 @@ def test_an_item_without_its_key_is_refused() -> None:
 
 
 @pytest.mark.parametrize("patch", [{"op": "add"}, [1]])
-def test_what_is_no_json_patch_is_a_bad_request(patch: Any) -> None:
+def test_an_invalid_json_patch_is_a_bad_request(patch: Any) -> None:
     with pytest.raises(BadRequest):
         patches.json_patch({"a": 1}, patch)
 

@@ -154,7 +154,7 @@ def test_fields_of_a_newer_kubernetes_are_passed_over() -> None:
         body("apps/v1", "ControllerRevision", {2: {1: b"{"}}),
     ],
 )
-def test_what_is_no_message_is_refused(wrong: bytes) -> None:
+def test_an_invalid_message_is_refused(wrong: bytes) -> None:
     with pytest.raises(Malformed):
         tree_of(wrong)
 

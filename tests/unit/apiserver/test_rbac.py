@@ -82,7 +82,7 @@ async def server() -> AsyncIterator[Server]:
     await server.close()
 
 
-async def test_what_is_stored_counts_at_once(server: Server) -> None:
+async def test_stored_rules_count_at_once(server: Server) -> None:
     admin, robot = Client(InProcessTransport(server)), Client(InProcessTransport(server, ROBOT))
     with pytest.raises(Forbidden):
         await robot.list(CONFIG_MAP, "default")
@@ -268,7 +268,7 @@ async def test_who_may_escalate_or_bind_a_role_may(server: Server) -> None:
     await alice.create(ROLE_BINDING, binding("all", "ClusterRole", "cluster-admin", "alice"))
 
 
-async def test_what_does_not_change_rights_is_not_asked_about(server: Server) -> None:
+async def test_changes_that_leave_rights_alone_are_not_checked(server: Server) -> None:
     admin, alice = await environment_of(server, EDIT_ROLES)
     await admin.create(ROLE, role("more", READ_MAPS))
     labelled = {"metadata": {"name": "more", "namespace": "default", "labels": {"a": "b"}}}

@@ -40,12 +40,12 @@ def test_long_selectors_are_not_kept() -> None:
         ("-a!=_b", 'parse requirement: [key: Invalid value: "-a"'),
     ],
 )
-def test_what_no_label_can_have_is_refused_for_a_deletion_by_it_would_be_of_everything(text: str, said: str) -> None:
+def test_a_selector_that_no_label_can_match_is_refused(text: str, said: str) -> None:
     with pytest.raises(BadRequest, match="unable to parse requirement") as refused:
         selectors.parse_labels(text)
     assert said in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["app", "!example.com/app", "app=", "app in (,b)", "a.b/c_d in (E-f)", "size>5"])
-def test_what_labels_can_have_is_read(text: str) -> None:
+def test_selectors_that_labels_can_match_are_read(text: str) -> None:
     assert len(selectors.parse_labels(text)) == 1

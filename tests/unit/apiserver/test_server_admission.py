@@ -59,7 +59,7 @@ def patching(*operations: dict[str, Any]) -> dict[str, Any]:
     return {"patchType": "JSONPatch", "patch": base64.b64encode(msgspec.json.encode(operations)).decode()}
 
 
-async def test_what_a_webhook_adds_belongs_to_nobody(server: Server) -> None:
+async def test_fields_added_by_a_webhook_belong_to_nobody(server: Server) -> None:
     async def answer(request: dict[str, Any]) -> dict[str, Any]:
         return patching({"op": "add", "path": "/data/added", "value": "yes"})
 
@@ -85,7 +85,7 @@ async def test_a_denial_is_passed_on() -> None:
     await server.close()
 
 
-async def test_what_happens_while_a_webhook_thinks_is_not_lost() -> None:
+async def test_writes_during_a_webhooks_call_are_not_lost() -> None:
     thinking, think = asyncio.Event(), asyncio.Event()
 
     async def answer(request: dict[str, Any]) -> dict[str, Any]:

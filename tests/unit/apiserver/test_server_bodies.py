@@ -45,7 +45,7 @@ async def test_bodies_in_yaml_and_protobuf_are_read_as_json_is(server: Server) -
         ("application/json-patch+json", b"[" * 5000 + b"]" * 5000),
     ],
 )
-async def test_what_is_nested_without_end_is_a_bad_request(server: Server, media: str, content: bytes) -> None:
+async def test_endless_nesting_is_a_bad_request(server: Server, media: str, content: bytes) -> None:
     await raw(server, "POST", MAPS, "application/json", b'{"metadata":{"name":"a"}}')
     for method, path in (("POST", MAPS), ("PATCH", f"{MAPS}/a"), ("PUT", f"{MAPS}/a"), ("DELETE", f"{MAPS}/a")):
         answer = await raw(server, method, path, media, content)

@@ -213,7 +213,7 @@ async def test_a_file_that_lost_its_end_is_damaged_also_where_nothing_is_stored_
         await SqliteStore(path).start()
 
 
-async def test_what_stands_beside_a_broken_file_is_kept_as_well(tmp_path: Path) -> None:
+async def test_files_beside_a_broken_database_are_kept_as_well(tmp_path: Path) -> None:
     """After a crash, what was written last is in the log beside it: somebody may put the two together again."""
     path, crashed = tmp_path / "objects.db", tmp_path / "crashed.db"
     await written(path)

@@ -41,7 +41,7 @@ def test_every_moment_can_be_read_as_it_was(writes: list[tuple[bool, str, str]])
 
 
 @given(WRITES)
-def test_what_is_undone_never_happened(writes: list[tuple[bool, str, str]]) -> None:
+def test_an_undone_write_never_happened(writes: list[tuple[bool, str, str]]) -> None:
     store = MemoryStore()
     table = store.table("things")
     for name in "abc":
@@ -68,7 +68,7 @@ def test_the_history_is_bounded() -> None:
     assert table.after(store.revision) == 2 * HISTORY
 
 
-def test_what_is_compacted_is_expired_and_nothing_else() -> None:
+def test_only_compacted_revisions_are_expired() -> None:
     store = MemoryStore()
     for name in "abc":
         put(store, Key("", name))

@@ -83,7 +83,7 @@ def test_rows_carry_as_much_of_the_object_as_was_asked_for(include: str, kind: s
     assert one["metadata"] == {"resourceVersion": "7"}
 
 
-def test_rows_may_carry_no_object_and_other_wishes_are_refused() -> None:
+def test_rows_may_carry_no_object_and_other_options_are_refused() -> None:
     form = form_of(TABLE, {"includeObject": "None"})
     assert form is not None
     table = json.loads(form.object(Kind(core.NAMESPACE), json.dumps({"metadata": created()}).encode(), NOW))

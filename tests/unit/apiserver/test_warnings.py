@@ -20,7 +20,7 @@ def test_a_header_of_warnings_can_be_sent_and_is_not_longer_than_clients_read(te
     web.Response(headers={"warning": line})
 
 
-def test_what_cannot_be_shown_is_written_as_its_number() -> None:
+def test_unprintable_characters_are_written_as_their_number() -> None:
     assert header(['say "\x1b[31m"\r\nX-Injected: é\\']) == r'299 - "say \"\\u001b[31m\"  X-Injected: é\\"'
 
 

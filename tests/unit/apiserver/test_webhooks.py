@@ -175,7 +175,7 @@ def test_webhook_configurations_are_shown_to_no_webhook() -> None:
     assert not drive(validate([webhook()], admission(resource=own), uids()))[1]
 
 
-def test_what_a_webhook_is_sent() -> None:
+def test_a_webhook_receives_an_admission_review() -> None:
     update = admission(operation="UPDATE", old_object=cluster(count=3), options={"kind": "UpdateOptions"})
     _, (request,) = drive(validate([webhook()], update, uids()))
     gvk = {"group": "anywhere.eks.amazonaws.com", "version": "v1alpha1"}

@@ -47,7 +47,7 @@ def test_a_base_with_images_of_another_repository_is_another_base(tmp_path: Path
 
 
 @pytest.mark.parametrize("which", ["node-base", "node-root"])
-def test_what_is_not_finished_is_no_base(tmp_path: Path, which: str) -> None:
+def test_an_unfinished_folder_is_no_base(tmp_path: Path, which: str) -> None:
     make_base(tmp_path, "1.35.4")
     next(tmp_path.glob(f"{which}-*/{SUMS}")).unlink()
     assert find_bases(assets=tmp_path) == []

@@ -44,7 +44,7 @@ def test_an_empty_cache_has_nothing_to_prune(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_what_no_recipe_names_is_said_and_then_removed(tmp_path: Path) -> None:
+def test_assets_without_a_recipe_are_listed_and_then_removed(tmp_path: Path) -> None:
     kept = [make_component(ETCD, tmp_path), make_base(tmp_path, "1.35.4"), make_base(tmp_path, "1.35.4", "example.org")]
     old = _outdated(tmp_path, "etcd-3.4.0-0123456789ab")
     (tmp_path / "envtest-1.20.0").mkdir()
@@ -87,7 +87,7 @@ def test_another_image_repository_makes_another_base_of_the_same_programs(tmp_pa
     assert ours[-1].home(tmp_path) != theirs[-1].home(tmp_path)
 
 
-def test_what_only_another_user_may_read_is_not_built_again() -> None:
+def test_assets_that_only_another_user_may_read_are_not_built_again() -> None:
     with tempfile.TemporaryDirectory() as folder:  # where every user can look
         Path(folder).chmod(0o755)
         home = make_component(ETCD, Path(folder))

@@ -52,7 +52,7 @@ def test_another_source_is_another_recipe(tmp_path: Path) -> None:
     assert replace(PROBE, minutes=2).recipe == PROBE.recipe  # what it costs does not decide what it is
 
 
-def test_what_was_built_under_the_former_name_of_the_package_is_still_used() -> None:
+def test_assets_built_under_the_packages_former_name_are_still_used() -> None:
     base = node_bases()[0]
     digest = hashlib.sha256()
     for ingredient in base.ingredients:
@@ -62,7 +62,7 @@ def test_what_was_built_under_the_former_name_of_the_package_is_still_used() -> 
     assert base.recipe == digest.hexdigest()[:12]
 
 
-def test_what_something_is_made_of_is_built_before_it() -> None:
+def test_ingredients_are_built_first() -> None:
     order = [one.key for one in chosen(["nodes"])]
     assert len(order) == len(set(order))
     for base in node_bases():

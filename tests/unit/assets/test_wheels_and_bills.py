@@ -57,7 +57,7 @@ def test_a_wheel_that_would_write_elsewhere_is_refused(tmp_path: Path, name: str
     assert not (tmp_path / "outside.py").exists()
 
 
-def test_what_is_no_wheel_is_said(tmp_path: Path) -> None:
+def test_a_file_that_is_no_wheel_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.whl").write_bytes(b"<html>")
     with pytest.raises(BuildFailed, match=r"a\.whl is not a wheel"):
         unpack(tmp_path / "a.whl", tmp_path / "library")

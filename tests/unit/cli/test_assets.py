@@ -55,7 +55,7 @@ def test_a_dry_run_builds_nothing_and_says_what_is_lacking(
     assert not cache.exists()
 
 
-def test_what_is_there_is_not_built_again(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_assets_are_not_built_again(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for component in TESTED:
         make_component(component, cache)
     assert run(["assets", "build", "tests"]) == 0

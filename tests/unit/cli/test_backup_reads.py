@@ -19,7 +19,7 @@ from tests.support.buckets import BUCKET, s3_put, s3_server
 KEY, PREFIX = first_start_key(3), "shoot--dev--apple--1/etcd-main/3"
 
 
-async def test_a_folder_is_read_and_what_lacks_is_named(tmp_path: Path) -> None:
+async def test_a_folder_is_read_and_missing_parts_are_named(tmp_path: Path) -> None:
     named = Named(container=str(tmp_path).lstrip("/"), prefix=PREFIX, provider="Local")
     assert "has no ownership/00000003-first-start.json" in await backup_reads.over_network(named, {}, KEY)
     (tmp_path / PREFIX / "ownership").mkdir(parents=True)

@@ -74,7 +74,7 @@ def test_a_cluster_without_a_spec_is_prepared_like_any_other(spec: str, tmp_path
     assert tree["spec"] == {}
 
 
-def test_what_has_no_spec_is_sent_without_one() -> None:
+def test_an_object_without_a_spec_is_sent_without_one() -> None:
     """A DockerDatacenterConfig has nothing to say; with a spec it would be another than `kubectl apply` made."""
     text = "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: DockerDatacenterConfig\nmetadata: {name: xy}\n"
     [(_, tree)] = documents.in_namespace(read_manifests(text, source="xy.yaml"), "default")
@@ -92,7 +92,7 @@ def test_identity_providers_and_machine_configs_belong_to_the_cluster_that_names
     assert {"OIDCConfig", "AWSIamConfig"} <= set(manifests.kinds_of(CATALOG))
 
 
-def test_what_a_machine_config_names_in_its_namespace_belongs_to_the_cluster_as_well() -> None:
+def test_objects_that_a_machine_config_names_belong_to_the_cluster_as_well() -> None:
     cluster, *others = snow.manifest()
     *_, pool = others
     elsewhere, unnamed = snow.another_pool("team-b"), snow.another_pool()

@@ -24,7 +24,7 @@ def said(*arguments: str, stdin: str = "") -> str:
 
 
 @pytest.mark.parametrize("provider", MANIFESTS)
-def test_what_is_generated_becomes_objects_unchanged(provider: str) -> None:
+def test_a_generated_manifest_becomes_objects_unchanged(provider: str) -> None:
     manifest = said("clusterconfig", "garden", "--provider", provider, "--management-cluster", "laptop")
     documents = read_manifests(manifest.encode(), source="garden.yaml")
     assert documents[0].kind == "Cluster"

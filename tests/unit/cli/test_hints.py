@@ -34,7 +34,7 @@ APPLY = "apply the output of this version's `espalier manifests`, which"
         (DistroRelease.resource, Invalid.of("spec: wrong"), ""),
     ],
 )
-def test_what_helps_follows_from_what_was_refused(resource: Resource, error: ApiError, advised: str) -> None:
+def test_the_hint_follows_from_the_refusal(resource: Resource, error: ApiError, advised: str) -> None:
     assert advice(resource, error) == advised
 
 

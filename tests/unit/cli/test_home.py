@@ -27,7 +27,7 @@ def test_the_folder_is_for_its_owner_only(tmp_path: Path, there: bool) -> None:
     assert mode(home.root) == 0o700
 
 
-def test_what_an_earlier_release_left_readable_is_for_its_owner_only(tmp_path: Path) -> None:
+def test_files_that_an_earlier_release_left_readable_become_private(tmp_path: Path) -> None:
     home = Home(tmp_path)
     files = [home.database, home.log, home.lock, tmp_path / "management.db-wal"]
     for file in files:

@@ -214,7 +214,7 @@ def test_the_managers_deployment_has_the_front_end_of_in_place_upgrades() -> Non
 
 
 @pytest.mark.soak
-def test_who_the_management_cluster_is_can_be_part_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_identity_of_the_management_cluster_can_be_part_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ConfigMap" not in printed(capsys)
     named = printed(capsys, "--management-cluster", "default/laptop")["ConfigMap"]
     assert named["metadata"] == {"name": "management-cluster", "namespace": SYSTEM_NAMESPACE}
@@ -259,7 +259,7 @@ def test_an_image_of_the_manager_is_an_image_reference(image: str, capsys: pytes
 
 
 @pytest.mark.parametrize("image", ["BAD IMAGE", "a/b:", "a//b", "a/b:v1\nkind: Secret", "a@sha256:1"])
-def test_what_is_no_image_is_refused(image: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_image_is_refused(image: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["manifests", "--image", image]) == Exit.USAGE
     captured = capsys.readouterr()
     assert "allowed is an image reference such as" in captured.err

@@ -86,7 +86,7 @@ def test_the_bucket_of_a_source_is_that_of_its_data_also_when_its_seed_was_delet
 BACKUPS = "backups are current, and others can read them"
 
 
-def test_what_nobody_reports_is_not_guessed() -> None:
+def test_unreported_facts_are_not_guessed() -> None:
     said = {one.what: one.ready for one in Plan.of(seen("west", seed("east"), seed("west"))).findings}
     assert said[BACKUPS] is None
 
@@ -155,7 +155,7 @@ def test_a_shoot_has_settled_only_where_it_shall_be() -> None:
     assert not has_settled(shoot(lastOperation=migrated).decode(Shoot))
 
 
-def test_what_a_shoot_waits_for_is_said_in_one_sentence() -> None:
+def test_the_wait_of_a_shoot_is_reported_in_one_sentence() -> None:
     constraint = {"type": "ReadyForMigration", "status": "False", "reason": "DestinationSeedUnready", "message": "no"}
     assert pending_tasks(shoot(constraints=[constraint]).decode(Shoot)) == "DestinationSeedUnready: no"
     failed = {"type": "Restore", "state": "Failed", "description": "Deploy etcd (TaskFailed): broken"}

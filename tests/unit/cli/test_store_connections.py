@@ -42,7 +42,7 @@ async def test_a_server_is_reached_whoever_has_signed_its_certificate(tmp_path: 
         assert await over_network(f"https://127.0.0.1:{secure}") == ""
 
 
-async def test_what_keeps_a_connection_from_standing_is_said_without_what_changes(
+async def test_a_connection_failure_is_reported_without_its_changing_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with server() as port:
@@ -95,7 +95,7 @@ async def test_a_folder_that_hangs_keeps_one_thread_whoever_asks_and_none_that_r
     assert await over_network(f"file://{tmp_path}") == ""
 
 
-async def test_what_is_no_url_of_a_server_or_folder_is_not_connected_to() -> None:
+async def test_only_urls_of_servers_and_folders_are_connected_to() -> None:
     for place in ("/backups", "ftp://store.example", "store.example"):
         assert await over_network(place) == "it is neither an http, an https nor a file URL"
 

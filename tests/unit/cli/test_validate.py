@@ -69,7 +69,7 @@ def test_an_object_that_the_manifest_does_not_bring_is_named(
     assert "VSphereMachineConfig vineyard-cp in namespace default" in found["problems"][0]["violation"]["message"]
 
 
-def test_what_only_a_provider_knows_is_named_and_not_refused(
+def test_fields_that_only_a_provider_knows_are_named_and_not_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "looked-up.yaml"
@@ -94,7 +94,7 @@ MIRROR = """  registryMirrorConfiguration:
     ],
     ids=["a value of the provider", "a Secret"],
 )
-def test_what_is_awaited_hides_nothing_that_is_wrong_anyway(
+def test_a_missing_object_does_not_hide_other_errors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], old: str, awaited: str
 ) -> None:
     file = tmp_path / "bad.yaml"
@@ -120,7 +120,7 @@ def test_rules_about_linked_objects_hold_as_well(tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_what_a_machine_config_names_is_in_the_manifest(
+def test_objects_named_by_a_machine_config_are_in_the_manifest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, there: bool
 ) -> None:
     documents = (EXAMPLES / "snow.yaml").read_text().split("---\n")
@@ -172,7 +172,7 @@ def test_a_number_where_text_is_wanted_is_told_once_with_the_types(
 DATACENTER_OF_A_NUMBER = "kind: DockerDatacenterConfig\nmetadata:\n  name: 1_2"
 
 
-def test_what_eks_anywhere_reads_is_valid_and_told_where_kubectl_reads_it_otherwise(
+def test_yaml_that_kubectl_reads_otherwise_than_eks_anywhere_is_valid_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = (EXAMPLES / "docker.yaml").read_text().replace('"1.35"', "1.35").replace("clusterNetwork", "ClusterNetwork")
@@ -234,7 +234,7 @@ HOSTILE = "\x1b[31mred\x07\u202e"
     ),
     ids="-".join,
 )
-def test_what_is_quoted_is_short_and_steers_no_terminal(
+def test_quotations_are_short_and_steer_no_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], written: dict[str, Any]
 ) -> None:
     text = HOSTILE * 2000
@@ -266,7 +266,7 @@ UNRENDERABLE = {
 
 
 @pytest.mark.parametrize("what", UNRENDERABLE)
-def test_what_no_api_server_would_take_is_told_and_not_rendered(
+def test_a_manifest_that_no_api_server_would_take_is_reported_and_not_rendered(
     what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     provider, kind, path, value = UNRENDERABLE[what]

@@ -53,7 +53,7 @@ def command(tmp_path: Path, *words: str, without: str = ",".join(LOCAL)) -> subp
     ),
     ids=lambda words: words[0],
 )
-def test_what_runs_beside_a_real_cluster_needs_neither_the_extra_nor_the_package(
+def test_programs_beside_a_real_cluster_need_neither_the_extra_nor_the_package(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     ended = command(tmp_path, *words, without=",".join((*LOCAL, *PACKAGES)))
@@ -64,7 +64,7 @@ def test_what_runs_beside_a_real_cluster_needs_neither_the_extra_nor_the_package
 @pytest.mark.parametrize(
     "words", [("plan", "-f", str(ROOT / "examples/docker.yaml")), ("get", "clusters")], ids=["plan", "get"]
 )
-def test_what_asks_an_api_server_gets_as_far_as_that(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_commands_for_an_api_server_get_as_far_as_the_request(tmp_path: Path, words: tuple[str, ...]) -> None:
     nobody = tmp_path / "kubeconfig"
     cluster = {"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}
     context = {"name": "a", "context": {"cluster": "a", "user": ""}}
@@ -88,7 +88,7 @@ def test_what_asks_an_api_server_gets_as_far_as_that(tmp_path: Path, words: tupl
     ),
     ids=lambda value: value if isinstance(value, str) else value[0],
 )
-def test_what_needs_it_says_how_to_get_it(tmp_path: Path, words: tuple[str, ...], without: str) -> None:
+def test_commands_that_need_it_say_how_to_get_it(tmp_path: Path, words: tuple[str, ...], without: str) -> None:
     ended = command(tmp_path, *words, without=without)
     assert ended.returncode == 1
     assert f"no module {without}" in ended.stderr

@@ -102,7 +102,7 @@ def test_bootstrap_templates_are_judged_by_their_content() -> None:
     assert (gone.effect, gone.refused) == (MachineEffect.REFUSED, ("bootstrap.configRef",))
 
 
-def test_what_matters_only_while_a_machine_is_made_is_no_difference_in_place() -> None:
+def test_fields_that_matter_only_at_creation_are_no_difference_in_place() -> None:
     known = Infrastructures([replace(DOCKER, provisioning_fields=frozenset({"template.spec.bootstrapped"}))])
     change = templates({}, {"bootstrapped": True})
     assert (
@@ -139,6 +139,6 @@ def test_a_machine_that_nobody_gave_an_infrastructure_is_judged_by_the_rest() ->
     ("effect", "is_outdated"),
     [(one, one in (MachineEffect.IN_PLACE, MachineEffect.REPLACED, MachineEffect.REFUSED)) for one in MachineEffect],
 )
-def test_what_is_refused_is_outdated_as_well(effect: MachineEffect, is_outdated: bool) -> None:
+def test_refused_changes_make_a_machine_outdated_as_well(fate: Fate, is_outdated: bool) -> None:
     """Cluster API would replace the machine, if nobody held it."""
     assert Classification(effect).is_outdated is is_outdated

@@ -133,7 +133,7 @@ def test_a_machine_that_began_the_cluster_need_not_be_as_those_that_join() -> No
     assert machine_change(machine(joined()), desired).fields == ("bootstrap.joinConfiguration.nodeRegistration.name",)
 
 
-def test_what_differs_of_it_is_told_without_what_only_those_that_join_have() -> None:
+def test_differences_are_reported_without_fields_of_joining_machines() -> None:
     desired = control_plane(**ONLY_TO_JOIN, files=[])
     assert machine_change(machine(started()), desired).fields == ("bootstrap.files",)
 
@@ -180,7 +180,7 @@ def test_labels_that_others_gave_to_a_machine_are_no_difference() -> None:
     assert not machine_change(machine(added="by-hand"), control_plane())
 
 
-def test_the_mark_of_cluster_apis_own_rollouts_is_no_difference() -> None:
+def test_the_annotation_of_cluster_apis_own_rollouts_is_no_difference() -> None:
     one, other = (machine(**dict[str, Any]({"machine-template-hash": text})) for text in ("1", "2"))
     assert not machine_change(one, other)
 
@@ -192,7 +192,7 @@ def test_a_machine_is_replaced_when_it_is_to_be_in_another_failure_domain_alone(
     assert machine_change(one, anywhere).kind is ChangeKind.NOTHING
 
 
-def test_what_is_empty_is_as_what_is_absent() -> None:
+def test_an_empty_field_equals_an_absent_one() -> None:
     empty: Tree = {"labels": {}, "deletion": {"nodeDrainTimeoutSeconds": None}, "readinessGates": []}
     never: Tree = {"deletion": {"nodeDrainTimeoutSeconds": 0}}
     assert not machine_change(MachineParts(in_place=empty), MachineParts())
@@ -203,7 +203,7 @@ def test_a_worker_with_bootstrap_data_of_its_own_has_no_template() -> None:
     assert MachineParts(bootstrap={"dataSecretName": "s"}, is_of_group=True).bootstrap_template == ""
 
 
-def test_what_is_not_known_of_a_machine_is_no_reason_to_replace_it() -> None:
+def test_unknown_facts_of_a_machine_are_no_reason_to_replace_it() -> None:
     unknown = MachineParts(version="v1.35.4", in_place=machine().in_place, has_foreign_fields=True)
     assert not machine_change(unknown, control_plane(template="garden-control-plane-7", files=[]))
 
@@ -250,7 +250,7 @@ def test_whether_a_machine_is_replaced_does_not_depend_on_the_direction(one: Mac
 
 
 @pytest.mark.parametrize(("version", "gates"), [("v1.35.4", {LOCAL_MODE: True}), ("v1.36.0", {}), ("v1.30.9", {})])
-def test_what_cluster_api_adds_to_a_control_plane_machine_is_no_reason_to_replace_it(
+def test_cluster_apis_additions_to_a_control_plane_machine_are_no_reason_to_replace_it(
     version: str, gates: dict[str, bool]
 ) -> None:
     """Seen on Cluster API 1.13: it asks kubeadm for a feature that later versions of it have anyway."""

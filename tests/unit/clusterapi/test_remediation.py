@@ -18,7 +18,7 @@ def test_the_annotation_of_a_machine_is_read() -> None:
 
 
 @pytest.mark.parametrize("status", [None, {}, {"retryCount": "two"}])
-def test_what_can_not_be_read_is_none(status: dict[str, object] | None) -> None:
+def test_an_unreadable_value_counts_as_none(status: dict[str, object] | None) -> None:
     assert last(status) is None
 
 

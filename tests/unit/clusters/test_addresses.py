@@ -48,7 +48,7 @@ def test_ports_tell_places_apart_and_nothing_is_no_place() -> None:
 
 
 @given(st.ip_addresses(), st.integers(1, 65535))
-def test_what_is_written_of_a_place_is_that_place(address: object, port: int) -> None:
+def test_a_written_address_reads_back_as_the_same_place(address: object, port: int) -> None:
     found = place(f"[{address}]:{port}")
     assert found is not None
     assert place(f"[{found.host}]:{found.port}") == found

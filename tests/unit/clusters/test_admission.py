@@ -474,7 +474,7 @@ def test_values_of_flags_are_judged_in_linear_time(flag: str, value: str) -> Non
     assert time.process_time() - began < 5
 
 
-def test_what_is_passed_on_to_kubernetes_may_be_anything_that_it_reads() -> None:
+def test_fields_passed_on_to_kubernetes_may_have_any_value_that_it_reads() -> None:
     everything = {
         AUDIT: AUDIT_POLICY,
         CONTROL_PLANE + "apiServerExtraArgs": {"audit-log-maxage": "7", "feature-gates": "A=true"},
@@ -553,7 +553,7 @@ def test_a_group_takes_versions_one_step_at_a_time_as_well() -> None:
     assert ask(follows_at_once, old).causes[0].field == GROUP + "kubernetesVersion"
 
 
-def test_what_was_fixed_may_change_while_the_cluster_was_paused() -> None:
+def test_immutable_fields_may_change_while_the_cluster_is_paused() -> None:
     assert ask(edited({SPEC + "datacenterRef.name": "other"}), paused(garden())).allowed
 
 
@@ -623,14 +623,14 @@ def default(tree: Tree) -> Tree:
     return changed
 
 
-def test_what_was_left_out_gets_defaults() -> None:
+def test_omitted_fields_get_defaults() -> None:
     bare = edited({SPEC + "eksaVersion": None, GROUP + "name": None, GROUP + "count": None})
     spec = default(bare)["spec"]
     assert spec["eksaVersion"] == "v0.26.0"
     assert spec["workerNodeGroupConfigurations"] == [{"name": "md-0", "count": 1}]
 
 
-def test_what_was_given_stays_as_it_is() -> None:
+def test_given_fields_stay_as_they_are() -> None:
     assert default(garden()) == garden()
 
 

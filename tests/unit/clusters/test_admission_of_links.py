@@ -68,7 +68,7 @@ def test_a_workload_cluster_manages_no_other() -> None:
     assert ask(edited({GROUP + "count": 3}, stored), stored, orchard).allowed, "a name that stays is not judged again"
 
 
-def test_what_the_config_map_names_is_not_mistaken_for_the_cluster_that_was_named() -> None:
+def test_the_cluster_of_the_config_map_is_not_mistaken_for_the_named_one() -> None:
     said = messages.no_management_cluster("garden", Key(NAMESPACE, "laptop"), names_others=False)
     assert said.startswith(
         '"garden" is not the management cluster; ConfigMap eksa-system/management-cluster names the management cluster '

@@ -21,7 +21,7 @@ def refusal(*specs: Tree) -> str:
 
 
 @pytest.mark.parametrize("more", [{"mapRoles": [ROLE]}, {"mapUsers": [USER, USER]}, {"partition": ""}])
-def test_what_eks_anywhere_accepts_is_accepted(more: dict[str, Any]) -> None:
+def test_values_accepted_by_eks_anywhere_are_accepted(more: dict[str, Any]) -> None:
     assert refusal(IAM | more) == ""
 
 

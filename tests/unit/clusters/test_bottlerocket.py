@@ -79,7 +79,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_bottlerocket_can_not_be_told_is_refused_by_name(name: str) -> None:
+def test_fields_that_bottlerocket_does_not_support_are_refused_by_name(name: str) -> None:
     fields, sentence = REFUSED[name]
     stopped = problem(seen(asked(**fields)))
     assert stopped is not None

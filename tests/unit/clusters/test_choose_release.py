@@ -59,7 +59,7 @@ def test_a_cluster_that_has_machines_never_gets_one() -> None:
     ],
     ids=["a release", "Bundles", "a cluster that manages itself"],
 )
-def test_what_is_named_stays(spec: dict[str, Any]) -> None:
+def test_a_named_release_stays(spec: dict[str, Any]) -> None:
     trees = without_release()
     trees[0]["spec"] |= spec
     outcome, written, _ = chosen(*trees, naming(laptop()))

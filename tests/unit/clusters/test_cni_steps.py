@@ -153,7 +153,7 @@ def test_one_that_is_to_be_left_alone_is_installed_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("step", [restore_cni, compare_cni])
-def test_what_is_missing_is_restored_alone_and_after_a_rest_once_more(step: Step) -> None:
+def test_only_missing_objects_are_restored_and_after_a_rest_once_more(step: Step) -> None:
     async def tell(one: Story) -> None:
         one.lose(DAEMON_SET.kind)
         assert await one.do(step) == Continue()
@@ -260,7 +260,7 @@ def test_one_that_is_lost_while_the_cluster_is_still_being_made_is_restored() ->
     story(tell)
 
 
-def test_what_is_being_deleted_is_waited_for_and_the_rest_is_restored() -> None:
+def test_an_object_being_deleted_is_awaited_and_the_rest_is_restored() -> None:
     """Nothing can be written over it: until then the cluster has no CNI."""
 
     async def tell(one: Story) -> None:
@@ -290,7 +290,7 @@ def test_a_workload_cluster_that_can_not_be_reached_is_said_to_be_that() -> None
     story(tell)
 
 
-def test_the_mark_has_the_name_of_what_runs_and_there_is_none_without_a_cni() -> None:
+def test_the_annotation_names_the_running_cni_and_is_absent_without_one() -> None:
     manifests = Story(KINDNET).manifests
     assert cni.content_hash([]) == ""
     account = next(one for one in manifests if one.resource == SERVICE_ACCOUNT)
@@ -346,7 +346,7 @@ def test_without_a_kubeconfig_it_is_waited_for_to_install_and_nothing_is_compare
 
 
 @pytest.mark.parametrize("step", [restore_cni, compare_cni, install_cni])
-def test_a_slow_workload_cluster_is_not_waited_for_within_a_pass(step: Step) -> None:
+def test_a_slow_workload_cluster_is_not_awaited_within_a_reconcile(step: Step) -> None:
     """The pass comes again; only the comparison at the end of a change has to have its answer."""
 
     async def tell(one: Story) -> None:
@@ -363,7 +363,7 @@ def test_a_slow_workload_cluster_is_not_waited_for_within_a_pass(step: Step) -> 
     story(tell)
 
 
-def test_what_is_being_restored_is_waited_for_where_it_is_compared() -> None:
+def test_a_restore_under_way_is_awaited_before_the_comparison() -> None:
     async def tell(one: Story) -> None:
         one.lose(DAEMON_SET.kind)
         one.workload.slow_writes = 60.0

@@ -78,7 +78,7 @@ def test_a_deletion_reports_remaining_objects_in_their_order(workers: int, contr
 @pytest.mark.parametrize(
     ("status", "message", "told"), [("True", "drains", True), ("False", "no", False), ("True", "", False)]
 )
-def test_what_cluster_api_says_of_its_deletion_is_passed_on(status: str, message: str, told: bool) -> None:
+def test_cluster_apis_message_about_its_deletion_is_passed_on(status: str, message: str, told: bool) -> None:
     there = objects()
     condition = {"type": "Deleting", "status": status, "reason": "Deleting", "message": message}
     of_kind("Cluster", there)["status"]["conditions"] = [condition]
@@ -104,7 +104,7 @@ def secret(*owners: Tree) -> Tree:
 OWNER = {"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane", "name": "garden"}
 
 
-def test_what_cluster_api_leaves_is_deleted_and_waited_for() -> None:
+def test_objects_left_by_cluster_api_are_deleted_and_awaited() -> None:
     left = [one for one in objects() if one["kind"] in ("MachineHealthCheck", "KubeadmConfigTemplate")]
     outcome, deleted = taken(delete_leftovers, going(), datacenter(), *left)
     assert {path for path, _ in deleted} == {
@@ -152,7 +152,7 @@ def test_a_cluster_without_our_finalizer_goes_on_being_torn_down_while_others_ho
     assert asyncio.run(main(*objects(), finalizers=[])) == Done()
 
 
-def test_what_was_made_for_a_paused_cluster_without_our_finalizer_stays() -> None:
+def test_objects_of_a_paused_cluster_without_our_finalizer_stay() -> None:
     async def main(*there: Tree) -> Outcome:
         cluster = going(finalizers=["example.com/backup"], annotations={PAUSED: "true"})
         return deletion_obstacle(Environment(Server(), Workload(), Expiry()).begin(cluster, datacenter(), *there).scope)
@@ -162,7 +162,7 @@ def test_what_was_made_for_a_paused_cluster_without_our_finalizer_stays() -> Non
     assert held.message.startswith("the objects of the cluster are kept; waiting for other controllers")
 
 
-def test_what_lost_its_cluster_of_cluster_api_says_which_finalizers_hold_it() -> None:
+def test_orphans_of_a_cluster_api_cluster_are_named_with_their_finalizers() -> None:
     there = [one for one in objects() if one["kind"] != "Cluster"]
     control_plane = of_kind("KubeadmControlPlane", there)
     control_plane["metadata"] |= {"deletionTimestamp": NOW, "finalizers": ["kubeadm.example.com/held"]}

@@ -156,7 +156,7 @@ def test_a_label_of_ours_that_was_taken_away_is_drift_and_one_that_was_added_is_
         ),
     ],
 )
-def test_what_was_deleted_is_missing_and_made_again_under_its_name(kind: str, expected: list[str]) -> None:
+def test_a_deleted_object_is_missing_and_created_again_under_its_name(kind: str, expected: list[str]) -> None:
     scope = without(kind)
     assert said(scope) == expected
     assert not any(one.replaces_machines for one in found(scope))
@@ -187,7 +187,7 @@ def test_a_template_with_the_content_of_another_part_is_not_taken_for_its_own() 
     ]
 
 
-def test_what_nobody_asked_for_is_said_and_goes_away() -> None:
+def test_surplus_objects_are_reported_and_go_away() -> None:
     trees = objects()
     more = copy.deepcopy(of_kind(trees, "MachineDeployment"))
     more["metadata"] |= {"name": "garden-more", "uid": "more"}
@@ -200,7 +200,7 @@ def test_what_nobody_asked_for_is_said_and_goes_away() -> None:
     assert isinstance(other.remedy, Removal)
 
 
-def test_what_goes_away_is_said_and_nothing_is_done_until_it_is_gone() -> None:
+def test_a_disappearing_object_is_reported_and_nothing_is_done_until_it_is_gone() -> None:
     moment = "2026-01-01T00:00:00Z"
     (one,) = found(edited("MachineDeployment", at("metadata.deletionTimestamp", moment)))
     assert (str(one), one.remedy) == (f"{GROUP} {BEING_DELETED}", None)
@@ -309,8 +309,6 @@ def test_nothing_is_compared_with_objects_that_were_made_for_others() -> None:
     assert (said.status, said.reason) == ("Unknown", synced.NOT_COMPARABLE)
 
 
-def test_what_cannot_be_rendered_cannot_be_compared() -> None:
-    scope = replace(
-        made(objects=objects(), status=settled()), render_input=None, problem="Kubernetes 1.29 is not there"
-    )
+def test_a_cluster_that_cannot_be_rendered_cannot_be_compared() -> None:
+    scope = replace(made(objects=objects(), status=settled()), design=None, problem="Kubernetes 1.29 is not there")
     assert synced.incomparable(scope) == "the cluster can't be rendered: Kubernetes 1.29 is not there"

@@ -56,7 +56,7 @@ def test_the_api_server_gets_the_configuration_from_its_machine(provider: str) -
     ]
 
 
-def test_what_is_left_out_has_the_defaults_of_eks_anywhere_and_own_gates_stay() -> None:
+def test_omitted_fields_have_eks_anywheres_defaults_and_own_feature_gates_stay() -> None:
     trees = nutanix.manifest(etcdEncryption=asked(PLUGIN))
     trees[0]["spec"]["controlPlaneConfiguration"]["apiServerExtraArgs"] = {"feature-gates": "A=true"}
     config, server = of_control_plane(on_nutanix.made(trees))
@@ -89,7 +89,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_kube_apiserver_would_not_start_with_is_refused(name: str) -> None:
+def test_a_configuration_with_which_kube_apiserver_would_not_start_is_refused(name: str) -> None:
     value, sentence = REFUSED[name]
     found = problem(on_nutanix.seen(nutanix.manifest(etcdEncryption=value)))
     assert found is not None

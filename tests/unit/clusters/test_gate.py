@@ -49,14 +49,14 @@ def generations(*trees: Tree) -> int:
     return total
 
 
-def test_a_mark_says_its_format_and_nothing_of_the_content() -> None:
+def test_a_content_hash_has_its_format_and_nothing_of_the_content() -> None:
     found = mark(cluster(), datacenter())
     assert found.startswith("v1:")
     assert len(found) == 3 + 40
     assert int(found[3:], 16)
 
 
-def test_the_mark_of_a_cluster_without_credentials_is_that_of_earlier_managers() -> None:
+def test_the_content_hash_of_a_cluster_without_credentials_is_that_of_earlier_managers() -> None:
     """Written down: a mark that another build computes otherwise opens the gates of all clusters at its upgrade."""
     tree = datacenter() | {
         "kind": "Cluster",
@@ -78,7 +78,7 @@ def test_the_mark_of_a_cluster_without_credentials_is_that_of_earlier_managers()
         lambda tree: tree["spec"].update(proxyConfiguration=None),
     ],
 )
-def test_what_is_no_content_leaves_the_mark_as_it_was(change: Callable[[Tree], None]) -> None:
+def test_fields_outside_the_content_leave_the_content_hash_as_it_was(change: Callable[[Tree], None]) -> None:
     """As after a restore, a move to another management cluster, or applying the same once more."""
     before, after = cluster(), cluster()
     change(after)
@@ -228,7 +228,7 @@ def canonical(value: object) -> str:
 
 
 @given(st.dictionaries(KEYS, CONTENT, max_size=3), st.dictionaries(KEYS, CONTENT, max_size=3))
-def test_marks_are_equal_exactly_when_the_content_is(one: Tree, other: Tree) -> None:
+def test_content_hashes_are_equal_exactly_when_the_content_is(one: Tree, other: Tree) -> None:
     same = canonical(one) == canonical(other)
     assert (mark(cluster(), child("a", **one)) == mark(cluster(), child("a", **other))) == same
 

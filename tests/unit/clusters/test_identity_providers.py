@@ -64,7 +64,7 @@ def test_every_ipv6_address_may_be_the_host_of_an_issuer(address: IPv6Address) -
 
 
 @given(st.text("0af:", max_size=24))
-def test_what_is_no_ipv6_address_may_not_for_kube_apiserver_exits(host: str) -> None:
+def test_an_invalid_ipv6_address_is_refused_since_kube_apiserver_would_exit(host: str) -> None:
     """Tried with 1.36, for users' and for its own tokens: `https://[1.2.3.4]` is an "invalid IP-literal" for Go."""
     try:
         address = IPv6Address(host)

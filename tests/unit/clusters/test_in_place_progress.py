@@ -74,7 +74,7 @@ def upgrade(live: KubeadmControlPlane, **statuses: str) -> Tree:
         ({}, in_place.UPGRADING),
     ],
 )
-def test_what_is_told_follows_conditions_and_no_reason(statuses: Tree, reason: str) -> None:
+def test_the_report_follows_conditions_and_no_reason(statuses: Tree, reason: str) -> None:
     live = held()
     found = (as_object(upgrade(live, **statuses)),)
     assert in_place.progress(live, found) == Wait(reason, "so it is")
@@ -115,18 +115,18 @@ def node_upgrade(done: int, progressing: str, node_type: str = "ControlPlane", *
         ([node_upgrade(5, "True", "Worker")], True),
     ],
 )
-def test_a_way_back_follows_from_steps(found: list[Object], is_untouched: bool) -> None:
+def test_the_possibility_of_a_rollback_follows_from_steps(found: list[Object], is_untouched: bool) -> None:
     assert in_place.is_untouched([], found) is is_untouched
 
 
-def test_there_is_no_way_back_once_a_node_was_upgraded() -> None:
+def test_there_is_no_rollback_once_a_node_was_upgraded() -> None:
     live = held()
     tree = upgrade(live)
     tree["status"]["upgraded"] = 1
     assert not in_place.is_untouched([as_object(tree)], [])
 
 
-def test_workers_that_were_upgraded_do_not_bar_the_way_back_of_the_control_plane() -> None:
+def test_upgraded_workers_do_not_prevent_a_rollback_of_the_control_plane() -> None:
     tree = {
         "apiVersion": MachineDeploymentUpgrade.resource.api_version,
         "kind": MachineDeploymentUpgrade.resource.kind,
@@ -164,7 +164,7 @@ def test_a_control_plane_that_hooks_would_have_rolled_is_not_written() -> None:
     assert asked(3, fallback="RollingUpdate") == in_place.NOT_ASKED
 
 
-def test_what_is_upgraded_by_annotations_already_does_not_wait_for_hooks() -> None:
+def test_an_owner_upgraded_by_annotations_already_does_not_wait_for_hooks() -> None:
     live = held()
     wanted = msgspec.structs.replace(live, spec=msgspec.structs.replace(live.spec, version="v1.36.3"))
     strategy = ControlPlaneUpgradeRolloutStrategy(type="InPlace")
@@ -214,7 +214,7 @@ def test_cluster_api_is_paused_unless_a_person_has_or_it_replaces_a_lost_machine
     assert wanted.metadata.annotations.get(PAUSED_ANNOTATION) == paused
 
 
-def test_what_is_not_upgraded_by_hooks_does_not_wait_for_them() -> None:
+def test_an_owner_not_upgraded_by_hooks_does_not_wait_for_them() -> None:
     for replicas in (1, 3):
         assert asked(replicas, FrontEnd.ANNOTATIONS) == ""
         assert asked(replicas, kind="RollingUpdate") == ""
@@ -266,7 +266,7 @@ def test_all_that_is_refused_is_told_at_once() -> None:
     assert "kubeletExtraArgs[node-labels] of worker node group md-0" in result.message
 
 
-def test_what_falls_back_is_marked_and_paused_nowhere() -> None:
+def test_a_change_that_falls_back_is_annotated_and_paused_nowhere() -> None:
     fallback: Tree = {"type": "InPlace", "fallback": "RollingUpdate"}
     found = changes(fallback, controlPlaneConfiguration=REFUSING, kubernetesVersion="1.36")
     control_plane, group = (one.wanted.metadata.annotations for one in found)
@@ -275,7 +275,7 @@ def test_what_falls_back_is_marked_and_paused_nowhere() -> None:
     assert group[PAUSED_ANNOTATION] == PAUSED_FOR_UPGRADE, "workers are upgraded in place"
 
 
-def test_what_the_api_server_filled_in_is_no_change() -> None:
+def test_defaults_of_the_api_server_are_no_change() -> None:
     """A new template has the defaults that the one before it was given."""
     strategy: Tree = {"upgradeRolloutStrategy": {"type": "InPlace"}}
     spec: Tree = {"workerNodeGroupConfigurations": [{"name": "md-0", "count": 2} | strategy]}

@@ -124,7 +124,7 @@ def test_a_copy_that_is_none_is_no_secret_of_the_users() -> None:
     ],
     ids=["made", "ours", "not created", "not replaced", "of another type", "made anew", "gone meanwhile"],
 )
-def test_what_is_copied_is_noted_and_what_is_in_the_way_is_said_and_tried_again(
+def test_a_copy_is_recorded_and_an_obstacle_is_reported_and_tried_again(
     answers: Mapping[str, Response], reason: str | None, asked: list[str]
 ) -> None:
     async def tell(story: Story) -> None:
@@ -165,7 +165,7 @@ def test_a_manager_that_has_just_started_asks_nothing_unless_something_was_in_th
 @pytest.mark.parametrize(
     ("answer", "reason", "pause"), [(EXISTS, None, CHECK_EVERY), (FORBIDDEN, NOT_ALLOWED, TRY_EVERY)]
 )
-def test_what_was_copied_is_only_ever_made_again_and_never_written_over(
+def test_a_copy_is_only_ever_created_again_and_never_overwritten(
     answer: Response, reason: str | None, pause: float
 ) -> None:
     """The object there by now is the copy, or the user's own."""

@@ -263,7 +263,7 @@ def with_record_of(digest: str) -> Tree:
     return edited({"metadata.annotations": {names.RELEASE_ANNOTATION: f"Bundles/bundles-1={digest}"}})
 
 
-def test_what_took_the_place_of_another_object_can_be_deleted_and_the_other_can_not() -> None:
+def test_a_replacement_can_be_deleted_and_the_original_can_not() -> None:
     present = release_content.digest(as_object(bundles()))
     assert not delete(bundles(), with_record_of(present), kind="Bundles").allowed
     assert not delete(bundles(), garden(), kind="Bundles").allowed, "an earlier manager noted nothing"
@@ -371,7 +371,7 @@ def evil(digest: str, version: str = "v0.26.0", kind: str = "Bundles", name: str
     return edited({**edits, SPEC + "eksaVersion": version, SPEC + "kubernetesVersion": "1.35"})
 
 
-def test_what_one_cluster_notes_of_a_release_decides_nothing_for_the_others() -> None:
+def test_one_clusters_note_about_a_release_decides_nothing_for_the_others() -> None:
     for other in (garden(), with_record_of(digest_of(bundles()))):
         refused = delete(bundles(), evil("0" * 20), other, kind="Bundles")
         assert "team-a/garden" in refused.message

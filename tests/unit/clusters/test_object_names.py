@@ -179,7 +179,7 @@ def test_an_object_of_others_under_any_name_stops_the_cluster_before_anything_is
         assert found.capi_objects.of(resource_of(tree)) == {}
 
 
-def test_what_cluster_api_would_find_and_take_for_the_clusters_own_stops_it_as_well() -> None:
+def test_objects_that_cluster_api_would_take_for_the_clusters_own_stop_it_as_well() -> None:
     garden = cluster(("garden", "md-0"), "team-a")
     for key in object_names.secrets("garden"):
         labels = {"cluster.x-k8s.io/cluster-name": "garden"}

@@ -92,7 +92,7 @@ def test_a_report_that_is_not_current_allows_nothing() -> None:
 
 
 @pytest.mark.parametrize("nonsense", ["nonsense", "1", "v1.x.4", "-1"])
-def test_what_is_no_version_neither_allows_nor_breaks_anything(nonsense: str) -> None:
+def test_an_invalid_version_neither_allows_nor_breaks_anything(nonsense: str) -> None:
     """Only a hand writes that there."""
     reported = made_at("1.35", {"version": nonsense})
     assert "its status is outdated" in refused(ask(at("1.36"), at("1.35"), *reported))["spec.kubernetesVersion"]
@@ -145,7 +145,7 @@ def test_all_else_goes_on_in_the_middle_of_an_upgrade(edits: dict[str, Any]) -> 
     assert ask(edited(edits, at("1.36")), at("1.36"), *skipped).allowed
 
 
-def test_what_was_written_while_nobody_could_refuse_it_is_not_made_and_can_be_mended() -> None:
+def test_an_invalid_cluster_stored_without_webhooks_is_not_made_and_can_be_mended() -> None:
     tree = at("1.36")
     found = problem(scope(tree, datacenter(), *made_at("1.34")))
     assert found is not None

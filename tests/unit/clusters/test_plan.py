@@ -73,7 +73,7 @@ def test_an_upgrade_gives_templates_with_another_image_the_next_name() -> None:
     assert deployment["bootstrap"]["configRef"]["name"] == "garden-md-0-1"
 
 
-def test_a_way_back_has_cluster_api_take_the_lower_version_of_coredns_in_that_write_alone() -> None:
+def test_a_rollback_has_cluster_api_accept_the_lower_version_of_coredns_in_that_write_alone() -> None:
     (_, change, *_) = changes(made(objects=objects(version="1.36")))
     assert change.body["metadata"]["annotations"] == {SKIP_COREDNS_ANNOTATION: "true"}
     assert change.body["spec"]["version"].startswith("v1.35")
@@ -85,7 +85,7 @@ def test_a_way_back_has_cluster_api_take_the_lower_version_of_coredns_in_that_wr
     assert "annotations" not in again.body["metadata"]
 
 
-def test_a_control_plane_whose_coredns_somebody_else_keeps_is_not_marked() -> None:
+def test_a_control_plane_whose_coredns_somebody_else_manages_is_not_annotated() -> None:
     kept = objects(version="1.36")
     control_plane = next(tree for tree in kept if tree["kind"] == "KubeadmControlPlane")
     control_plane["metadata"].setdefault("annotations", {})[SKIP_COREDNS_ANNOTATION] = "ours"

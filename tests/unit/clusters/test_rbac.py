@@ -35,7 +35,7 @@ def test_secrets_are_read_in_the_namespace_of_the_system_alone() -> None:
     assert everywhere == []
 
 
-def test_where_copies_of_kubeconfigs_are_wished_for_secrets_are_written_and_not_read() -> None:
+def test_where_copies_of_kubeconfigs_are_requested_secrets_are_written_and_not_read() -> None:
     """The answer to a patch is the object: to patch is to read."""
     (copies,) = rbac.rights(PROVIDERS).by_owners
     assert copies == Right((SECRET,), ("create", "update"))

@@ -71,7 +71,7 @@ def test_each_child_is_linked_once_and_other_kinds_are_none() -> None:
     assert found.missing == ()
 
 
-def test_what_is_missing_is_said_with_the_field_that_names_it() -> None:
+def test_a_missing_object_is_reported_with_the_field_that_names_it() -> None:
     found = linked(workerNodeGroupConfigurations=[machines(MACHINES.kind, "a")])
     absent = "which does not exist"
     assert [": ".join(one[:2]) for one in found.missing] == [

@@ -78,7 +78,7 @@ def test_a_small_control_plane_is_refused_or_replaced_as_the_fallback_says() -> 
     )
 
 
-def test_what_annotations_began_they_end() -> None:
+def test_upgrades_begun_by_annotations_end_by_annotations() -> None:
     spec = asked()
     live = objects(**spec)
     marks = {"controlplane.clusters.x-k8s.io/in-place-upgrade-needed": "true"}

@@ -157,7 +157,7 @@ def test_a_linked_object_is_not_kept_for_the_cluster_that_goes_though_one_cache_
     assert seen.shared_links_of(as_object(going)) == []
 
 
-def test_what_cluster_api_makes_for_the_cluster_is_its_own_without_labels_as_well() -> None:
+def test_cluster_apis_objects_for_the_cluster_are_its_own_without_labels_as_well() -> None:
     found = scope(*example(), datacenter(), *objects())
     owner = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "garden", "uid": "uid-Cluster-garden"}
     metadata = {"name": "x", "namespace": "eksa-system", "ownerReferences": [owner]}

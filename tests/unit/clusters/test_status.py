@@ -180,13 +180,13 @@ PAUSE: Tree = {"annotations": {"cluster.x-k8s.io/paused": ""}}
         ("MachineDeployment", PAUSE, "MachineDeployment eksa-system/garden-md-0 is paused"),
     ],
 )
-def test_what_somebody_paused_in_cluster_api_is_named_with_what_helps(kind: str, how: Tree, remedy: str) -> None:
+def test_a_pause_by_somebody_in_cluster_api_is_named_with_the_remedy(kind: str, how: Tree, remedy: str) -> None:
     status = report(made(objects=paused_by_somebody(kind, how)))
     assert (condition(status, "Ready").reason, status.failure_reason) == ("ClusterAPIPaused", "ClusterAPIPaused")
     assert remedy in condition(status, "WorkersReady").message
 
 
-def test_what_is_held_for_an_upgrade_in_place_was_paused_by_nobody_else() -> None:
+def test_a_pause_for_an_upgrade_in_place_is_not_taken_for_somebody_elses() -> None:
     how = {"annotations": {"cluster.x-k8s.io/paused": "", IN_PLACE_CONTROL_PLANE: "true"}}
     status = report(made(objects=paused_by_somebody("KubeadmControlPlane", how)))
     assert status.failure_reason is None
@@ -337,14 +337,14 @@ def test_whatever_no_time_heals_is_a_failure(reason: str) -> None:
     assert status.phase == "Failed" or condition(status, "Ready").status == "True"
 
 
-def test_what_was_made_and_is_gone_is_a_failure_and_no_cluster_that_is_pending() -> None:
+def test_a_lost_object_is_a_failure_and_no_pending_cluster() -> None:
     scope_ = made(objects=[], status=settled())
     scope_ = made(objects=[], status=settled(), annotations={names.GATE_ANNOTATION: scope_.content_hash})
     status = report(scope_, Wait(names.CLUSTER_API_OBJECTS_MISSING, readiness.OBJECTS_MISSING))
     assert (status.phase, status.failure_reason) == ("Failed", "ClusterAPIObjectsMissing")
 
 
-def test_what_holds_everything_up_is_said_before_what_is_waited_for_anyway() -> None:
+def test_an_obstacle_is_reported_before_ordinary_waits() -> None:
     scope = made(objects=objects(workers={"readyReplicas": 0}))
     held = Wait("KubeconfigSecretTaken", "the Secret is taken")
     assert condition(report(scope, held), "Ready").message == "the Secret is taken"
@@ -368,7 +368,7 @@ def test_a_refused_object_is_a_failure() -> None:
     assert (status.phase, status.failure_reason, status.failure_message) == ("Failed", "ObjectRefused", "spec.x: no")
 
 
-def test_what_passes_by_itself_is_no_failure() -> None:
+def test_a_temporary_problem_is_no_failure() -> None:
     status = report(made(objects=objects()), Fault("WorkloadClusterUnreachable", "no answer"))
     assert status.failure_reason is None
     assert condition(status, "Ready").message == "no answer"

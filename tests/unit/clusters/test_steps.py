@@ -122,7 +122,7 @@ def owners_after(act: Any, *trees: Tree) -> list[list[str]]:
     return [[one["uid"] for one in body["metadata"]["ownerReferences"]] for body in written]
 
 
-def test_what_is_linked_is_owned_but_what_the_management_cluster_links_is_its_own() -> None:
+def test_linked_objects_are_owned_unless_the_management_cluster_links_them() -> None:
     uid = example()[0]["metadata"]["uid"]
     assert owners_after(own_children, *example(), datacenter()) == [[uid]]
     record = laptop()
@@ -135,7 +135,7 @@ def test_what_is_linked_is_owned_but_what_the_management_cluster_links_is_its_ow
     assert owners_after(own_children, *example(), datacenter(), nobody) == [], "whose it is is not known"
 
 
-def test_what_another_cluster_links_is_left_to_it() -> None:
+def test_objects_linked_by_another_cluster_are_left_to_it() -> None:
     cluster, beside = example()[0], example()[0]
     cluster["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     beside["metadata"] |= {"name": "beside", "uid": "other"}
@@ -158,7 +158,7 @@ class Answering(Server):
         return Response(200, json.dumps(self._cluster | {"metadata": metadata}).encode())
 
 
-def test_a_gate_that_was_opened_is_closed_upon_what_it_was_closed_upon_before() -> None:
+def test_a_gate_that_was_opened_closes_upon_the_former_content() -> None:
     """The reconcile's own write counts, not what it read."""
 
     async def main() -> None:

@@ -131,7 +131,7 @@ PASSWORD: Tree = {
 
 
 @pytest.mark.parametrize("name", CONNECTED)
-def test_what_a_field_adds_to_the_example(name: str) -> None:
+def test_a_field_changes_the_example_as_stored(name: str) -> None:
     """Line by line, of the objects that it changes; the rest is as in the story of the example."""
     before = {_place(one): one for one in map(msgspec.to_builtins, rendered("docker.yaml"))}
     found = []

@@ -21,7 +21,7 @@ def noted(text: str) -> Scope:
     return scope_of(see(cluster("garden"), *linked(), *trees), "garden")
 
 
-def test_what_is_noted_is_read_again() -> None:
+def test_a_note_is_read_back() -> None:
     for installed in (Installed("1a2b", OBJECTS), Installed(names.UNFINISHED, OBJECTS[:1]), Installed("1a2b")):
         assert workload_objects.installed(noted(str(installed))) == installed
     assert str(Installed()) == ""
@@ -44,7 +44,7 @@ def test_a_digest_is_another_when_the_content_is() -> None:
     assert workload_objects.placed([manifest("1")]) == OBJECTS[:1]
 
 
-def test_what_is_due_is_rendered_and_not_noted_or_noted_and_not_rendered() -> None:
+def test_objects_are_due_when_rendered_but_not_noted_or_noted_but_not_rendered() -> None:
     new = workload_objects.due(noted(""))
     assert new is not None
     assert (new.installed.objects, new.superfluous) == (workload_objects.placed(new.manifests), ())

@@ -161,7 +161,7 @@ def test_the_last_ones_go_with_their_note() -> None:
     tell(story)
 
 
-def test_what_others_made_stays_whatever_the_note_was_edited_to_say() -> None:
+def test_objects_of_others_stay_however_the_note_was_edited() -> None:
     async def story() -> None:
         one = Story()
         one.installed = one.of("theirs", "gone")
@@ -182,7 +182,7 @@ def test_a_provider_without_any_writes_nothing_and_asks_nothing() -> None:
     tell(story)
 
 
-def test_what_the_workload_cluster_refuses_is_for_somebody_to_mend_and_a_slow_one_is_waited_for() -> None:
+def test_a_refusal_of_the_workload_cluster_needs_a_person_and_a_slow_one_is_awaited() -> None:
     async def story() -> None:
         one = Story("a")
         one.workload.answers["PATCH"] = refused(403, "Forbidden")
@@ -203,7 +203,7 @@ def test_what_the_workload_cluster_refuses_is_for_somebody_to_mend_and_a_slow_on
     tell(story)
 
 
-def test_what_was_changed_by_hand_is_brought_back() -> None:
+def test_changes_by_hand_are_reverted() -> None:
     async def story() -> None:
         one = Story("a", "b")
         one.installed = one.of("a", "b")

@@ -62,7 +62,7 @@ def test_keys_sort_as_revisions_do(revisions: list[tuple[int, int]]) -> None:
 
 
 @pytest.mark.parametrize("key", [b"", b"1" * 17, revision_key(1)[:-1], revision_key(1) + b"x", b"\xff" * 8 + b"_" * 9])
-def test_what_is_no_revision_is_named(key: bytes) -> None:
+def test_an_invalid_revision_is_named(key: bytes) -> None:
     with pytest.raises(Damaged, match="is not an etcd revision"):
         parse_revision_key(key)
 
@@ -98,7 +98,7 @@ def test_crc32c_is_that_of_rfc_3720() -> None:
 
 
 @given(st.lists(st.binary(max_size=20)))
-def test_a_sum_does_not_depend_on_how_bytes_come(chunks: list[bytes]) -> None:
+def test_a_checksum_does_not_depend_on_how_bytes_come(chunks: list[bytes]) -> None:
     assert crc32c(chunks) == crc32c([b"".join(chunks)])
 
 

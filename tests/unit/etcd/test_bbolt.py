@@ -45,7 +45,7 @@ def _many(count: int, size: int = 30) -> dict[bytes, bytes]:
 @given(contents, st.sampled_from([1024, 4096]))
 @example({b"key": _many(3000)}, 1024)
 @example({b"key": _many(3, 100_000), b"lease": {}, b"meta": {b"a": b""}}, 4096)
-def test_what_is_written_is_read_back(content: Content, page_size: int) -> None:
+def test_a_written_file_is_read_back(content: Content, page_size: int) -> None:
     database = Database.of(_written(content, page_size=page_size))
     assert _read(database) == content
     assert check(database) == sum(map(len, content.values()))
@@ -68,7 +68,7 @@ def test_reading_starts_at_any_key(records: dict[bytes, bytes], start: bytes) ->
 @settings(max_examples=12)
 @given(st.integers(0, 400), st.lists(st.integers(0, 700), min_size=1, max_size=3), st.integers(0, 400))
 @example(3000, [1, 3000, 1], 20)
-def test_what_is_appended_in_several_updates_is_read_back(before: int, more: list[int], size: int) -> None:
+def test_entries_appended_in_several_updates_are_read_back(before: int, more: list[int], size: int) -> None:
     file = io.BytesIO()
     all_records = sorted(_many(before + sum(more), size).items())
     other = {b"a": b"b" * size, b"c": b"d"}
@@ -165,7 +165,7 @@ def test_records_out_of_order_are_refused() -> None:
         write_database(io.BytesIO(), [(b"b", [(b"", b"")])])
 
 
-def test_what_is_no_database_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     whole = _written({b"key": _many(100)})
     with pytest.raises(Damaged, match="the database is truncated: it has 4096 bytes"):
         Database.of(whole[:4096])

@@ -83,7 +83,7 @@ async def test_a_write_without_a_member_was_not_made_and_says_why(a: Member) -> 
         assert not failed.value.sent
 
 
-async def test_what_is_refused_is_not_asked_of_another(a: Member, b: Member) -> None:
+async def test_a_refused_request_is_not_sent_to_another_member(a: Member, b: Member) -> None:
     for member in (a, b):
         member.failing = (StatusCode.PERMISSION_DENIED, "etcdserver: permission denied")
     async with running(a, b), client_of(a, b) as client:

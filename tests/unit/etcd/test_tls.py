@@ -129,7 +129,7 @@ async def test_a_missing_file_is_named_and_used_once_it_is_there(member: Member,
         assert await user(client) == "late"
 
 
-def test_what_is_wrong_with_a_file_is_said(files: TlsFiles) -> None:
+def test_each_problem_of_a_file_is_reported(files: TlsFiles) -> None:
     assert files.certificate_authority
     assert files.key
     files.key.write_bytes(CLIENTS.issue_client("other", now=NOW).key)

@@ -110,7 +110,7 @@ async def test_progress_may_be_asked_for_by_many_at_once(tmp_path: Path) -> None
     assert member.starts == [11]  # the stream was not cut
 
 
-async def test_what_was_compacted_while_the_connection_was_broken_is_reported(tmp_path: Path) -> None:
+async def test_a_compaction_while_the_connection_was_broken_is_reported(tmp_path: Path) -> None:
     compacted = rpc.WatchResponse(header=rpc.ResponseHeader(revision=99), canceled=True, compact_revision=40)
     member = scripted(tmp_path, [CREATED, message(11), CUT], [CREATED, compacted])
     async with running(member), client_of(member) as client, client.watch(b"k", start_revision=11) as watch:

@@ -37,7 +37,7 @@ def test_a_set_holds_the_paths_it_was_made_of(paths: frozenset[tuple[str, ...]])
 
 
 @given(PATHS)
-def test_what_is_serialized_is_parsed_again(paths: frozenset[tuple[str, ...]]) -> None:
+def test_serializing_and_parsing_give_the_same(paths: frozenset[tuple[str, ...]]) -> None:
     raw = fields.serialize(set_of(paths))
     assert paths_of(fields.parse(raw)) == paths
     assert fields.serialize(fields.parse(raw)) == raw
@@ -61,7 +61,7 @@ def test_equal_sets_are_equal_values(one: frozenset[tuple[str, ...]], other: fro
 
 
 @given(PATHS, PATHS)
-def test_what_is_below_goes_with_it(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> None:
+def test_fields_below_go_with_it(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> None:
     left = {path for path in one if not any(path[: len(gone)] == gone for gone in other)}
     assert paths_of(fields.without_below(set_of(one), set_of(other))) == left
 
@@ -74,7 +74,7 @@ def test_keys_are_read_in_any_form() -> None:
 
 
 @pytest.mark.parametrize("wrong", [b"[]", b"no", b'{"x:a":{}}', b'{"f:a":1}', b'{"k:nope":{}}'])
-def test_what_is_no_set_is_refused(wrong: bytes) -> None:
+def test_an_invalid_set_is_refused(wrong: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         fields.parse(wrong)
 

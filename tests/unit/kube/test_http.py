@@ -259,7 +259,7 @@ async def test_no_connection_outlives_the_transport_even_if_the_server_does_not_
         silent.abort()
 
 
-async def test_what_was_closed_is_not_opened_again_without_tls() -> None:
+async def test_a_closed_connection_is_not_opened_again_without_tls() -> None:
     """Python's client would connect anew by itself, in plain text, and send the token."""
     async with serve(echo) as served:
         to = Channel(served.access(token="secret"))

@@ -147,7 +147,7 @@ def test_the_first_of_several_files_wins_and_missing_ones_are_skipped(tmp_path: 
         ({"context": {"cluster": "missing"}}, 'context "x": there is no cluster "missing"'),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+def test_each_problem_is_named(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     tree = config(options.get("cluster"), options.get("user"))
     tree["contexts"][0]["context"] |= options.get("context", {})
     file = write(tmp_path / "config", tree)
@@ -167,7 +167,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, options: dict[str, Any], message
         ("users: [{name: a, user: secret}]", r"users\[0\]\.user must be a mapping"),
     ],
 )
-def test_what_is_no_kubeconfig_is_said_to_be_none(tmp_path: Path, content: str, message: str) -> None:
+def test_an_invalid_kubeconfig_is_reported_as_such(tmp_path: Path, content: str, message: str) -> None:
     file = tmp_path / "config"
     file.write_text(content)
     with pytest.raises(KubeconfigError, match=message) as caught:
@@ -239,7 +239,7 @@ def test_a_user_may_act_as_another(tmp_path: Path) -> None:
         },
     ],
 )
-def test_what_came_over_the_api_names_nothing_of_this_machine(options: dict[str, Any]) -> None:
+def test_a_kubeconfig_from_the_api_names_no_file_of_this_machine(options: dict[str, Any]) -> None:
     content = yaml.safe_dump(config(**options)).encode()
     with pytest.raises(KubeconfigError, match=r"Secret ns/c-kubeconfig.*only a local kubeconfig may"):
         Kubeconfig.parse(content, source="Secret ns/c-kubeconfig").context()
@@ -313,7 +313,7 @@ def test_a_file_that_cannot_be_read_is_not_overwritten(tmp_path: Path) -> None:
     st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1),
     st.text(min_size=1, alphabet="aZ09:/=+-_.~ #'\"\\"),
 )
-def test_what_is_written_is_read_back(name: str, token: str) -> None:
+def test_a_written_file_is_read_back(name: str, token: str) -> None:
     made = Kubeconfig.of_cluster(name, server="https://a", certificate_authority=b"CA", user=name, credentials=token)
     access = Kubeconfig.parse(made.to_bytes()).context(f"{name}@{name}")
     assert access.token == token

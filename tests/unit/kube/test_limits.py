@@ -109,7 +109,7 @@ async def test_the_largest_answer_is_taken(kind: type[AnyTransport]) -> None:
 
 @BOTH
 @pytest.mark.parametrize("encoding", sampled(["gzip", "deflate", "br", "GZIP"], 0))
-async def test_what_was_not_asked_for_is_not_unpacked(kind: type[AnyTransport], encoding: str) -> None:
+async def test_an_unrequested_compression_is_not_unpacked(kind: type[AnyTransport], encoding: str) -> None:
     bomb = gzip.compress(bytes(64 * 1024 * KIB))
 
     async def handler(_: web.Request) -> web.Response:

@@ -45,6 +45,6 @@ def test_a_difference_touches_nothing_that_was_not_named(current: dict[str, Any]
     }
 
 
-def test_none_asks_for_removal_and_only_of_what_is_there() -> None:
+def test_none_removes_a_field_and_only_one_that_is_there() -> None:
     assert difference({"a": 1, "b": {"c": 2}}, {"a": None, "b": {"c": None}}) == {"a": None, "b": {"c": None}}
     assert difference({}, {"a": None}) == {}

@@ -76,7 +76,7 @@ def test_objects_are_equal_when_their_bytes_are() -> None:
     assert Object(RAW) != RAW
 
 
-def test_what_is_no_object_is_not_taken_for_one() -> None:
+def test_a_tree_that_is_no_object_is_not_taken_for_one() -> None:
     with pytest.raises(msgspec.MsgspecError):
         Object(b'{"metadata":[]}')
 

@@ -116,7 +116,7 @@ async def test_a_body_always_names_its_kind() -> None:
         }
 
 
-async def test_what_was_read_can_be_written_back() -> None:
+async def test_a_read_object_can_be_written_back() -> None:
     script = Script(json_response(secret(resourceVersion="7")), json_response(secret(resourceVersion="8")))
     client = client_of(script)
     read = await client.get(SECRETS, "a", "ns")

@@ -92,7 +92,7 @@ def test_any_layout_of_an_event_gives_the_same_object(
 @pytest.mark.parametrize(
     "broken", [b"<html>", b"{}", b'{"type":"ADDED","object":', b'{"type":"ADDED","object":{"a":}}', b""]
 )
-def test_what_is_no_event_is_called_so(broken: bytes) -> None:
+def test_an_invalid_event_is_reported_as_such(broken: bytes) -> None:
     with pytest.raises(NotKubernetes):
         decode_event(broken)
 

@@ -48,7 +48,7 @@ def test_the_file_says_what_is_not_asked_for_otherwise_and_no_flag_overrules_it(
 
 
 @pytest.mark.parametrize("provider", CLUSTERS)
-def test_what_is_asked_for_stays(provider: str) -> None:
+def test_requested_settings_stay(provider: str) -> None:
     asked = {"tlsCipherSuites": ["TLS_AES_128_GCM_SHA256"], "resolvConf": "/own"}
     for config in configurations(provider, asked):
         (file,) = [one for one in config.files if one.path == PATCH]

@@ -49,9 +49,7 @@ def test_a_patch_of_an_earlier_minor_is_not_the_newest(folder: Path) -> None:
         ("v0.27.0", "bundles-9.yaml", "the file is missing in"),
     ],
 )
-def test_what_would_not_be_valid_leaves_the_manifest_as_it_was(
-    folder: Path, version: str, bundles: str, error: str
-) -> None:
+def test_an_invalid_release_leaves_the_manifest_as_it_was(folder: Path, version: str, bundles: str, error: str) -> None:
     before = (folder / "releases.yaml").read_bytes()
     with pytest.raises((ValueError, MalformedRelease), match=error):
         add(folder, version, date=MOMENT, commit="c0ffee", bundles=bundles)

@@ -58,6 +58,6 @@ def test_names_are_names_of_kubernetes_objects(version: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0.26.0", "v0.26", "v0.26.0 ", "latest", "v0.26.0/x"])
-def test_what_is_no_version_has_no_release(text: str) -> None:
+def test_an_invalid_version_has_no_release(text: str) -> None:
     with pytest.raises(ValueError, match="expected a version like"):
         release_name(text)

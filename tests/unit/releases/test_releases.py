@@ -59,7 +59,7 @@ def test_every_image_has_a_tag_and_a_name_of_its_own(newest: Release, minor: str
     assert len(set(own)) == len(own)
 
 
-def test_what_is_installed_fits_the_schemas_and_points_at_itself(releases: Releases) -> None:
+def test_installed_releases_fit_the_schemas_and_point_at_themselves(releases: Releases) -> None:
     objects = releases.objects()
     bundles = {found.metadata.name: found for found in objects if isinstance(found, Bundles)}
     installed = [found for found in objects if isinstance(found, EKSARelease)]
@@ -139,6 +139,6 @@ def test_releases_that_this_build_lacks_are_refused(releases: Releases, newest: 
         *("a b/c:v1", "https://a/b:v1", f"a/b@sha256:{'0' * 64}", f"a/b:v1@sha256:{'0' * 64}"),
     ],
 )
-def test_what_has_no_repository_name_and_tag_is_no_image(uri: str) -> None:
+def test_an_image_has_repository_name_and_tag(uri: str) -> None:
     with pytest.raises(ValueError, match="not an image"):
         Image.parse(uri)

@@ -103,7 +103,7 @@ def test_a_handler_that_fails_refuses_and_is_counted() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"request": {"uid": 7}}', b'{"request": {"uid": "u"}}'])
-def test_what_is_no_review_is_refused(body: bytes) -> None:
+def test_a_body_that_is_no_review_is_refused(body: bytes) -> None:
     webhooks = Webhooks(port=None)
     webhooks.handle("/validate-things", lambda request: AdmissionResponse())
     with pytest.raises(NoReview):

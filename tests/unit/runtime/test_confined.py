@@ -83,7 +83,7 @@ def test_a_name_is_one_name(tmp_path: Path, name: str) -> None:
         confined.child(tmp_path, name)
 
 
-def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_file_that_is_not_regular_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "folder").mkdir()
     (tmp_path / "device").symlink_to("/dev/zero")
@@ -127,7 +127,7 @@ def test_a_link_put_into_the_way_after_the_path_was_followed_is_not_followed(
 
 
 @pytest.mark.parametrize("link", [True, False], ids=["link", "another name of the file"])
-def test_what_is_put_where_a_file_is_staged_is_not_written_to(
+def test_a_file_put_where_another_is_staged_is_not_written_to(
     tmp_path: Path, link: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, secret = tmp_path / "root", tmp_path / "secret"

@@ -74,7 +74,7 @@ def times_of_passes(outcomes: list[Outcome | Exception], seconds: float) -> list
     ],
     ids=repr,
 )
-def test_what_follows_from_each_outcome(outcomes: list[Outcome | Exception], times: list[float]) -> None:
+def test_each_outcome_has_its_consequence(outcomes: list[Outcome | Exception], times: list[float]) -> None:
     assert times_of_passes(outcomes, 3600.0) == pytest.approx(times)
 
 
@@ -127,7 +127,7 @@ class HastyLoop(virtual.VirtualLoop):
 
 
 @pytest.mark.parametrize("loop_class", [virtual.VirtualLoop, HastyLoop])
-def test_every_delayed_key_gets_its_pass_in_time_however_odd_the_moment(loop_class: type[virtual.VirtualLoop]) -> None:
+def test_every_delayed_key_is_reconciled_in_time_however_odd_the_moment(loop_class: type[virtual.VirtualLoop]) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         late: list[float] = []
@@ -153,7 +153,7 @@ def test_every_delayed_key_gets_its_pass_in_time_however_odd_the_moment(loop_cla
         runner.run(main())
 
 
-def test_no_more_than_so_many_passes_at_once() -> None:
+def test_no_more_than_so_many_reconciles_run_at_once() -> None:
     async def main() -> int:
         active = most = 0
 
@@ -309,7 +309,7 @@ def test_everything_is_reconciled_again_after_hours() -> None:
     simulate(main)
 
 
-def test_a_stop_lets_passes_end_and_begins_none() -> None:
+def test_a_stop_lets_reconciles_end_and_begins_none() -> None:
     async def main() -> list[str]:
         story: list[str] = []
 

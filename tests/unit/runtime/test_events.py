@@ -73,7 +73,7 @@ def test_an_event_that_repeats_raises_a_count() -> None:
     play(story)
 
 
-def test_what_repeats_before_it_is_written_is_written_once() -> None:
+def test_an_event_that_repeats_before_it_is_written_is_written_once() -> None:
     async def story(server: SmallServer, recorder: Recorder) -> None:
         found = object_of(server, "a")
         for _ in range(7):

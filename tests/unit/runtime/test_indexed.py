@@ -45,7 +45,7 @@ def test_strings_that_objects_share_are_stored_once() -> None:
     assert all(word is same for word, same in zip(words_in_common(one), words_in_common(other), strict=True))
 
 
-def test_what_an_object_says_of_itself_is_kept() -> None:
+def test_kind_and_version_of_an_object_are_kept() -> None:
     objects = IndexedObjects()
     objects.put(machine("a"))
     (kept,) = objects.list()

@@ -38,7 +38,7 @@ def test_a_line_is_one_json_object(written: io.StringIO) -> None:
     assert "timestamp" in found
 
 
-def test_what_is_below_the_level_is_not_written(written: io.StringIO) -> None:
+def test_records_below_the_level_are_not_written(written: io.StringIO) -> None:
     structlog.get_logger("test").debug("quiet")
     assert written.getvalue() == ""
 

@@ -69,7 +69,7 @@ def copier(manager: Manager, done: list[str], *, seconds: float = 0.0) -> Contro
     return controller
 
 
-def test_what_is_prepared_is_there_before_controllers_begin_and_of_the_leader_alone() -> None:
+def test_preparation_ends_before_controllers_begin_and_only_the_leader_prepares() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         done: list[str] = []
         manager = manager_of(server, simulation, identity="a")
@@ -103,7 +103,7 @@ def test_what_is_prepared_is_there_before_controllers_begin_and_of_the_leader_al
     play(story)
 
 
-def test_it_runs_controllers_and_stops_when_asked_letting_passes_end() -> None:
+def test_it_runs_controllers_and_stops_when_asked_after_reconciles_end() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         done: list[str] = []
         manager = manager_of(server, simulation)
@@ -120,7 +120,7 @@ def test_it_runs_controllers_and_stops_when_asked_letting_passes_end() -> None:
     play(story)
 
 
-def test_a_pass_that_does_not_end_in_time_is_cancelled() -> None:
+def test_a_reconcile_that_does_not_end_in_time_is_cancelled() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         done: list[str] = []
         manager = manager_of(server, simulation, grace=30.0)
@@ -264,7 +264,7 @@ def test_a_start_may_take_as_long_as_the_cluster_needs_and_says_why_once() -> No
     play(story)
 
 
-def test_who_can_not_stand_for_election_is_not_ready_and_who_waits_for_its_turn_is() -> None:
+def test_a_replica_that_can_not_stand_for_election_is_not_ready_and_a_standby_is() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         managers = [manager_of(server, simulation, identity=name) for name in ("one", "two")]
         tasks = [asyncio.create_task(manager.run()) for manager in managers]

@@ -50,7 +50,7 @@ def test_only_what_others_wrote_is_news_also_where_it_comes_with_what_we_wrote(
     assert own_writes.by_others(OLD, cluster(annotations, status, "2")) is is_news
 
 
-def test_who_brings_back_what_we_said_before_is_heard(own_writes: OwnWrites) -> None:
+def test_a_revert_to_our_earlier_write_is_noticed(own_writes: OwnWrites) -> None:
     own_writes.reports(OLD.key, {"phase": "Upgrading"})
     assert own_writes.by_others(cluster(status={"phase": "Upgrading"}), cluster(status={"phase": "Running"}))
 

@@ -102,7 +102,7 @@ def test_the_outcome_is_reported_and_events_follow_the_status_write(outcome: Out
     assert not env.forgotten
 
 
-def test_what_was_said_before_is_no_event() -> None:
+def test_a_repeated_message_is_no_event() -> None:
     env = Environment(is_equal=True)
     env.reconcile()
     assert (len(env.statuses), env.events) == (1, [])
@@ -121,7 +121,7 @@ def test_a_reconcile_may_say_nothing() -> None:
 
 
 @pytest.mark.parametrize(("outcome", "is_reported"), [(Done(), False), (Wait("Deleting", "waiting"), True)])
-def test_a_deleted_object_is_reported_until_it_is_let_go(outcome: Outcome, is_reported: bool) -> None:
+def test_a_deleted_object_is_reported_until_its_finalizer_is_removed(outcome: Outcome, is_reported: bool) -> None:
     env = Environment(found=stored(deletionTimestamp="2026-01-01T00:00:00Z"), ends=outcome)
     assert env.reconcile() == outcome
     assert bool(env.statuses) is is_reported
@@ -152,7 +152,7 @@ def test_a_bug_passes_through() -> None:
     assert env.statuses == []
 
 
-def test_what_nobody_may_read_is_in_neither_outcome_nor_report() -> None:
+def test_secret_text_is_in_neither_outcome_nor_report() -> None:
     result = []
 
     def conceal(ctx: Reconcile, outcome: Outcome) -> Outcome:

@@ -332,7 +332,7 @@ def test_a_long_remote_task_gets_further_with_each_attempt() -> None:
     run(lambda _: story(), epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=1)
 
 
-def test_what_was_done_long_ago_or_for_other_content_is_done_again() -> None:
+def test_a_task_done_long_ago_or_for_other_content_is_done_again() -> None:
     async def story() -> None:
         clients = RemoteClients(lambda _: Client(Workload(QUICK)))
         sent = RemoteTasks(clients)

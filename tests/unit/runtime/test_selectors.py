@@ -35,7 +35,7 @@ def test_selectors_select_as_kubectl_does(text: str, selected: bool) -> None:
 
 
 @pytest.mark.parametrize("text", ["app=web tier=front", "app in web", "=web", "app in (a", "a,,b", "a=b=c"])
-def test_what_is_no_selector_is_refused(text: str) -> None:
+def test_an_invalid_selector_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="invalid label selector"):
         selectors.parse(text)
 

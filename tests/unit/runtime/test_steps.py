@@ -26,7 +26,7 @@ async def test_steps_run_until_one_has_to_wait() -> None:
     assert scope == ["noted", "noted"]
 
 
-async def test_when_no_step_is_left_the_pass_is_done() -> None:
+async def test_when_no_step_is_left_the_reconcile_is_done() -> None:
     assert await steps.run([note_it], []) == Done()
 
 

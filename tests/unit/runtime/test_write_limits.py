@@ -148,7 +148,7 @@ def test_steady_work_is_never_held_up() -> None:
 
 
 @pytest.mark.soak
-def test_who_rests_begins_anew() -> None:
+def test_a_resting_reflector_begins_anew() -> None:
     limit = WriteLimit()
     storm = passed(limit, [number / 100 for number in range(60_000)])
     later = 600 + BURST * REFILL + 1

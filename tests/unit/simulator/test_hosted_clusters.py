@@ -111,7 +111,7 @@ async def test_objects_and_address_survive_the_process(tmp_path: Path) -> None:
         await client.close()
 
 
-async def test_what_a_cluster_stored_is_held_until_it_is_removed_and_asking_makes_nothing(tmp_path: Path) -> None:
+async def test_a_clusters_storage_is_kept_until_it_is_removed_and_asking_makes_nothing(tmp_path: Path) -> None:
     async with hosting(tmp_path, listen=False) as workloads:
         assert not workloads.holds(GARDEN)
         assert not list(tmp_path.iterdir())

@@ -16,13 +16,13 @@ from espalier.upgrades import names
 from espalier.upgrades.node.pod import CHANGES_FILE, Role, Upgrader, pod
 
 
-def test_what_the_program_annotates_nodes_with_is_what_controllers_read() -> None:
-    assert draining.CORDONED_ANNOTATION == CORDONED_BY_UPGRADE
+def test_annotations_by_the_program_are_those_that_controllers_read() -> None:
+    assert draining.MARK == CORDONED_BY_UPGRADE
     assert draining.HELD == DRAIN_BLOCKED
     assert static_pods.RESTARTED == RESTARTED_BY_UPGRADE
 
 
-def test_what_a_pod_brings_is_read_by_the_program(tmp_path: Path) -> None:
+def test_the_changes_in_a_pod_are_read_by_the_program(tmp_path: Path) -> None:
     file = {"path": "/etc/kubernetes/a", "content": "x", "permissions": "0600"}
     flags = {"joinConfiguration": {"nodeRegistration": {"kubeletExtraArgs": [{"name": "v", "value": "4"}]}}}
     before = {"files": [{"path": "/etc/kubernetes/b"}]}

@@ -148,7 +148,7 @@ def without_backups(disk: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.soak
 @any_share
-def test_what_kubeadm_keeps_is_gone_at_the_end_wherever_the_upgrade_was_killed(
+def test_kubeadms_backups_are_gone_at_the_end_wherever_the_upgrade_was_killed(
     node: Simulated, tmp_path: Path, share: int
 ) -> None:
     for moment, survivor in Scene(node, tmp_path, "done").deaths(share):

@@ -179,7 +179,7 @@ def test_files_that_were_brought_twice_are_still_given_back_as_they_were(node: S
     assert (node.root / POLICY[1:]).read_text() == "old policy\n"
 
 
-def test_what_was_there_before_an_attempt_is_noted_anew_for_the_next_one(node: Simulated) -> None:
+def test_the_state_before_an_attempt_is_recorded_anew_for_the_next_one(node: Simulated) -> None:
     """Else a static pod that somebody has corrected in between would keep the old files from being given back."""
     manifest = node.root / VIP[1:]
     manifest.write_text("kind: Pod\nmetadata:\n  name: kube-vip\n")
@@ -227,7 +227,7 @@ def test_flags_with_which_the_kubelet_does_not_come_up_are_taken_back(worker: Si
     assert worker.host.flags() == before.strip()
 
 
-def test_what_a_killed_write_left_of_files_and_flags_goes_at_the_end(node: Simulated) -> None:
+def test_leftovers_of_a_killed_write_of_files_and_flags_go_at_the_end(node: Simulated) -> None:
     places = [node.root / path.lstrip("/") for path in (FLAGS, POLICY)]
     left = [place.with_name(f".{place.name}{STAGED}") for place in places]
     for name in STEPS[:5]:
@@ -322,7 +322,7 @@ def test_changes_are_read_as_the_pod_brings_them(tmp_path: Path) -> None:
         *('{"files": [{"path": "/a", "content": "%"}]}', '{"removedFiles": 1}', " " * 1_000_001),
     ],
 )
-def test_what_are_no_changes_are_refused(tmp_path: Path, text: str) -> None:
+def test_malformed_changes_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / changes.FILE).write_text(text)
 
     with pytest.raises(StepFailed, match=r"nothing was changed; correct spec\.bootstrapChanges"):
@@ -336,7 +336,7 @@ def test_what_are_no_changes_are_refused(tmp_path: Path, text: str) -> None:
         "apiVersion: v1\nmetadata:\n  annotations:\n    a/b: c\n  name: a\nspec: {}\n",
     ],
 )
-def test_a_manifest_is_marked_in_its_annotations_and_is_as_before_without_the_mark(manifest: str) -> None:
+def test_a_manifest_is_annotated_and_is_as_before_without_the_annotation(manifest: str) -> None:
 
     once = annotated("a", manifest, "1")
 

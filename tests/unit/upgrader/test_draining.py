@@ -145,7 +145,7 @@ def test_an_operators_own_cordon_stays(scene: Scene) -> None:
     assert scene.node()["spec"]["unschedulable"] is True
 
 
-def test_what_holds_a_drain_is_named_with_what_guards_it(scene: Scene) -> None:
+def test_pods_that_block_a_drain_are_named_with_their_budget(scene: Scene) -> None:
     scene.make("web-1")
     scene.make("web-2")
     scene.guard("web-2")
@@ -160,7 +160,7 @@ def test_what_holds_a_drain_is_named_with_what_guards_it(scene: Scene) -> None:
 
 
 def test_a_budget_that_gives_way_is_waited_for(scene: Scene) -> None:
-    test_what_holds_a_drain_is_named_with_what_guards_it(scene)
+    test_pods_that_block_a_drain_are_named_with_their_budget(scene)
     scene.give_way()
 
     assert scene.drain() == "the node is drained; 1 pods were evicted"
@@ -202,7 +202,7 @@ def test_pods_that_are_about_to_go_are_not_told_of(scene: Scene) -> None:
 
 
 def test_a_drain_that_was_broken_off_leaves_no_note_once_the_node_takes_pods_again(scene: Scene) -> None:
-    test_what_holds_a_drain_is_named_with_what_guards_it(scene)
+    test_pods_that_block_a_drain_are_named_with_their_budget(scene)
     assert NEEDS in scene.node()["metadata"]["annotations"][HELD]
 
     scene.uncordon()

@@ -32,7 +32,7 @@ def test_the_program_needs_nothing_but_the_standard_library(tmp_path: Path) -> N
     assert loaded <= {*sys.stdlib_module_names, "espalier"}
 
 
-def test_what_the_image_holds_is_what_its_list_says(tmp_path: Path) -> None:
+def test_the_image_contains_exactly_its_list(tmp_path: Path) -> None:
     several = tmp_path / "kubernetes"
     several.write_text("several programs in one")
     for name in ("kubelet", "kubeadm"):

@@ -283,7 +283,7 @@ def test_a_containerd_that_runs_and_does_not_answer_is_replaced_by_the_old_one(
     assert node.host.running("containerd") == "2.1.5"
 
 
-def test_what_was_given_back_is_looked_at_anew_before_the_next_attempt(node: Simulated) -> None:
+def test_a_restored_node_is_inspected_anew_before_the_next_attempt(node: Simulated) -> None:
     test_a_containerd_that_does_not_come_up_is_replaced_by_the_old_one(node)
     node.fail(containerd=["2.1.5"])
     node.host.run(["systemctl", "restart", "containerd.service"])

@@ -135,7 +135,7 @@ IGNORED = ["Warning MarkIgnored", "unmarked"]
         (ALONE, None, False, []),
     ],
 )
-def test_with_hooks_a_mark_begins_nothing_and_what_annotations_began_ends(
+def test_with_hooks_an_annotation_begins_nothing_and_upgrades_begun_by_one_end(
     annotations: dict[str, str], of: Object | None, by_hooks: bool, did: list[str]
 ) -> None:
     assert ended(leave_to_hooks, annotations, of=of, by_hooks=by_hooks)[1] == did
@@ -173,10 +173,10 @@ def test_an_upgrade_ends_when_it_is_done_or_another_one_is_asked_for_and_no_node
     assert did == (["deleted garden-cp-upgrade"] if reason == "UpgradeDeleting" else [])
 
 
-def test_an_upgrade_goes_with_its_mark() -> None:
-    assert ended(end_without_annotation, MARKED, of=upgrade()) == (Continue(), [])
-    assert ended(end_without_annotation, {}, of=upgrade()) == (Done(), ["deleted garden-cp-upgrade"])
-    assert ended(end_without_annotation, {}) == (Done(), [])
+def test_an_upgrade_is_deleted_with_its_annotation() -> None:
+    assert ended(end_without_mark, MARKED, of=upgrade()) == (Continue(), [])
+    assert ended(end_without_mark, {}, of=upgrade()) == (Done(), ["deleted garden-cp-upgrade"])
+    assert ended(end_without_mark, {}) == (Done(), [])
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_an_upgrade_goes_with_its_mark() -> None:
         ("by hand", upgrade(), True, ["deleted garden-cp-upgrade"]),
     ],
 )
-def test_an_upgrade_that_the_cluster_asks_for_does_not_end_because_its_mark_alone_was_removed(
+def test_an_upgrade_that_the_cluster_requests_outlives_the_removal_of_its_annotation(
     pause: str, of: Object | None, is_asked_for: bool, did: list[str]
 ) -> None:
     found = ended(end_without_annotation, {PAUSED_ANNOTATION: pause}, of=of, is_asked_for=is_asked_for)[1]
@@ -222,7 +222,7 @@ def test_a_cluster_says_of_each_of_its_groups_whether_it_is_upgraded_in_place(na
 
 
 @pytest.mark.parametrize(("uid", "is_ours"), [("1", True), ("2", False)])
-def test_an_upgrade_that_was_written_by_hand_does_not_go_with_a_mark(uid: str, is_ours: bool) -> None:
+def test_an_upgrade_written_by_hand_is_not_deleted_with_an_annotation(uid: str, is_ours: bool) -> None:
     tree = upgrade().tree
     owner = {"apiVersion": "v1", "kind": "K", "name": "garden", "uid": uid, "controller": True}
     found = made({**tree, "metadata": {**tree["metadata"], "ownerReferences": [owner]}})
@@ -233,7 +233,7 @@ def test_an_upgrade_that_was_written_by_hand_does_not_go_with_a_mark(uid: str, i
     assert _upgrade_of(tools, ControlPlaneGroup(), plane) is None
 
 
-def test_what_is_being_deleted_is_left_to_cluster_api() -> None:
+def test_an_owner_being_deleted_is_left_to_cluster_api() -> None:
     def read(deletion: Tree) -> tuple[Outcome, list[Tree]]:
         written: list[Tree] = []
 
@@ -255,7 +255,7 @@ def test_what_is_being_deleted_is_left_to_cluster_api() -> None:
 
 
 @pytest.mark.parametrize(("seen", "is_read"), [("7", True), ("6", False), (None, False)])
-def test_an_owner_is_judged_as_it_was_marked_and_not_as_it_was_before(seen: str | None, is_read: bool) -> None:
+def test_an_owner_is_judged_as_it_was_annotated_and_not_as_it_was_before(seen: str | None, is_read: bool) -> None:
     """The marks are watched by themselves: of the rest an older state may be there for a while."""
 
     def plane(version: str) -> Object:
@@ -270,7 +270,9 @@ def test_an_owner_is_judged_as_it_was_marked_and_not_as_it_was_before(seen: str 
 
 
 @pytest.mark.parametrize(("is_there", "written"), [(True, []), (False, [{NODE_IN_WORK: None}])])
-def test_the_claim_on_a_control_plane_without_a_mark_goes_with_who_has_it(is_there: bool, written: list[Tree]) -> None:
+def test_the_claim_on_a_control_plane_without_annotation_goes_with_its_holder(
+    is_there: bool, written: list[Tree]
+) -> None:
     """Upgrades by hand claim it as well: without the claim a second node would be begun with."""
     changes: list[Tree] = []
 
@@ -285,7 +287,7 @@ def test_the_claim_on_a_control_plane_without_a_mark_goes_with_who_has_it(is_the
     assert changes == written
 
 
-def test_only_what_is_or_was_marked_wakes_the_controller_of_marks() -> None:
+def test_only_present_or_former_annotations_wake_the_annotation_controller() -> None:
     marked, other = (made({"metadata": {"name": "a", "annotations": one}}) for one in (MARKED, {}))
     assert [_is_annotated(*pair) for pair in ((None, marked), (marked, other), (other, marked))] == [True] * 3
     assert [_is_annotated(*pair) for pair in ((None, other), (other, other), (other, None))] == [False] * 3

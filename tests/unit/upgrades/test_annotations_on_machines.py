@@ -57,14 +57,14 @@ def test_a_machine_that_somebody_keeps_from_health_checks_is_kept_so(before: str
 
 
 @pytest.mark.parametrize(("before", "is_taken"), [(OURS, True), ("", False), ("by hand", False)])
-def test_of_what_keeps_health_checks_away_only_the_own_mark_is_taken(before: str, is_taken: bool) -> None:
+def test_only_our_own_annotation_against_health_checks_is_removed(before: str, is_taken: bool) -> None:
     ctx, written = marked({SKIP_REMEDIATION_ANNOTATION: before})
     run(context.resume_remediation(ctx))
     assert written == [{SKIP_REMEDIATION_ANNOTATION: None} if is_taken else {}]
 
 
 @pytest.mark.parametrize("has_pod", [True, False])
-def test_what_may_change_is_noted_before_a_pod_is_there_and_never_after(has_pod: bool) -> None:
+def test_possible_changes_are_recorded_before_a_pod_is_there_and_never_after(has_pod: bool) -> None:
     """With one, the upgrade of the group may have recorded what was reached: the note would come back for good."""
     ctx, written = marked({}, working() if has_pod else None)
     run(context.skip_remediation(ctx))

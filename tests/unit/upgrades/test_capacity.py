@@ -54,7 +54,7 @@ def pod(where: str, cpu: str = "", owner: str = "ReplicaSet", phase: str = "Runn
         ([pod("elsewhere", "4"), pod("a", "4")], True),
     ],
 )
-def test_what_is_evicted_has_to_fit_by_requests(pods: list[PodRequest], has_room: bool) -> None:
+def test_evicted_pods_have_to_fit_by_requests(pods: list[PodRequest], has_room: bool) -> None:
     assert fits(pods, [node("a"), node("b")], "a") is has_room
 
 

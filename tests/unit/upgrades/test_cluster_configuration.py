@@ -60,9 +60,9 @@ def test_alone_the_tag_of_etcd_is_set_and_a_gate_that_kubeadm_does_not_know_any_
     assert version_of(found) == OLD, "kubeadm writes it"
 
 
-def test_what_needs_no_change_stays_as_it_is() -> None:
-    assert wanted(TREE, WantedConfiguration(OLD)) == TREE
-    assert wanted(TREE, WantedConfiguration(OLD, "3.6.6-0")) == TREE
+def test_a_configuration_that_needs_no_change_stays_as_it_is() -> None:
+    assert wanted(TREE, Asked(OLD)) == TREE
+    assert wanted(TREE, Asked(OLD, "3.6.6-0")) == TREE
 
 
 def test_the_parts_that_a_control_plane_asks_for_are_set_and_those_that_it_does_not_ask_for_go() -> None:
@@ -98,7 +98,7 @@ def test_the_parts_that_a_control_plane_asks_for_are_set_and_those_that_it_does_
         (WantedConfiguration(NEW, "", {"etcd": {"local": {"imageTag": "v3.5.9"}}}), "newer than v3.5.9"),
     ],
 )
-def test_what_is_older_is_refused(asked: WantedConfiguration, why: str) -> None:
+def test_an_older_version_is_refused(asked: Asked, why: str) -> None:
     tree = TREE | {"etcd": {"local": {"imageTag": "v3.6.6"}}}
 
     assert why in obstacle(tree, asked)
@@ -128,7 +128,7 @@ def test_an_etcd_on_other_machines_is_noticed() -> None:
         ("a: &a [1]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a]\n" * 2, "duplicate anchor"),
     ],
 )
-def test_what_a_hostile_cluster_writes_there_is_refused_in_a_short_sentence(text: object, why: str) -> None:
+def test_a_hostile_clusters_configuration_is_refused_in_a_short_sentence(text: object, why: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         read(config_map(text))
 
@@ -147,5 +147,5 @@ def test_text_is_read_again_as_it_was_written_by_others_readers_too(value: str) 
 
 
 @pytest.mark.parametrize("value", ["1e3", "0o17", "1_000", "2026-01-01", "yes", "on", "null", "~", "1.30", "0x1f", "y"])
-def test_what_looks_like_something_else_is_quoted(value: str) -> None:
+def test_ambiguous_scalars_are_quoted(value: str) -> None:
     assert f'clusterName: "{value}"' in text_of(TREE | {"clusterName": value}, TEXT)

@@ -52,7 +52,7 @@ def test_a_machine_that_is_not_there_is_told_and_its_rights_are_taken_once(
 
 
 @pytest.mark.parametrize(("field", "value"), [("kind", "Banana"), ("namespace", "elsewhere"), ("api_version", "v1")])
-def test_what_does_not_lead_to_a_machine_is_refused_where_no_webhook_was_asked(field: str, value: str) -> None:
+def test_a_reference_that_leads_to_no_machine_is_refused_without_webhooks_as_well(field: str, value: str) -> None:
     scope = scope_of([node("a")])
     wrong = msgspec.structs.replace(scope.upgrade.spec.machine, **{field: value})
     spec = msgspec.structs.replace(scope.upgrade.spec, machine=wrong)
@@ -143,7 +143,7 @@ def test_a_pod_is_made_anew_with_another_image_that_is_one_and_breaks_off_no_ste
 
 
 @pytest.mark.parametrize("noted", ["web-1", "x" * 5000, "a\nb"])
-def test_what_a_node_notes_of_its_drain_is_a_line_that_fits_into_a_status(noted: str) -> None:
+def test_a_nodes_note_about_its_drain_is_a_line_that_fits_into_a_status(noted: str) -> None:
     scope = replace(scope_of([]), node=node("a", annotations={DRAIN_BLOCKED: noted}))
     assert scope.drain_waits_for.startswith(noted[:1])
     assert len(scope.drain_waits_for.splitlines()) == 1

@@ -83,12 +83,14 @@ def test_nothing_is_begun_beside_a_node_of_which_another_version_told_without_th
         ("Paused", "Unknown", "True"),
     ],
 )
-def test_what_goes_on_by_itself_is_told_by_conditions(reason: str, progressing: str, accepted: str) -> None:
+def test_an_upgrade_that_goes_on_by_itself_is_reported_by_conditions(
+    reason: str, progressing: str, accepted: str
+) -> None:
     found = {one.type: one.status for one in upgrade(reason).status.conditions}
     assert found == {"Ready": "False", "Progressing": progressing, "Accepted": accepted}
 
 
-def test_a_node_upgrade_that_nobody_has_looked_at_yet_is_under_way() -> None:
+def test_a_node_upgrade_that_was_not_reconciled_yet_is_under_way() -> None:
     made = upgrade("UpgradingKubeadm")
     made.status.conditions.clear()
     new = Member("a", machine("a"), None, made)

@@ -53,7 +53,7 @@ def test_steps_become_true_in_order() -> None:
     assert found["KubeadmUpgraded"].reason == "Waiting"
 
 
-def test_what_holds_a_drain_is_told_while_it_drains_and_not_before() -> None:
+def test_pods_that_block_a_drain_are_reported_while_it_drains_and_not_before() -> None:
     before = [step.container for step in itertools.takewhile(lambda step: step is not DRAIN, STEPS)]
     for ended, message in ((before, "waiting for pods: web-1"), (before[:-1], "")):
         pod_ = upgrader(dict.fromkeys(ended, DONE))
@@ -149,7 +149,7 @@ LONG = "x" * 3 * progress.LONGEST_MESSAGE
         {"waiting": {"reason": LONG, "message": "why"}},
     ],
 )
-def test_what_a_workload_cluster_says_of_a_container_fits_into_a_status(state: Tree) -> None:
+def test_a_workload_clusters_message_about_a_container_fits_into_a_status(state: Tree) -> None:
     """One that did not could not be written, and nobody would hear of the node again."""
     pod_ = upgrader({"components-copier": state}, phase="Failed")
     found = by_type(progress.conditions([], pod_))["BinariesCopied"]
@@ -166,13 +166,13 @@ def test_why_a_pod_failed_as_a_whole_fits_into_a_status() -> None:
     assert len(why) <= progress.LONGEST_MESSAGE
 
 
-def test_what_a_container_waits_for_stands_in_its_condition() -> None:
+def test_the_wait_of_a_container_stands_in_its_condition() -> None:
     waiting: Tree = {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}
     found = by_type(progress.conditions([], upgrader({"components-copier": waiting})))["BinariesCopied"]
     assert (found.status, found.reason, found.message) == ("False", "ErrImagePull", "no such image")
 
 
-def test_what_is_left_out_counts_as_done_and_says_why() -> None:
+def test_a_skipped_step_counts_as_done_and_says_why() -> None:
     found = by_type(progress.conditions([], upgrader({}, drains=False)))
     assert found["NodeDrained"].status == found["NodeUncordoned"].status == "True"
     assert found["NodeDrained"].reason == "NothingCanMove"
@@ -183,7 +183,7 @@ def test_a_node_that_was_drained_is_uncordoned_even_where_nothing_can_move_any_l
     assert "uncordoner" in [step.container for step in left]
 
 
-def test_what_is_copied_is_copied_again_only_for_those_that_need_it() -> None:
+def test_files_are_copied_again_only_for_those_that_need_them() -> None:
     all_but_last = {step.condition for step in STEPS[:-2]}
     assert [step.container for step in pod.left(all_but_last, drains=True)] == ["uncordoner", "done"]
     assert pod.left({STEPS[0].condition}, drains=True)[0].container == "components-copier"

@@ -150,7 +150,7 @@ def machine(name: str, *, going: bool = False, ill: bool = False) -> Any:
         ([machine("a", going=True)], ""),
     ],
 )
-def test_what_is_lost_is_replaced_where_somebody_stays(machines: list[Any], sentence: str) -> None:
+def test_lost_machines_are_replaced_where_others_remain(machines: list[Any], sentence: str) -> None:
     found = control_plane_group.lost(control_plane(3), machines, ["a", "b", "c"])
     assert found.startswith(sentence)
     assert bool(found) is bool(sentence)
@@ -185,7 +185,7 @@ def test_a_control_plane_that_is_to_have_more_machines_has_lost_none() -> None:
     assert control_plane_group.lost(control_plane(5), three, ["a", "b", "c", "d"]).startswith("3 of 5")
 
 
-def test_what_was_begun_goes_on_until_all_are_there() -> None:
+def test_a_replacement_that_began_goes_on_until_all_machines_are_there() -> None:
     """The machine that went was not one of the upgrade: it is gone by now, and another one is awaited."""
     two = [machine("a"), machine("b")]
     going_on = control_plane(3, **{REPLACING: "one is lost"})

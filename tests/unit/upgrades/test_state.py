@@ -84,7 +84,7 @@ def test_a_machine_says_which_configuration_it_counts_as_made_with() -> None:
     assert said({"kubeadmConfigSpec": {}}) == "{}"
 
 
-def test_what_a_node_has_already_is_not_brought_again() -> None:
+def test_changes_that_a_node_has_already_are_not_made_again() -> None:
     spec: Tree = {"files": [{"path": "/a", "content": "old"}]}
     config = Object(encode_json({"kind": "KubeadmConfig", "metadata": {"name": "m"}, "spec": spec}))
     view = replace(machine("m"), config=config)
@@ -186,7 +186,7 @@ def test_an_image_is_named_by_its_digest_where_bundles_have_one_and_so_is_what_w
 
 
 @pytest.mark.parametrize("digest", ["sha256:short", "latest", "sha256:AB\nx"])
-def test_what_is_no_digest_is_left_out(digest: str) -> None:
+def test_an_invalid_digest_is_left_out(digest: str) -> None:
     made, version, uri = with_digest(digest)
     assert images.additions({}, [made])[version] == uri
 

@@ -115,7 +115,7 @@ async def test_the_proposals_shoot_state_is_accepted_with_sections_at_the_top() 
         assert {name: made.tree[name] for name in sections} == sections
 
 
-async def test_what_a_real_shoot_has_and_we_do_not_know_survives_our_writes() -> None:
+async def test_unknown_fields_of_a_real_shoot_survive_our_writes() -> None:
     async with server_with(Shoot) as client:
         foreign = {
             "maintenance": {"timeWindow": {"begin": "220000+0100"}},

@@ -37,7 +37,7 @@ def test_a_micro_time_has_six_digits_and_is_in_utc() -> None:
         ("2026-01-01T00:00:00.000001999Z", 0.000001),
     ],
 )
-def test_what_other_writers_may_write_is_read(text: str, seconds: float) -> None:
+def test_leases_of_other_writers_are_read(text: str, seconds: float) -> None:
     assert leases.parse_micro_time(text) == NOW + timedelta(seconds=seconds)
 
 
@@ -57,7 +57,7 @@ def test_what_other_writers_may_write_is_read(text: str, seconds: float) -> None
         "２０２６-01-01T00:00:00Z",
     ],
 )
-def test_what_is_no_time_is_no_lease(text: str) -> None:
+def test_an_invalid_time_is_no_lease(text: str) -> None:
     assert leases.parse_micro_time(text) is None
     assert not leases.valid(cluster(text), NOW, SKEW)
 

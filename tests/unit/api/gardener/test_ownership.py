@@ -67,7 +67,7 @@ def test_the_seed_that_has_the_shoot_gets_no_second_epoch() -> None:
 
 
 @given(STEPS)
-def test_what_is_rendered_is_parsed_to_the_same(steps: list[tuple[str, bool]]) -> None:
+def test_rendering_and_parsing_give_the_same(steps: list[tuple[str, bool]]) -> None:
     owned = history([("a", False), *steps])
     assert ownership.parse(owned.render()) == owned
 
@@ -114,7 +114,7 @@ def test_forgetting_old_epochs_never_changes_who_hands_over(steps: list[tuple[st
         f'[{{"epoch":1,"seed":"a","bucket":"b","x":"{"y" * ownership.LARGEST}"}}]',
     ],
 )
-def test_what_is_no_list_of_epochs_is_refused_with_a_sentence(text: str) -> None:
+def test_an_invalid_list_of_epochs_is_refused_with_a_sentence(text: str) -> None:
     with pytest.raises(OwnershipError) as caught:
         ownership.parse(text)
     assert len(str(caught.value)) < 500

@@ -110,7 +110,7 @@ def test_the_order_is_also_read_where_the_proposal_once_puts_it() -> None:
 @pytest.mark.parametrize(
     ("operation", "skipped"), [(RECONCILE, True), (DELETE, True), (MIGRATE, False), (RESTORE, False)]
 )
-def test_what_has_left_a_seed_is_not_touched_there_again(operation: OperationType, skipped: bool) -> None:
+def test_a_shoot_that_has_left_a_seed_is_not_touched_there_again(operation: OperationType, skipped: bool) -> None:
     assert left(LastOperation("Migrate", "Succeeded"), operation) is skipped
     assert not left(LastOperation("Migrate", "Error"), operation)
 

@@ -65,7 +65,7 @@ def test_no_server_hides_what_others_said(name: str) -> None:
     assert status.observed_generation == GENERATION
 
 
-def test_what_was_valid_stays_so_while_one_is_away_and_others_find_nothing() -> None:
+def test_a_valid_object_stays_valid_while_one_place_is_away_and_others_find_nothing() -> None:
     found = told(AWAY, "", before=VALID)
     assert found.status == VALID
     assert found.away == NoAnswer("Unreachable", "place a: it can't be reached")

@@ -19,6 +19,6 @@ def test_an_address_elsewhere_is_connected_to_as_it_is() -> None:
     assert resolved("192.0.2.9", 443) == [("192.0.2.9", 443)]
 
 
-def test_what_others_say_fits_a_line() -> None:
+def test_messages_of_others_fit_a_line() -> None:
     assert brief("a\n  b") == "a b"
     assert len(brief("x" * 1000)) == 303

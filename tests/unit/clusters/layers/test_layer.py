@@ -120,7 +120,7 @@ def test_a_patch_is_offered_to_older_clusters_and_theirs_by_consent() -> None:
     assert layer_names("v0.24.2", "short-lived-tokens") == ["base", "short-lived-tokens"]
 
 
-def test_what_is_no_patch_cannot_be_consented_to_and_a_name_that_is_not_known_changes_nothing() -> None:
+def test_only_patches_can_be_consented_to_and_an_unknown_name_changes_nothing() -> None:
     assert layer_names("v0.24.2", "tls-min-version, half-unhealthy,no-such-patch") == ["base"]
 
 

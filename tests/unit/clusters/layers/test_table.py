@@ -69,8 +69,8 @@ def test_a_layer_changes_nothing_of_what_it_is_given(case: str, layer: object) -
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_planned_is_what_the_layers_rendered(case: str) -> None:
-    made = render_input(case)
+def test_the_planned_objects_are_those_that_layers_rendered(case: str) -> None:
+    made = design(case)
     planned = [*plan.control_plane(made, ClusterAPIObjects()), *plan.worker_groups(made, ClusterAPIObjects())]
     trees = [*map(msgspec.to_builtins, planned), *(manifest.body for manifest in cni.objects(made))]
     kinds = sorted((tree["kind"], tree["metadata"]["name"], msgspec.json.encode(tree)) for tree in trees)

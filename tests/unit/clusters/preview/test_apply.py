@@ -36,12 +36,12 @@ def test_a_new_object_is_as_the_manifest_says() -> None:
     assert (new.metadata.generation, new.metadata.creation_timestamp) == (1, "2026-03-01T00:00:00Z")
 
 
-def test_what_was_applied_and_is_left_out_now_goes_away() -> None:
+def test_a_field_applied_before_and_omitted_now_goes_away() -> None:
     live = stored(cluster(machineHealthCheck={"maxUnhealthy": 1}), "eks-a-cli")
     assert "machineHealthCheck" not in spec(live, cluster())
 
 
-def test_what_others_set_stays() -> None:
+def test_fields_set_by_others_stay() -> None:
     live = stored(cluster(), "kubectl")
     live["spec"]["licenseToken"] = "set-by-somebody"
     assert spec(live, cluster())["licenseToken"] == "set-by-somebody"
@@ -57,7 +57,7 @@ def test_of_an_object_that_kubectl_made_what_its_last_manifest_had_goes_away() -
     assert new.metadata.generation == 5
 
 
-def test_what_kubectl_and_controllers_note_on_an_object_stays() -> None:
+def test_annotations_of_kubectl_and_controllers_stay() -> None:
     live = cluster()
     last = cluster()
     last["metadata"]["annotations"] = {}  # kubectl always says so
@@ -79,7 +79,7 @@ def test_a_release_that_is_left_out_stays_unless_kubectl_set_it() -> None:
         assert spec(live, copy.deepcopy(manifest)).get("eksaVersion") == left
 
 
-def test_what_this_program_applies_leaves_alone_what_kubectl_applied() -> None:
+def test_an_apply_by_this_program_leaves_fields_applied_by_kubectl_alone() -> None:
     live = cluster(machineHealthCheck={"maxUnhealthy": 1})
     live["metadata"] |= {"annotations": {LAST_APPLIED: json.dumps(live)}, "uid": "u", "generation": 4}
     for there in (live, stored(live, "kubectl")):

@@ -53,7 +53,7 @@ def test_status_names_and_bookkeeping_are_no_change() -> None:
         {"licenseToken": "hunter2"},
     ],
 )
-def test_what_may_be_secret_is_not_shown(spec: Tree) -> None:
+def test_possibly_secret_values_are_not_shown(spec: Tree) -> None:
     for old, new in (({}, spec), (spec, {})):
         found = changes(old, new)
         assert found

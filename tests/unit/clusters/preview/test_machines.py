@@ -244,7 +244,7 @@ def test_a_value_that_only_the_provider_knows_is_no_end() -> None:
     assert summary.held("ClusterInvalid: spec") == "then nothing is done: ClusterInvalid: spec"
 
 
-def test_a_machine_that_somebody_marked_goes_first() -> None:
+def test_a_machine_annotated_by_somebody_goes_first() -> None:
     three = {"controlPlaneConfiguration": {"count": 3}}
     assert names(groups_of(changed(three, **three, kubernetesVersion="1.36"), marked="cp-0")[""])[0] == "cp-0"
 

@@ -349,7 +349,7 @@ def test_a_preview_corrects_nothing_of_a_settled_cluster_that_no_reconcile_compa
     assert said.reason == synced.NOT_COMPARABLE
 
 
-def test_what_is_compared_is_corrected() -> None:
+def test_compared_fields_are_corrected() -> None:
     assert [one.kind for one in simulate(scope_of(drifted(objects()))).objects] == ["MachineDeployment"]
 
 
@@ -381,7 +381,7 @@ def test_every_step_that_decides_is_asked_by_both() -> None:
     }
 
 
-def test_what_time_ends_stops_no_preview() -> None:
+def test_an_obstacle_that_time_removes_stops_no_preview() -> None:
     """Cluster API asks soon whether machines can be upgraded in place; the control plane is written then."""
     spec = asked()
     waiting = case(spec | {"kubernetesVersion": "1.36"}, *objects(**spec, front_end=HOOKS), front_end=HOOKS)
@@ -398,7 +398,7 @@ def refused_and_changed(**spec: Any) -> Scope:
     return scope_of(Case([cluster(asked() | spec), *found], HOOKS))
 
 
-def test_what_is_reported_of_what_the_plan_changes_stops_it_not() -> None:
+def test_a_report_about_an_object_that_the_plan_changes_does_not_stop_it() -> None:
     """Who asks for something else is not told that what he asked for before was refused."""
     other = simulate(refused_and_changed(kubernetesVersion="1.36"))
     assert other.stops == ""

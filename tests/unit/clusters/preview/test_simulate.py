@@ -110,7 +110,7 @@ MANAGEMENT = "ManagementClusterRefInvalid: spec.managementCluster.name: "
         ({"datacenterRef": {"kind": "DockerDatacenterConfig", "name": "nobody"}}, "MissingDependentObjects: "),
     ],
 )
-def test_what_keeps_a_manager_from_acting_is_said(cluster: dict[str, Any], why: str) -> None:
+def test_an_obstacle_for_the_manager_is_reported(cluster: dict[str, Any], why: str) -> None:
     orchard = example()[0]
     orchard["metadata"] |= {"name": "orchard", "uid": "orchard"}
     scope = made(objects=[*objects(), orchard], **cluster)

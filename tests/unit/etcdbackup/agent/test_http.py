@@ -115,7 +115,7 @@ async def test_a_flag_that_is_none_is_refused_and_named() -> None:
     ("error", "status"),
     [(Inactive("no snapshots are taken: etcd is away"), 503), (Unavailable("s3://a/b", "no answer"), 500)],
 )
-async def test_what_goes_wrong_is_answered_with_its_sentence(error: Exception, status: int) -> None:
+async def test_errors_are_answered_with_their_sentence(error: Exception, status: int) -> None:
     async with served(Recorder(error)) as port:
         assert await asked(port, "/snapshot/full") == (status, f"{error}\n")
 

@@ -58,7 +58,7 @@ def test_the_latest_set_is_copied_byte_by_byte() -> None:
     simulated(story)
 
 
-def test_what_is_there_is_not_copied_again() -> None:
+def test_existing_objects_are_not_copied_again() -> None:
     async def story(simulation: Simulation) -> None:
         source, target = stores(simulation)
         await put(source, *OLD, *NEW)
@@ -165,7 +165,7 @@ def test_a_copy_that_was_torn_before_is_made_again() -> None:
 
 
 @pytest.mark.parametrize("damaged", NEW, ids=str)
-def test_what_is_damaged_in_the_source_is_named_and_not_copied(damaged: Snapshot) -> None:
+def test_damaged_objects_in_the_source_are_named_and_not_copied(damaged: Snapshot) -> None:
     async def story(simulation: Simulation) -> None:
         source, target = stores(simulation)
         await put(source, *NEW)
@@ -181,7 +181,7 @@ def test_what_is_damaged_in_the_source_is_named_and_not_copied(damaged: Snapshot
     simulated(story)
 
 
-def test_what_passes_is_tried_again() -> None:
+def test_a_temporary_failure_is_tried_again() -> None:
     async def story(simulation: Simulation) -> None:
         source, target = stores(simulation)
         await put(source, *NEW)
@@ -193,7 +193,7 @@ def test_what_passes_is_tried_again() -> None:
     simulated(story)
 
 
-def test_what_does_not_pass_is_told() -> None:
+def test_a_lasting_failure_is_reported() -> None:
     async def story(simulation: Simulation) -> None:
         source, target = stores(simulation)
         await put(source, *NEW)
@@ -245,7 +245,7 @@ def test_the_final_snapshot_is_waited_for() -> None:
     assert simulated(story) == (True, 105.0)
 
 
-def test_who_waits_in_vain_is_told() -> None:
+def test_a_wait_in_vain_is_reported() -> None:
     async def story(simulation: Simulation) -> tuple[bool, float]:
         source, _ = stores(simulation)
         await put(source, *NEW)

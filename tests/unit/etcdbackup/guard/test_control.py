@@ -240,7 +240,7 @@ async def test_etcd_dies_with_its_guard() -> None:
         assert group == int(etcd), "a Ctrl-C of the terminal is for its guard alone"
 
 
-async def test_what_is_not_understood_is_said_and_changes_nothing() -> None:
+async def test_an_invalid_request_is_reported_and_changes_nothing() -> None:
     async with guard(SLEEPS) as setting:
         agent = await setting.agent()
         for request in ({"id": 1, "do": "dance"}, {"id": 2, "do": "open"}, {"id": 3}):

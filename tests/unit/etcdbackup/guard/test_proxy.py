@@ -167,7 +167,7 @@ async def test_the_deadline_is_compared_before_each_chunk_of_a_long_answer() -> 
         assert received <= 4 * CHUNK
 
 
-async def test_what_is_held_for_a_slow_client_is_not_delivered_after_the_deadline() -> None:
+async def test_data_buffered_for_a_slow_client_are_not_delivered_after_the_deadline() -> None:
     async with guarded() as setting:
         setting.proxy.open(setting.hand.now + 10)
         client = socket.socket()

@@ -34,7 +34,7 @@ def test_a_full_snapshot_with_less_than_its_name_says_is_completed_by_deltas_bef
     assert [one.snapshot.last for one in plan.path(latest, 10, held).deltas] == [12, 20]
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_snapshots_are_named() -> None:
     held = stock(full(10, 0), delta(15, 20, 1))
     (latest,) = plan.full_snapshots(held)
     with pytest.raises(Incomplete, match=f"revision 10 can be restored from {latest.name} but .* 11 to 14 are missing"):

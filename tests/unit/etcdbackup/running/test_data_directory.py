@@ -36,7 +36,7 @@ async def test_where_data_come_from_is_on_the_disk_before_etcd_starts(
 
 
 @pytest.mark.parametrize("replaced", [OURS, OTHER], ids=["its own", "another cluster's"])
-async def test_what_was_put_aside_makes_way_for_its_own_cluster_alone(tmp_path: Path, replaced: Origin) -> None:
+async def test_a_moved_data_directory_makes_way_for_its_own_cluster_alone(tmp_path: Path, replaced: Origin) -> None:
     store, folder = LocalStore(tmp_path / "store"), tmp_path / "data"
     item = KeyValue(b"/registry/a", b"1", 2, 2, 1, 0)
     await put_full(store, full(2, 0), full_content([Event("PUT", item, None)], State(revision=2)))

@@ -139,7 +139,7 @@ def test_an_agent_without_its_bucket_counts_down_to_its_deactivation() -> None:
     moving(story)
 
 
-def test_what_no_snapshot_has_is_told_with_the_time_since_when() -> None:
+def test_the_gap_since_the_last_snapshot_is_reported_with_its_start() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         run = source.run

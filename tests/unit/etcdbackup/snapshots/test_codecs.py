@@ -40,7 +40,7 @@ def split(data: bytes, sizes: list[int]) -> list[bytes]:
 
 @pytest.mark.parametrize("compression", WRITTEN)
 @pytest.mark.parametrize("size", [0, 1, 5000, 3_000_000])
-async def test_what_was_compressed_comes_back(compression: Compression, size: int) -> None:
+async def test_compressed_data_come_back(compression: Compression, size: int) -> None:
     data = (b"rose" * 1000 + bytes(range(256)) * 7)[:size] * (1 + size // 5793)
     stored = b"".join([piece async for piece in compressed(chunks(data, 100_000), compression)])
     back = [piece async for piece in decompressed(chunks(stored, 70_000), compression, most=len(data))]
@@ -67,7 +67,7 @@ def test_every_prefix_of_a_stream_is_malformed(compression: Compression) -> None
 
 
 @pytest.mark.parametrize("compression", DEFLATED)
-def test_what_follows_the_end_is_malformed(compression: Compression) -> None:
+def test_data_after_the_end_are_malformed(compression: Compression) -> None:
     stored = gzip.compress(b"rose") if compression is Compression.GZIP else zlib.compress(b"rose")
     for pieces in ([stored + b"x"], [stored, b"x"]):
         with pytest.raises(Malformed):

@@ -102,7 +102,7 @@ async def test_every_truncation_is_found(snapshot: Snapshot) -> None:
 
 
 @pytest.mark.parametrize("snapshot", OBJECTS, ids=str)
-async def test_what_is_appended_is_found(snapshot: Snapshot) -> None:
+async def test_appended_bytes_are_found(snapshot: Snapshot) -> None:
     whole = content_of(snapshot)
     for more in (b"\0", bytes(512), whole):
         assert snapshot.key in await damaged(snapshot, whole + more)

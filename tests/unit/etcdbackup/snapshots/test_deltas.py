@@ -89,7 +89,7 @@ def histories(draw: st.DrawFn) -> list[Event]:
 
 @pytest.mark.soak
 @given(histories(), st.integers(1, 300), st.sampled_from([1, 50, 400]))
-async def test_what_was_written_is_read_in_whole_revisions(made: list[Event], size: int, batch: int) -> None:
+async def test_written_deltas_are_read_in_whole_revisions(made: list[Event], size: int, batch: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deltas, "BATCH", batch)
         batches = await read(delta_content(made)[:-32], made[0].revision, made[-1].revision, size)
@@ -156,7 +156,7 @@ def with_value(kv: bytes, event: bytes = b"") -> bytes:
     ],
 )
 @pytest.mark.parametrize("batch", [1, 10_000])
-async def test_what_is_no_json_of_events_is_malformed(
+async def test_json_that_holds_no_events_is_malformed(
     content: bytes, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deltas, "BATCH", batch)

@@ -27,7 +27,7 @@ def test_a_name_says_all_of_a_snapshot(snapshot: Snapshot) -> None:
 
 
 @given(st.one_of(st.text(), st.from_regex(r"(Full|Incr)-\d{1,9}-\d{1,9}-\d{1,4}(\.gz|\.Z|\.zip)?(\.final)?")))
-def test_what_is_parsed_is_written_in_the_same_way(name: str) -> None:
+def test_parsing_and_writing_a_name_give_the_same(name: str) -> None:
     snapshot = parse(name)
     assert snapshot is None or str(snapshot) == name
 

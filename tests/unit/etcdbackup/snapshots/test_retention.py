@@ -89,7 +89,7 @@ WEEK = timedelta(days=7)
 
 @pytest.mark.parametrize("policy", [Exponential(), Newest(1)], ids=["exponential", "by count"])
 @pytest.mark.parametrize("after", [21 + 10**9, 41], ids=["revisions were skipped", "another history"])
-def test_what_was_stored_before_a_loss_stays_whole_for_a_week(policy: Policy, after: int) -> None:
+def test_snapshots_stored_before_a_loss_stay_complete_for_a_week(policy: Policy, after: int) -> None:
     """Those who find that something is missing can restore it elsewhere, with the last delta that there is."""
     lost, begun = NOW - WEEK - timedelta(days=2), NOW - WEEK + timedelta(minutes=1)
     first, of_first = full(lost, 10), delta(lost, 11, 20)
@@ -147,7 +147,7 @@ def test_chunks_go_when_they_were_put_together_or_are_outdated_and_not_while_an_
     assert [one.key for one in unneeded(found, Newest(9), NOW) if isinstance(one, StoredChunk)] == list(chunks[:2])
 
 
-def test_what_another_clock_says_is_to_come_stays() -> None:
+def test_snapshots_dated_in_the_future_stay() -> None:
     assert len(kept([NOW + timedelta(hours=1), NOW + timedelta(days=3), NOW], Exponential())) == 3
 
 

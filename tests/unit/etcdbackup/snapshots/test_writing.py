@@ -28,7 +28,7 @@ def store() -> MemoryStore:
 
 
 @pytest.mark.parametrize("compression", WRITTEN)
-async def test_what_etcd_streams_is_stored(store: MemoryStore, compression: Compression) -> None:
+async def test_etcds_snapshot_stream_is_stored(store: MemoryStore, compression: Compression) -> None:
     stored = await store_full(store, full(10, 0, compression), chunks(full_content(300)))
     assert stored.size == store.objects[stored.key].stored.size
     latest = (await read_inventory(store)).latest

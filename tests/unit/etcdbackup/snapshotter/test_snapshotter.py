@@ -411,7 +411,7 @@ def test_a_snapshot_of_the_last_second_that_a_name_can_have_ends_no_agent() -> N
     simulated(story)
 
 
-def test_who_asks_is_told_why_nothing_is_taken() -> None:
+def test_the_answer_says_why_no_snapshot_is_taken() -> None:
     async def story(one: Setting) -> None:
         snapshotter = one.snapshotter()
         with pytest.raises(Inactive, match="just started"):
@@ -507,7 +507,7 @@ def test_an_etcd_that_was_behind_begins_a_set_of_its_own_once_even_if_the_last_s
     simulated(story)
 
 
-def test_who_leads_again_compares_etcd_with_what_another_member_stored_meanwhile() -> None:
+def test_a_leader_again_compares_etcd_with_another_members_snapshots() -> None:
     """Its own knowledge is in etcd: that was restored to it from an older backup, and went on another way."""
 
     async def story(one: Setting) -> None:
@@ -530,7 +530,7 @@ def test_who_leads_again_compares_etcd_with_what_another_member_stored_meanwhile
     simulated(story)
 
 
-def test_who_leads_again_does_not_go_on_after_a_full_snapshot_of_another_member() -> None:
+def test_a_leader_again_does_not_go_on_after_a_full_snapshot_of_another_member() -> None:
     async def story(one: Setting) -> None:
         snapshotter = one.snapshotter()
         await taking(snapshotter, 1)

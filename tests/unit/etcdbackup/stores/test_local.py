@@ -209,7 +209,7 @@ async def keys_of(store: LocalStore) -> list[str]:
     return [one.key async for one in store.list()]
 
 
-async def test_what_a_folder_says_as_a_file_is_not_found(tmp_path: Path) -> None:
+async def test_a_folder_in_place_of_a_file_is_not_found(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     await store.put("v2/a", b"1")
     for key in ("v2", "v2/a/b"):
@@ -302,9 +302,7 @@ async def test_a_file_that_gets_shorter_while_it_is_read_is_told(tmp_path: Path)
     await read.aclose()
 
 
-async def test_what_a_disk_keeps_otherwise_than_it_was_written_is_no_object(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_altered_by_the_disk_is_no_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     append = vars(local)["_append"]
     monkeypatch.setattr(local, "_append", lambda file, digest, chunk: append(file, digest, chunk) or file.seek(-1, 1))
     store = LocalStore(tmp_path)

@@ -72,7 +72,7 @@ async def test_a_folder_of_files_and_one_of_json_say_the_same(tmp_path: Path) ->
     assert CredentialFiles(Kind.S3, tmp_path / "aws.json").load().values == of_folder
 
 
-async def test_what_credentials_lack_is_named(tmp_path: Path) -> None:
+async def test_missing_parts_of_credentials_are_named(tmp_path: Path) -> None:
     environ = files(tmp_path / "aws", accessKeyID="a")
     assert "aws: found no secretAccessKey and no region; add it" in await refused("s3://bucket/a", environ)
     files(tmp_path / "aws", secretAccessKey="rosebud", region="c", s3ForcePathStyle="maybe", endpoint="http://a")

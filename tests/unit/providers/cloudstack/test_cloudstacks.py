@@ -139,7 +139,7 @@ def test_pages_are_gone_through(trusted: Trust) -> None:
     assert found.entities[NETWORK] == (Entity(str(last), "network-1"),)
 
 
-def test_what_an_id_or_a_name_means_is_compared_here_as_well(trusted: Trust) -> None:
+def test_an_id_and_a_name_of_the_same_object_are_equal(trusted: Trust) -> None:
     """A CloudStack that does not filter."""
 
     async def all_offerings(asked: Mapping[str, str]) -> web.StreamResponse | None:
@@ -217,7 +217,7 @@ def test_an_api_without_tls_is_asked_as_the_secret_has_it() -> None:
 
 
 @pytest.mark.parametrize("url", ["https://cloudstack.example.com:99999/client/api", "https://[::1/client/api"])
-def test_what_is_no_url_is_not_reached(url: str) -> None:
+def test_an_invalid_url_is_not_requested(url: str) -> None:
     async def main() -> None:
         async with running() as (api, _):
             await CloudStacks(api.resolve)(Query(msgspec.structs.replace(api.server, url=url), HERE), KEYS)

@@ -82,17 +82,17 @@ def test_a_profile_that_lacks_something_is_refused(field: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["no profile", "[global", "[global]\napi-url", "\x00", "[a]\n[a]\n", "x" * 2 * MOST])
-def test_what_is_no_file_of_profiles_is_refused(text: str) -> None:
+def test_an_invalid_file_of_profiles_is_refused(text: str) -> None:
     with pytest.raises(Unreadable, match=f"^{VARIABLE}: "):
         list(secrets(given(text), manifest()))
 
 
-def test_what_is_too_long_is_not_read() -> None:
+def test_a_file_that_is_too_long_is_not_read() -> None:
     with pytest.raises(Unreadable, match=f"the limit is {MOST}"):
         list(secrets(given(PROFILES + "#" * MOST), in_two_zones("team-a")))
 
 
-def test_what_is_not_base64_is_refused() -> None:
+def test_invalid_base64_is_refused() -> None:
     for value in ("[global]", base64.b64encode(b"\xff\xfe").decode()):
         with pytest.raises(Unreadable, match="not base64"):
             list(secrets({VARIABLE: value}, manifest()))

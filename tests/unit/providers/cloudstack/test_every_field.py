@@ -222,7 +222,7 @@ CHANGES: list[tuple[type[KubeObject], Tree, str]] = [
 
 
 @pytest.mark.parametrize(("kind", "changes", "sentence"), CHANGES)
-def test_what_machines_were_made_of_stays(kind: type[KubeObject], changes: Tree, sentence: str) -> None:
+def test_fields_of_existing_machines_are_immutable(kind: type[KubeObject], changes: Tree, sentence: str) -> None:
     async def main() -> str:
         client = await server(KINDS)
         tree = next(

@@ -115,12 +115,12 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_machines_lack_is_named(name: str) -> None:
+def test_the_missing_objects_of_machines_are_named(name: str) -> None:
     change, sentence = WRONG[name]
     assert of_machines(**change) == [sentence]
 
 
-def test_without_its_zone_the_datacenter_says_what_lacks() -> None:
+def test_without_its_zone_the_datacenter_says_what_is_missing() -> None:
     for answers in (Answers(0), Answers(1, 0), Answers(1, 1, 0)):
         (sentence,) = of_machines(answers)
         assert sentence.endswith("has no such zone, domain or account; see the CloudStackDatacenterConfig")
@@ -150,7 +150,7 @@ ZONE = "spec.availabilityZones[0]"
         ),
     ],
 )
-def test_what_a_zone_lacks_is_named(answers: Answers, changes: dict[str, Any], sentence: str) -> None:
+def test_the_missing_objects_of_a_zone_are_named(answers: Answers, changes: dict[str, Any], sentence: str) -> None:
     assert of_datacenter(answers, **changes) == [sentence]
 
 

@@ -240,7 +240,7 @@ def test_a_template_may_have_any_name_with_the_version_in_it_or_an_id(template: 
     assert machines["spec"]["template"]["spec"]["template"] == template
 
 
-def test_what_others_read_of_disks_stands_in_annotations_as_well() -> None:
+def test_disks_are_in_annotations_as_well_for_other_readers() -> None:
     annotations = msgspec.to_builtins(made(everything()).groups[0].machine_template)["metadata"]["annotations"]
     suffix = "cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
     assert annotations == {

@@ -54,17 +54,11 @@ def test_the_example_is_right() -> None:
     assert of_datacenter(domain("a") | {"cluster": named("cluster-1"), "subnets": [named("subnet-1")]}) == []
 
 
-@pytest.mark.parametrize("object_type", ObjectType)
-def test_what_is_not_there_is_named(object_type: ObjectType) -> None:
-    said = of_machines(there=THERE | {object_type: []}, project=named("quarries"))
-    asked = {
-        ObjectType.CLUSTER: "cluster-1",
-        ObjectType.SUBNET: "subnet-1",
-        ObjectType.IMAGE: "ubuntu-1-35",
-        ObjectType.PROJECT: "quarries",
-    }
-    sentence = f"spec.{object_type.label}: found {asked[object_type]}; "
-    sentence += f"Prism Central has no such {object_type.label}, or the account may not"
+@pytest.mark.parametrize("sort", Sort)
+def test_a_missing_object_is_named(sort: Sort) -> None:
+    said = of_machines(there=THERE | {sort: []}, project=named("quarries"))
+    asked = {Sort.CLUSTER: "cluster-1", Sort.SUBNET: "subnet-1", Sort.IMAGE: "ubuntu-1-35", Sort.PROJECT: "quarries"}
+    sentence = f"spec.{sort.label}: found {asked[sort]}; Prism Central has no such {sort.label}, or the account may not"
     assert [one[: len(sentence)] for one in said] == [sentence]
 
 

@@ -129,7 +129,7 @@ def test_a_refused_account_is_told_and_counts(account: Credentials) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a:b"])
-def test_what_is_no_account_is_sent_nowhere(name: str) -> None:
+def test_an_invalid_account_is_sent_nowhere(name: str) -> None:
     asked: list[list[str]] = []
     said = refusal(lambda center: asked.append(center.asked), Credentials(name, "x"))
     assert (said.reason, said.refused, asked) == ("LoginRefused", True, [[]])

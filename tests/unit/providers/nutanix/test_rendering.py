@@ -70,7 +70,7 @@ def test_credentials_stand_in_the_secrets_that_need_them() -> None:
         assert not [one for one in trees if secret in json.dumps(one)]
 
 
-def test_what_is_written_is_read_and_shows_no_password() -> None:
+def test_the_written_credentials_are_readable_and_show_no_password() -> None:
     content = write_account("maker", MAKER)
     assert json.loads(content) == json.loads(account("maker", MAKER))
     found = read_account(content.encode())
@@ -241,7 +241,7 @@ def test_a_cluster_that_can_not_be_made_is_refused_at_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OF_LINKED)
-def test_what_only_shows_together_stops_the_cluster(name: str) -> None:
+def test_conflicts_between_linked_objects_stop_the_cluster(name: str) -> None:
     kind, changes, sentence = OF_LINKED[name]
     trees = manifest()
     of(trees, kind).update(changes)

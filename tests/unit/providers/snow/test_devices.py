@@ -297,5 +297,5 @@ def test_a_device_has_the_keys_of_its_profile(device: str, keys: tuple[str, str]
 
 
 @pytest.mark.parametrize("content", [b"", b"aws = 1", b"\xff", b"[a\n[", b"[192.0.2.100]\nnothing"])
-def test_what_is_no_file_of_profiles_has_no_keys(content: bytes) -> None:
+def test_an_invalid_file_of_profiles_has_no_keys(content: bytes) -> None:
     assert references.keys_of({"credentials": content}, "192.0.2.100") == ("", "")

@@ -54,7 +54,7 @@ def test_the_example_is_right() -> None:
         ("sshKeyName", "key_pairs", "has no such key pair; correct the field, or import the key pair on each device"),
     ],
 )
-def test_what_a_device_lacks_is_named(field: str, answer: str, sentence: str) -> None:
+def test_the_missing_resources_of_a_device_are_named(field: str, answer: str, sentence: str) -> None:
     there = getattr(THERE, answer)
     without = type(there)(
         one for one in (there.items() if isinstance(there, dict) else there) if SPEC[field] not in one
@@ -68,7 +68,7 @@ def test_devices_that_lack_the_same_are_named_together() -> None:
     assert f"devices {DEVICE}, {OTHER_DEVICE} have no such image, but b; correct" in found
 
 
-def test_what_a_device_has_is_not_told_at_length() -> None:
+def test_the_resources_of_a_device_are_listed_briefly() -> None:
     (found,) = said(lacking(images=frozenset("s.ami-" + "a\n" * 99 + str(number) for number in range(99))))
     assert len(found) < 500
     assert "\n" not in found

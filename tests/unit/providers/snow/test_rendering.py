@@ -220,7 +220,7 @@ def test_a_cluster_that_can_not_be_made_is_refused_at_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OF_LINKED)
-def test_what_only_shows_together_stops_the_cluster(name: str) -> None:
+def test_conflicts_between_linked_objects_stop_the_cluster(name: str) -> None:
     kind, changes, sentence = OF_LINKED[name]
     trees = manifest()
     of(trees, kind).update(changes)

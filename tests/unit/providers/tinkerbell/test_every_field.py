@@ -246,7 +246,7 @@ def test_settings_of_bottlerocket_are_refused_for_others(path: str) -> None:
         (MACHINE, "users", [{"name": "bob", "sshAuthorizedKeys": []}]),
     ],
 )
-def test_what_machines_were_made_of_stays(kind: type[KubeObject], field: str, value: Any) -> None:
+def test_fields_of_existing_machines_are_immutable(kind: type[KubeObject], field: str, value: Any) -> None:
     async def main() -> str:
         client = await server(KINDS)
         tree = next(one for one in everything() if one["kind"] == kind.resource.kind)

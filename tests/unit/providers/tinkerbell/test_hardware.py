@@ -60,7 +60,7 @@ def test_hardware_of_an_inventory_is_as_it_must_be() -> None:
         ({"bmcRef": {"kind": "Node", "name": "bmc"}}, 'spec.bmcRef: found "Node" "bmc", but there is no such Machine'),
     ],
 )
-def test_what_is_wrong_with_hardware_is_named(changes: Tree, message: str) -> None:
+def test_each_problem_of_hardware_is_named(changes: Tree, message: str) -> None:
     bmc = {"kind": "Machine", "metadata": {"name": "bmc"}, "spec": {"connection": {"host": "10.0.0.1"}}}
     (first, second) = slots([piece("a", **changes), piece("b"), bmc])
     assert len(first.wrong) == 1
@@ -85,7 +85,7 @@ AWAY = {"status": {"conditions": [{"type": "Contactable", "status": "False"}]}}
         (reached(name="s") | AWAY, "can't be reached"),
     ],
 )
-def test_what_is_wrong_with_a_bmc_is_named(bmc: Tree, message: str) -> None:
+def test_each_problem_of_a_bmc_is_named(bmc: Tree, message: str) -> None:
     trees = [
         piece("a", bmcRef={"kind": "Machine", "name": "bmc"}),
         {"kind": "Machine", "metadata": {"name": "bmc"}, **bmc},
@@ -141,7 +141,7 @@ SAME = frozenset({terms(WORKERS)})
         ({"autoscalingConfiguration": {"minCount": 4, "maxCount": 5}}, None, (4, 0, True)),
     ],
 )
-def test_what_a_group_needs_follows_from_what_there_is(
+def test_the_needs_of_a_group_follow_from_its_machines(
     group: Tree, owner: Owner | None, expected: tuple[int, int, bool]
 ) -> None:
     owners = {"forge-md-0": owner} if owner is not None else {}
@@ -149,7 +149,7 @@ def test_what_a_group_needs_follows_from_what_there_is(
     assert (found.machines, found.spare, found.is_new) == expected
 
 
-def test_groups_of_equal_selections_need_their_sum() -> None:
+def test_groups_of_equal_selectors_need_their_total() -> None:
     found = demand.demands(cluster(), {"w": config(CP), "cp": config(CP)}, {})
     assert found["w"] == found["cp"]
     assert found["w"].machines == 5
@@ -212,7 +212,7 @@ def test_hardware_of_other_namespaces_counts_for_nobody_else() -> None:
     assert NAMESPACES in found.wrong[0]
 
 
-def test_what_is_promised_to_others_is_told_as_a_number() -> None:
+def test_hardware_reserved_by_others_is_reported_as_a_number() -> None:
     found = verdicts(FREE, customer("a", 2), customer("b", 2, spare=1))["b"].clusters[0]
     assert found.message == (
         "spec.hardwareSelector type=worker: 3 Hardware is needed, 1 of it while machines are replaced; found 0 used by "

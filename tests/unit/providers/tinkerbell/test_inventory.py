@@ -70,7 +70,7 @@ def test_a_machine_becomes_hardware_with_its_bmc_and_password() -> None:
     assert base64.b64decode(secret["data"]["password"]) == b"a-canary-of-the-bmc"
 
 
-def test_what_is_made_is_as_the_schemas_say() -> None:
+def test_generated_objects_match_the_schemas() -> None:
     kinds = {one.resource.kind: one for one in KINDS}
     made, _ = manifest(file({"vlan_id": "12"}), "hardware.csv")
     assert [violations(kinds[one["kind"]], one) for one in made if one["kind"] in kinds] == [[], []]
@@ -146,7 +146,7 @@ def test_all_wrong_cells_are_named_at_once() -> None:
 @pytest.mark.parametrize(
     ("name", "kind"), [("hostname", "hostname"), ("mac", "mac"), ("ip_address", "address"), ("bmc_ip", "address")]
 )
-def test_what_two_machines_can_not_share_is_named(name: str, kind: str) -> None:
+def test_a_conflict_between_two_machines_is_named(name: str, kind: str) -> None:
     (found,) = wrong(file({}, OTHER | {name: CELLS[name]}))
     assert found.startswith("hardware.csv:3:")
     assert f"{name}: line 2 has the same {kind}; it must be unique" in found

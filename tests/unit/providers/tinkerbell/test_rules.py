@@ -82,7 +82,7 @@ def changed(changes: dict[str, Any]) -> list[Tree]:
 
 
 @pytest.mark.parametrize("name", AT_ONCE)
-def test_what_the_cluster_itself_says_is_refused_at_once(name: str) -> None:
+def test_errors_in_the_cluster_itself_are_refused_at_once(name: str) -> None:
     changes, sentence = AT_ONCE[name]
     assert refused(manifest()) == ""
     trees = changed(changes)
@@ -132,7 +132,7 @@ TOGETHER: dict[str, tuple[dict[tuple[str, str], dict[str, Any]], str]] = {
 
 
 @pytest.mark.parametrize("name", TOGETHER)
-def test_what_linked_objects_say_is_told_by_the_controller(name: str) -> None:
+def test_errors_in_linked_objects_are_reported_by_the_controller(name: str) -> None:
     changes, sentence = TOGETHER[name]
     trees = manifest()
     for (kind, of_name), fields in changes.items():

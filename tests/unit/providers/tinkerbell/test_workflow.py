@@ -53,7 +53,7 @@ def test_any_text_keeps_its_meaning() -> None:
     assert f"{texts[0]}\n" in workflow.text(asked)
 
 
-def test_what_is_filled_in_is_written_as_it_is() -> None:
+def test_values_are_written_into_templates_unchanged() -> None:
     text = workflow.text(usual())
     assert "worker: '{{.device_1}}'" in text
     assert "\\" not in text

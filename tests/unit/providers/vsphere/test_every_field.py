@@ -197,7 +197,7 @@ def test_settings_of_bottlerocket_are_refused_for_others(path: str) -> None:
         ),
     ],
 )
-def test_what_machines_were_made_of_stays(kind: type[KubeObject], field: str, value: Any) -> None:
+def test_fields_of_existing_machines_are_immutable(kind: type[KubeObject], field: str, value: Any) -> None:
     assert "can't be changed" in changed(kind, field, value)
 
 

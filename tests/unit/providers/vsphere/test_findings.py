@@ -118,7 +118,7 @@ def test_a_missing_datacenter_is_all_that_is_told() -> None:
     ]
 
 
-def test_what_is_missing_is_told_with_its_field() -> None:
+def test_a_missing_object_is_reported_with_its_field() -> None:
     named = findings.of_datacenter(DATACENTER)
     assert list(findings.evaluate(named, answers(named, network=()))) == [
         "spec.network: found VM Network, but datacenter DC0 has no such network; correct the field, "
@@ -133,7 +133,7 @@ def test_what_is_missing_is_told_with_its_field() -> None:
     ]
 
 
-def test_what_failure_domains_name_is_asked_for_too() -> None:
+def test_the_objects_of_failure_domains_are_checked_too() -> None:
     domain = {"name": "a", "computeCluster": "C", "resourcePool": "R", "datastore": "D", "folder": "F", "network": "N"}
     spec = msgspec.convert(msgspec.to_builtins(DATACENTER) | {"failureDomains": [domain]}, VSphereDatacenterConfigSpec)
     named = findings.of_datacenter(spec)

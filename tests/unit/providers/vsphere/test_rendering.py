@@ -267,7 +267,7 @@ TOGETHER = ("an unknown domain", "networks of a control plane", "several systems
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_no_cluster_can_be_made_of_is_refused(name: str) -> None:
+def test_an_impossible_configuration_is_refused(name: str) -> None:
     changes, machines, sentence = REFUSED[name]
     trees = manifest()
     assert refused(trees) == []

@@ -67,7 +67,7 @@ def test_managers_do_not_share_names() -> None:
         assert len(names) == len(MANAGERS)
 
 
-def test_what_belongs_to_another_way_of_installing_is_left_out(tmp_path: Path) -> None:
+def test_parts_for_another_way_of_installing_are_left_out(tmp_path: Path) -> None:
     service: Tree = {"kind": "Service", "metadata": {"name": "webhook-service"}}
     for place, trees in (
         ("crd/bases/machines.yaml", [DEFINITION]),

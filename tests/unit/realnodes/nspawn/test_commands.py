@@ -11,7 +11,7 @@ from espalier.realnodes.nspawn.commands import CommandFailed, run, start_apart
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_what_is_started_apart_keeps_nothing_of_ours(
+def test_a_detached_process_keeps_nothing_of_ours(
     new_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
 ) -> None:
     async def story() -> None:
@@ -30,7 +30,7 @@ def test_what_is_started_apart_keeps_nothing_of_ours(
         runner.run(story())
 
 
-async def test_what_can_not_be_started_apart_says_why(tmp_path: Path) -> None:
+async def test_a_process_that_can_not_be_detached_says_why(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="nowhere"):
         await start_apart(["sleep", "1"], pid=tmp_path / "pid", log=tmp_path / "log", groups=[Path("/nowhere")])
 

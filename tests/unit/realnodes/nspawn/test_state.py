@@ -21,7 +21,7 @@ NODE = NodeRecord(
 
 
 @given(st.builds(NodeRecord))
-def test_what_is_written_down_of_a_node_is_read_again(record: NodeRecord) -> None:
+def test_the_stored_state_of_a_node_is_read_back(record: NodeRecord) -> None:
     assert msgspec.json.decode(msgspec.json.encode(record), type=NodeRecord) == record
 
 

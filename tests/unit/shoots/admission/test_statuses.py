@@ -74,12 +74,12 @@ def test_no_seed_takes_a_shoot_from_another_one_nor_writes_its_status_late() -> 
 
 
 @pytest.mark.parametrize("identity", [{"technicalID": "shoot--core--y"}, {"uid": "2"}, {"technicalID": None}])
-def test_who_a_shoot_is_stays(identity: dict[str, Any]) -> None:
+def test_the_identity_of_a_shoot_is_immutable(identity: dict[str, Any]) -> None:
     (field,) = identity
     assert refused(SETTLED, gardenlet("a"), **identity) == [(f"status.{field}", messages.IDENTITY_STAYS)]
 
 
-def test_who_a_shoot_is_follows_from_what_it_is() -> None:
+def test_the_identity_of_a_shoot_follows_from_its_content() -> None:
     assert refused(NEW, gardenlet("a"), technicalID="shoot--core--y") == [("status.technicalID", messages.TECHNICAL_ID)]
     assert refused(NEW, gardenlet("a"), uid="2") == [("status.uid", messages.UID)]
     taken = shoot("a", name="taken")
@@ -101,6 +101,6 @@ def test_operators_and_the_garden_put_right_what_was_written_wrong_but_give_no_n
     assert refused(SETTLED, ADMIN, technicalID="shoot--core--y") == [("status.technicalID", messages.TECHNICAL_ID)]
 
 
-def test_what_was_stored_before_these_rules_is_still_written() -> None:
+def test_statuses_stored_before_these_rules_can_still_be_written() -> None:
     wrong = shoot("a", seedName="a", technicalID="shoot--core--taken", uid="2")
     assert refused(wrong, gardenlet("a"), lastOperation={"type": "Reconcile", "state": "Error"}) == []

@@ -286,7 +286,7 @@ def test_a_stateful_set_that_somebody_deletes_or_edits_is_put_right_and_its_data
 
 
 @pytest.mark.parametrize("labels", [{"name": "etcd"}, {}])
-def test_what_belongs_to_somebody_else_is_left_alone_until_it_is_gone(labels: dict[str, str]) -> None:
+def test_an_object_of_somebody_else_is_left_alone_until_it_is_gone(labels: dict[str, str]) -> None:
     async def story(here: Story) -> None:
         theirs: Tree = {
             "apiVersion": "v1",

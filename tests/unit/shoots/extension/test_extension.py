@@ -169,7 +169,7 @@ class SlowPonds(Ponds):
         return Wait("PondFills", "the pond fills", after=1.0)
 
 
-def test_what_is_waited_for_stays_told_while_it_is_looked_at_again() -> None:
+def test_a_wait_stays_reported_during_the_next_reconcile() -> None:
     async def story(simulation: Simulation) -> None:
         one = await begin(simulation)
         one.actuator = SlowPonds(one.provider)

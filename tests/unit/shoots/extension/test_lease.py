@@ -124,7 +124,7 @@ NO_TIMES: list[Any] = [None, "", "soon", 7, [], "2026-01-01", "2026-13-01T00:00:
 
 
 @pytest.mark.parametrize("found", NO_TIMES)
-def test_what_is_no_time_is_no_lease(found: Any) -> None:
+def test_an_invalid_time_is_no_lease(found: Any) -> None:
     world = World()
     world.renew()
     world.write(found)

@@ -57,7 +57,7 @@ BEGUN = {"lastOperation": {"type": "Reconcile", "state": "Processing"}}
 
 
 @pytest.mark.parametrize("present", [{}, BEGUN])
-async def test_what_is_to_be_migrated_by_now_is_not_begun(client: Client, present: dict[str, Any]) -> None:
+async def test_a_reconcile_is_not_begun_once_migration_is_requested(client: Client, present: dict[str, Any]) -> None:
     """A cache that was cut off shows the resource as it was; also where the status need not be written."""
     await change(client, {"status": present}, "status")
     attempt = await observed(client)
@@ -75,7 +75,7 @@ async def test_a_resource_that_was_made_anew_is_told_nothing_of_the_one_before(c
     assert "status" not in (await client.get(KIND, PLACE["name"], PLACE["namespace"])).tree
 
 
-def test_what_an_ended_operation_writes_still_is_not_sent_and_says_why() -> None:
+def test_a_late_write_of_an_ended_operation_is_not_sent_and_says_why() -> None:
     verdicts = [Verdict(math.inf)]
     fence = GuardFence(Guard(lambda: verdicts[-1], SystemClock(), 60))
     patch, get = Request("PATCH", "/api/v1/secrets/x"), Request("GET", "/api/v1/secrets/x")

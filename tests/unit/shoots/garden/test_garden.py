@@ -182,7 +182,7 @@ def test_silence_counts_from_what_was_seen_without_a_break() -> None:
     virtual.run(main, epoch=NOW, seed=1)
 
 
-def test_a_look_that_fails_begins_anew() -> None:
+def test_a_failed_observation_begins_anew() -> None:
     class Away:
         async def list(self, *_: object) -> object:
             raise KubeError("away")

@@ -65,7 +65,7 @@ async def seed_of(client: Client) -> str | None:
     return (await client.get(Shoot.resource, "apple", PROJECT)).decode(Shoot).status.seed_name
 
 
-async def test_a_seed_is_not_given_up_once_the_wish_to_leave_it_was_taken_back() -> None:
+async def test_a_seed_is_not_given_up_once_the_request_to_leave_it_was_withdrawn() -> None:
     async with moving() as (client, seen):
         silent = cast(SeedLeases, SimpleNamespace(silence=lambda _seed: 1e6))
         garden = Garden(Caches(client, rng=random.Random(1)), Writer(client, {}), SystemClock(), GardenConfig(), silent)

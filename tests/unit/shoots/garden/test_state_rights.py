@@ -204,7 +204,7 @@ def changed(secret: Tree, **metadata: Any) -> Tree:
     return {**secret, "metadata": {**secret["metadata"], **metadata}}
 
 
-async def test_what_a_crash_left_is_found_by_the_seed_that_may_delete_it() -> None:
+async def test_leftovers_of_a_crash_are_found_by_the_seed_that_may_delete_them() -> None:
     async with garden() as world:
         apple = await world.shoot("apple")
         _, (secret,) = pieces.split(b'"left"', apple.metadata.uid, 1)

@@ -99,7 +99,7 @@ def trees() -> st.SearchStrategy[Any]:
 
 
 @given(trees(), st.dictionaries(st.text("xyz", min_size=1, max_size=1), st.integers()))
-def test_what_an_api_server_adds_makes_no_difference(tree: Any, added: dict[str, int]) -> None:
+def test_defaults_of_an_api_server_make_no_difference(tree: Any, added: dict[str, int]) -> None:
     def grown(value: Any) -> Any:
         if isinstance(value, dict):
             return {**{key: grown(inner) for key, inner in value.items()}, **added}

@@ -157,7 +157,7 @@ def test_one_other_seed_has_to_reach_the_bucket_once_one_has_tried(
         assert (found.reason == "BucketNotReachedByOthers") is (status == "False")
 
 
-def test_what_others_say_of_a_place_that_is_not_the_buckets_does_not_count() -> None:
+def test_reports_about_a_place_that_is_not_the_buckets_do_not_count() -> None:
     found = ready_for_disaster(scope(), Backups(CURRENT, NOW, others=(Report("west", "refused"),), is_elsewhere=True))
     assert found.status == "True"
     assert "other seeds can't try it: spec.backup.providerConfig of its Seed lacks the endpoint" in found.message
@@ -190,7 +190,7 @@ def test_deltas_that_come_and_go_change_nothing_that_is_said() -> None:
     assert ready_for_disaster(scope(), Backups(later, NOW + timedelta(minutes=30))) == first
 
 
-def test_what_says_the_same_keeps_its_times() -> None:
+def test_an_unchanged_condition_keeps_its_times() -> None:
     was = Condition("A", "True", "Fine", "", "then", "then")
     other = Condition("B", "True", "Fine", "", "then", "then")
     assert merged([was, other], [Condition("A", "True", "Fine", "")], NOW) == [was, other]

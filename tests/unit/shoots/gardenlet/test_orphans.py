@@ -60,7 +60,7 @@ async def reconciled(
     return await made._reconcile(Key("", TECHNICAL_ID)), bool(runs)
 
 
-async def test_what_is_left_of_a_shoot_that_is_gone_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_leftovers_of_a_shoot_that_is_gone_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await reconciled(monkeypatch, cluster(shoot().tree)) == (Done(), True)
 
 

@@ -84,7 +84,7 @@ def test_a_seed_without_backups_has_no_store() -> None:
     assert place_of(msgspec.convert({"metadata": {"name": "a"}, "spec": {"provider": {"type": "local"}}}, Seed)) is None
 
 
-def test_what_is_said_changes_with_what_was_tried_and_with_nothing_else() -> None:
+def test_the_message_changes_with_the_attempt_and_with_nothing_else() -> None:
     others = {"east": Place(ENDPOINT), "north": Place("http://b")}
     own = Condition(GARDENLET_READY, "True")
     first = told([own], others, {ENDPOINT: ""}, NOW)
@@ -134,7 +134,7 @@ def test_seeds_count_that_are_ready_and_could_take_the_shoot_and_have_tried() ->
     assert reports(apple(), "east", found) == (Report("north"), Report("west", f"{ENDPOINT}: refused"))
 
 
-def test_what_another_seed_says_is_one_short_line() -> None:
+def test_another_seeds_message_is_one_short_line() -> None:
     [said] = reports(
         apple(), "east", [EAST, seed("west", says=says("False", f"{ENDPOINT}: \x1b[2J\n" + "x" * 100_000))]
     )

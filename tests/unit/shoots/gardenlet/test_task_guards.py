@@ -295,8 +295,8 @@ AGAIN = STARTED.add("b", "bucket-b").add("a", "bucket-a")
         "no epochs",
     ],
 )
-async def test_what_an_epoch_left_is_removed_once_a_later_one_is_counted_and_not_before(
-    epochs: Ownership, left: int | None, named: str, leaves: bool, monkeypatch: pytest.MonkeyPatch
+async def test_leftovers_of_an_epoch_are_removed_once_a_later_one_is_counted_and_not_before(
+    epochs: Ownership, left: int | None, named: str, leaves: bool
 ) -> None:
     """In one namespace a later epoch would take over what the earlier one has stopped, or never carried."""
     did: list[str] = []

@@ -50,7 +50,7 @@ def test_a_resource_is_reconciled_and_then_left_alone(case: Case) -> None:
 
 
 @calling
-def test_what_fails_is_told_and_tried_again(case: Case) -> None:
+def test_a_failure_is_reported_and_tried_again(case: Case) -> None:
     async def story(simulation: Simulation) -> None:
         world = await new_world(simulation, "a")
         seed = world.seeds["a"]

@@ -34,7 +34,7 @@ def cached(entries: list[Entry]) -> list[ExtensionState]:
 
 
 @given(st.lists(st.tuples(FOUND, MODES), min_size=1, max_size=5))
-def test_what_was_merged_is_current_and_merging_it_again_changes_nothing(steps: list[tuple[Found, Mode]]) -> None:
+def test_a_merged_state_is_current_and_merging_again_changes_nothing(steps: list[tuple[Found, Mode]]) -> None:
     """G32: whatever was there before."""
     entries: list[Entry] = []
     for found, mode in steps:
@@ -53,7 +53,7 @@ def test_merging_without_being_settled_forgets_nothing(before: Found, after: Fou
 
 @pytest.mark.soak
 @given(st.lists(st.integers(0, 900_000), max_size=12), st.integers(0, 100_000))
-def test_what_is_stored_fits_in_an_object_and_is_all_there(sizes: list[int], others: int) -> None:
+def test_a_stored_state_fits_in_an_object_and_is_complete(sizes: list[int], others: int) -> None:
     rng = random.Random(1)
     states = tuple(
         FoundState(StateKey("Worker", str(place)), msgspec.json.encode(rng.randbytes(size // 2).hex()))

@@ -30,7 +30,7 @@ JSON = st.recursive(
 
 
 @given(st.binary(max_size=2000))
-def test_what_was_split_is_joined_to_the_same(text: bytes) -> None:
+def test_split_pieces_join_to_the_same_state(text: bytes) -> None:
     reference, secrets = pieces.split(text, "uid")
     assert pieces.join(reference, secrets) == text
 

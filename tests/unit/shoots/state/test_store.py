@@ -74,7 +74,7 @@ async def test_two_that_persist_at_once_both_get_what_is_stored(world: World) ->
 
 
 @told
-async def test_what_others_wrote_into_a_shoot_state_stays(world: World) -> None:
+async def test_entries_of_others_in_a_shoot_state_stay(world: World) -> None:
     shoot = await world.shoot()
     await world.states().ensure(shoot, 1)
     foreign = {

@@ -85,7 +85,7 @@ def test_accounts_neither_see_nor_delete_what_is_anothers() -> None:
     simulate(story)
 
 
-def test_what_cannot_be_done_is_refused_and_logged() -> None:
+def test_impossible_requests_are_refused_and_logged() -> None:
     async def story(simulation: Simulation) -> None:
         cloud = Cloud(simulation.clock, ACCOUNTS)
         made = await network(cloud)

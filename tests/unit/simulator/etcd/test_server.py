@@ -53,7 +53,7 @@ async def test_only_clients_with_a_certificate_of_the_authority_are_answered(mem
                     await client.get(b"a")
 
 
-async def test_what_can_not_be_served_is_named(member: Member) -> None:
+async def test_an_unsupported_request_is_named(member: Member) -> None:
     with pytest.raises(ValueError, match=r"can't listen on https://127.0.0.1:0; use .* or https:// with TLS"):
         async with serving(member, "https://127.0.0.1:0"):
             pass

@@ -160,7 +160,7 @@ async def test_config_maps_secrets_tokens_and_fields_reach_the_containers(tmp_pa
 
 
 @pytest.mark.soak
-async def test_what_is_missing_is_named_and_waited_for(tmp_path: Path) -> None:
+async def test_a_missing_object_is_named_and_awaited(tmp_path: Path) -> None:
     async with environment(tmp_path) as here:
         await run(
             here,

@@ -98,7 +98,7 @@ def test_any_other_field_of_workers_is_refused_by_name_and_left_over(change: Tre
         ("bootstrapConfig", ("spec", "clusterConfiguration", "dns"), "bootstrap.clusterConfiguration.dns"),
     ],
 )
-def test_what_cluster_api_compares_and_no_cluster_of_ours_has_is_refused_as_well(
+def test_fields_that_cluster_api_compares_and_ours_never_set_are_refused_as_well(
     name: str, path: tuple[str, ...], field: str
 ) -> None:
     current = machine_objects(kubernetesVersion="1.35")

@@ -206,7 +206,7 @@ async def test_another_version_is_accepted_whole() -> None:
         assert compared(patched(asked["current"], answer)) == compared(asked["desired"])
 
 
-async def test_what_can_not_be_made_fails_the_call_and_the_sentence_stands_at_its_owner_until_it_is_accepted() -> None:
+async def test_an_upgrade_that_can_not_be_created_fails_the_call_and_its_owner_says_so() -> None:
     async with env() as here:
         await here.owner(KubeadmControlPlane, "Fail")
         changed = {"count": 1, "certSans": ["garden.example"]}
@@ -246,7 +246,7 @@ async def test_machines_that_nobody_asked_to_upgrade_in_place_are_left_to_cluste
         assert answer == {"apiVersion": wire.API_VERSION, "kind": "CanUpdateMachineResponse", "status": "Success"}
 
 
-async def test_who_does_not_know_the_owner_replaces_nothing() -> None:
+async def test_without_a_known_owner_nothing_is_replaced() -> None:
     async with env() as here:
         answer = await here.ask(wire.CAN_UPDATE_MACHINE_SET, **versions(set_objects, "old", "new"))
         assert (answer["status"], answer["message"]) == (
@@ -375,7 +375,7 @@ async def test_an_upgrade_to_another_version_is_ended_first_and_one_of_somebody_
 
 
 @pytest.mark.soak
-async def test_what_can_never_go_on_fails() -> None:
+async def test_an_upgrade_that_can_never_go_on_fails() -> None:
     async with env() as here:
         desired = await machine(here)
         await here.ask(wire.UPDATE_MACHINE, desired=desired)
@@ -463,7 +463,7 @@ async def test_a_node_upgrade_for_other_files_of_the_same_version_is_not_taken_f
         assert "/etc/kubernetes/a" in [one["path"] for one in changes["files"]]
 
 
-async def test_of_a_machine_whose_node_has_nobody_knows_what_nothing_is_done_and_the_answer_says_what_helps() -> None:
+async def test_a_machine_whose_node_is_unknown_is_left_alone_and_the_answer_says_what_helps() -> None:
     async with env() as here:
         desired = await machine(here, worker=True)
         patch = {"metadata": {"annotations": {NODE_HAS: None}}}

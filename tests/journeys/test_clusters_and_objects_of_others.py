@@ -55,7 +55,7 @@ def test_a_second_cluster_of_the_name_waits_until_the_first_is_gone() -> None:
 
 
 @pytest.mark.soak
-def test_what_goes_is_not_ready_again() -> None:
+def test_objects_being_deleted_do_not_become_ready_again() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()
