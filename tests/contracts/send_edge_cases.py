@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import re
@@ -18,6 +17,7 @@ from yarl import URL
 from tests.contracts.edge_cases.environment import ENVIRONMENT
 from tests.contracts.edge_cases.requests import CRDS, GROUP, Ask, definition
 from tests.contracts.edge_cases.table import TABLE
+from tests.support.waiting import eventually
 
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _VERSION = re.compile(r'(\\"resourceVersion\\+":\\+")\d+')
@@ -76,8 +76,10 @@ class Server:
         status, text = await self._asked(Ask("a kind", "POST", CRDS, definition()))
         assert status in (201, 409), text
         # A real server tells of a kind a moment before it serves it, and tells nothing when it does.
-        while (await self._asked(Ask("its objects", "GET", f"/apis/{GROUP}/v1/oddities")))[0] == 404:  # noqa: ASYNC110
-            await asyncio.sleep(WAITS)
+        await eventually(
+            lambda: self._asked(Ask("its objects", "GET", f"/apis/{GROUP}/v1/oddities")),
+            lambda answer: answer[0] != 404,
+        )
         account = Ask(
             "an account", "POST", "/api/v1/namespaces/{ns}/serviceaccounts", {"metadata": {"name": "default"}}
         )

@@ -69,7 +69,7 @@ async def family(client: Client, namespace: str) -> tuple[Object, Object]:
 async def test_dependents_go_with_their_owner(client: Client, widgets: str) -> None:
     _, child = await family(client, widgets)
     assert await client.delete(WIDGET, "owner", widgets, propagation="Background") is None
-    await gone(client, child, CONFIG_MAP)
+    await gone(client, CONFIG_MAP, child.name, child.namespace)
 
 
 async def test_an_owner_deleted_in_the_foreground_goes_last(client: Client, widgets: str) -> None:
@@ -82,14 +82,14 @@ async def test_an_owner_deleted_in_the_foreground_goes_last(client: Client, widg
     await until(client, CONFIG_MAP, widgets, "child", lambda event: event.object.metadata.deletion_timestamp)
     assert (await client.get(WIDGET, "owner", widgets)).metadata.uid == owner.metadata.uid
     await client.patch(CONFIG_MAP, "child", widgets, patch={"metadata": {"finalizers": None}}, type=PatchType.MERGE)
-    await gone(client, child, CONFIG_MAP)
-    await gone(client, owner, WIDGET)
+    await gone(client, CONFIG_MAP, child.name, child.namespace)
+    await gone(client, WIDGET, owner.name, owner.namespace)
 
 
 async def test_orphans_stay(client: Client, widgets: str) -> None:
     owner, _ = await family(client, widgets)
     await client.delete(WIDGET, "owner", widgets, propagation="Orphan")
-    await gone(client, owner, WIDGET)
+    await gone(client, WIDGET, owner.name, owner.namespace)
     child = await client.get(CONFIG_MAP, "child", widgets)
     assert child.metadata.owner_references == []
 
@@ -103,5 +103,5 @@ async def test_a_namespace_goes_with_all_that_is_in_it(client: Client, widgets: 
     with pytest.raises(Forbidden, match=r"because it is being terminated$"):
         await client.create(CONFIG_MAP, config_map(widgets, "late"))
     await client.patch(WIDGET, "a", widgets, patch={"metadata": {"finalizers": None}}, type=PatchType.MERGE)
-    await gone(client, terminating, WIDGET)
-    await gone(client, namespace, NAMESPACE)
+    await gone(client, WIDGET, terminating.name, terminating.namespace)
+    await gone(client, NAMESPACE, namespace.name)

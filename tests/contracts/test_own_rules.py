@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,8 +19,10 @@ from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission, validate_bundles, validate_distro, validate_release
 from espalier.kube.client import Client
 from espalier.kube.errors import Invalid
+from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
+from tests.support.waiting import eventually
 from tests.support.widgets import served
 from tests.unit.clusters.asked import edited
 from tests.unit.clusters.seen import NOW, RELEASES, as_object, observer
@@ -259,14 +260,8 @@ async def test_a_group_skips_no_minor_when_no_manager_runs(client: Client, place
 
 async def until_created(client: Client, tree: Tree) -> str:
     """Its resource version. A real server follows a changed definition a moment later, and does not say when."""
-    for attempt in range(100):
-        try:
-            return (await client.create(Cluster.resource, tree)).resource_version
-        except Invalid:
-            if attempt == 99:
-                raise
-            await asyncio.sleep(0.05)
-    raise AssertionError
+    created: Object = await eventually(lambda: client.create(Cluster.resource, tree), lambda _: True, despite=Invalid)
+    return created.resource_version
 
 
 async def test_a_release_is_refused_with_the_same_messages_when_no_manager_runs(client: Client, place: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from espalier.kube.errors import ApiError, Invalid, NotFound
 from espalier.kube.objects import encode_json
 from espalier.kube.server_warnings import warnings_of
 from espalier.kube.wire import Request
-from tests.support.control_plane import PATIENCE
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.often("in_memory", "real")  # what is judged before it is stored is the same for all stores
 
@@ -140,9 +139,7 @@ async def defined(client: Client, spec: Fields, plural: str, **schema: Any) -> R
         "probe": {**COUNT, RULES: rule("self == 0", hex(hash(str(spec))))},
     }
     await client.apply(CUSTOM_RESOURCE_DEFINITION, tree, force=True)
-    async with asyncio.timeout(PATIENCE):
-        while not await _knows(client, resource(plural), hex(hash(str(spec)))):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    await eventually(lambda: _knows(client, resource(plural), hex(hash(str(spec)))))
     return resource(plural)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 
 import msgspec
@@ -18,7 +17,7 @@ from espalier.kube.errors import (
     NotFound,
 )
 from espalier.kube.wire import Request
-from tests.support.control_plane import PATIENCE
+from tests.support.waiting import eventually
 from tests.support.widgets import (
     GROUP,
     SPEC_SCHEMA,
@@ -148,16 +147,10 @@ async def test_a_changed_schema_counts_and_a_deleted_kind_goes_with_its_objects(
         properties = {**SPEC_SCHEMA["properties"], "size": schema}
         each["schema"]["openAPIV3Schema"]["properties"]["spec"] = {**SPEC_SCHEMA, "properties": properties}
     await client.apply(CUSTOM_RESOURCE_DEFINITION, body)
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            try:
-                created = await client.create(resource, gadget)
-                break
-            except Invalid:
-                await asyncio.sleep(0.05)  # a real server needs a moment
-    crd = await client.get(CUSTOM_RESOURCE_DEFINITION, name)
+    # A real server follows a changed definition a moment later, and does not say when.
+    created = await eventually(lambda: client.create(resource, gadget), lambda _: True, despite=Invalid)
     await client.delete(CUSTOM_RESOURCE_DEFINITION, name)
-    await gone(client, crd, CUSTOM_RESOURCE_DEFINITION)
+    await gone(client, CUSTOM_RESOURCE_DEFINITION, name)
     with pytest.raises(NotFound):
         await client.get(resource, created.name, namespace)
 
@@ -184,12 +177,9 @@ async def test_a_changed_schema_counts_for_what_a_write_leaves_as_it_was(client:
         properties = {**SPEC_SCHEMA["properties"], **changed}
         each["schema"]["openAPIV3Schema"]["properties"]["spec"] = {**SPEC_SCHEMA, "properties": properties}
     await client.apply(CUSTOM_RESOURCE_DEFINITION, body)
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            seen = await reported(client, resource, namespace, next(phases))
-            if "colour" in seen:
-                break
-            await asyncio.sleep(0.05)  # a real server needs a moment
+    seen = await eventually(
+        lambda: reported(client, resource, namespace, next(phases)), lambda seen: "colour" in seen
+    )  # a real server needs a moment
     wanted = {"size": "small", "replicas": 1, "label": "abc", "nested": {"off": False}, "parts": [{"id": "a"}]}
     assert seen == {**wanted, "colour": "green"}
     assert await reported(client, resource, namespace, next(phases)) == seen

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator
@@ -13,7 +12,6 @@ import msgspec
 import pytest
 
 from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET, SERVICE_ACCOUNT
-from espalier.api.resource import Resource
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden
 from espalier.kube.http import HttpTransport
@@ -21,6 +19,7 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request
 from tests.support.child_process import ChildFailed
 from tests.support.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
+from tests.support.widgets import gone
 
 pytestmark = pytest.mark.envtest
 
@@ -36,20 +35,6 @@ async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
 
 def config_map(name: str, **metadata: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default", **metadata}}
-
-
-async def gone(client: Client, resource: Resource, name: str, namespace: str | None = None) -> None:
-    """Return when the object does not exist any more."""
-    async with asyncio.timeout(PATIENCE):
-        present = await client.list(resource, namespace, fields=f"metadata.name={name}")
-        if not present.items:
-            return
-        events = client.watch(
-            resource, namespace, resource_version=present.resource_version, fields=f"metadata.name={name}"
-        )
-        async for event in events:
-            if event.type == "DELETED":
-                return
 
 
 async def test_kubectl_reads_and_writes(control_plane: ControlPlane) -> None:

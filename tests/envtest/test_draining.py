@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,7 +15,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import AlreadyExists, Forbidden, NotFound
+from espalier.kube.errors import AlreadyExists, Forbidden
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.upgrader import draining
@@ -25,6 +24,7 @@ from espalier.upgrader.draining import Cordon
 from espalier.upgrader.host import Clock, StepFailed
 from espalier.upgrades.node import pod
 from tests.support.control_plane import ControlPlane
+from tests.support.widgets import gone, until
 
 pytestmark = pytest.mark.envtest
 
@@ -106,14 +106,6 @@ async def guard(admin: Client) -> None:
     )
 
 
-async def until(ask: Any, holds: Any) -> Any:
-    """Ask until the answer is as wanted."""
-    async with asyncio.timeout(PATIENCE):
-        while not holds(found := await ask()):  # noqa: ASYNC110 - no watch for a single answer
-            await asyncio.sleep(0.1)
-    return found
-
-
 async def test_a_budget_that_a_real_api_server_keeps_is_named_and_waited_for(admin: Client, cordon: Cordon) -> None:
     name = await running_pod(admin)
     await guard(admin)
@@ -127,7 +119,7 @@ async def test_a_budget_that_a_real_api_server_keeps_is_named_and_waited_for(adm
 
     await admin.delete(BUDGET, "drained", "default")
     again = asyncio.create_task(asyncio.to_thread(draining.drain, cordon, "v1.36.3", timeout=PATIENCE))
-    await until(lambda: admin.get(POD, name, "default"), lambda pod: pod.metadata.deletion_timestamp is not None)
+    await until(admin, POD, "default", name, lambda event: event.object.metadata.deletion_timestamp is not None)
     await admin.delete(POD, name, "default", grace_period_seconds=0)  # as its kubelet would do
     assert await again == "the node is drained; 1 pods were evicted"
     assert await asyncio.to_thread(draining.uncordon, cordon) == "the node is uncordoned"
@@ -141,7 +133,7 @@ async def test_the_holder_of_a_nodes_role_goes_with_it(admin: Client) -> None:
     assert first != second
     for resource, name in first:
         namespace = SYSTEM_NAMESPACE if resource.namespaced else None
-        await until_gone(admin, resource, name, namespace)
+        await gone(admin, resource, name, namespace)
     for resource, name in second:
         namespace = SYSTEM_NAMESPACE if resource.namespaced else None
         assert (await admin.get(resource, name, namespace)).metadata.deletion_timestamp is None
@@ -175,14 +167,3 @@ async def test_where_pod_security_enforces_the_baseline_the_namespace_needs_its_
     with pytest.raises(Forbidden, match="violates PodSecurity"):
         await admin.create(POD, {**body, "metadata": {**body["metadata"], "namespace": "strict"}}, dry_run=True)
     await admin.create(POD, {**body, "metadata": {**body["metadata"], "namespace": "labelled"}}, dry_run=True)
-
-
-async def until_gone(admin: Client, resource: Resource, name: str, namespace: str | None) -> None:
-    """Ask until an object is not there any longer."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            try:
-                await admin.get(resource, name, namespace)
-            except NotFound:
-                return
-            await asyncio.sleep(0.1)

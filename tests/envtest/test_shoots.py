@@ -19,7 +19,8 @@ from espalier.cli.environment.seed_processes.process import run_process
 from espalier.shoots.secrets.names import PERSISTED
 from espalier.simulator.pods.in_process import Container
 from tests.support.kubectl import Kubectl
-from tests.support.real_shoots import CUT, QUICK, RealShoot, real_shoot, until
+from tests.support.real_shoots import CUT, QUICK, RealShoot, real_shoot
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.envtest
 REPLICAS = 2
@@ -92,8 +93,8 @@ async def moved(
 ) -> Move:
     """Move it; two seeds never served at once."""
     since = time.monotonic()
-    move = await shoot.scenario.move(destination, "", destroy_source=destroy_source, give_up_source=give_up_source)
-    await until(lambda: answers(shoot, destination, since))
+    move = await shoot.story.move(destination, "", destroy_source=destroy_source, give_up_source=give_up_source)
+    await eventually(lambda: answers(shoot, destination, since))
     shoot.witnesses.check(source, destination, since)
     return move
 
@@ -118,7 +119,7 @@ async def deployed(kubectl: Kubectl, name: str) -> None:
         return len((await kubectl("get", "pods", "-l", f"app={name}", "-o", "name")).split()) == REPLICAS
 
     await kubectl("create", "deployment", name, "--image=web", f"--replicas={REPLICAS}")
-    await until(has_pods)
+    await eventually(has_pods)
 
 
 async def uids(kubectl: Kubectl, kind: str) -> dict[str, str]:

@@ -19,8 +19,9 @@ from espalier.api.meta import Tree
 from espalier.cli.environment.gardens import SimulatedSeed
 from espalier.cli.environment.migration_scenario import DELTA_PERIOD, GARDEN_NAMESPACE, NAME, NODES, Move
 from espalier.kube.client import PatchType
-from espalier.shoots.secrets.names import PERSISTED
-from tests.support.real_shoots import CUT, RealShoot, real_shoot, until
+from espalier.shoots.secrets.names import CARRIED
+from tests.support.real_shoots import CUT, RealShoot, real_shoot
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.envtest, pytest.mark.soak]
 
@@ -97,7 +98,7 @@ async def left_behind(shoot: RealShoot, task: str, cuts: tuple[str, ...]) -> Mov
     waits, taken = CUT.progress_timeout + CUT.lease_wait, await owned - began
     assert taken <= waits + (COPY + STARTS) * shoot.pace, f"{taken:.1f} s on a machine of pace {shoot.pace:.1f}"
     print(f"{taken:.1f} s until it was owned, of which waits are up to {waits:g}; pace {shoot.pace:.1f}")
-    await until(lambda: answers(shoot, began))
+    await eventually(lambda: answers(shoot, began))
     shoot.witnesses.check(SOURCE, DESTINATION, began)
     shoot.witnesses.check_cloud(shoot.garden, SOURCE, DESTINATION, since)
     return move

@@ -13,8 +13,9 @@ from espalier.api.gardener import metadata_keys, ownership
 from espalier.cli.environment.migration_scenario import NODES
 from espalier.shoots.control_plane.programs import API_SERVER, CONTROLLER_MANAGER
 from espalier.shoots.etcd.names import AGENT_CONTAINER, ETCD_CONTAINER
-from espalier.shoots.secrets.names import PERSISTED
-from tests.support.real_shoots import CUT, RealShoot, real_shoot, until
+from espalier.shoots.secrets.names import CARRIED
+from tests.support.real_shoots import CUT, RealShoot, real_shoot
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.envtest, pytest.mark.soak]
 
@@ -65,7 +66,7 @@ async def test_a_process_that_is_killed_in_a_move_changes_nothing(
         annotations = (await shoot.scenario.shoot()).metadata.annotations
         epochs = ownership.parse(annotations[metadata_keys.OWNERSHIP]).epochs
         assert [(one.seed, one.started) for one in epochs] == [(SOURCE, True), (DESTINATION, True)]
-        await until(lambda: answers(shoot, began))
+        await eventually(lambda: answers(shoot, began))
         shoot.witnesses.check(SOURCE, DESTINATION, began)
         shoot.witnesses.check_cloud(shoot.garden, SOURCE, DESTINATION, since)
 
@@ -79,8 +80,7 @@ async def killed(shoot: RealShoot, seed: str, what: str, task: str) -> None:
         await shoot.garden.restart(f"{what} {seed}")
         return
     pod, _, container = what.partition(" ")
-    while not shoot.kill(seed, pod, container or pod):  # noqa: ASYNC110 - processes have no event
-        await asyncio.sleep(0.02)
+    await eventually(lambda: shoot.kill(seed, pod, container or pod), every=0.02)
 
 
 async def answers(shoot: RealShoot, since: float) -> bool:

@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,11 +23,11 @@ from espalier.runtime.clock import SystemClock
 from espalier.simulator.pods.in_process import Container
 from espalier.simulator.seeds import Seed
 from tests.support.control_plane import ControlPlane, find_assets
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.envtest
 
 SHOP = "stateful-shop"
-PATIENCE = 60.0
 
 
 class Story:
@@ -65,12 +66,10 @@ class Story:
 
     async def settled(self, replicas: int) -> None:
         """So many pods are ready, all of the newest template, and the status says so."""
-        async with asyncio.timeout(PATIENCE):
-            while not await self._is_settled(replicas):
-                await self._look()
-                await asyncio.sleep(0.02)
+        await eventually(partial(self._is_settled, replicas), every=0.02, told=lambda: f"{self.made}")
 
     async def _is_settled(self, replicas: int) -> bool:
+        await self._look()
         found = (await self.client.get(STATEFUL_SET, "db", SHOP)).tree
         status = found.get("status") or {}
         counts = [status.get(name, 0) for name in ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -27,6 +26,7 @@ from espalier.kube.client import PatchType
 from espalier.runtime import virtual
 from espalier.shoots.secrets.names import PERSISTED
 from tests.support.garden_commands import GardenCommands
+from tests.support.waiting import eventually
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 WRITES_EVERY = 0.5
@@ -78,10 +78,10 @@ def test_a_shoot_falls_asleep_without_machines_and_wakes_up_with_its_data() -> N
             told = MigrationScenario(garden, writes_every=WRITES_EVERY)
             async with told.begun("east"):
                 await hibernate(garden, True)
-                await until(lambda: is_settled(garden, asleep=True))
+                await eventually(lambda: is_settled(garden, asleep=True), within=900, every=1)
                 assert await machines(garden, "east") == {}
                 await hibernate(garden, False)
-                await until(lambda: is_settled(garden, asleep=False))
+                await eventually(lambda: is_settled(garden, asleep=False), within=900, every=1)
                 assert len(await machines(garden, "east")) == NODES
 
     virtual.run(story, epoch=EPOCH, seed=1)
@@ -96,13 +96,6 @@ async def is_settled(garden: Garden, *, asleep: bool) -> bool:
     shoot = (await garden.client.get(Shoot.resource, "apple", "garden-dev")).decode(Shoot)
     last = shoot.status.last_operation
     return shoot.status.hibernated == asleep and last is not None and last.state == OperationState.SUCCEEDED
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Within a simulated quarter of an hour."""
-    async with asyncio.timeout(900):
-        while not await holds():  # noqa: ASYNC110 - a whole garden has no event
-            await asyncio.sleep(1)
 
 
 async def machines(garden: Garden, seed: str) -> dict[str, str]:

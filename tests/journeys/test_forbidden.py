@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -21,6 +20,7 @@ from espalier.kube.kubeconfig import Kubeconfig
 from tests.support.control_plane import ControlPlane
 from tests.support.management import Production, production
 from tests.support.sampling import sampled
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.envtest
 
@@ -150,15 +150,17 @@ async def guesses(thief: Client) -> None:
 async def kept(admin: Client, thief: Client, resource: Resource, name: str) -> None:
     """A webhook configuration stays as it was installed, but for its caBundle, which the manager writes."""
     live = (await admin.get(resource, name)).tree
-    async with asyncio.timeout(30):  # an API server takes a moment until a new policy is in force
-        while True:
-            try:
-                await thief.patch(
-                    resource, name, patch={"metadata": {"labels": {"a": "b"}}}, type=PatchType.MERGE, dry_run=True
-                )
-            except (Forbidden, Invalid):
-                break
-            await asyncio.sleep(0.2)
+
+    async def is_refused() -> bool:
+        try:
+            await thief.patch(
+                resource, name, patch={"metadata": {"labels": {"a": "b"}}}, type=PatchType.MERGE, dry_run=True
+            )
+        except (Forbidden, Invalid):
+            return True
+        return False
+
+    await eventually(is_refused)  # an API server takes a moment until a new policy is in force
     await refused(thief, on_webhooks(resource, name, live), (Forbidden, Invalid))
     now = (await admin.get(resource, name)).tree
     assert now["webhooks"] == live["webhooks"]

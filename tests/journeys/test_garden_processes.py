@@ -6,7 +6,7 @@ import asyncio
 import random
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,6 +33,7 @@ from espalier.kube.pki import Authority
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.roles import USER
 from tests.support.management import free_port
+from tests.support.waiting import eventually
 
 RESOURCES = (
     core.NAMESPACE,
@@ -127,11 +128,10 @@ async def test_a_garden_and_a_gardenlet_meet_as_processes(tmp_path: Path) -> Non
         ):
             backup = {"provider": "local", "credentialsRef": secret}
             spec = {"provider": {"type": "local"}, "backup": backup}
-            async with asyncio.timeout(60):
-                await eventually(lambda: is_created(garden, spec))
-                await eventually(lambda: has(garden, BackupBucket.resource))
-                await eventually(lambda: has(garden, core.LEASE, SEED_LEASES))
-                await eventually(lambda: is_refused(garden))
+            await eventually(lambda: is_created(garden, spec))
+            await eventually(lambda: has(garden, BackupBucket.resource))
+            await eventually(lambda: has(garden, core.LEASE, SEED_LEASES))
+            await eventually(lambda: is_refused(garden))
 
 
 async def has(garden: Served, resource: Resource, namespace: str | None = None) -> bool:
@@ -160,8 +160,3 @@ async def is_refused(garden: Served) -> bool:
     except KubeError:
         return False  # its webhooks are not trusted yet
     raise AssertionError("the Shoot was made")
-
-
-async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
-    while not await holds():  # noqa: ASYNC110 - of other processes
-        await asyncio.sleep(0.1)

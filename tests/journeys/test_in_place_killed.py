@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import signal
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import yaml
 from espalier.cli.home import Home
 from espalier.simulator.pods.program import ROOT
 from tests.support.environment import LocalEnvironment
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.embedded
 
@@ -83,11 +84,7 @@ def processes(home: Path) -> list[int]:
 
 def at_a_step(env: LocalEnvironment) -> list[int]:
     """The processes in pods, as soon as there are any. Looked for: no event of ours tells that a process has begun."""
-    end = time.monotonic() + SECONDS
-    while not (running := processes(env.home)):
-        assert time.monotonic() < end, f"nothing ran within {SECONDS} s"
-        time.sleep(0.01)
-    return running
+    return asyncio.run(eventually(lambda: processes(env.home), within=SECONDS, every=0.01))
 
 
 def has_ended(process: int, seconds: float = 0) -> bool:

@@ -26,6 +26,7 @@ from espalier.simulator.hosts.programs import HASH
 from tests.journeys.in_place import NEW, identities, machines, marks, reach, ready, spec, told, until_so
 from tests.journeys.managed import ManagedEnvironment, managed_environment
 from tests.support.simulated_pods import processes
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.embedded
 
@@ -196,11 +197,7 @@ async def until_pod(env: ManagedEnvironment, node: str, is_so: Callable[[Tree], 
 
 async def kill(home: Path, pod: Object) -> None:
     """Kill what runs of a pod, as soon as something does."""
-    found: list[int] = []
-    while not found:
-        await asyncio.sleep(0.01)
-        found = processes(home, pod.metadata.uid)
-    for process in found:
+    for process in await eventually(lambda: processes(home, pod.metadata.uid), every=0.01):
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
 import shutil
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ from tests.support import manager_image
 from tests.support.child_process import ChildProcess
 from tests.support.control_plane import ControlPlane
 from tests.support.management import START_SECONDS, Production, free_port, production
-from tests.support.waiting import until
+from tests.support.waiting import eventually, is_listened_to, until
 
 MISSING = manager_image.why_not()
 
@@ -155,14 +154,12 @@ async def replica(management: Production, root: Path, port: int, name: str) -> A
 
 async def serves(running: ChildProcess, port: int) -> None:
     """Wait until the replica's webhooks are reached."""
-    async with asyncio.timeout(START_SECONDS):
-        while True:
-            running.check()
-            with suppress(OSError):
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.close()
-                return
-            await asyncio.sleep(0.05)
+
+    async def listens() -> bool:
+        running.check()
+        return await is_listened_to(port)
+
+    await eventually(listens, within=START_SECONDS)
 
 
 async def led(management: Production, running: ChildProcess, after: str = "") -> str:

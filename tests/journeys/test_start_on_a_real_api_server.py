@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from tests.support.control_plane import ControlPlane
 from tests.support.management import PATIENCE, Production, free_port, production
 from tests.support.managing import unasked
 from tests.support.many_clusters import all_ready
-from tests.support.waiting import until
+from tests.support.waiting import eventually, until
 
 pytestmark = [pytest.mark.envtest, pytest.mark.soak]
 
@@ -111,12 +110,11 @@ async def a_release_that_is_refused(management: Production, port: int, metrics: 
 
 async def until_it_is_denied(management: Production) -> None:
     """Policies are known to an API server some time after they were written."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            _, _, complaint = await management.kubectl.finish("create", "--dry-run=server", "-f", "-", stdin=PROBE)
-            if "no images of strangers" in complaint:
-                return
-            await asyncio.sleep(0.1)
+    await eventually(
+        lambda: management.kubectl.finish("create", "--dry-run=server", "-f", "-", stdin=PROBE),
+        lambda finished: "no images of strangers" in finished[2],
+        within=PATIENCE,
+    )
 
 
 async def forget(client: Client) -> None:
@@ -133,19 +131,12 @@ def synced(found: Object | None) -> str:
 
 async def readiness(management: Production, port: int, is_so: Callable[[int, str], bool]) -> str:
     """The answer of the running process about its readiness, once it is as awaited."""
-    said = (0, "nothing")
-    try:
-        async with asyncio.timeout(PATIENCE), aiohttp.ClientSession() as session:
-            while True:
-                assert management.manager is not None
-                management.manager.check()
-                try:
-                    async with session.get(f"http://127.0.0.1:{port}/readyz") as answer:
-                        said = answer.status, await answer.text()
-                        if is_so(*said):
-                            return said[1]
-                except aiohttp.ClientConnectionError:
-                    pass  # it has just begun
-                await asyncio.sleep(0.1)
-    except TimeoutError:
-        raise TimeoutError(f"the last that it said: {said}") from None
+
+    async def answer() -> tuple[int, str]:
+        assert management.manager is not None
+        management.manager.check()
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/readyz") as found:
+            return found.status, await found.text()
+
+    not_yet = aiohttp.ClientConnectionError  # it has just begun
+    return (await eventually(answer, lambda answer: is_so(*answer), within=PATIENCE, despite=not_yet))[1]

@@ -17,7 +17,8 @@ from espalier.shoots.secrets.names import PERSISTED
 from tests.support.footprint import footprint
 from tests.support.kubectl import Kubectl
 from tests.support.real_environment import why_not
-from tests.support.real_shoots import QUICK, RealShoot, real_shoot, until
+from tests.support.real_shoots import QUICK, RealShoot, real_shoot
+from tests.support.waiting import eventually
 
 NODES = 2
 WITNESSED = 20
@@ -75,7 +76,7 @@ async def moved(shoot: RealShoot, source: str, destination: str, *, without_sour
     async def is_witnessed() -> bool:
         return shoot.witnesses.count(destination, since) > WITNESSED
 
-    await until(is_witnessed)
+    await eventually(is_witnessed)
     shoot.witnesses.check(source, destination, since)
     return move
 
@@ -98,7 +99,7 @@ async def certified(kubectl: Kubectl) -> None:
         issued = {one["spec"]["username"] for one in serving if one["status"].get("certificate")}
         return len(issued) == NODES
 
-    await until(is_done)
+    await eventually(is_done)
 
 
 async def goes_on(shoot: RealShoot, seed: str, seen: dict[str, Tree]) -> None:
@@ -115,7 +116,7 @@ async def goes_on(shoot: RealShoot, seed: str, seen: dict[str, Tree]) -> None:
         found = await renewals(kubectl)
         return all(found[node] > before for node, before in renewed.items())
 
-    await until(have_renewed)
+    await eventually(have_renewed)
 
 
 async def identities(kubectl: Kubectl) -> dict[str, Tree]:

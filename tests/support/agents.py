@@ -16,6 +16,8 @@ from typing import Any
 
 import aiohttp
 
+from tests.support.waiting import eventually
+
 START_SECONDS = 60.0
 
 
@@ -58,13 +60,12 @@ class AgentProcess:
 
     async def ask(self, path: str, *, method: str = "GET", until_taken: bool = False) -> Any:
         """The answer as JSON; with `until_taken` as soon as it takes snapshots."""
-        while True:
-            status, answer = await self.answer(path, method=method)
-            if status == 200:
-                return answer
-            assert until_taken, f"{status}: {answer}"
-            assert status in (500, 503), f"{status}: {answer}"
-            await asyncio.sleep(0.05)
+
+        def is_taken(answer: tuple[int, Any]) -> bool:
+            assert answer[0] == 200 or (until_taken and answer[0] in (500, 503)), answer
+            return answer[0] == 200
+
+        return (await eventually(lambda: self.answer(path, method=method), is_taken))[1]
 
     async def answer(self, path: str, *, method: str = "GET") -> tuple[int, Any]:
         """Status and answer."""

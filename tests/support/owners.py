@@ -31,6 +31,7 @@ from espalier.etcd.errors import EtcdError
 from espalier.realnodes.management.processes import dying_with_parent
 from tests.support.real_etcd import FAST, built
 from tests.support.restored_etcd import PEER
+from tests.support.waiting import eventually
 
 PATIENCE = 60.0
 MOVED_CLOCK = str(Path(__file__).with_name("moved_clock.py"))
@@ -221,7 +222,7 @@ class Seat:
 
     async def serves(self) -> None:
         """Wait until its probe says so."""
-        await until(self.is_ready, self.logs)
+        await eventually(self.is_ready, told=self.logs)
 
     async def is_ready(self) -> bool:
         """The answer of the readiness probe."""
@@ -247,7 +248,7 @@ class Seat:
             _, answer = await self.ask("POST", "/copyop/initiate", {"epoch": self.epoch})
             return answer is not None and answer.get("copyOperation", {}).get("status") in ("Ready", "Done")
 
-        await until(is_ready, self.logs)
+        await eventually(is_ready, told=self.logs)
 
     @property
     def agent(self) -> Process:
@@ -345,7 +346,7 @@ class Witnesses:
     async def more(self, seat: Seat, number: int) -> None:
         """Wait until a seat has answered so often from now on."""
         wanted = self.count(seat.epoch) + number
-        await until(lambda: self.count(seat.epoch) >= wanted, seat.logs)
+        await eventually(lambda: self.count(seat.epoch) >= wanted, told=seat.logs)
 
     def _saw(self, began: float, seat: Seat, what: str) -> None:
         self.served.append((began, time.monotonic(), seat.epoch, what))
@@ -414,9 +415,8 @@ class Seats:
         await seat.start()
         await seat.serves()
         self.witnesses.begin(seat)
-        await until(lambda: self.witnesses.count(1) > 50, seat.logs)
-        while (await seat.ask("POST", "/snapshot/delta"))[0] != 200:  # noqa: ASYNC110 - it is a process
-            await asyncio.sleep(0.05)  # until snapshots are taken
+        await eventually(lambda: self.witnesses.count(1) > 50, told=seat.logs)
+        await eventually(lambda: seat.ask("POST", "/snapshot/delta"), lambda answer: answer[0] == 200)
         return seat
 
     async def copy(self, to: Seat) -> Process:
@@ -434,12 +434,12 @@ class Seats:
     async def taken_over(self, to: Seat) -> None:
         """Copy, then serve."""
         copy = await self.copy(to)
-        await until(to.is_ready, to.logs)
+        await eventually(to.is_ready, told=to.logs)
         await copy.kill()
         await to.start()
         self.witnesses.begin(to)
         await to.serves()
-        await until(lambda: self.witnesses.count(to.epoch) > 50, to.logs)
+        await eventually(lambda: self.witnesses.count(to.epoch) > 50, told=to.logs)
 
     async def missing(self, at: Seat) -> list[bytes]:
         """Keys that an earlier epoch acknowledged and that are not there."""
@@ -464,19 +464,6 @@ async def seats(folder: Path, component: Component | None = None, timing: Timing
     finally:
         await made.close()
     made.witnesses.check()
-
-
-async def until(is_so: Callable[[], Any], told: Callable[[], str] = lambda: "") -> None:
-    """Wait for something. Fails with what `told` tells."""
-    try:
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                found = is_so()
-                if await found if asyncio.iscoroutine(found) else found:
-                    return
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        raise AssertionError(f"it did not come to pass\n{told()}") from None
 
 
 async def revision(client: Client) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping
@@ -18,6 +19,7 @@ from espalier.etcdbackup.stores.opening import open_store
 from espalier.etcdbackup.stores.store import Store
 from espalier.realnodes.management.processes import dying_with_parent
 from tests.support.real_etcd import built
+from tests.support.waiting import eventually
 
 _PROGRAMS = built(ETCDBRCTL)
 PROGRAM = None if _PROGRAMS is None else _PROGRAMS / "etcdbrctl"
@@ -120,13 +122,19 @@ class PeerServer:
 
     async def ask(self, path: str) -> Any:
         """The answer as JSON, as soon as it takes snapshots."""
-        async with asyncio.timeout(START_SECONDS), aiohttp.ClientSession() as session:
-            while True:
-                with contextlib.suppress(aiohttp.ClientConnectionError):
-                    async with session.get(self.address + path) as response:
-                        if response.status == 200:
-                            return await response.json(content_type=None)
-                await asyncio.sleep(0.1)
+
+        async def answer() -> tuple[int, str]:
+            async with aiohttp.ClientSession() as session, session.get(self.address + path) as response:
+                return response.status, await response.text()
+
+        _, text = await eventually(
+            answer,
+            lambda answer: answer[0] == 200,
+            within=START_SECONDS,
+            every=0.1,
+            despite=aiohttp.ClientConnectionError,
+        )
+        return json.loads(text)
 
 
 @contextlib.asynccontextmanager

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -20,6 +19,7 @@ import yaml
 from espalier.api.core import CONFIG_MAP, NAMESPACE, POD, SECRET, Secret
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import metadata_keys, ownership
+from espalier.api.gardener.shoot import Shoot
 from espalier.api.resource import Key
 from espalier.assets.component import Component
 from espalier.cli.environment.gardens import Garden, SimulatedSeed
@@ -37,6 +37,7 @@ from tests.support.control_plane import find_assets, why_no_assets
 from tests.support.kubectl import Kubectl
 from tests.support.real_etcd import built
 from tests.support.tasks import running
+from tests.support.waiting import eventually
 
 SEEDS = ("east", "west")
 PATIENCE = 60.0
@@ -153,21 +154,22 @@ class RealShoot:
 
     async def reaches(self, task: str) -> None:
         """Wait until the operation of the shoot is at a task, and waits there."""
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                last = (await self.scenario.shoot()).status.last_operation
-                if last is not None and not last.finished and task in last.description:
-                    return
-                await asyncio.sleep(0.02)
+
+        def is_there(shoot: Shoot) -> bool:
+            last = shoot.status.last_operation
+            return last is not None and not last.finished and task in last.description
+
+        await eventually(self.story.shoot, is_there, within=PATIENCE, every=0.02)
 
     async def owned(self, seed: str) -> float:
         """Wait until a seed has taken the shoot over, in the garden's own words; the moment at which it had."""
-        while True:
-            annotations = (await self.scenario.shoot()).metadata.annotations
-            current = ownership.parse(annotations.get(metadata_keys.OWNERSHIP)).current
-            if current is not None and current.seed == seed and current.started:
-                return time.monotonic()
-            await asyncio.sleep(0.1)
+
+        def is_started(shoot: Shoot) -> bool:
+            current = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP)).current
+            return current is not None and current.seed == seed and current.started
+
+        await eventually(self.story.shoot, is_started, within=10 * PATIENCE)
+        return time.monotonic()
 
     def kill(self, seed: str, pod: str, container: str) -> bool:
         """`kill -9` of a container, by the beginning of its pod's name; False if it does not run."""
@@ -242,10 +244,3 @@ async def real_shoot(
         except BaseException:
             print(shoot.logs(), *(f"{at:.1f} {text}" for text, at in told.items()), sep="\n")
             raise
-
-
-async def until(holds: Callable[[], Coroutine[Any, Any, bool]]) -> None:
-    """Wait until something is so."""
-    async with asyncio.timeout(PATIENCE):
-        while not await holds():  # noqa: ASYNC110 - processes have no event
-            await asyncio.sleep(0.1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -29,6 +28,7 @@ from espalier.shoots.etcd import setup
 from espalier.simulator.seeds import Seed
 from tests.support.seed_managers import managed
 from tests.support.seeds import EPOCH, SHOOT, namespace
+from tests.support.waiting import eventually
 
 T = TypeVar("T")
 PATIENCE = 600.0
@@ -123,9 +123,7 @@ class Plane:
         return False
 
     async def until(self, holds: Callable[[], Awaitable[object]], *, seconds: float = PATIENCE) -> None:
-        async with asyncio.timeout(seconds):
-            while not await holds():  # noqa: ASYNC110 - asks API servers
-                await asyncio.sleep(0.5)
+        await eventually(holds, within=seconds, every=0.5)
 
 
 class Planes:

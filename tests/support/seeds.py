@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from espalier.api.resource import Key
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.pods.in_process import InProcessPrograms
 from espalier.simulator.seeds import Seed
+from tests.support.waiting import eventually
 
 T = TypeVar("T")
 
@@ -44,9 +44,7 @@ def namespace(name: str) -> Tree:
 
 async def until(holds: Callable[[], object], *, seconds: float = PATIENCE) -> None:
     """Wait until something holds. On virtual time looking often costs little."""
-    async with asyncio.timeout(seconds):
-        while not holds():  # noqa: ASYNC110 - the state of a whole seed has no event
-            await asyncio.sleep(0.05)
+    await eventually(holds, within=seconds)
 
 
 def pod_of(seed: Seed, name: str, namespace: str = SHOOT) -> Tree | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from espalier.api.core import (
@@ -13,12 +14,12 @@ from espalier.api.resource import Resource
 from espalier.kube.client import Client
 from espalier.kube.errors import (
     ApiError,
-    NotFound,
 )
 from espalier.kube.objects import Object
 from espalier.kube.watching import WatchEvent
 from espalier.kube.wire import Request
 from tests.support.control_plane import PATIENCE
+from tests.support.waiting import eventually
 
 GROUP = "contract.example.com"
 WIDGET = Resource(GROUP, "v1", "widgets", "Widget")
@@ -114,12 +115,10 @@ async def served(client: Client, *resources: Resource) -> None:
     All are asked at once: the first answer about a kind takes a real server more than a second.
     """
 
-    async def answered(resource: Resource) -> None:
-        while (await client.raw(Request("GET", resource.path()))).status == 404:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    async def status(resource: Resource) -> int:
+        return (await client.raw(Request("GET", resource.path()))).status
 
-    async with asyncio.timeout(PATIENCE):
-        await asyncio.gather(*map(answered, resources))
+    await asyncio.gather(*(eventually(partial(status, one), lambda status: status != 404) for one in resources))
 
 
 def definition_resource(tree: Fields) -> Resource:
@@ -139,19 +138,18 @@ async def until(client: Client, resource: Resource, namespace: str | None, name:
     raise AssertionError(f"the watch of {name} ended")
 
 
-async def gone(client: Client, item: Object, resource: Resource) -> None:
-    """Wait until an object is deleted."""
-    try:
-        current = await client.get(resource, item.name, item.namespace or None)
-    except NotFound:
-        return
-    async with (
-        asyncio.timeout(PATIENCE),
-        aclosing(client.watch(resource, item.namespace or None, resource_version=current.resource_version)) as events,
-    ):
-        async for event in events:
-            if event.type == "DELETED" and event.object.name == item.name:
-                return
+async def gone(client: Client, resource: Resource, name: str, namespace: str | None = None) -> None:
+    """Wait until an object does not exist any more."""
+    selector = f"metadata.name={name}"
+    async with asyncio.timeout(PATIENCE):
+        present = await client.list(resource, namespace, fields=selector)
+        if not present.items:
+            return
+        watch = client.watch(resource, namespace, resource_version=present.resource_version, fields=selector)
+        async with aclosing(watch) as events:
+            async for event in events:
+                if event.type == "DELETED":
+                    return
 
 
 def widget(namespace: str, name: str, spec: Fields | None = None, **metadata: Any) -> Fields:

@@ -22,6 +22,7 @@ from tests.support.agents import AgentProcess, running_agent
 from tests.support.real_etcd import RealEtcd, built, real_cluster, real_etcd
 from tests.support.restored_etcd import OF_TESTS, everything
 from tests.support.sampling import sampled
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.envtest]
 FLAGS = ("--delta-snapshot-period", "1s", "--delta-snapshot-memory-limit", "2000")
@@ -180,22 +181,26 @@ async def test_two_members_that_follow_take_no_snapshots(tmp_path: Path) -> None
 
 async def leading_of(members: list[RealEtcd]) -> int:
     """Which of the members leads, once one does."""
-    while True:
+
+    async def leading() -> list[int]:
+        found = []
         for at, member in enumerate(members):
             with suppress(EtcdError):
                 async with member.client(timeout=2.0) as client:
                     if (await client.status()).leads:
-                        return at
-        await asyncio.sleep(0.05)
+                        found.append(at)
+        return found
+
+    return (await eventually(leading))[0]
 
 
 async def stored_by_the_leader(members: list[RealEtcd], agents: list[AgentProcess]) -> None:
     """Have the agent of whoever leads store all that was acknowledged."""
-    while True:
-        status, _ = await agents[await leading_of(members)].answer("/snapshot/delta", method="POST")
-        if status == 200:
-            return
-        await asyncio.sleep(0.05)
+
+    async def answer() -> tuple[int, object]:
+        return await agents[await leading_of(members)].answer("/snapshot/delta", method="POST")
+
+    await eventually(answer, lambda answer: answer[0] == 200)
 
 
 @pytest.mark.soak

@@ -39,6 +39,7 @@ from tests.support.peer_agent import (
 from tests.support.real_etcd import RealEtcd, real_etcd
 from tests.support.restored_etcd import OF_TESTS, everything
 from tests.support.sampling import sampled
+from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -228,9 +229,7 @@ async def test_it_collects_garbage_among_our_backups_and_leaves_owners_alone(tmp
         await story.snapshots.put("ownership/00000001-first-start.json", b"{}")
         async with story.theirs("gzip", "--garbage-collection-policy=LimitBased", "--max-backups=2") as server:
             await story.has_a_delta_of(server)
-            async with asyncio.timeout(START_SECONDS):
-                while len((await read_inventory(story.snapshots)).sets) > 2:  # noqa: ASYNC110  it has no events
-                    await asyncio.sleep(0.1)
+            await eventually(lambda: take_stock(story.snapshots), lambda stock: len(stock.sets) <= 2)
             await story.write()
             await story.has_a_delta_of(server)
         assert (await story.snapshots.head("ownership/00000001-first-start.json")).size == 2

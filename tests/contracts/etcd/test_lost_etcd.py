@@ -169,7 +169,7 @@ async def test_a_value_that_is_no_object_is_named(etcd: RealEtcd) -> None:
 
 async def test_a_server_does_not_start_without_etcd(etcd: RealEtcd) -> None:
     await etcd.kill()
-    store = EtcdStore(etcd.client(timeout=0.5), Keys(KINDS))
+    store = EtcdStore(etcd.client(timeout=2), Keys(KINDS))
     server = Server(store, now=lambda: datetime.now(UTC), random=random.Random(1))
     with pytest.raises(StoreLost, match="the objects in etcd can't be read: no member of etcd can be reached"):
         await server.start()

@@ -17,8 +17,9 @@ from espalier.assets.component import Component
 from espalier.assets.recipes import ETCD, ETCD_BEFORE
 from espalier.etcd.client import connect
 from espalier.etcdbackup.restore.plan import BUMP
-from tests.support.owners import QUICK, Seat, revision, seats, until
+from tests.support.owners import QUICK, Seat, revision, seats
 from tests.support.real_etcd import built
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ETCDS = [
@@ -46,7 +47,7 @@ async def test_the_good_case_loses_nothing(tmp_path: Path, component: Component 
         assert await source.ask("GET", "/copyop/status") == (200, {"epoch": 1, "initiated": False})
         await source.initiated()
         assert not await source.is_ready()
-        await until(lambda: source.etcd_pid() is None)
+        await eventually(lambda: source.etcd_pid() is None)
         assert (await source.ask("GET", "/copyop/status"))[1]["copyOperation"]["status"] == "Ready"
         destination = moves.seat()
         await moves.taken_over(destination)
@@ -68,8 +69,8 @@ async def test_a_source_that_is_frozen_serves_nothing_when_it_is_thawed(
         await moves.taken_over(destination)
         before = moves.witnesses.count(1)
         thaw()
-        await until(lambda: source.etcd_pid() is None, source.logs)
-        await until(lambda: moves.witnesses.count(2) > 200)
+        await eventually(lambda: source.etcd_pid() is None, told=source.logs)
+        await eventually(lambda: moves.witnesses.count(2) > 200)
         assert moves.witnesses.count(1) == before
         assert not await source.is_ready()
         async with connect(destination.etcd_url) as client:
@@ -89,7 +90,7 @@ async def test_a_source_whose_store_is_gone_closes_and_the_destination_goes_on(
         store.unlink()
         store.write_text("no folder: nothing can be read")
         cut = time.monotonic()
-        await until(lambda: source.etcd_pid() is None, source.logs)
+        await eventually(lambda: source.etcd_pid() is None, told=source.logs)
         closed = moves.witnesses.count(1)
         last = max(ended for _, ended, epoch, _ in moves.witnesses.served if epoch == 1)
         assert last <= cut + QUICK.validity + 0.5
@@ -98,7 +99,7 @@ async def test_a_source_whose_store_is_gone_closes_and_the_destination_goes_on(
         await moves.taken_over(destination)
         store.unlink()
         store.symlink_to(real)
-        await until(lambda: moves.witnesses.count(2) > 200)
+        await eventually(lambda: moves.witnesses.count(2) > 200)
         assert moves.witnesses.count(1) == closed
 
 
@@ -111,13 +112,13 @@ async def test_an_agent_that_is_killed_alone_leaves_a_proxy_that_shuts(
         await source.agent.kill()
         killed = time.monotonic()
         served = moves.witnesses.served
-        await until(lambda: time.monotonic() - max(one[1] for one in served) > 3 * QUICK.poll_period)
+        await eventually(lambda: time.monotonic() - max(one[1] for one in served) > 3 * QUICK.poll_period)
         assert max(one[1] for one in served) <= killed + QUICK.validity + 0.5
         assert source.etcd_pid() is not None, "etcd lives, and nobody is let in"
         await source.start_agent()
         await source.serves()
         count = moves.witnesses.count(1)
-        await until(lambda: moves.witnesses.count(1) > count + 50)
+        await eventually(lambda: moves.witnesses.count(1) > count + 50)
 
 
 @pytest.mark.often("etcd-3.6")
@@ -127,12 +128,12 @@ async def test_etcd_dies_with_its_guard(tmp_path: Path, component: Component | N
         pid = source.etcd_pid()
         assert pid is not None
         await source.guard.kill()
-        await until(lambda: not is_alive(pid))
-        await until(not_ready(source))
+        await eventually(lambda: not is_alive(pid))
+        await eventually(not_ready(source))
         await source.start_guard()
         await source.serves()
         count = moves.witnesses.count(1)
-        await until(lambda: moves.witnesses.count(1) > count + 50, source.logs)
+        await eventually(lambda: moves.witnesses.count(1) > count + 50, told=source.logs)
 
 
 @pytest.mark.often("etcd-3.6")
@@ -184,18 +185,18 @@ async def test_whatever_dies_or_stops_while_it_moves_never_two_serve(
         copy = await moves.copy(destination)
         for _ in range(chance.randrange(1, 5)):
             await disturbed(chance, source)
-        await until(destination.is_ready, destination.logs)
+        await eventually(destination.is_ready, told=destination.logs)
         await copy.kill()
         await destination.start()
         moves.witnesses.begin(destination)
         await destination.serves()
-        await until(lambda: moves.witnesses.count(2) > 100, destination.logs)
+        await eventually(lambda: moves.witnesses.count(2) > 100, told=destination.logs)
 
 
 async def disturbed(chance: random.Random, source: Seat) -> None:
     """One mishap at the source, at any moment."""
     moment = time.monotonic() + chance.uniform(0, 1)
-    await until(lambda: time.monotonic() >= moment)
+    await eventually(lambda: time.monotonic() >= moment)
     match chance.choice(("agent", "guard", "etcd", "freeze")):
         case "agent":
             await source.agent.kill()
@@ -208,7 +209,7 @@ async def disturbed(chance: random.Random, source: Seat) -> None:
         case "freeze":
             thaw = source.freeze(etcd=chance.random() < 0.5)
             moment = time.monotonic() + chance.uniform(0, 3)
-            await until(lambda: time.monotonic() >= moment)
+            await eventually(lambda: time.monotonic() >= moment)
             thaw()
 
 

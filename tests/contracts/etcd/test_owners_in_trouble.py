@@ -15,8 +15,9 @@ from espalier.assets.component import Component
 from espalier.assets.recipes import ETCD
 from tests.support.buckets import BUCKET, s3_files, s3_server
 from tests.support.faulty_http import faulty_http
-from tests.support.owners import seats, until
+from tests.support.owners import seats
 from tests.support.real_etcd import built
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 UNHURRIED = Timing(
@@ -62,12 +63,12 @@ async def test_a_source_whose_bucket_comes_back_serves_again_and_then_loses_it_f
         source = await moves.founded(url, {"AWS_APPLICATION_CREDENTIALS": str(files)})
 
         proxy.away = True
-        await until(lambda: source.etcd_pid() is None, source.logs)
+        await eventually(lambda: source.etcd_pid() is None, told=source.logs)
         closed = moves.witnesses.count(1)
         assert not await source.is_ready()
         proxy.away = False
         await source.serves()
-        await until(lambda: moves.witnesses.count(1) > closed + 50, source.logs)
+        await eventually(lambda: moves.witnesses.count(1) > closed + 50, told=source.logs)
 
         proxy.away = True
         source.environment = {"AWS_APPLICATION_CREDENTIALS": str(s3_files(tmp_path / "open", server))}
@@ -75,7 +76,7 @@ async def test_a_source_whose_bucket_comes_back_serves_again_and_then_loses_it_f
         await moves.taken_over(destination)
         closed = moves.witnesses.count(1)
         proxy.away = False
-        await until(lambda: moves.witnesses.count(2) > 200)
+        await eventually(lambda: moves.witnesses.count(2) > 200)
         assert moves.witnesses.count(1) == closed
         assert not await source.is_ready()
 
@@ -90,7 +91,7 @@ async def test_clocks_that_are_moved_end_nothing_and_open_nothing(tmp_path: Path
         for seconds in (3600, -7200):
             source.move_clock(seconds)
             await moves.witnesses.more(source, 100)
-            await until(source.is_ready, source.logs)
+            await eventually(source.is_ready, told=source.logs)
             assert (await source.ask("POST", "/snapshot/full"))[0] == 200
 
         await source.initiated()
@@ -114,6 +115,6 @@ async def test_a_frozen_source_does_not_serve_because_its_clock_was_set_back(
         before = moves.witnesses.count(1)
         source.move_clock(-86400)
         thaw()
-        await until(lambda: source.etcd_pid() is None, source.logs)
-        await until(lambda: moves.witnesses.count(2) > 200)
+        await eventually(lambda: source.etcd_pid() is None, told=source.logs)
+        await eventually(lambda: moves.witnesses.count(2) > 200)
         assert moves.witnesses.count(1) == before

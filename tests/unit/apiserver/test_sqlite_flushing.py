@@ -26,7 +26,7 @@ async def test_a_write_that_comes_just_as_the_last_flush_ends_is_flushed_too(tmp
             loop.call_soon(lambda: second.set_result(write(store, "second")))
 
     store.follow(follow)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await store.flushed(write(store, "first"))
         await store.flushed(await second)
     assert store.durable == await second

@@ -98,11 +98,11 @@ async def test_files_that_are_just_being_exchanged_leave_the_former_in_use(
 async def test_a_server_of_another_authority_or_name_is_not_spoken_to(member: Member, files: TlsFiles) -> None:
     assert files.certificate_authority
     url = f"https://127.0.0.1:{member.port}"
-    async with connect(url, tls=replace(files, server_name="etcd.example.org"), timeout=0.5) as client:
+    async with connect(url, tls=replace(files, server_name="etcd.example.org"), timeout=3) as client:
         with pytest.raises(Unavailable, match="Hostname Verification Check failed"):
             await client.get(b"k")
     files.certificate_authority.write_bytes(CLIENTS.certificate)
-    async with connect(url, tls=files, timeout=0.5) as client:
+    async with connect(url, tls=files, timeout=3) as client:
         with pytest.raises(Unavailable, match="CERTIFICATE_VERIFY_FAILED"):
             await client.get(b"k")
     assert member.asked == []

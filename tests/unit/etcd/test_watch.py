@@ -146,7 +146,7 @@ async def test_patience_ends_where_no_member_opens_the_watch(tmp_path: Path) -> 
     async with (
         running(member),
         client_of(member) as client,
-        client.watch(b"k", start_revision=11, patience=0.05) as watch,
+        client.watch(b"k", start_revision=11, patience=0.5) as watch,
     ):
         await anext(watch)
         with pytest.raises(Unavailable, match="etcdserver: server stopped"):
@@ -167,7 +167,7 @@ async def test_a_last_attempt_that_runs_out_of_patience_hides_no_cause(tmp_path:
 
 async def test_a_member_that_takes_a_watch_and_never_opens_it_is_left(tmp_path: Path) -> None:
     member = scripted(tmp_path, [None], [CREATED, message(11), None])
-    async with running(member), client_of(member, timeout=0.5) as client, client.watch(b"k") as watch:
+    async with running(member), client_of(member, timeout=2) as client, client.watch(b"k") as watch:
         assert (await anext(watch)).revision == 11
 
 

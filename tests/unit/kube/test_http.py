@@ -165,10 +165,10 @@ async def test_a_silent_server_is_given_up() -> None:
         await asyncio.Event().wait()
         return web.Response()
 
-    slow = Request("POST", "/api", timeout=0.05)
+    slow = Request("POST", "/api", timeout=1)
     async with serve(handler) as served, transport_to(served.access()) as transport:
         for send in (transport.request, transport.stream):
-            with pytest.raises(Unreachable, match=r"no answer within 0\.05 seconds") as caught:
+            with pytest.raises(Unreachable, match=r"no answer within 1 seconds") as caught:
                 await send(slow)
             assert caught.value.sent
 
@@ -338,7 +338,7 @@ async def test_closing_a_watch_ends_who_waits_for_it() -> None:
         waiting = asyncio.ensure_future(anext(events, None))
         await asyncio.sleep(0)
         await stream.close()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert await waiting is None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from structlog.testing import capture_logs
 
 from espalier.etcdbackup.agent import serving
 from espalier.etcdbackup.agent.http import application
@@ -25,6 +26,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.serving import HttpServer
 from tests.support.agent_certificates import certificates
 from tests.support.backups import delta, full, put
+from tests.support.waiting import eventually
 
 TAKEN = Snapshot(Kind.FULL, 0, 9002, 1_565_021_494, Compression.GZIP, True)
 
@@ -168,8 +170,9 @@ async def test_a_certificate_that_does_not_fit_leaves_the_one_before_at_work(
     async with served(Recorder(), context=context) as port:
         reloading = asyncio.create_task(files.reloading(context))
         await asyncio.sleep(0)
-        files.certificate.write_bytes((client / "client.crt").read_bytes())
-        await asyncio.sleep(0.1)
+        with capture_logs() as logs:
+            files.certificate.write_bytes((client / "client.crt").read_bytes())
+            await eventually(lambda: [one for one in logs if one["event"] == "keeping the old certificates"])
         assert (await asked(port, "/healthz", ssl=trusting))[0] == 200
         reloading.cancel()
 
@@ -190,9 +193,15 @@ async def test_an_authority_that_was_exchanged_is_the_only_one_whose_clients_are
         assert (await asked(port, "/healthz", ssl=old))[0] == 200
         assert files.client_authority is not None
         files.client_authority.write_bytes((later / "ca.crt").read_bytes())
-        await asyncio.sleep(0.1)
-        with pytest.raises(aiohttp.ClientError):
-            await asked(port, "/healthz", ssl=old)
+
+        async def is_refused() -> bool:
+            try:
+                await asked(port, "/healthz", ssl=old)
+            except aiohttp.ClientError:
+                return True
+            return False
+
+        await eventually(is_refused)
         assert (await asked(port, "/healthz", ssl=new))[0] == 200
         reloading.cancel()
 

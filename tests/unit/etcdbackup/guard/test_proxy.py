@@ -18,8 +18,9 @@ import pytest
 from espalier.etcdbackup.guard import proxy as proxy_module
 from espalier.etcdbackup.guard.proxy import CHUNK, Proxy, since_boot
 from espalier.kube.pki import Authority
+from tests.support.waiting import eventually
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 T = TypeVar("T")
 
 
@@ -215,7 +216,7 @@ async def test_nobody_is_connected_since_the_last_one_left_however_long_he_was_s
         writer.close()
         await within(etcd.read())
         answers.close()
-        await until(lambda: proxy.connections == 0)
+        await eventually(lambda: door.connections == 0)
         left = hand.now
         hand.now += 7
         assert proxy.shut() == left
@@ -280,7 +281,7 @@ async def test_no_files_left_means_a_pause_and_not_a_busy_loop(monkeypatch: pyte
         monkeypatch.setattr(Listener, "fileno", lambda _self: listener.fileno(), raising=False)
         setting.proxy._listener = Listener()  # type: ignore[assignment]
         waiting = asyncio.ensure_future(setting.client())
-        await until(lambda: len(asked) == 1)
+        await eventually(lambda: len(asked) == 1)
         for _ in range(20):
             await asyncio.sleep(0)
         setting.proxy._listener = listener
@@ -330,7 +331,7 @@ async def test_when_etcd_hangs_up_the_client_hears_of_it() -> None:
         answers.close()
         assert await within(reader.read()) == b"last words"
         writer.close()
-        await until(lambda: setting.proxy.connections == 0)
+        await eventually(lambda: setting.door.connections == 0)
 
 
 async def test_without_an_etcd_clients_are_turned_away() -> None:
@@ -371,12 +372,6 @@ async def test_hundreds_of_clients_get_their_own_answers() -> None:
 
         await asyncio.gather(*(ask(number) for number in range(300)))
         echoing.cancel()
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not is_so():  # noqa: ASYNC110 - the proxy has no event for it
-            await asyncio.sleep(0.01)
 
 
 async def test_tls_goes_through_with_the_clients_certificate(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -26,6 +26,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.serving import HttpServer
 from espalier.simulator.etcd.guarded import MemoryGuard
 from tests.support.owners import CLUSTER, QUICK
+from tests.support.waiting import eventually
 
 PATIENCE = 30.0
 
@@ -68,19 +69,13 @@ async def answering() -> AsyncIterator[Asked]:
         await server.stop()
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not is_so():  # noqa: ASYNC110 - of several parts
-            await asyncio.sleep(0.01)
-
-
 async def test_initiate_makes_the_object_once_and_status_tells_it() -> None:
     async with answering() as agent_:
-        await until(lambda: agent_.run.ready)
+        await eventually(lambda: agent_.run.ready)
         assert (await agent_.ask("GET", "/healthz"))[0] == 200
         assert await agent_.ask("GET", "/copyop/status") == (200, {"epoch": 3, "initiated": False})
         assert (await agent_.ask("POST", "/copyop/initiate", json={"epoch": 3}))[0] == 200
-        await until(lambda: not agent_.run.ready and agent_.run.phase == "HandedOver")
+        await eventually(lambda: not agent_.run.ready and agent_.run.phase == "HandedOver")
         status, told = await agent_.ask("GET", "/copyop/status")
         assert (status, told["copyOperation"]["status"], told["copyOperation"]["writtenBy"]) == (200, "Ready", "Source")
         stored = agent_.store.objects[copy_operation_key(3)]
@@ -92,7 +87,7 @@ async def test_initiate_makes_the_object_once_and_status_tells_it() -> None:
 
 async def test_initiate_may_hold_its_answer_back_until_etcd_is_handed_over() -> None:
     async with answering() as agent_:
-        await until(lambda: agent_.run.ready)
+        await eventually(lambda: agent_.run.ready)
         asked_for = {"epoch": 3, "apiServersEnded": True, "waitSeconds": 10}
         _, told = await agent_.ask("POST", "/copyop/initiate", json=asked_for)
         assert told["copyOperation"]["status"] == "Ready"
@@ -100,7 +95,7 @@ async def test_initiate_may_hold_its_answer_back_until_etcd_is_handed_over() -> 
 
 async def test_backup_status_tells_what_would_be_lost() -> None:
     async with answering() as agent_:
-        await until(lambda: agent_.run.ready and bool(agent_.run.backups.latest))
+        await eventually(lambda: agent_.run.ready and bool(agent_.run.backups.latest))
         for method in ("GET", "POST"):
             status, told = await agent_.ask(method, "/backup/status")
             assert (status, told["epoch"], told["serves"], told["deltaPeriod"]) == (200, 3, True, 20)
@@ -110,7 +105,7 @@ async def test_backup_status_tells_what_would_be_lost() -> None:
 
 async def test_calls_for_others_and_what_is_not_understood_change_nothing() -> None:
     async with answering() as agent_:
-        await until(lambda: agent_.run.ready)
+        await eventually(lambda: agent_.run.ready)
         for options, status in (
             ({"json": {"epoch": 2}}, 409),
             ({"json": {"epoch": 0}}, 400),
@@ -131,16 +126,16 @@ async def test_calls_for_others_and_what_is_not_understood_change_nothing() -> N
 @pytest.mark.soak
 async def test_the_probe_says_no_while_the_guard_is_frozen() -> None:
     async with answering() as agent_:
-        await until(lambda: agent_.run.ready)
+        await eventually(lambda: agent_.run.ready)
         agent_.guard.freeze()
-        await until(lambda: not agent_.run.ready)
+        await eventually(lambda: not agent_.run.ready)
         agent_.guard.thaw()
-        await until(lambda: agent_.run.ready)
+        await eventually(lambda: agent_.run.ready)
 
 
 async def test_a_copy_is_ready_when_its_epoch_may_start() -> None:
     async with answering() as source:
-        await until(lambda: source.run.ready)
+        await eventually(lambda: source.run.ready)
         target, clock = MemoryStore(SystemClock()), SystemClock()
         settings = copier.Settings(4, 3, CLUSTER, QUICK)
         run = CopierRun(settings, CopyParts(source.store, target), clock, random.Random(1))
@@ -153,9 +148,9 @@ async def test_a_copy_is_ready_when_its_epoch_may_start() -> None:
                 status, told = await asked(server.port, method, "/copyop/status")
                 assert (status, told["message"]) == (200, "it is Checking")
             running = asyncio.create_task(run.run())
-            await until(lambda: run.ready)
+            await eventually(lambda: run.ready)
             assert (await asked(server.port, "GET", "/healthz"))[0] == 200
-            await until(lambda: run.status().copy_operation is not None and run.phase == "Finished")
+            await eventually(lambda: run.status().copy_operation is not None and run.phase == "Finished")
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
         finally:

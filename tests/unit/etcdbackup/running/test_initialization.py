@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import aiohttp
@@ -21,6 +20,7 @@ from espalier.etcdbackup.stores.local import LocalStore
 from espalier.runtime.serving import HttpServer
 from tests.support.backups import full
 from tests.support.restored_etcd import full_content, put_full
+from tests.support.waiting import eventually
 
 REVISION = 2
 
@@ -38,10 +38,7 @@ async def backed_up(store: LocalStore) -> None:
 
 async def ended(initialization: Initialization) -> Outcome:
     initialization.start()
-    async with asyncio.timeout(30):
-        while (outcome := initialization.status()) is Outcome.PROGRESS:  # noqa: ASYNC110 - as etcd-wrapper asks
-            await asyncio.sleep(0.01)
-    return outcome
+    return await eventually(initialization.status, lambda outcome: outcome is not Outcome.PROGRESS)
 
 
 async def test_without_data_the_backups_are_restored(tmp_path: Path, store: LocalStore) -> None:

@@ -8,6 +8,7 @@ import uvloop
 
 from espalier.realnodes.nspawn import processes
 from espalier.realnodes.nspawn.commands import CommandFailed, run, start_apart
+from tests.support.waiting import eventually
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
@@ -15,12 +16,12 @@ def test_a_detached_process_keeps_nothing_of_ours(
     new_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
 ) -> None:
     async def story() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await start_apart(["sleep", "1000"], pid=tmp_path / "pid", log=tmp_path / "log")
             started = processes.identify(int((tmp_path / "pid").read_text()))
             assert started is not None
-            while sorted(os.listdir(f"/proc/{started.pid}/fd")) != ["0", "1", "2"]:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)  # its loader reads libraries first, and nothing tells when it is done
+            descriptors = Path(f"/proc/{started.pid}/fd")  # its loader reads libraries first: nothing tells of its end
+            await eventually(lambda: sorted(os.listdir(descriptors)), lambda found: found == ["0", "1", "2"])
             assert os.getsid(started.pid) != os.getsid(0)
             assert started.pid not in processes.children(os.getpid())
             processes.stop(started)

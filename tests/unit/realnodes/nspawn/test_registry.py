@@ -1,10 +1,8 @@
-import asyncio
 import hashlib
 import json
 import socket
 import sys
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
@@ -14,6 +12,7 @@ from espalier.realnodes.nspawn.helper_processes import RegistryProcess
 from espalier.realnodes.nspawn.registry import BLOBS, ImageBuild, ServedImages
 from espalier.realnodes.nspawn.state import NetworkRecord, State
 from tests.support.sampling import sampled
+from tests.support.waiting import eventually, is_listened_to
 
 HOST = "127.0.0.1"
 NAME = "example.org/kubernetes/kube-proxy:v1.36.3"
@@ -46,16 +45,6 @@ def free_port() -> int:
         return port
 
 
-async def until_it_listens(port: int) -> None:
-    for _ in range(100):
-        with suppress(OSError):
-            _, writer = await asyncio.open_connection(HOST, port)
-            writer.close()
-            return
-        await asyncio.sleep(0.05)  # of another process: there is nothing to wait on
-    raise AssertionError(f"nobody listens at port {port}")
-
-
 @pytest.fixture
 async def registry_process(tmp_path: Path) -> AsyncIterator[RegistryProcess]:
     state = State(tmp_path / "nodes")
@@ -70,7 +59,7 @@ async def served(
 ) -> AsyncIterator[aiohttp.ClientSession]:
     port = free_port()
     await registry_process.offer(served_images, HOST, port)
-    await until_it_listens(port)
+    await eventually(lambda: is_listened_to(port))
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         yield session
 
@@ -170,7 +159,7 @@ async def test_an_image_that_is_in_no_base_is_made_once_when_a_node_asks_for_it(
     }
     port = free_port()
     await registry_process.offer(ServedImages({}, [], built_images), HOST, port)
-    await until_it_listens(port)
+    await eventually(lambda: is_listened_to(port))
     async with aiohttp.ClientSession(f"http://{HOST}:{port}") as session:
         for _ in range(2):
             async with session.get("/v2/upgrader/manifests/1?ns=example.org") as answer:

@@ -23,6 +23,7 @@ from espalier.simulator.pods.in_process import Container, InProcessProgram
 from espalier.simulator.seeds import Seed
 from tests.support.seed_managers import managed
 from tests.support.seeds import EPOCH, SHOOT, on_a_seed, pod_of, until
+from tests.support.waiting import eventually
 
 STORE = {"provider": "S3", "container": "bucket-b", "prefix": "entry/etcd-main/2", "secretRef": {"name": "etcd-backup"}}
 SOURCE = {"provider": "S3", "container": "bucket-a", "prefix": "entry/etcd-main/1", "secretRef": {"name": "source"}}
@@ -89,9 +90,7 @@ class Story:
         return str(conditions[0].get("reason", ""))
 
     async def becomes(self, holds: Callable[[], Awaitable[object]], seconds: float = 300) -> None:
-        async with asyncio.timeout(seconds):
-            while not await holds():  # noqa: ASYNC110 - asks the API server
-                await asyncio.sleep(0.1)
+        await eventually(holds, within=seconds, every=0.1)
 
     async def is_ready(self) -> bool:
         return bool((await self.status()).get("ready"))

@@ -18,6 +18,7 @@ from espalier.kube.errors import NotFound
 from espalier.simulator.pods.program import Program, Programs
 from tests.support.sampling import sampled
 from tests.support.simulated_pods import CLUSTER, PATIENCE, Environment, phase, processes, running_pods
+from tests.support.waiting import eventually
 
 IMAGE = "example.org/teller:1"
 TELLER = """
@@ -189,8 +190,7 @@ async def test_a_pod_that_is_deleted_takes_its_processes_with_it(tmp_path: Path,
         pod = await here.until(
             "story", lambda pod: "running" in str(pod.get("status", {}).get("initContainerStatuses"))
         )
-        while not await here.log("story", "step-0"):  # noqa: ASYNC110 - written by another process
-            await asyncio.sleep(0.01)
+        await eventually(lambda: here.log("story", "step-0"))  # written by another process
         process = processes(tmp_path, pod["metadata"]["uid"])
         assert process
 

@@ -22,6 +22,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, NODE_HAS, UPDATE_IN_PROGRESS, NodeUpgrade
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition, Tree
+from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.cli.environment.management import install_definitions
@@ -36,7 +37,7 @@ from espalier.kube.objects import Object
 from espalier.kube.pki import Authority
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.providers.registry import PROVIDERS
-from espalier.runtime.cache import Caches
+from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.outcome import Done, Wait
 from espalier.runtime.owners import owner_reference
@@ -51,6 +52,7 @@ from espalier.upgrades.hooks.queries import Queries
 from espalier.upgrades.node import controller as node_upgrade
 from espalier.upgrades.node.containers import KUBELET, POD_CREATED
 from tests.support.sampling import sampled
+from tests.support.waiting import until
 from tests.unit.clusters.seen import example, scope
 from tests.unit.upgrades.hooks.requests import compared, machine_objects, patched, set_objects
 
@@ -68,6 +70,7 @@ class Environment:
     workload: Client
     webhooks: Webhooks
     trust: ssl.SSLContext
+    node_upgrades: Cache
 
     async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
         url = f"https://127.0.0.1:{self.webhooks.port}{path}?timeout=10s"
@@ -134,7 +137,17 @@ class Environment:
             type=PatchType.MERGE,
             subresource="status",
         )
-        await asyncio.sleep(0)
+        await self.follow()
+
+    async def follow(self) -> None:
+        """Wait until the manager's cache has the NodeUpgrade as it is stored."""
+        stored = (await self.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items
+        versions = [one.resource_version for one in stored if one.name == NODE_UPGRADE]
+
+        def is_stored(found: Object | None) -> bool:
+            return [one.resource_version for one in (found,) if one is not None] == versions
+
+        await until(self.node_upgrades, Key(SYSTEM_NAMESPACE, NODE_UPGRADE), is_stored)
 
 
 @asynccontextmanager
@@ -160,7 +173,8 @@ async def env() -> AsyncIterator[Environment]:
     running = asyncio.create_task(caches.run())
     await caches.wait_synced()
     try:
-        yield Environment(client, workload, webhooks, ssl.create_default_context(cadata=authority.certificate.decode()))
+        trust = ssl.create_default_context(cadata=authority.certificate.decode())
+        yield Environment(client, workload, webhooks, trust, node_upgrades)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -368,7 +382,7 @@ async def test_an_upgrade_to_another_version_is_ended_first_and_one_of_somebody_
         spec = {"machine": {"name": "garden-abcde"}, "kubernetesVersion": "v1.36.3", "nodeType": "ControlPlane"}
         theirs = {"metadata": {"name": NODE_UPGRADE, "namespace": SYSTEM_NAMESPACE}, "spec": spec}
         await here.client.create(NodeUpgrade.resource, theirs)
-        await asyncio.sleep(0.05)  # its event
+        await here.follow()
         answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
         assert "was not created by the manager, and upgrades the node to v1.36.3, not " in answer["message"]
         assert answer["message"].endswith(": delete it to have the manager create its own")
@@ -457,7 +471,7 @@ async def test_a_node_upgrade_for_other_files_of_the_same_version_is_not_taken_f
         await here.store(desired)
         answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
         assert "waiting for an earlier NodeUpgrade" in answer["message"]
-        await asyncio.sleep(0.05)  # its event
+        await here.follow()
         await here.ask(wire.UPDATE_MACHINE, desired=desired)
         changes = expected.decoded((await here.node_upgrade()).spec.bootstrap_changes)
         assert "/etc/kubernetes/a" in [one["path"] for one in changes["files"]]
