@@ -35,11 +35,11 @@ from espalier.providers.vsphere.checks.questions import ObjectType, Question
 from espalier.providers.vsphere.checks.vcenter import VCenters
 from espalier.runtime import logs
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import managed_environment
-from tests.journeys.provider_lives import LIVES, ProviderLife
 from tests.support import vcenter
 from tests.support.cloudstack_api import KEYS, running
+from tests.support.managed_environment import managed_environment
 from tests.support.prism import ACCOUNT, prism_central
+from tests.support.provider_lives import LIVES, ProviderLife
 from tests.support.snow_devices import snow_device
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

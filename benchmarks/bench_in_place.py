@@ -27,9 +27,9 @@ from espalier.cli import image
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.controller import Timing
-from tests.journeys.in_place import spec
-from tests.journeys.in_place_calls import Calls, asked, bill
-from tests.journeys.managed import MANAGER_AGENT, ManagedEnvironment, managed_environment
+from tests.support.in_place_calls import Calls, asked, bill
+from tests.support.in_place_environment import spec
+from tests.support.managed_environment import MANAGER_AGENT, ManagedEnvironment, managed_environment
 
 CONTROL_PLANES, WORKERS = 3, 3
 PROGRAM_AGENT = "espalier-upgrader"

@@ -17,8 +17,8 @@ from pathlib import Path
 from benchmarks.measure import report
 from espalier.assets.base import find_base
 from espalier.realnodes.nspawn.node_files import PREFLIGHT
-from tests.nodes.manifests import manifest
 from tests.support.kubectl import Kubectl
+from tests.support.node_manifests import manifest
 from tests.support.real_environment import RealEnvironment, real_environment, why_not
 
 OLD, NEW = "1.35.4", "v1.36.3-eks-1-36-1"

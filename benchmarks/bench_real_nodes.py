@@ -24,7 +24,7 @@ from espalier.realnodes.nspawn.commands import run
 from espalier.realnodes.nspawn.helper_processes import BalancerProcess, RegistryProcess
 from espalier.realnodes.nspawn.limits import allowed_watchers
 from espalier.realnodes.nspawn.state import NodeRecord, State
-from tests.nodes.manifests import CLUSTER, manifest
+from tests.support.node_manifests import CLUSTER, manifest
 from tests.support.real_environment import RealEnvironment, real_environment, why_not
 
 MIB = 1024 * 1024

@@ -25,9 +25,9 @@ from espalier.kube.errors import ApiError, NotFound
 from espalier.providers.kinds import CATALOG
 from espalier.providers.vsphere.cluster_api import KINDS, VSphereCluster, VSphereDeploymentZone, VSphereFailureDomain
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig
-from tests.journeys.asking import NAMESPACE
-from tests.journeys.machine_stories import KUBERNETES
 from tests.support.capv import DOMAIN, ENDPOINT, TEMPLATE, Vineyard, capv, furnish, machines_of, why_no_capv
+from tests.support.machine_stories import KUBERNETES
+from tests.support.managed_clusters import NAMESPACE
 from tests.support.vcenter import ACCOUNT, VCenter, properties, vcenter, vim
 from tests.support.vsphere import everything, of, reference
 from tests.unit.providers.vsphere.test_rendering import made, objects

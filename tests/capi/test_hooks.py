@@ -22,9 +22,9 @@ from espalier.clusters.in_place import STOPPED, UPGRADING
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError
 from espalier.kube.objects import Object
-from tests.journeys.asking import NAMESPACE
-from tests.journeys.machine_stories import KUBERNETES
 from tests.support.cluster_api import RealClusterApi
+from tests.support.machine_stories import KUBERNETES
+from tests.support.managed_clusters import NAMESPACE
 from tests.support.upgraders import Upgraders
 
 pytestmark = [pytest.mark.capi, pytest.mark.asyncio(loop_scope="session")]

@@ -25,11 +25,11 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Transport
-from tests.contracts.kubectl_things import CRD, THING, embedded_server
-from tests.contracts.kubectl_things import NAMESPACE as CONTRACT_NAMESPACE
 from tests.support.control_plane import ControlPlane
 from tests.support.etcds import ETCD_3_6, Clients, Limits
 from tests.support.kubectl import Kubectl, find_kubectl
+from tests.support.kubectl_things import CRD, THING, embedded_server
+from tests.support.kubectl_things import NAMESPACE as CONTRACT_NAMESPACE
 from tests.support.widgets import GROUP, definition, established
 
 

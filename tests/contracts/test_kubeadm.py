@@ -13,7 +13,7 @@ from espalier.upgrader.static_pods import manifests, mirror, mounted, not_restar
 from espalier.upgrader.steps import BACKUP_PREFIX, DISTRIBUTED, _cause
 from tests.contracts.kubeadm_nodes import DISTRIBUTED_VERSION, NOWHERE, Subject, Tree, real_nodes, simulated_nodes
 from tests.support.real_environment import why_not
-from tests.unit.upgrader.simulated import OLD
+from tests.support.simulated_node import OLD
 
 WHY_NOT = why_not(OLD.removeprefix("v"))
 POLICY = "/etc/kubernetes/contract-policy.yaml"

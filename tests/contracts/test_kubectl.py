@@ -9,7 +9,9 @@ from pathlib import Path
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request
-from tests.contracts.kubectl_things import (
+from tests.support.control_plane import ControlPlane
+from tests.support.kubectl import Kubectl
+from tests.support.kubectl_things import (
     CONFIG_MAP,
     DEPLOYMENT,
     READY,
@@ -17,8 +19,6 @@ from tests.contracts.kubectl_things import (
     columns,
     embedded_server,
 )
-from tests.support.control_plane import ControlPlane
-from tests.support.kubectl import Kubectl
 
 
 async def test_tables_have_the_columns_of_the_kind(with_things: Kubectl) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.kubectl_things import (
+from tests.support.kubectl import Kubectl
+from tests.support.kubectl_things import (
     CONFIG_MAP,
     DEPLOYMENT,
     THING,
 )
-from tests.support.kubectl import Kubectl
 
 
 async def test_apply_says_what_it_did(with_things: Kubectl) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contracts.kubectl_things import (
+from tests.support.kubectl import Kubectl
+from tests.support.kubectl_things import (
     CONFIG_MAP,
     DEPLOYMENT,
     THING,
 )
-from tests.support.kubectl import Kubectl
 from tests.support.sampling import sampled
 
 

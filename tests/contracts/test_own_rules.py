@@ -22,10 +22,10 @@ from espalier.kube.errors import Invalid
 from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
+from tests.support.admission_reviews import edited
+from tests.support.observed_clusters import NOW, RELEASES, as_object, observer
 from tests.support.waiting import eventually
 from tests.support.widgets import served
-from tests.unit.clusters.asked import edited
-from tests.unit.clusters.seen import NOW, RELEASES, as_object, observer
 
 KINDS: tuple[type[KubeObject], ...] = (Cluster, EKSARelease, Bundles, DistroRelease)
 pytestmark = pytest.mark.often("in_memory", "real")  # what is judged before it is stored is the same for all stores

@@ -23,9 +23,9 @@ from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.kube.client import PatchType
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.in_place import EPOCH, spec
-from tests.journeys.managed import CALM, GARDEN, managed_environment
 from tests.support.backing_up import backing_up
+from tests.support.in_place_environment import EPOCH, spec
+from tests.support.managed_environment import CALM, GARDEN, managed_environment
 from tests.support.persisted import Written, of_metrics, of_the_code
 from tests.support.snapshotting import Setting, simulated
 from tests.support.upgraders import Upgraders

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from espalier.api.meta import Tree
-from tests.envtest.provider_crds import CRDS
+from tests.support.provider_crds import CRDS
 
 FACTS = CRDS.parent / "reference" / "provider-kinds" / "capi-fork.txt"
 """The fields, one a line, two spaces a level; README.md beside it tells the notation."""

@@ -9,9 +9,9 @@ import pytest_asyncio
 
 from espalier.api.meta import Tree
 from tests.envtest.fork_crds import widened
-from tests.envtest.provider_crds import accepted_strictly, refusal, with_crds
 from tests.support import snow, vsphere
 from tests.support.control_plane import ControlPlane
+from tests.support.provider_crds import accepted_strictly, refusal, with_crds
 from tests.unit.providers.snow import test_rendering as on_snow
 from tests.unit.providers.vsphere import test_rendering as on_vsphere
 

@@ -11,9 +11,9 @@ from espalier.clusters.drift import of_manifests
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
+from tests.support.render_inputs import design
 from tests.support.control_plane import ControlPlane
-from tests.unit.clusters.layers.render_inputs import render_input
-from tests.unit.clusters.seen import RELEASES
+from tests.support.observed_clusters import RELEASES
 
 pytestmark = pytest.mark.envtest
 

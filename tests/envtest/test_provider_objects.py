@@ -12,12 +12,12 @@ import pytest_asyncio
 from espalier.api.meta import Tree
 from espalier.clusters.render.layered import rendered
 from espalier.clusters.rendered import Rendered
-from tests.envtest.provider_crds import accepted_strictly, refusal, with_crds
 from tests.envtest.test_crds import kubectl, must
 from tests.support import cloudstack, hardware, nutanix, snow, tinkerbell, vsphere
+from tests.support.render_inputs import EVERYTHING
 from tests.support.control_plane import ControlPlane
-from tests.unit.clusters.layers.render_inputs import EVERYTHING
-from tests.unit.clusters.seen import example, scope
+from tests.support.observed_clusters import example, scope
+from tests.support.provider_crds import accepted_strictly, refusal, with_crds
 from tests.unit.clusters.test_story import COMPANY, CONNECTED, PASSWORD
 from tests.unit.providers.cloudstack import test_rendering as on_cloudstack
 from tests.unit.providers.nutanix import test_rendering as on_nutanix

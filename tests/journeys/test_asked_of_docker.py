@@ -24,8 +24,8 @@ from espalier.clusters import credentials, names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid, NotFound
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.isolation_stories import machines
-from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
+from tests.support.isolation_stories import machines
+from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
 
 pytestmark = pytest.mark.embedded
 

@@ -22,11 +22,10 @@ from espalier.api.resource import Key
 from espalier.clusters import names
 from espalier.kube.errors import Invalid
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys import glaciers, vineyards
-from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.journeys.planned_steps import PlannedSteps
-from tests.support import snow, vsphere
+from tests.support import glaciers, snow, vineyards, vsphere
 from tests.support.bottlerocket import CONNECTED, SETTINGS, on_bottlerocket
+from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.planned_steps import PlannedSteps
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -16,9 +16,9 @@ from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.providers.cloudstack.cluster_api import CloudStackCluster, CloudStackMachine, CloudStackMachineTemplate
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.journeys.planned_steps import PlannedSteps
 from tests.support.cloudstack import CREDENTIALS, MAKER, credentials, disk, manifest, of, zone
+from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.planned_steps import PlannedSteps
 
 pytestmark = pytest.mark.embedded
 

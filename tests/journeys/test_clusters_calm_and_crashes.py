@@ -14,9 +14,9 @@ from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.cluster_lives import EPOCH, KUBERNETES, groups, journey, left
-from tests.journeys.managed import NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.cluster_lives import EPOCH, KUBERNETES, groups, journey, left
 from tests.support.faults import Crash
+from tests.support.managed_environment import NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -11,8 +11,8 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli import components
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.in_place import spec
-from tests.journeys.managed import GARDEN, managed_environment
+from tests.support.in_place_environment import spec
+from tests.support.managed_environment import GARDEN, managed_environment
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded

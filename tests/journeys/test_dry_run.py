@@ -20,9 +20,9 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.clusters.admission import VALIDATE_CLUSTER
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys import kubectl_story as story
-from tests.journeys.managed import GARDEN, managed_environment
+from tests.support import kubectl_story as story
 from tests.support.environment import PROGRAM
+from tests.support.managed_environment import GARDEN, managed_environment
 from tests.support.management import Management
 
 EXAMPLE = story.EXAMPLE.read_text()

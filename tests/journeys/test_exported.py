@@ -21,7 +21,7 @@ from espalier.clusters import names
 from espalier.kube.client import PatchType
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import GARDEN, ManagedEnvironment, managed_environment
+from tests.support.managed_environment import GARDEN, ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -26,8 +26,8 @@ from espalier.kube.errors import Invalid, ServerFailure
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
 from tests.support.faults import Interceptor, is_of_manager, refusal
+from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
 
 pytestmark = pytest.mark.embedded
 

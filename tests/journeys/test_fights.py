@@ -22,9 +22,9 @@ from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from espalier.runtime.write_limits import BURST, LONGEST_PAUSE, REPEATED
-from tests.journeys.asking import NAMESPACE
-from tests.journeys.managed import ManagedEnvironment, managed_environment
 from tests.support.faults import Interceptor, is_of_manager, is_of_workload
+from tests.support.managed_clusters import NAMESPACE
+from tests.support.managed_environment import ManagedEnvironment, managed_environment
 from tests.support.many_clusters import all_ready, apply
 from tests.support.sampling import sampled
 

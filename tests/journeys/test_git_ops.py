@@ -16,9 +16,9 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.isolation_stories import ANNOTATION, STATUS, machines, made_for
-from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
 from tests.journeys.test_management import invalid, said, without_webhooks
+from tests.support.isolation_stories import ANNOTATION, STATUS, machines, made_for
+from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
 
 pytestmark = pytest.mark.embedded
 

@@ -12,8 +12,8 @@ from espalier.api.core import CONFIG_MAP, NODE, POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.providers.docker.cluster_api import DockerMachine, DockerMachineTemplate
-from tests.journeys.in_place import NEW, identities, journey, machines, marks, reach, ready, until_so
-from tests.journeys.managed import ManagedEnvironment
+from tests.support.in_place_environment import NEW, identities, journey, machines, marks, reach, ready, until_so
+from tests.support.managed_environment import ManagedEnvironment
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded

@@ -19,10 +19,10 @@ from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import RETRY_ANNOTATION
 from espalier.upgrades.node.containers import STEPS
-from tests.journeys import in_place
-from tests.journeys.in_place import NEW, until_so
-from tests.journeys.managed import ManagedEnvironment, managed_environment
+from tests.support import in_place_environment as in_place
 from tests.support.faults import Interceptor, is_of_manager
+from tests.support.in_place_environment import NEW, until_so
+from tests.support.managed_environment import ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
 from tests.support.upgraders import Moment, Upgraders
 

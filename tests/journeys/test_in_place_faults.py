@@ -9,10 +9,10 @@ from collections.abc import Iterable
 import pytest
 
 from tests.conftest import EXPLORE
-from tests.journeys.in_place import ready_cluster
-from tests.journeys.in_place_watch import Watcher, finish, tell, undisturbed
-from tests.journeys.managed import ManagedEnvironment
 from tests.support.faults import Far, Loss, Writes
+from tests.support.in_place_environment import ready_cluster
+from tests.support.in_place_watcher import Watcher, finish, tell, undisturbed
+from tests.support.managed_environment import ManagedEnvironment
 from tests.support.recording import Recording
 from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders

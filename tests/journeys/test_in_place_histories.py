@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.journeys import in_place_histories, in_place_hooked_histories
+from tests.support import in_place_histories, in_place_hooked_histories
 
 pytestmark = pytest.mark.embedded
 

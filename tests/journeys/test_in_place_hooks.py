@@ -44,15 +44,15 @@ from espalier.upgrades.hooks import wire
 from espalier.upgrades.hooks.registration import Extension
 from espalier.upgrades.node import status as progress
 from espalier.upgrades.node.containers import STEPS
-from tests.journeys.in_place import EPOCH, NEW, OLD, generations, identities, machines, marks, spec, until_so
-from tests.journeys.in_place_watch import Watcher
-from tests.journeys.managed import ManagedEnvironment, managed_environment
 from tests.support.audit import grants
 from tests.support.faults import Writes
+from tests.support.hook_requests import compared, patched
+from tests.support.in_place_environment import EPOCH, NEW, OLD, generations, identities, machines, marks, spec, until_so
+from tests.support.in_place_watcher import Watcher
+from tests.support.managed_environment import ManagedEnvironment, managed_environment
 from tests.support.recording import Kept, Recording
 from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
-from tests.unit.upgrades.hooks.requests import compared, patched
 
 pytestmark = pytest.mark.embedded
 

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 import yaml
 
-from tests.journeys import kubectl_story as story
+from tests.support import kubectl_story as story
 from tests.support.kubectl import Kubectl
 from tests.support.management import Environment, Management
 

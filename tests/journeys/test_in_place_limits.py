@@ -16,7 +16,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError
-from tests.journeys.in_place import (
+from tests.support.in_place_environment import (
     IN_PLACE,
     NEW,
     OLD,
@@ -32,7 +32,7 @@ from tests.journeys.in_place import (
     until_machines,
     until_so,
 )
-from tests.journeys.managed import GARDEN, NAMESPACE, ManagedEnvironment
+from tests.support.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment
 from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
 

@@ -11,7 +11,7 @@ from espalier.api.eksa.upgrades import REPLACING, ControlPlaneUpgrade
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.client import PatchType
 from espalier.simulator.workload_cluster import WorkloadCluster
-from tests.journeys.in_place import (
+from tests.support.in_place_environment import (
     IN_PLACE,
     NEW,
     identities,
@@ -22,8 +22,8 @@ from tests.journeys.in_place import (
     until_machines,
     until_so,
 )
-from tests.journeys.in_place_watch import say_ready
-from tests.journeys.managed import ManagedEnvironment
+from tests.support.in_place_watcher import say_ready
+from tests.support.managed_environment import ManagedEnvironment
 from tests.support.sampling import sampled
 from tests.support.upgraders import Moment, Upgraders
 

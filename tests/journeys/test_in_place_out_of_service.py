@@ -12,11 +12,11 @@ from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import node_upgrade
 from espalier.upgrades.node.containers import COPY, DONE, KUBEADM
-from tests.journeys import in_place
-from tests.journeys.in_place import ready_cluster, told
-from tests.journeys.in_place_watch import CALM, MACHINES, NODES, Watcher, finish, say_ready, tell, undisturbed
-from tests.journeys.managed import ManagedEnvironment
+from tests.support import in_place_environment as in_place
 from tests.support.faults import Far
+from tests.support.in_place_environment import ready_cluster, told
+from tests.support.in_place_watcher import CALM, MACHINES, NODES, Watcher, finish, say_ready, tell, undisturbed
+from tests.support.managed_environment import ManagedEnvironment
 from tests.support.sampling import sampled
 from tests.support.upgraders import Moment, Upgraders
 

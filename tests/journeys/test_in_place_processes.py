@@ -23,8 +23,8 @@ from espalier.kube.wire import ADMIN, Request
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.controller import Timing
 from espalier.simulator.hosts.programs import HASH
-from tests.journeys.in_place import NEW, identities, machines, marks, reach, ready, spec, told, until_so
-from tests.journeys.managed import ManagedEnvironment, managed_environment
+from tests.support.in_place_environment import NEW, identities, machines, marks, reach, ready, spec, told, until_so
+from tests.support.managed_environment import ManagedEnvironment, managed_environment
 from tests.support.simulated_pods import processes
 from tests.support.waiting import eventually
 

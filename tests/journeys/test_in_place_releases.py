@@ -15,8 +15,18 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
-from tests.journeys.in_place import IN_PLACE, identities, journey, machines, manifest, marks, reach, ready, until_so
-from tests.journeys.managed import GARDEN, ManagedEnvironment
+from tests.support.in_place_environment import (
+    IN_PLACE,
+    identities,
+    journey,
+    machines,
+    manifest,
+    marks,
+    reach,
+    ready,
+    until_so,
+)
+from tests.support.managed_environment import GARDEN, ManagedEnvironment
 from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
 

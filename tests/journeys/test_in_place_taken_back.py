@@ -15,7 +15,7 @@ from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
 from espalier.upgrades.names import node_upgrade
-from tests.journeys.in_place import (
+from tests.support.in_place_environment import (
     IN_PLACE,
     NEW,
     OLD,
@@ -28,8 +28,8 @@ from tests.journeys.in_place import (
     ready,
     until_so,
 )
-from tests.journeys.in_place_watch import say_ready
-from tests.journeys.managed import ManagedEnvironment
+from tests.support.in_place_watcher import say_ready
+from tests.support.managed_environment import ManagedEnvironment
 from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
 

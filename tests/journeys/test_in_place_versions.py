@@ -19,7 +19,7 @@ from espalier.kube.errors import ApiError
 from espalier.releases import Releases
 from espalier.releases.adding import add
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.in_place import (
+from tests.support.in_place_environment import (
     EPOCH,
     IN_PLACE,
     condition_of,
@@ -31,7 +31,7 @@ from tests.journeys.in_place import (
     spec,
     until_so,
 )
-from tests.journeys.managed import ManagedEnvironment, managed_environment
+from tests.support.managed_environment import ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
 

@@ -17,9 +17,9 @@ from espalier.kube.errors import Invalid
 from espalier.upgrades import expected
 from espalier.upgrades.group.control_plane import ControlPlaneGroup
 from espalier.upgrades.names import upgrader
-from tests.journeys.in_place import NEW, OLD, journey, machines, reach, ready, until_so
-from tests.journeys.in_place_watch import say_ready
-from tests.journeys.managed import NAMESPACE, ManagedEnvironment
+from tests.support.in_place_environment import NEW, OLD, journey, machines, reach, ready, until_so
+from tests.support.in_place_watcher import say_ready
+from tests.support.managed_environment import NAMESPACE, ManagedEnvironment
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded

@@ -29,8 +29,9 @@ from espalier.kube.wire import Request, Response, Transport
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.embedded_gardens import EPOCH, Garden
-from tests.journeys.isolation_stories import (
+from tests.support.embedded_gardens import EPOCH, Garden
+from tests.support.faults import Blocked, Crash, Interceptor, is_of_manager
+from tests.support.isolation_stories import (
     NEXT,
     STATUS,
     STORIES,
@@ -47,11 +48,10 @@ from tests.journeys.isolation_stories import (
     scaling_replaces_no_machine,
     set_status,
 )
-from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.journeys.steady import Steady, steady
-from tests.support.faults import Blocked, Crash, Interceptor, is_of_manager
+from tests.support.managed_environment import CALM, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.many_clusters import heard
 from tests.support.sampling import sampled
+from tests.support.steady_clusters import Steady, steady
 from tests.support.stores import CopiedStores, copied
 
 pytestmark = pytest.mark.embedded

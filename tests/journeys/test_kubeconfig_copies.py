@@ -22,8 +22,8 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.faults import Interceptor
+from tests.support.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -10,7 +10,7 @@ import pytest
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.kube.objects import Object
-from tests.journeys import kubectl_story as story
+from tests.support import kubectl_story as story
 from tests.support.management import Management
 
 

@@ -18,9 +18,9 @@ from espalier.clusters import names
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
 from espalier.providers.docker.kinds import DockerDatacenterConfig
-from tests.journeys.isolation_stories import apply, is_synced, numbered
 from tests.support.audit import following, requests_of
 from tests.support.control_plane import ControlPlane
+from tests.support.isolation_stories import apply, is_synced, numbered
 from tests.support.management import SERVICE_ACCOUNT, Production, production
 from tests.support.many_clusters import CALM_SECONDS, all_ready
 from tests.support.waiting import until

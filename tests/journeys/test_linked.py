@@ -21,9 +21,11 @@ from espalier.clusters import Isolation, gate, names
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.embedded_gardens import EPOCH, Garden
-from tests.journeys.isolation_stories import ANNOTATION, NEXT, STATUS, machines, made_for, mark
-from tests.journeys.linked_stories import (
+from tests.support.audit import grants
+from tests.support.embedded_gardens import EPOCH, Garden
+from tests.support.faults import Crash
+from tests.support.isolation_stories import ANNOTATION, NEXT, STATUS, machines, made_for, mark
+from tests.support.linked_stories import (
     CARRIER,
     CARRIERS,
     CREDENTIALS,
@@ -37,9 +39,7 @@ from tests.journeys.linked_stories import (
     seen,
     until_made,
 )
-from tests.journeys.managed import CALM, GARDEN, managed_environment
-from tests.support.audit import grants
-from tests.support.faults import Crash
+from tests.support.managed_environment import CALM, GARDEN, managed_environment
 from tests.support.orchard import KINDS, ORCHARD
 from tests.support.sampling import sampled
 

@@ -23,8 +23,8 @@ from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import GARDEN, ManagedEnvironment, managed_environment
 from tests.support.faults import Interceptor, is_of_workload, refusal
+from tests.support.managed_environment import GARDEN, ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -26,10 +26,10 @@ from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.environment import EPOCH, OLD, Environment, condition, environment, is_settled, machines
 from tests.support.faults import Crash, Interceptor
 from tests.support.recording import Kept
 from tests.support.sampling import sampled
+from tests.support.simulated_environment import EPOCH, OLD, Environment, condition, environment, is_settled, machines
 
 pytestmark = pytest.mark.embedded
 

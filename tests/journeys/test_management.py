@@ -35,8 +35,8 @@ from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.isolation_stories import STATUS, machines, made_for
-from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
+from tests.support.isolation_stories import STATUS, machines, made_for
+from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
 
 pytestmark = pytest.mark.embedded
 

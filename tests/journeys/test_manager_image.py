@@ -18,7 +18,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.cli.manager import LEASE as LEADER
 from espalier.kube.objects import Object
-from tests.journeys import kubectl_story as story
+from tests.support import kubectl_story as story
 from tests.support import manager_image
 from tests.support.child_process import ChildProcess
 from tests.support.control_plane import ControlPlane

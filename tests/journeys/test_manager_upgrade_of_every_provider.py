@@ -23,11 +23,11 @@ from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.layers.pieces import changed
 from espalier.clusters.rendered import Rendered
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.every_provider import key_of, settled
-from tests.journeys.isolation_stories import STATUS, is_synced, machines, made_for
-from tests.journeys.managed import ManagedEnvironment, managed_environment
-from tests.journeys.tenant_stories import ALICE, BOB
 from tests.support.every_provider import KINDS, SAMPLES
+from tests.support.isolation_stories import STATUS, is_synced, machines, made_for
+from tests.support.managed_environment import ManagedEnvironment, managed_environment
+from tests.support.tenant_stories import ALICE, BOB
+from tests.support.tenants_of_every_provider import key_of, settled
 
 pytestmark = pytest.mark.embedded
 

@@ -25,8 +25,9 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.providers.kinds import KINDS
 from espalier.releases import Releases
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.asking import AccountedClusters
-from tests.journeys.isolation_stories import (
+from tests.support.audit import Asked, following, requests_of
+from tests.support.control_plane import ControlPlane, find_assets, why_no_assets
+from tests.support.isolation_stories import (
     NEXT,
     everything_of_the_garden,
     is_synced,
@@ -35,10 +36,9 @@ from tests.journeys.isolation_stories import (
     scaling_replaces_all_of_its_machines_and_no_others,
     scaling_replaces_no_machine,
 )
-from tests.journeys.steady import Steady, steady
-from tests.support.audit import Asked, following, requests_of
-from tests.support.control_plane import ControlPlane, find_assets, why_no_assets
+from tests.support.managed_clusters import AccountedClusters
 from tests.support.real_api_server import managed_on
+from tests.support.steady_clusters import Steady, steady
 
 pytestmark = [pytest.mark.envtest, pytest.mark.soak, pytest.mark.asyncio(loop_scope="session")]
 

@@ -28,8 +28,8 @@ from espalier.kube.wire import Request, Response, Transport
 from espalier.providers.docker.cluster_api import DockerMachine
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_cluster import WorkloadCluster
-from tests.journeys.managed import ManagedEnvironment, managed_environment
 from tests.support.faults import Interceptor, is_of_workload, refusal
+from tests.support.managed_environment import ManagedEnvironment, managed_environment
 from tests.support.upgraders import Upgraders
 from tests.support.waiting import until
 

@@ -19,9 +19,8 @@ from espalier.kube.client import Client
 from espalier.providers.kinds import KINDS
 from espalier.providers.nutanix.cluster_api import NutanixCluster, NutanixMachine, NutanixMachineTemplate
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.asking import AccountedClusters
-from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.journeys.planned_steps import PlannedSteps
+from tests.support.managed_clusters import AccountedClusters
+from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.nutanix import (
     AUTHORITY,
     CREDENTIALS,
@@ -34,6 +33,7 @@ from tests.support.nutanix import (
     named,
     of,
 )
+from tests.support.planned_steps import PlannedSteps
 
 pytestmark = pytest.mark.embedded
 

@@ -22,9 +22,9 @@ from espalier.kube.objects import Object
 from espalier.providers.kinds import INFRASTRUCTURE_KINDS, PROVIDER_KINDS
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys import linked_stories as orchard
-from tests.journeys.in_place import IN_PLACE, NEW, OLD, identities
-from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support import linked_stories as orchard
+from tests.support.in_place_environment import IN_PLACE, NEW, OLD, identities
+from tests.support.managed_environment import CALM, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.orchard import (
     CARRIED,
     KINDS,

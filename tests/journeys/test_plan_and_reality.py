@@ -33,11 +33,11 @@ from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys import test_in_place_hooks as hooks
-from tests.journeys.in_place import IN_PLACE, identities
-from tests.journeys.in_place import machines as machines_of
-from tests.journeys.in_place import manifest as changed_to
-from tests.journeys.managed import EXAMPLES, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.journeys.recorded import Happened, Leaves, Recorder, compared, recorder
+from tests.support.in_place_environment import IN_PLACE, identities
+from tests.support.in_place_environment import machines as machines_of
+from tests.support.in_place_environment import manifest as changed_to
+from tests.support.managed_environment import EXAMPLES, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.recorded_history import Happened, Leaves, Recorder, compared, recorder
 from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
 

@@ -12,7 +12,7 @@ from espalier.clusters.preview.machines import Group
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.errors import ApiError
 from tests.journeys import test_in_place_hooks as hooks
-from tests.journeys.in_place import (
+from tests.support.in_place_environment import (
     IN_PLACE,
     generations,
     identities,
@@ -22,7 +22,7 @@ from tests.journeys.in_place import (
     marks,
     past_admission,
 )
-from tests.journeys.managed import GARDEN, ManagedEnvironment
+from tests.support.managed_environment import GARDEN, ManagedEnvironment
 from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
 

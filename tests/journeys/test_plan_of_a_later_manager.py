@@ -16,9 +16,6 @@ from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.isolation_stories import NEXT
-from tests.journeys.managed import GARDEN, managed_environment
-from tests.journeys.recorded import recorder
 from tests.journeys.test_plan_and_reality import (
     EPOCH,
     apply,
@@ -27,6 +24,9 @@ from tests.journeys.test_plan_and_reality import (
     planned,
     previews,
 )
+from tests.support.isolation_stories import NEXT
+from tests.support.managed_environment import GARDEN, managed_environment
+from tests.support.recorded_history import recorder
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -33,7 +33,7 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import User
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import GARDEN, ManagedEnvironment, managed_environment
+from tests.support.managed_environment import GARDEN, ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

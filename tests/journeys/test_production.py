@@ -14,7 +14,7 @@ from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.cli import components, manifests
 from espalier.kube.rbac import Right
 from espalier.providers.registry import PROVIDERS
-from tests.journeys import kubectl_story as story
+from tests.support import kubectl_story as story
 from tests.support.audit import Asked, Grant, following, grants, requests_of, uses
 from tests.support.control_plane import ControlPlane
 from tests.support.management import SERVICE_ACCOUNT, Production, production

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.provider_lives import LIVES, ProviderLife, delete, in_system, live
 from tests.support.control_plane import ControlPlane
+from tests.support.provider_lives import LIVES, ProviderLife, delete, in_system, live
 from tests.support.real_api_server import managed_on
 from tests.support.sampling import sampled
 

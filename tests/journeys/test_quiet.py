@@ -17,10 +17,10 @@ from espalier.kube.client import Client
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
-from tests.journeys.asking import NAMESPACE, manifests
-from tests.journeys.managed import CALM, managed_environment
 from tests.support.audit import following
 from tests.support.control_plane import ControlPlane
+from tests.support.managed_clusters import NAMESPACE, manifests
+from tests.support.managed_environment import CALM, managed_environment
 from tests.support.management import production
 from tests.support.many_clusters import CALM_SECONDS, all_ready, apply, heard
 

@@ -32,8 +32,8 @@ from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases, release_name
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.isolation_stories import STATUS, machines
-from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
+from tests.support.isolation_stories import STATUS, machines
+from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
 from tests.support.managing import unasked
 from tests.support.sampling import sampled
 from tests.unit.clusters.test_every_field_of_releases import odd_bundles

@@ -8,8 +8,8 @@ import pytest
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.in_place import spec
-from tests.journeys.managed import GARDEN, managed_environment
+from tests.support.in_place_environment import spec
+from tests.support.managed_environment import GARDEN, managed_environment
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded

@@ -16,11 +16,11 @@ import yaml
 
 from espalier.api.meta import Tree
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.asking import NAMESPACE, AccountedClusters
+from tests.support.admission_reviews import edited
 from tests.support.control_plane import ControlPlane
 from tests.support.kubectl import Kubectl
+from tests.support.managed_clusters import NAMESPACE, AccountedClusters
 from tests.support.real_api_server import delete_all, managed_on
-from tests.unit.clusters.asked import edited
 from tests.unit.clusters.test_admission import CHANGED, WRONG
 from tests.unit.clusters.test_versions import STEPS, VERSION, VERSIONS
 

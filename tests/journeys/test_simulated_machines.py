@@ -27,7 +27,12 @@ from espalier.runtime import virtual
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.virtual import Simulation
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.environment import (
+from tests.support.control_plane import ControlPlane
+from tests.support.embedded_server import client_of, new_server, raw
+from tests.support.faults import Crash
+from tests.support.pod_network import pod_network
+from tests.support.sampling import sampled
+from tests.support.simulated_environment import (
     EPOCH,
     NEW,
     OLD,
@@ -39,11 +44,6 @@ from tests.journeys.environment import (
     machines,
     manifest,
 )
-from tests.support.control_plane import ControlPlane
-from tests.support.embedded_server import client_of, new_server, raw
-from tests.support.faults import Crash
-from tests.support.pod_network import pod_network
-from tests.support.sampling import sampled
 
 T = TypeVar("T")
 

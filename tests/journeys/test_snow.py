@@ -22,8 +22,8 @@ from espalier.providers.kinds import CATALOG
 from espalier.providers.snow.cluster_api import AWSSnowCluster, AWSSnowIPPool, AWSSnowMachine, AWSSnowMachineTemplate
 from espalier.providers.snow.kinds import SnowIPPool, SnowMachineConfig
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.glaciers import GLACIER, Glacier, put_credentials
-from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.glaciers import GLACIER, Glacier, put_credentials
+from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.snow import AUTHORITY, MACHINES, OTHER_DEVICE, PROFILES, another_pool, of
 
 pytestmark = pytest.mark.embedded

@@ -17,8 +17,8 @@ from espalier.clusters import names
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.providers.docker.kinds import DockerDatacenterConfig
-from tests.journeys.isolation_stories import apply, is_synced, numbered
 from tests.support.control_plane import ControlPlane
+from tests.support.isolation_stories import apply, is_synced, numbered
 from tests.support.management import PATIENCE, Production, free_port, production
 from tests.support.managing import unasked
 from tests.support.many_clusters import all_ready

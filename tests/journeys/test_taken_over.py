@@ -16,8 +16,8 @@ from espalier.api.resource import Key
 from espalier.apiserver.store import Change
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.in_place import NEW, OLD, marks
-from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.in_place_environment import NEW, OLD, marks
+from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.stored import ARCHIVES, Stored, unpack
 from tests.support.upgraders import GARDEN as WORKLOAD
 from tests.support.upgraders import Upgraders

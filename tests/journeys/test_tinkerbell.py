@@ -19,9 +19,9 @@ from espalier.providers.tinkerbell.cluster_api import (
 )
 from espalier.providers.tinkerbell.kinds import TinkerbellTemplateConfig
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.forges import FORGE, Forge
-from tests.journeys.managed import NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support import hardware
+from tests.support.forges import FORGE, Forge
+from tests.support.managed_environment import NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.tinkerbell import MACHINES, of, template
 
 pytestmark = pytest.mark.embedded

@@ -23,8 +23,8 @@ from espalier.providers.vsphere.cluster_api import (
     VSphereMachineTemplate,
 )
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.journeys.vineyards import VINEYARD, Vineyard, put_credentials
+from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.vineyards import VINEYARD, Vineyard, put_credentials
 from tests.support.vsphere import CREDENTIALS, DOMAIN, of
 
 pytestmark = pytest.mark.embedded

@@ -20,10 +20,10 @@ from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys import test_lost_cni as lost_cni
-from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.journeys.test_exported import KINDS, delete, exported
 from tests.journeys.test_kubeconfig_copies import NAME, trouble
 from tests.journeys.test_management import LOCAL_CLUSTER, lose, the_cluster, without_webhooks
+from tests.support.managed_environment import CALM, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.nodes import workload as use
-from tests.nodes.asking import asked_throughout
-from tests.nodes.manifests import CLUSTER, manifest
+from tests.support import workload_use as use
 from tests.support.footprint import Footprint, footprint
 from tests.support.kubectl import Kubectl
+from tests.support.node_manifests import CLUSTER, manifest
+from tests.support.node_port_client import asked_throughout
 from tests.support.real_environment import RealEnvironment, Tree, made, real_environment, why_not
 
 MISSING = why_not("1.35.4")

@@ -19,12 +19,12 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.kinds import KINDS
 from espalier.releases import Releases
-from tests.journeys import kubectl_story as story
-from tests.nodes.host import Host
-from tests.nodes.manifests import manifest
+from tests.support import kubectl_story as story
 from tests.support import manager_image
 from tests.support.kubectl import Kubectl
+from tests.support.node_manifests import manifest
 from tests.support.real_environment import RealEnvironment, Tree, real_environment, why_not
+from tests.support.real_node import Host
 
 VERSION = "1.36.3"
 MISSING = why_not(VERSION) or manager_image.why_not()

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.nodes import workload as use
-from tests.nodes.host import BIN, OTHER_BUILDS, PLUGINS, Host
-from tests.nodes.manifests import CLUSTER, manifest
+from tests.support import workload_use as use
 from tests.support.kubectl import Kubectl, columns
+from tests.support.node_manifests import CLUSTER, manifest
 from tests.support.real_environment import READY_SECONDS, RealEnvironment, Tree, real_environment, why_not
+from tests.support.real_node import BIN, OTHER_BUILDS, PLUGINS, Host
 
 WHY_NOT = why_not("1.35.4", "1.36.3")
 

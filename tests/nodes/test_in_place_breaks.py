@@ -10,14 +10,14 @@ import pytest
 from espalier.realnodes.nspawn import cgroups
 from espalier.realnodes.nspawn.state import State
 from espalier.upgrader.files import STAGED
-from tests.nodes import workload as use
-from tests.nodes.host import BIN, Host
-from tests.nodes.manifests import CLUSTER, manifest
 from tests.nodes.test_in_place import inside
 from tests.nodes.test_in_place_faults import nothing_is_left
 from tests.nodes.test_in_place_of_three import LONG, identities, watched
+from tests.support import workload_use as use
 from tests.support.kubectl import Kubectl
+from tests.support.node_manifests import CLUSTER, manifest
 from tests.support.real_environment import READY_SECONDS, RealEnvironment, Tree, real_environment, why_not
+from tests.support.real_node import BIN, Host
 
 WHY_NOT = why_not("1.34.4", "1.35.4", "1.36.3", watchers=256)
 

@@ -17,12 +17,12 @@ from espalier.realnodes.nspawn.state import State
 from espalier.upgrader import contents
 from espalier.upgrader.contents import WORK, Contents
 from espalier.upgrader.files import STAGED
-from tests.nodes import workload as use
-from tests.nodes.host import BIN, OTHER_BUILDS, PLUGINS, Host
-from tests.nodes.manifests import CLUSTER, manifest
 from tests.nodes.test_in_place import NEW, OLD, inside, seen
+from tests.support import workload_use as use
 from tests.support.kubectl import Kubectl
+from tests.support.node_manifests import CLUSTER, manifest
 from tests.support.real_environment import READY_SECONDS, RealEnvironment, real_environment, why_not
+from tests.support.real_node import BIN, OTHER_BUILDS, PLUGINS, Host
 
 WHY_NOT = why_not("1.35.4", "1.36.3")
 

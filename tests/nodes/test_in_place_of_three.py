@@ -19,9 +19,9 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.retry import NO_RETRY
 from espalier.kube.wire import Request
-from tests.nodes import workload as use
-from tests.nodes.manifests import CLUSTER, manifest
+from tests.support import workload_use as use
 from tests.support.kubectl import Kubectl
+from tests.support.node_manifests import CLUSTER, manifest
 from tests.support.real_environment import RealEnvironment, Tree, real_environment, why_not
 
 WHY_NOT = why_not("1.35.4", "1.36.3", watchers=256)

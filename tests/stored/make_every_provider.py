@@ -14,8 +14,8 @@ from espalier.api.resource import Key
 from espalier.apiserver.sqlite import SqliteStore
 from espalier.apiserver.store import Store
 from espalier.simulator.stores import FolderStores
-from tests.journeys.every_provider import Settled, settled
 from tests.support.recording import copied
+from tests.support.tenants_of_every_provider import Settled, settled
 
 FOLDER = Path(__file__).parent / "every_provider"
 

@@ -34,11 +34,11 @@ from espalier.providers.vsphere.render import REGION, ZONE
 from espalier.realnodes.management import cluster_api
 from espalier.simulator import bootstrap_data
 from espalier.simulator.workloads import Workloads
-from tests.journeys.asking import NAMESPACE
-from tests.journeys.machine_stories import KUBERNETES
 from tests.support import vcenter as simulated
 from tests.support.cluster_api import Making, RealClusterApi, real_cluster_api, why_no_cluster_api
 from tests.support.external_etcd import with_external_etcd
+from tests.support.machine_stories import KUBERNETES
+from tests.support.managed_clusters import NAMESPACE
 from tests.support.vcenter import ACCOUNT, Gone, VCenter, properties, tag, vim
 from tests.support.vsphere import manifest, of
 

@@ -8,7 +8,7 @@ from typing import Any
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from tests.support import examples
-from tests.unit.clusters.seen import NAMESPACE
+from tests.support.observed_clusters import NAMESPACE
 
 HARBOR = "harbor"
 KEY = Key(NAMESPACE, HARBOR)

@@ -49,9 +49,9 @@ from espalier.simulator.controller import Timing
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workloads import Workloads
 from espalier.upgrades.hooks.registration import Extension
-from tests.journeys.asking import NAMESPACE, BrokenImages, ManagedClusters
 from tests.support.control_plane import why_no_assets
 from tests.support.external_etcd import EXTERNAL_ETCD
+from tests.support.managed_clusters import NAMESPACE, BrokenImages, ManagedClusters
 from tests.support.managing import led_by, register_webhooks
 
 GATES = {**cluster_api.GATES, "ReconcilerRateLimiting": False}

@@ -21,7 +21,7 @@ from espalier.kube.client import Client
 from espalier.providers.kinds import CATALOG
 from espalier.providers.registry import PROVIDERS
 from tests.support import cloudstack, hardware, nutanix, snow, tinkerbell, vsphere
-from tests.unit.clusters.seen import EXAMPLES
+from tests.support.observed_clusters import EXAMPLES
 
 ADDRESS = "192.0.2.10"
 """Of the API server, in examples."""

@@ -12,7 +12,7 @@ from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.clusters.credentials import NAMESPACES, SERVERS
 from espalier.kube.client import Client
-from tests.unit.clusters.seen import EXAMPLES
+from tests.support.observed_clusters import EXAMPLES
 
 
 def documents(name: str, namespace: str, spec: Mapping[str, Any] | None = None) -> list[Tree]:

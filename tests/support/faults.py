@@ -17,7 +17,7 @@ from espalier.kube.errors import ApiError, Unreachable
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.simulator.transport import WorkloadTransport
-from tests.journeys.managed import MANAGER_AGENT
+from tests.support.managed_environment import MANAGER_AGENT
 
 
 class Interceptor:

@@ -13,9 +13,9 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.providers.kinds import CATALOG
 from espalier.runtime.cache import Cache
-from tests.journeys.asking import manifests
-from tests.journeys.managed import ManagedEnvironment
 from tests.support.control_plane import READING_VERBS
+from tests.support.managed_clusters import manifests
+from tests.support.managed_environment import ManagedEnvironment
 
 CALM_SECONDS = 5.0
 """A real environment is steady once it has not written for so long."""

@@ -9,7 +9,7 @@ from typing import Any
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from tests.support import examples
-from tests.unit.clusters.seen import NAMESPACE
+from tests.support.observed_clusters import NAMESPACE
 
 QUARRY = "quarry"
 KEY = Key(NAMESPACE, QUARRY)

@@ -38,9 +38,9 @@ from espalier.simulator import setup as simulator
 from espalier.simulator.controller import Timing
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workloads import Workloads
-from tests.journeys.asking import NAMESPACE, AccountedClusters, Write
-from tests.journeys.isolation_stories import without_admission
 from tests.support.control_plane import ControlPlane
+from tests.support.isolation_stories import without_admission
+from tests.support.managed_clusters import NAMESPACE, AccountedClusters, Write
 from tests.support.managing import led_by, register_webhooks
 
 HOST = "127.0.0.1"

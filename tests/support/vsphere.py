@@ -10,7 +10,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from tests.support import examples
 from tests.support.bottlerocket import CONNECTED, SETTINGS, on_bottlerocket
-from tests.unit.clusters.seen import NAMESPACE
+from tests.support.observed_clusters import NAMESPACE
 
 VINEYARD = "vineyard"
 KEY = Key(NAMESPACE, VINEYARD)

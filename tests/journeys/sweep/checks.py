@@ -10,8 +10,8 @@ from espalier.api.meta import Tree
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.providers.docker.kinds import DockerDatacenterConfig
-from tests.journeys.asking import NAMESPACE
 from tests.journeys.sweep.history import MADE, History, objects, there
+from tests.support.managed_clusters import NAMESPACE
 
 
 class Wrong(NamedTuple):

@@ -15,9 +15,9 @@ from espalier.clusterapi.contract import PAUSED_ANNOTATION as CAPI_PAUSED
 from espalier.clusters import names
 from espalier.kube.errors import NotFound
 from espalier.providers.docker.cluster_api import DockerCluster
-from tests.journeys.asking import NAMESPACE
 from tests.journeys.sweep.checks import Wrong, ready_of, wrong
 from tests.journeys.sweep.history import LONG, PAUSABLE, History, annotate, edit, named, objects, there
+from tests.support.managed_clusters import NAMESPACE
 
 
 async def remedy(h: History, found: Wrong) -> str:

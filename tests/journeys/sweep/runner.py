@@ -14,14 +14,14 @@ from functools import cache
 from espalier.apiserver.store import MemoryStore
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.in_place import EPOCH
-from tests.journeys.managed import managed_environment
 from tests.journeys.sweep.checks import ENDS, end_of
 from tests.journeys.sweep.hands import HANDS
 from tests.journeys.sweep.history import Act, History, Where, Wish
 from tests.journeys.sweep.remedies import ends_well
 from tests.journeys.sweep.users import USERS
 from tests.support.faults import Fault, Faults
+from tests.support.in_place_environment import EPOCH
+from tests.support.managed_environment import managed_environment
 from tests.support.recording import Kept
 from tests.support.upgraders import Upgraders
 

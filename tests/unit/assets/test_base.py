@@ -12,7 +12,7 @@ from espalier.assets import MissingAssets, find_base
 from espalier.assets import base as base_module
 from espalier.assets.base import find_bases
 from espalier.assets.cache import SUMS
-from tests.unit.assets.making import make_base
+from tests.support.asset_builds import make_base
 
 
 def test_a_base_is_found_by_its_kubernetes_version_however_it_is_written(tmp_path: Path) -> None:

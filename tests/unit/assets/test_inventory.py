@@ -14,7 +14,8 @@ from espalier.assets import inventory
 from espalier.assets.cache import is_intact, seal
 from espalier.assets.inventory import State
 from espalier.assets.recipes import ETCD, KUBERNETES, chosen
-from tests.unit.assets.making import make_base, make_component
+from espalier.assets.stock import State
+from tests.support.asset_builds import make_base, make_component
 
 
 def _outdated(assets: Path, name: str) -> Path:

@@ -10,7 +10,7 @@ import pytest
 from espalier.assets.cache import assets_folder
 from espalier.assets.recipes import ETCD, KUBERNETES, TESTED
 from espalier.cli.main import run
-from tests.unit.assets.making import make_component
+from tests.support.asset_builds import make_component
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ import yaml
 from espalier.cli.main import run
 from espalier.providers.kinds import MANIFESTS
 from tests.support import cloudstack, nutanix, snow, tinkerbell
+from tests.support.field_sweep import put
 from tests.support.sampling import sampled
-from tests.unit.providers.sweep import put
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 CLUSTERS = sorted(one for one in EXAMPLES.glob("*.yaml") if "kind: Cluster\n" in one.read_text())

@@ -13,7 +13,7 @@ from espalier.clusters.admission import Admission, validate_bundles, validate_re
 from espalier.clusters.render.audit_policy import AUDIT_POLICY
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from tests.unit.clusters.asked import (
+from tests.support.admission_reviews import (
     AUDIT,
     CHECK,
     CONTROL_PLANE,
@@ -27,7 +27,7 @@ from tests.unit.clusters.asked import (
     garden,
     paused,
 )
-from tests.unit.clusters.seen import NAMESPACE, NOW, RELEASES, as_object, laptop, observer
+from tests.support.observed_clusters import NAMESPACE, NOW, RELEASES, as_object, laptop, observer
 from tests.unit.clusters.test_story import COMPANY
 
 PROXY = {"httpProxy": "http://proxy:3128", "httpsProxy": "http://proxy:3128"}

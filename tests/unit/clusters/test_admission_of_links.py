@@ -9,7 +9,7 @@ from espalier.api.resource import Key
 from espalier.clusters.names import labels
 from espalier.clusters.rules import messages
 from espalier.providers.registry import PROVIDERS
-from tests.unit.clusters.asked import (
+from tests.support.admission_reviews import (
     GROUP,
     NETWORK,
     SPEC,
@@ -18,7 +18,7 @@ from tests.unit.clusters.asked import (
     garden,
     paused,
 )
-from tests.unit.clusters.seen import NAMESPACE, example, laptop, naming
+from tests.support.observed_clusters import NAMESPACE, example, laptop, naming
 
 FLUX = {"kind": "FluxConfig", "name": "estate"}
 

@@ -9,9 +9,9 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.runtime.admission import AdmissionResponse
-from tests.unit.clusters.asked import GROUP, SPEC, ask, edited, garden, paused
-from tests.unit.clusters.made import objects
-from tests.unit.clusters.seen import datacenter, example, laptop, naming
+from tests.support.admission_reviews import GROUP, SPEC, ask, edited, garden, paused
+from tests.support.made_clusters import objects
+from tests.support.observed_clusters import datacenter, example, laptop, naming
 from tests.unit.clusters.test_management import MANAGER, SHARED, delete, release_of_bundles
 
 SECRET = "undisclosed"

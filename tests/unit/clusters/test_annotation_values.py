@@ -6,8 +6,8 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.clusters import names
-from tests.unit.clusters.asked import ask
-from tests.unit.clusters.seen import datacenter, example
+from tests.support.admission_reviews import ask
+from tests.support.observed_clusters import datacenter, example
 
 
 def annotated(**annotations: str) -> Tree:

@@ -18,7 +18,7 @@ from espalier.clusters.scope import Scope
 from espalier.clusters.validity import missing_objects, problem
 from tests.support import snow, vsphere
 from tests.support.bottlerocket import on_bottlerocket
-from tests.unit.clusters.seen import observer
+from tests.support.observed_clusters import observer
 from tests.unit.providers.snow import test_rendering as on_snow
 from tests.unit.providers.vsphere.test_rendering import FORK, made, objects, seen
 

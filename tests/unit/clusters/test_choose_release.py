@@ -12,9 +12,9 @@ from espalier.clusters.step import Step
 from espalier.clusters.steps import choose_release, take_release
 from espalier.clusters.validity import problem
 from espalier.runtime.outcome import Continue, Outcome, Wait
-from tests.unit.clusters.made import objects
-from tests.unit.clusters.reconciles import step
-from tests.unit.clusters.seen import example, laptop, naming
+from tests.support.made_clusters import objects
+from tests.support.observed_clusters import example, laptop, naming
+from tests.support.reconciles import step
 
 
 def chosen(*trees: Tree) -> tuple[Outcome, list[Tree], Context]:

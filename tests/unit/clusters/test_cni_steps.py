@@ -22,9 +22,9 @@ from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
 from espalier.runtime.remote_tasks import FRESH
 from espalier.runtime.sources import Expiry
 from espalier.runtime.virtual import Simulation, run
-from tests.unit.clusters.made import objects
-from tests.unit.clusters.reconciles import Environment, Server, Workload
-from tests.unit.clusters.seen import GARDEN, datacenter, example, scope
+from tests.support.made_clusters import objects
+from tests.support.observed_clusters import GARDEN, datacenter, example, scope
+from tests.support.reconciles import Environment, Server, Workload
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 KINDNET: Tree = {"cniConfig": {"kindnetd": {}}}

@@ -17,8 +17,8 @@ from espalier.clusters.preview.simulate import simulate
 from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.clusters.status import status_of
 from espalier.clusters.synced import seen
-from tests.unit.clusters.made import made, objects, settled
-from tests.unit.clusters.seen import applied
+from tests.support.made_clusters import made, objects, settled
+from tests.support.observed_clusters import applied
 from tests.unit.clusters.test_status import NOW, WAITING
 
 ENDPOINT = {"host": "172.18.0.3", "port": 6443}

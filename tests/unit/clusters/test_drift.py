@@ -14,8 +14,8 @@ from espalier.clusters import cni, drift, names, synced
 from espalier.clusters.drift import BEING_DELETED, MISSING, UNASKED, Drift, InstalledCNI, Policy
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.scope import Scope
-from tests.unit.clusters.made import made, objects, settled
-from tests.unit.clusters.seen import applied, as_object
+from tests.support.made_clusters import made, objects, settled
+from tests.support.observed_clusters import applied, as_object
 
 KCP = "KubeadmControlPlane eksa-system/garden"
 GROUP = "MachineDeployment eksa-system/garden-md-0"

@@ -22,8 +22,8 @@ from espalier.clusters.render.layered import rendered
 from espalier.kube.objects import to_bytes
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
-from tests.unit.clusters.layers.render_inputs import documents
-from tests.unit.clusters.seen import GARDEN, NAMESPACE, NOW, as_object, datacenter, example, observer
+from tests.support.render_inputs import documents
+from tests.support.observed_clusters import GARDEN, NAMESPACE, NOW, as_object, datacenter, example, observer
 from tests.unit.clusters.test_story import COMPANY, PASSWORD
 
 CP, GROUP, NETWORK = "controlPlaneConfiguration.", "workerNodeGroupConfigurations[].", "clusterNetwork."

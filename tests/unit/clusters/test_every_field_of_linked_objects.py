@@ -22,11 +22,11 @@ from espalier.clusters.render import authenticator
 from espalier.clusters.render.layered import rendered
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError
-from tests.unit.clusters.layers.render_inputs import documents
-from tests.unit.clusters.seen import GARDEN, NAMESPACE, example, scope
+from tests.support.render_inputs import documents
+from tests.support.field_sweep import Values, all_leaves, counted, put, server
+from tests.support.observed_clusters import GARDEN, NAMESPACE, example, scope
 from tests.unit.clusters.test_flux_configs import GIT, HUB
 from tests.unit.clusters.test_story import COMPANY
-from tests.unit.providers.sweep import Values, all_leaves, counted, put, server
 
 OIDC, IAM, FLUX, GITOPS, AWS = KINDS = (OIDCConfig, AWSIamConfig, FluxConfig, GitOpsConfig, AWSDatacenterConfig)
 """Not Bundles and EKSARelease: `test_every_field_of_releases`."""

@@ -30,13 +30,10 @@ from espalier.clusters.validity import problem
 from espalier.kube.objects import to_bytes
 from espalier.runtime.outcome import Done
 from tests.support import every_provider, snow, tinkerbell, vsphere
+from tests.support import field_sweep as sweep
+from tests.support.render_inputs import documents
 from tests.support.every_provider import SAMPLES
-from tests.support.sampling import sampled
-from tests.unit.clusters.layers.render_inputs import documents
-from tests.unit.clusters.made import objects, settled
-from tests.unit.clusters.seen import GARDEN, NAMESPACE, NOW, RELEASES, as_object, example, observer
-from tests.unit.providers import sweep
-from tests.unit.providers.sweep import (
+from tests.support.field_sweep import (
     WRONG_TYPES,
     Values,
     all_leaves,
@@ -47,6 +44,9 @@ from tests.unit.providers.sweep import (
     named,
     put_everywhere,
 )
+from tests.support.made_clusters import objects, settled
+from tests.support.observed_clusters import GARDEN, NAMESPACE, NOW, RELEASES, as_object, example, observer
+from tests.support.sampling import sampled
 
 KINDS = (EKSARelease, Bundles, DistroRelease)
 VALIDATE = {EKSARelease: validate_release, Bundles: validate_bundles, DistroRelease: validate_distro}

@@ -25,8 +25,8 @@ from espalier.clusters.validity import problem
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
 from espalier.runtime.outcome import Continue, Wait
+from tests.support.observed_clusters import NAMESPACE, NOW, applied, as_object, example, observer
 from tests.support.orchard import ORCHARD, ORCHARD_PROVIDER, OrchardDatacenterConfig, OrchardMachineConfig, OrchardZone
-from tests.unit.clusters.seen import NAMESPACE, NOW, applied, as_object, example, observer
 
 DOMAINS = [{"name": "east"}, {"name": "west"}]
 

@@ -11,7 +11,7 @@ from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.crd import crd_of
 from espalier.api.eksa.gitops import FluxConfig, GitOpsConfig
 from espalier.api.meta import Tree
-from tests.unit.providers.sweep import refusal_of_last, server, verdict
+from tests.support.field_sweep import refusal_of_last, server, verdict
 
 HUB: Tree = {"owner": "garden", "repository": "fleet"}
 GIT: Tree = {"repositoryUrl": "ssh://git@git.example.com/fleet.git"}

@@ -15,8 +15,8 @@ from espalier.api.meta import Tree
 from espalier.clusters import gate, names
 from espalier.clusters.gate import Gate, Isolation
 from espalier.clusters.scope import Scope
-from tests.unit.clusters.made import made, objects, settled
-from tests.unit.clusters.seen import as_object, datacenter, example, observer
+from tests.support.made_clusters import made, objects, settled
+from tests.support.observed_clusters import as_object, datacenter, example, observer
 
 VSPHERE = "anywhere.eks.amazonaws.com/v1alpha1"
 

@@ -14,7 +14,7 @@ from espalier.api.eksa.cluster import ClusterSpec
 from espalier.clusters import names
 from espalier.clusters.rules import identity
 from espalier.clusters.validity import problem, standing_problem
-from tests.unit.clusters.seen import example, scope
+from tests.support.observed_clusters import example, scope
 from tests.unit.clusters.test_story import COMPANY
 
 PROVIDER = COMPANY["spec"]["issuerUrl"]

@@ -24,8 +24,8 @@ from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.clusters import in_place, names, plan
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
-from tests.unit.clusters.made import made, objects
-from tests.unit.clusters.seen import as_object
+from tests.support.made_clusters import made, objects
+from tests.support.observed_clusters import as_object
 
 
 def held() -> KubeadmControlPlane:

@@ -21,9 +21,9 @@ from espalier.kube.errors import Invalid
 from espalier.kube.wire import Response
 from espalier.runtime.sources import Expiry
 from espalier.runtime.virtual import Simulation, run
-from tests.unit.clusters.made import objects
-from tests.unit.clusters.reconciles import NOT_FOUND, Environment, Server, Workload
-from tests.unit.clusters.seen import GARDEN, datacenter, example
+from tests.support.made_clusters import objects
+from tests.support.observed_clusters import GARDEN, datacenter, example
+from tests.support.reconciles import NOT_FOUND, Environment, Server, Workload
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 KUBECONFIG = b"apiVersion: v1\nkind: Config\n"

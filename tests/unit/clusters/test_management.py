@@ -31,9 +31,19 @@ from espalier.providers.registry import PROVIDERS
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.cache import Caches
 from espalier.runtime.outcome import Wait
-from tests.unit.clusters.asked import SPEC, ask, edited, garden, paused
-from tests.unit.clusters.reconciles import step
-from tests.unit.clusters.seen import NOW, RELEASES, NoServer, as_object, datacenter, fill, laptop, naming, observer
+from tests.support.admission_reviews import SPEC, ask, edited, garden, paused
+from tests.support.observed_clusters import (
+    NOW,
+    RELEASES,
+    NoServer,
+    as_object,
+    datacenter,
+    fill,
+    laptop,
+    naming,
+    observer,
+)
+from tests.support.reconciles import step
 from tests.unit.clusters.test_admission import WRONG
 from tests.unit.clusters.test_versions import hub, release, under_hub
 

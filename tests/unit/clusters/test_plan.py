@@ -13,8 +13,8 @@ from espalier.clusterapi.contract import SKIP_COREDNS_ANNOTATION
 from espalier.clusters import ownership, plan
 from espalier.clusters.plan import Change
 from espalier.clusters.scope import Scope
-from tests.unit.clusters.made import made, objects
-from tests.unit.clusters.seen import applied, as_object
+from tests.support.made_clusters import made, objects
+from tests.support.observed_clusters import applied, as_object
 
 MORE_WORKERS = [{"name": "md-0", "count": 4}]
 

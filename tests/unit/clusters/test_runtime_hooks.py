@@ -13,8 +13,8 @@ from espalier.clusters.in_place import FAILED, NOT_ASKED, STOPPED, TOO_FEW
 from espalier.clusters.runtime_hooks import chosen
 from espalier.clusters.scope import Scope
 from espalier.runtime.outcome import Wait
-from tests.unit.clusters.made import made, objects
-from tests.unit.clusters.seen import as_object
+from tests.support.made_clusters import made, objects
+from tests.support.observed_clusters import as_object
 
 HOOKS = FrontEnd.HOOKS
 DISCOVERED: Tree = {

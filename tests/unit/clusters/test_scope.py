@@ -13,8 +13,8 @@ from espalier.api.resource import Key
 from espalier.clusters import names, release_content
 from espalier.clusters.gate import Gate
 from espalier.clusters.scope import ClusterAPIObjects
-from tests.unit.clusters.made import kubeconfig, objects
-from tests.unit.clusters.seen import GARDEN, as_object, datacenter, example, laptop, observer, scope
+from tests.support.made_clusters import kubeconfig, objects
+from tests.support.observed_clusters import GARDEN, as_object, datacenter, example, laptop, observer, scope
 
 IDENTITY = "laptop/uid-0"
 """Of the example under the management cluster that is there."""

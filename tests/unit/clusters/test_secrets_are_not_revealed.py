@@ -25,9 +25,9 @@ from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
 from espalier.runtime.outcome import Fault
-from tests.unit.clusters.made import objects
+from tests.support.made_clusters import objects
+from tests.support.observed_clusters import GARDEN, as_object, datacenter, example, observer, scope
 from tests.unit.clusters.preview.test_previews import manifest, previews
-from tests.unit.clusters.seen import GARDEN, as_object, datacenter, example, observer, scope
 
 SECRET_FLAGS = (
     "oidc-client-secret",

@@ -23,8 +23,8 @@ from espalier.clusters.validity import problem
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import UnusableBundles
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
-from tests.unit.clusters.made import made, objects, settled
-from tests.unit.clusters.seen import GARDEN, example, laptop, observer, scope
+from tests.support.made_clusters import made, objects, settled
+from tests.support.observed_clusters import GARDEN, example, laptop, observer, scope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WAITING = Wait("OutdatedInformation", "waiting for Cluster API to observe the control plane")

@@ -21,9 +21,9 @@ from espalier.clusters.steps import add_finalizer, find_children, leave_children
 from espalier.kube.wire import Request, Response
 from espalier.runtime.outcome import Continue, Wait
 from espalier.runtime.sources import Expiry
-from tests.unit.clusters.made import objects
-from tests.unit.clusters.reconciles import Environment, Server, Workload, step
-from tests.unit.clusters.seen import GARDEN, datacenter, example, laptop, scope
+from tests.support.made_clusters import objects
+from tests.support.observed_clusters import GARDEN, datacenter, example, laptop, scope
+from tests.support.reconciles import Environment, Server, Workload, step
 
 
 class Secrets(Server):

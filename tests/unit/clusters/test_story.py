@@ -18,8 +18,8 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters import cni, credentials, plan
 from espalier.clusters.scope import ClusterAPIObjects
-from tests.unit.clusters.layers.render_inputs import EVERYTHING
-from tests.unit.clusters.seen import EXAMPLES, GARDEN, NAMESPACE, example, scope
+from tests.support.render_inputs import EVERYTHING
+from tests.support.observed_clusters import EXAMPLES, GARDEN, NAMESPACE, example, scope
 
 STORIES = Path(__file__).parents[2] / "stories"
 

@@ -19,9 +19,9 @@ from espalier.kube.wire import ADMIN
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.cache import Caches
-from tests.unit.clusters import made
-from tests.unit.clusters.asked import GROUP, SPEC, ask, edited, garden, paused
-from tests.unit.clusters.seen import NOW, NoServer, as_object, laptop, naming, observer
+from tests.support import made_clusters as made
+from tests.support.admission_reviews import GROUP, SPEC, ask, edited, garden, paused
+from tests.support.observed_clusters import NOW, NoServer, as_object, laptop, naming, observer
 
 VERSION, BUNDLES, KUBERNETES = SPEC + "eksaVersion", SPEC + "bundlesRef", SPEC + "kubernetesVersion"
 REFERENCE = {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "name": "bundles-1", "namespace": "eksa-system"}

@@ -12,8 +12,8 @@ from grpc import StatusCode
 from espalier.etcd import connection
 from espalier.etcd.client import Client, connect
 from espalier.etcd.errors import Closed, Denied, NotEtcd, RequestTooLarge, ResponseTooLarge, Unavailable
+from tests.support.etcd_members import Member, running
 from tests.support.tasks import left_over
-from tests.unit.etcd.members import Member, running
 
 
 @pytest.fixture

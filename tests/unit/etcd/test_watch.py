@@ -15,8 +15,8 @@ from espalier.etcd.client import Client, connect
 from espalier.etcd.errors import Compacted, Denied, EtcdError, NotEtcd, Unavailable
 from espalier.etcd.messages import rpc_pb2 as rpc
 from espalier.etcd.messages.services import WATCH, Context
+from tests.support.etcd_members import Member, running
 from tests.support.tasks import left_over
-from tests.unit.etcd.members import Member, running
 
 
 def message(*revisions: int, more: bool = False) -> rpc.WatchResponse:

@@ -13,7 +13,7 @@ from espalier.clusters.render.layered import rendered
 from espalier.clusters.rendered import Rendered
 from espalier.clusters.scope import Scope
 from tests.support import cloudstack, nutanix, snow, tinkerbell, vsphere
-from tests.unit.clusters.seen import example, scope
+from tests.support.observed_clusters import example, scope
 from tests.unit.clusters.test_etcd_encryption import PLUGIN, asked
 from tests.unit.providers.cloudstack import test_rendering as on_cloudstack
 from tests.unit.providers.nutanix import test_rendering as on_nutanix

@@ -20,7 +20,7 @@ from espalier.runtime import virtual
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.options import WATCH_FILTER_LABEL, Options
 from tests.support.indexes import by_label
-from tests.unit.runtime.small_server import SmallServer, client_of, config_map
+from tests.support.small_server import SmallServer, client_of, config_map
 
 Story = Callable[[SmallServer, Caches], Awaitable[Any]]
 

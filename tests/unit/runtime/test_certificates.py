@@ -16,9 +16,9 @@ from espalier.kube.pki import KeyPair
 from espalier.runtime.certificates import SECRET_NAME, Lifetime, ServingCertificate
 from espalier.runtime.virtual import Simulation
 from espalier.runtime.write_limits import BURST, limited
+from tests.support.simulated_loop import simulate
+from tests.support.small_server import SmallServer, client_of
 from tests.support.waiting import running
-from tests.unit.runtime.simulated import simulate
-from tests.unit.runtime.small_server import SmallServer, client_of
 
 HOUR = 3600.0
 LIFETIME = Lifetime(authority=10, serving=1)

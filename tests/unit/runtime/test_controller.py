@@ -22,8 +22,8 @@ from espalier.runtime.metrics import Metrics
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
 from espalier.runtime.predicates import generation_changed, labelled
 from espalier.runtime.virtual import Simulation
+from tests.support.small_server import SmallServer, client_of, config_map
 from tests.support.waiting import running
-from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 KEY = Key("default", "a")
 

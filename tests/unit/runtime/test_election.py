@@ -21,8 +21,8 @@ from espalier.runtime.election import Election
 from espalier.runtime.fencing import Fence, Fenced, fenced
 from espalier.runtime.options import Options
 from espalier.runtime.virtual import Simulation
-from tests.unit.runtime.simulated import simulate
-from tests.unit.runtime.small_server import SmallServer, config_map
+from tests.support.simulated_loop import simulate
+from tests.support.small_server import SmallServer, config_map
 
 LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/eksa-system/leases/manager"
 

@@ -29,9 +29,9 @@ from espalier.kube.watching import EventType
 from espalier.kube.wire import Request
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.reflector import WATCH_SECONDS, Reflector, Source, earlier
+from tests.support.simulated_loop import simulate
+from tests.support.small_server import SmallServer, config_map
 from tests.support.waiting import running
-from tests.unit.runtime.simulated import simulate
-from tests.unit.runtime.small_server import SmallServer, config_map
 
 Story = Callable[[SmallServer, Caches], Awaitable[Any]]
 KEY = Key("default", "a")

@@ -32,9 +32,9 @@ from espalier.runtime.write_limits import (
     WriteLimit,
     limited,
 )
+from tests.support.simulated_loop import simulate
+from tests.support.small_server import SmallServer, client_of, config_map
 from tests.support.waiting import running
-from tests.unit.runtime.simulated import simulate
-from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 PATH = "/api/v1/namespaces/default/configmaps/a"
 HEADERS = {"content-type": "application/apply-patch+yaml"}

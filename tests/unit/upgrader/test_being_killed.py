@@ -13,7 +13,7 @@ import pytest
 
 from espalier.upgrader.host import StepFailed
 from tests.support.sampling import sampled
-from tests.unit.upgrader.simulated import (
+from tests.support.simulated_node import (
     CONFIGURATION,
     NEW,
     OLD,

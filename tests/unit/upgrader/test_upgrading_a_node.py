@@ -15,7 +15,7 @@ from espalier.upgrader import checks, steps
 from espalier.upgrader.contents import WORK
 from espalier.upgrader.host import NotCopied, Result, StepFailed
 from espalier.upgrader.services import show
-from tests.unit.upgrader.simulated import (
+from tests.support.simulated_node import (
     NEW,
     OLD,
     STEPS,

@@ -10,7 +10,7 @@ from espalier.api.meta import Tree
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, Handler
 from espalier.upgrades import admission
-from tests.unit.upgrades.seen import made
+from tests.support.observed_upgrades import made
 
 SPECS: dict[str, Tree] = {
     "NodeUpgrade": {"kubernetesVersion": "v1.36.3", "nodeType": "Worker"},

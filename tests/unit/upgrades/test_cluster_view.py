@@ -18,7 +18,7 @@ from espalier.runtime import virtual
 from espalier.runtime.cache import Caches
 from espalier.runtime.transforms import metadata_unless
 from espalier.upgrades.cluster_tracker import _Side
-from tests.unit.upgrades.seen import made
+from tests.support.observed_upgrades import made
 
 
 @pytest.mark.parametrize(

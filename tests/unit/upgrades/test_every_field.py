@@ -16,8 +16,8 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object
 from espalier.upgrades import expected, names
-from tests.unit.providers import sweep
-from tests.unit.providers.sweep import (
+from tests.support import field_sweep as sweep
+from tests.support.field_sweep import (
     WRONG_TYPES,
     Values,
     all_leaves,
@@ -27,7 +27,7 @@ from tests.unit.providers.sweep import (
     named,
     put_everywhere,
 )
-from tests.unit.upgrades.seen import made
+from tests.support.observed_upgrades import made
 from tests.unit.upgrades.test_admission import handlers
 from tests.unit.upgrades.test_schema import SPECS
 

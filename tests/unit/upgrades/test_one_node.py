@@ -23,7 +23,7 @@ from espalier.upgrades.node import steps as node_life
 from espalier.upgrades.node.context import Context
 from espalier.upgrades.node.observe import NodeScope
 from espalier.upgrades.views import Node
-from tests.unit.upgrades.seen import NEW, OLD, cluster_view, machine, made, node, pods
+from tests.support.observed_upgrades import NEW, OLD, cluster_view, machine, made, node, pods
 
 PLANES = ("a", "b", "c")
 

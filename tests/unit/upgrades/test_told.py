@@ -12,7 +12,7 @@ from espalier.api.eksa.upgrades import NodeUpgradeStatus
 from espalier.runtime.outcome import Wait
 from espalier.upgrades import reconciling
 from espalier.upgrades.node import controller as node_upgrade
-from tests.unit.upgrades.seen import made
+from tests.support.observed_upgrades import made
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from espalier.clusters import cni, plan
 from espalier.clusters.layers import LAYERS, folding, images_by_digest, release
 from espalier.clusters.render.layered import base, rendered
 from espalier.clusters.scope import ClusterAPIObjects
-from tests.unit.clusters.layers.render_inputs import CASES, DIGESTS, RELEASED, difference, documents, render_input, text
+from tests.support.render_inputs import CASES, DIGESTS, RELEASED, design, difference, documents, text
 from tests.unit.clusters.test_story import compare_with_golden
 
 NAMES = [layer.name for layer in LAYERS]

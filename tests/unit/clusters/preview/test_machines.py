@@ -28,8 +28,8 @@ from espalier.clusters.preview.simulate import simulate
 from espalier.clusters.provider import infrastructures
 from espalier.clusters.scope import Scope
 from espalier.providers.registry import PROVIDERS
-from tests.unit.clusters.made import made, objects
-from tests.unit.clusters.seen import as_object, machine_objects
+from tests.support.made_clusters import made, objects
+from tests.support.observed_clusters import as_object, machine_objects
 
 GROUPS = [{"name": "md-0", "count": 2}]
 

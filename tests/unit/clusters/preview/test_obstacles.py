@@ -34,8 +34,8 @@ from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.remote_tasks import RemoteTasks
 from espalier.runtime.writer import Writer
-from tests.unit.clusters.made import objects, settled
-from tests.unit.clusters.seen import GARDEN, as_object, datacenter, example, laptop, naming, observer
+from tests.support.made_clusters import objects, settled
+from tests.support.observed_clusters import GARDEN, as_object, datacenter, example, laptop, naming, observer
 from tests.unit.clusters.test_runtime_hooks import DISCOVERED, asked
 
 HOOKS = FrontEnd.HOOKS

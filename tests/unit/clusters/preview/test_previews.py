@@ -17,8 +17,8 @@ from espalier.kube.objects import Object, to_bytes
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
-from tests.unit.clusters.made import objects
-from tests.unit.clusters.seen import GARDEN, NAMESPACE, as_object, datacenter, example, laptop
+from tests.support.made_clusters import objects
+from tests.support.observed_clusters import GARDEN, NAMESPACE, as_object, datacenter, example, laptop
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 RELEASES = Releases.load()

@@ -15,8 +15,8 @@ from espalier.clusters.preview.diff import FieldChange
 from espalier.clusters.preview.simulate import Simulated, simulate
 from espalier.clusters.preview.summary import NOTHING, sentences
 from espalier.clusters.scope import Scope
-from tests.unit.clusters.made import made, objects
-from tests.unit.clusters.seen import example
+from tests.support.made_clusters import made, objects
+from tests.support.observed_clusters import example
 
 MORE = [{"name": "md-0", "count": 4}]
 

@@ -17,7 +17,7 @@ from espalier.etcdbackup.stores.retries import Retries
 from espalier.etcdbackup.stores.store import Store
 from tests.support.buckets import BUCKET, google_files, google_server, s3_files, s3_put, s3_server
 from tests.support.faulty_http import Fault, FaultyHttp, faulty_http
-from tests.unit.kube.served import authority, serving_context
+from tests.support.https_server import authority, serving_context
 
 SHORT = Retries(attempt=0.5, retries=2, longest_wait=0.01, stall=1.0, part=1.0)
 

@@ -12,7 +12,7 @@ from espalier.api.resource import Key
 from espalier.clusters.scope import Scope
 from espalier.clusters.validity import problem
 from tests.support.cloudstack import credentials, manifest, of, stored
-from tests.unit.clusters.seen import observer
+from tests.support.observed_clusters import observer
 from tests.unit.providers.vsphere.test_rendering import FORK
 
 HERS, HIS = Key("team-a", "harbor"), Key("team-b", "xharbor")

@@ -19,7 +19,7 @@ from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
 from tests.support.cloudstack import API, CREDENTIALS, KEY, MAKER, credentials, disk, everything, manifest, of, stored
-from tests.unit.clusters.seen import NAMESPACE, NOW, as_object, laptop, observer
+from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
 from tests.unit.clusters.test_story import compare_with_golden, text_of
 from tests.unit.providers.vsphere.test_rendering import FORK, objects, redacted
 

@@ -17,9 +17,9 @@ from espalier.api.meta import Tree
 from espalier.clusters.validity import problem
 from espalier.kube.errors import ApiError
 from espalier.providers.nutanix.kinds import KINDS, NutanixDatacenterConfig, NutanixMachineConfig
+from tests.support.field_sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, verdict
 from tests.support.nutanix import AUTHORITY, KEY_OF_ANN, UUID, domain, everything, named, of
 from tests.unit.providers.nutanix.test_rendering import made, seen
-from tests.unit.providers.sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, verdict
 from tests.unit.providers.vsphere.test_rendering import objects
 
 DATACENTER, MACHINE = NutanixDatacenterConfig, NutanixMachineConfig

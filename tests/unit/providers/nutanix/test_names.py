@@ -11,7 +11,7 @@ from espalier.clusters.admission import Admission
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
 from tests.support.nutanix import manifest, stored
-from tests.unit.clusters.seen import NAMESPACE, NOW, as_object, laptop, observer
+from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
 from tests.unit.providers.vsphere.test_rendering import FORK
 
 

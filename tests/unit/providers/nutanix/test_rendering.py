@@ -35,7 +35,7 @@ from tests.support.nutanix import (
     reference,
     stored,
 )
-from tests.unit.clusters.seen import NAMESPACE, NOW, as_object, laptop, observer
+from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
 from tests.unit.clusters.test_story import compare_with_golden, text_of
 from tests.unit.providers.vsphere.test_rendering import FORK, holds, objects, redacted
 

@@ -17,10 +17,10 @@ from espalier.api.meta import Tree
 from espalier.clusters.validity import problem
 from espalier.kube.errors import ApiError
 from espalier.providers.snow.kinds import KINDS, SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
+from tests.support import bottlerocket_fields
+from tests.support.field_sweep import LOCAL, LOCAL_IPV4, Values, all_leaves, counted, put, server, verdict
 from tests.support.snow import everything, everything_with_bottlerocket, of
-from tests.unit.providers import bottlerocket_fields
 from tests.unit.providers.snow.test_rendering import made, seen
-from tests.unit.providers.sweep import LOCAL, LOCAL_IPV4, Values, all_leaves, counted, put, server, verdict
 from tests.unit.providers.vsphere.test_rendering import objects
 
 Example = Callable[[], list[Tree]]

@@ -19,6 +19,7 @@ from espalier.kube.objects import Object, to_bytes
 from espalier.kube.wire import ADMIN
 from espalier.providers.snow.rules import clashes
 from espalier.runtime.admission import AdmissionRequest
+from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
 from tests.support.snow import (
     CANARY,
     CREDENTIALS,
@@ -37,7 +38,6 @@ from tests.support.snow import (
     stored,
     with_bottlerocket,
 )
-from tests.unit.clusters.seen import NAMESPACE, NOW, as_object, laptop, observer
 from tests.unit.clusters.test_story import compare_with_golden, text_of
 from tests.unit.providers.vsphere.test_rendering import FORK, objects, redacted
 

@@ -21,9 +21,9 @@ from espalier.providers.tinkerbell.kinds import (
     TinkerbellMachineConfig,
     TinkerbellTemplateConfig,
 )
+from tests.support.field_sweep import LOCAL, LOCAL_IPV4, Values, all_leaves, counted, put, server, verdict
 from tests.support.tinkerbell import FORGE, MACHINES, everything, of
 from tests.support.vsphere import KEY_OF_ANN
-from tests.unit.providers.sweep import LOCAL, LOCAL_IPV4, Values, all_leaves, counted, put, server, verdict
 from tests.unit.providers.tinkerbell.test_rendering import made, objects, seen
 
 DATACENTER, MACHINE, TEMPLATE = TinkerbellDatacenterConfig, TinkerbellMachineConfig, TinkerbellTemplateConfig

@@ -13,9 +13,9 @@ from espalier.clusters.rendered import Rendered
 from espalier.clusters.scope import Scope
 from espalier.clusters.validity import problem
 from espalier.kube.objects import to_bytes
+from tests.support.render_inputs import documents
+from tests.support.observed_clusters import observer
 from tests.support.tinkerbell import KEY, MACHINES, everything, manifest, of, stored
-from tests.unit.clusters.layers.render_inputs import documents
-from tests.unit.clusters.seen import observer
 from tests.unit.clusters.test_story import compare_with_golden, text_of
 
 FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))

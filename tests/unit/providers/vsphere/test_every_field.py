@@ -17,9 +17,9 @@ from espalier.api.meta import Tree
 from espalier.clusters.validity import problem, unresolved_values
 from espalier.kube.errors import ApiError
 from espalier.providers.vsphere.kinds import KINDS, VSphereDatacenterConfig, VSphereMachineConfig
+from tests.support import bottlerocket_fields
+from tests.support.field_sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, verdict
 from tests.support.vsphere import DOMAIN, KEY_OF_ANN, everything, everything_with_bottlerocket, of
-from tests.unit.providers import bottlerocket_fields
-from tests.unit.providers.sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, verdict
 from tests.unit.providers.vsphere.test_rendering import made, objects, seen
 
 DATACENTER, MACHINE = VSphereDatacenterConfig, VSphereMachineConfig

@@ -24,6 +24,9 @@ from espalier.clusters.validity import missing_objects, problem, unresolved_valu
 from espalier.kube.objects import to_bytes
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
+from tests.support.render_inputs import documents
+from tests.support.field_sweep import LOCAL, LOCAL_IPV4
+from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
 from tests.support.vsphere import (
     CREDENTIALS,
     KEY,
@@ -37,10 +40,7 @@ from tests.support.vsphere import (
     stored,
     with_bottlerocket,
 )
-from tests.unit.clusters.layers.render_inputs import documents
-from tests.unit.clusters.seen import NAMESPACE, NOW, as_object, laptop, observer
 from tests.unit.clusters.test_story import compare_with_golden, text_of
-from tests.unit.providers.sweep import LOCAL, LOCAL_IPV4
 
 FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
 

@@ -11,7 +11,7 @@ from espalier.runtime.component import Component, Host
 from espalier.runtime.virtual import Simulation
 from espalier.shoots.extension import Extension, controller_of, leases_of
 from tests.support.extensions import TIMING, failed, is_gone, new_seed, running, succeeded
-from tests.unit.runtime.simulated import simulate
+from tests.support.simulated_loop import simulate
 
 PAGE = Path(__file__).parents[4] / "docs" / "extensions.md"
 LINES = 26

@@ -28,7 +28,7 @@ from espalier.shoots.extension import (
     leases_of,
 )
 from tests.support.extensions import TIMING, Seed, failed, is_gone, new_seed, running, settle, succeeded
-from tests.unit.runtime.simulated import simulate
+from tests.support.simulated_loop import simulate
 
 POND = Infrastructure.resource
 

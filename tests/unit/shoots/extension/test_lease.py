@@ -20,7 +20,7 @@ from espalier.runtime.virtual import Simulation
 from espalier.shoots.extension import Leases
 from espalier.shoots.extension.errors import Stopped
 from espalier.shoots.extension.guard import Guard, Verdict
-from tests.unit.runtime.simulated import simulate
+from tests.support.simulated_loop import simulate
 
 NAME = "shoot--garden--rose"
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -18,7 +18,7 @@ from espalier.api.meta import Tree
 from espalier.runtime.clock import SystemClock
 from espalier.shoots.gardenlet.health import Report
 from espalier.shoots.gardenlet.reach import Place, Reach, is_elsewhere, place_of, reports, told, told_before, trusted
-from tests.unit.shoots.gardenlet.scopes import shoot
+from tests.support.gardenlet_scopes import shoot
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ENDPOINT = "https://store.example:9000"

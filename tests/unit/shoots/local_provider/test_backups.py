@@ -11,8 +11,8 @@ from espalier.runtime.virtual import Simulation
 from espalier.shoots.local_provider.backups import endpoint_fault, url_fault
 from tests.support.clouds import new_world
 from tests.support.extensions import SHOOT, failed, succeeded
-from tests.unit.runtime.simulated import simulate
-from tests.unit.shoots.local_provider.cases import ENTRY
+from tests.support.local_provider_cases import ENTRY
+from tests.support.simulated_loop import simulate
 
 ENDPOINT = "https://store.example:9000"
 

@@ -13,9 +13,9 @@ from espalier.simulator.cloud.service import Fault, refuse
 from tests.support.clouds import World, new_world, state_in
 from tests.support.extensions import TIMING, failed, is_gone, settle, succeeded
 from tests.support.faults import Crash
+from tests.support.local_provider_cases import CASES, Case
 from tests.support.sampling import sampled
-from tests.unit.runtime.simulated import simulate
-from tests.unit.shoots.local_provider.cases import CASES, Case
+from tests.support.simulated_loop import simulate
 
 every_kind = pytest.mark.parametrize("case", CASES, ids=str)
 calling = pytest.mark.parametrize("case", [case for case in CASES if case.calls], ids=str)

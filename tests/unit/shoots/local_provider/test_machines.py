@@ -28,9 +28,9 @@ from espalier.shoots.machine_controller.controller import ORPHAN_GRACE, ORPHAN_P
 from tests.support.clouds import ACCOUNT, TOKEN, World, names_in, new_world, state_in
 from tests.support.extensions import SHOOT, Seed, failed, settle, succeeded
 from tests.support.faults import Crash
+from tests.support.local_provider_cases import CASES, POOL
 from tests.support.sampling import sampled
-from tests.unit.runtime.simulated import simulate
-from tests.unit.shoots.local_provider.cases import CASES, POOL
+from tests.support.simulated_loop import simulate
 
 WORKER = next(case for case in CASES if case.resource == Worker.resource)
 DELETED = "2026-01-01T00:00:00Z"

@@ -32,7 +32,7 @@ from espalier.runtime.virtual import Simulation
 from espalier.simulator.cloud import http
 from espalier.simulator.cloud.journal import Journal, JournalBroken
 from espalier.simulator.cloud.service import Cloud, Fault
-from tests.unit.runtime.simulated import simulate
+from tests.support.simulated_loop import simulate
 
 ALICE, BOB = Credentials("alice", "a"), Credentials("bob", "b")
 ACCOUNTS = {"alice": "a", "bob": "b"}

@@ -17,7 +17,7 @@ from espalier.runtime.writer import Precondition
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.machines import NodeUpgradeCleanup
 from espalier.upgrades.hooks.queries import Owner
-from tests.unit.upgrades.seen import NEW, made
+from tests.support.observed_upgrades import NEW, made
 
 OF_MACHINE: Tree = {"apiVersion": "v1", "kind": "Machine", "name": "a", "uid": "1", "controller": True}
 OF_GROUP: Tree = {**OF_MACHINE, "kind": "ControlPlaneUpgrade"}

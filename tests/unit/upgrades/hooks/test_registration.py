@@ -21,8 +21,8 @@ from espalier.kube.pki import KeyPair
 from espalier.runtime.certificates import Lifetime, ServingCertificate
 from espalier.runtime.virtual import Simulation
 from espalier.upgrades.hooks.registration import Extension
+from tests.support.simulated_loop import simulate
 from tests.support.waiting import running
-from tests.unit.runtime.simulated import simulate
 
 pytestmark = pytest.mark.embedded
 

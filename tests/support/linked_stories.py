@@ -18,8 +18,8 @@ from espalier.api.resource import Resource
 from espalier.clusters import names
 from espalier.clusters.gate import OPENED
 from espalier.kube.client import Client, PatchType
-from tests.journeys.asking import GARDEN, NAMESPACE, AccountedClusters, Write
-from tests.journeys.isolation_stories import ANNOTATION, STATUS, Backup, Story, machines, made_for, mark
+from tests.support.isolation_stories import ANNOTATION, STATUS, Backup, Story, machines, made_for, mark
+from tests.support.managed_clusters import GARDEN, NAMESPACE, AccountedClusters, Write
 from tests.support.orchard import (
     CARRIED,
     KINDS,

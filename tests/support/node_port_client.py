@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import aiohttp
 
 from espalier.realnodes.nspawn.state import State
-from tests.nodes import workload as use
+from tests.support import workload_use as use
 from tests.support.real_environment import RealEnvironment
 
 

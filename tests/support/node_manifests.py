@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import yaml
 
-from tests.journeys import kubectl_story as story
+from tests.support import kubectl_story as story
 
 CLUSTER = "clusters.anywhere.eks.amazonaws.com/garden"
 

@@ -18,7 +18,7 @@ from espalier.kube.errors import ApiError
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, Handler
 from tests.support.embedded_server import client_of, new_server
-from tests.unit.clusters.seen import as_object
+from tests.support.observed_clusters import as_object
 from tests.unit.clusters.test_every_field import leaves
 
 LOCAL = (

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from espalier.api.core import SECRET
 from espalier.api.resource import Key
-from tests.journeys.managed import NAMESPACE, ManagedEnvironment
-from tests.journeys.planned_steps import PlannedSteps
+from tests.support.managed_environment import NAMESPACE, ManagedEnvironment
+from tests.support.planned_steps import PlannedSteps
 from tests.support.vsphere import CREDENTIALS, credentials, manifest
 
 VINEYARD = Key(NAMESPACE, "vineyard")

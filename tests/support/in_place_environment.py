@@ -22,7 +22,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workload_cluster import WorkloadCluster
-from tests.journeys.managed import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.recording import Kept
 from tests.support.upgraders import Upgraders
 from tests.support.waiting import until

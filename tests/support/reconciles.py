@@ -22,7 +22,7 @@ from espalier.runtime.events import Recorder
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.remote_tasks import RemoteTasks
 from espalier.runtime.sources import Expiry
-from tests.unit.clusters.seen import GARDEN, applied, observer
+from tests.support.observed_clusters import GARDEN, applied, observer
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.cache import Caches
-from tests.journeys.managed import ManagedEnvironment
+from tests.support.managed_environment import ManagedEnvironment
 
 CONTROL_PLANE = "cluster.x-k8s.io/control-plane"
 DEPLOYMENT_NAME = "cluster.x-k8s.io/deployment-name"

@@ -12,8 +12,8 @@ from espalier.apiserver.store import MemoryStore
 from espalier.clusters import Isolation
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.isolation_stories import apply, machines
-from tests.journeys.managed import CALM, managed_environment
+from tests.support.isolation_stories import apply, machines
+from tests.support.managed_environment import CALM, managed_environment
 from tests.support.many_clusters import all_ready
 
 

@@ -16,7 +16,7 @@ from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.render.layered import rendered
 from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Rendered
-from tests.unit.clusters.seen import GARDEN, RELEASES, example, scope
+from tests.support.observed_clusters import GARDEN, RELEASES, example, scope
 
 EVERYTHING: dict[str, Tree | list[Tree]] = {
     "controlPlaneConfiguration": {

@@ -7,8 +7,8 @@ from collections import Counter
 from typing import NamedTuple, TypeAlias
 
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.in_place import EPOCH, reach, spec
-from tests.journeys.managed import MANAGER_AGENT, ManagedEnvironment, managed_environment
+from tests.support.in_place_environment import EPOCH, reach, spec
+from tests.support.managed_environment import MANAGER_AGENT, ManagedEnvironment, managed_environment
 from tests.support.upgraders import Upgraders
 
 Calls: TypeAlias = Counter[str]

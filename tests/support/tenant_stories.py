@@ -38,8 +38,8 @@ from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import CLUSTER_API_KINDS
-from tests.journeys.asking import EXAMPLES, AccountedClusters
-from tests.journeys.isolation_stories import without_admission
+from tests.support.isolation_stories import without_admission
+from tests.support.managed_clusters import EXAMPLES, AccountedClusters
 
 ALICE, BOB = "team-a", "team-b"
 """Namespaces; the groups of the same names are bound to them."""

@@ -13,7 +13,7 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters import cni, names, plan
 from espalier.clusters.scope import ClusterAPIObjects, Scope
-from tests.unit.clusters.seen import ANNOTATIONS, applied, datacenter, example, scope
+from tests.support.observed_clusters import ANNOTATIONS, applied, datacenter, example, scope
 
 
 def objects(

@@ -8,7 +8,7 @@ from typing import Any
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.providers.kinds import CATALOG
-from tests.journeys.asking import AccountedClusters
+from tests.support.managed_clusters import AccountedClusters
 from tests.support.upgraders import Upgraders
 
 

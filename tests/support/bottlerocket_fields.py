@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.bottlerocket import OF_KUBELETS
+from tests.support.field_sweep import Values
 from tests.support.nutanix import AUTHORITY
-from tests.unit.providers.sweep import Values
 
 _KUBELETS = "hostOSConfiguration.bottlerocketConfiguration.kubernetes."
 _OTHERS: dict[type, list[Any]] = {

@@ -11,7 +11,7 @@ from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse, Operation
-from tests.unit.clusters.seen import NAMESPACE, NOW, as_object, example, observer
+from tests.support.observed_clusters import NAMESPACE, NOW, as_object, example, observer
 
 SPEC = "spec."
 

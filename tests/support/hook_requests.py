@@ -17,7 +17,7 @@ from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.clusters import plan
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
-from tests.unit.clusters.seen import example, scope
+from tests.support.observed_clusters import example, scope
 
 LABELS = {"cluster.x-k8s.io/cluster-name": "garden"}
 OF_CONTROL_PLANE = {

@@ -29,9 +29,9 @@ from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.health import CONTROL_PLANE
 from espalier.upgrades.names import UPGRADER_LABEL
-from tests.journeys.in_place import NEW, ready_cluster
-from tests.journeys.managed import NAMESPACE, ManagedEnvironment, Wrap, managed_environment
 from tests.support.faults import Writes
+from tests.support.in_place_environment import NEW, ready_cluster
+from tests.support.managed_environment import NAMESPACE, ManagedEnvironment, Wrap, managed_environment
 from tests.support.recording import Kept, Recording
 from tests.support.upgraders import ENDED, GARDEN, Upgraders
 

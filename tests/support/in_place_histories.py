@@ -37,10 +37,10 @@ from espalier.kube.errors import ApiError, KubeError, NotFound, Unreachable
 from espalier.runtime.virtual import Simulation, run
 from espalier.upgrades.names import IMAGES, RETRY_ANNOTATION, UPGRADER_LABEL
 from espalier.upgrades.node.containers import STEPS
-from tests.journeys.in_place import NEW, OLD, machines, ready_cluster
-from tests.journeys.in_place_watch import CALM, HOURS, Watcher, say_ready
-from tests.journeys.managed import NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.faults import Fault, Faults
+from tests.support.in_place_environment import NEW, OLD, machines, ready_cluster
+from tests.support.in_place_watcher import CALM, HOURS, Watcher, say_ready
+from tests.support.managed_environment import NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.upgraders import GARDEN, Upgraders
 
 UPGRADES: tuple[Resource, ...] = (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource)

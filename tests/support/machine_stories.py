@@ -26,7 +26,7 @@ from espalier.clusters.preview.previews import Preview
 from espalier.kube.errors import ApiError, NotFound
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import CLUSTER_API_KINDS
-from tests.journeys.asking import BrokenImages, ManagedClusters
+from tests.support.managed_clusters import BrokenImages, ManagedClusters
 
 KUBERNETES = {"1.34": "v1.34.4-eks-1-34-1", "1.35": "v1.35.4-eks-1-35-1", "1.36": "v1.36.3-eks-1-36-1"}
 

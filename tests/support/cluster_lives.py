@@ -11,7 +11,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import ManagedEnvironment, managed_environment
+from tests.support.managed_environment import ManagedEnvironment, managed_environment
 
 pytestmark = pytest.mark.embedded
 

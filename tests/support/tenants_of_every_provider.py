@@ -12,11 +12,11 @@ from espalier.api.resource import Key
 from espalier.apiserver.store import MemoryStore
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.isolation_stories import machines
-from tests.journeys.managed import CALM, ManagedEnvironment, managed_environment
-from tests.journeys.tenant_stories import ALICE, BOB
 from tests.support.every_provider import KINDS, SAMPLES, apply
+from tests.support.isolation_stories import machines
+from tests.support.managed_environment import CALM, ManagedEnvironment, managed_environment
 from tests.support.stores import CopiedStores, copied
+from tests.support.tenant_stories import ALICE, BOB
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -20,9 +20,9 @@ from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.asking import AccountedClusters
-from tests.journeys.isolation_stories import NEXT, Backup, Step, Story
-from tests.journeys.managed import CALM, ManagedEnvironment
+from tests.support.isolation_stories import NEXT, Backup, Step, Story
+from tests.support.managed_clusters import AccountedClusters
+from tests.support.managed_environment import CALM, ManagedEnvironment
 from tests.support.orchard import KINDS
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

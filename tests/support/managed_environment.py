@@ -51,9 +51,9 @@ from espalier.simulator.pods.controller import Pods
 from espalier.simulator.pods.process_runtime import ProcessRuntime
 from espalier.simulator.stores import MemoryStores, Stores
 from espalier.simulator.workloads import Workloads
-from tests.journeys.asking import EXAMPLES, GARDEN, NAMESPACE, AccountedClusters, Write
 from tests.support.control_plane import READING_VERBS
 from tests.support.ledger import Ledger
+from tests.support.managed_clusters import EXAMPLES, GARDEN, NAMESPACE, AccountedClusters, Write
 from tests.support.managing import led_by
 from tests.support.preconditions import Preconditions
 from tests.support.recording import copied

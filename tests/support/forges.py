@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from espalier.api.resource import Key
-from tests.journeys.managed import NAMESPACE, ManagedEnvironment
-from tests.journeys.planned_steps import PlannedSteps
+from tests.support.managed_environment import NAMESPACE, ManagedEnvironment
+from tests.support.planned_steps import PlannedSteps
 from tests.support.tinkerbell import manifest, of
 
 FORGE = Key(NAMESPACE, "forge")

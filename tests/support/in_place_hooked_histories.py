@@ -23,8 +23,10 @@ from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from espalier.upgrades.hooks.registration import Extension
-from tests.journeys.in_place import EPOCH, NEW, machines, spec
-from tests.journeys.in_place_histories import (
+from tests.journeys.test_in_place_hooks import PAUSED, accept, ask, discover, mark, stands_aside
+from tests.support.faults import Faults
+from tests.support.in_place_environment import EPOCH, NEW, machines, spec
+from tests.support.in_place_histories import (
     ACTS,
     TWO_CONTROL_PLANES,
     UPGRADES,
@@ -36,10 +38,8 @@ from tests.journeys.in_place_histories import (
     remedy,
     settled,
 )
-from tests.journeys.in_place_watch import CALM, Watcher
-from tests.journeys.managed import ManagedEnvironment, managed_environment
-from tests.journeys.test_in_place_hooks import PAUSED, accept, ask, discover, mark, stands_aside
-from tests.support.faults import Faults
+from tests.support.in_place_watcher import CALM, Watcher
+from tests.support.managed_environment import ManagedEnvironment, managed_environment
 from tests.support.recording import Kept
 from tests.support.upgraders import Upgraders
 

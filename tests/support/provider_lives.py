@@ -14,10 +14,10 @@ from espalier.api.resource import Key, Resource
 from espalier.clusters.names import GATE_KEY
 from espalier.kube.client import Client
 from espalier.providers.kinds import KINDS
-from tests.journeys.asking import NAMESPACE, AccountedClusters
-from tests.journeys.planned_steps import PlannedSteps
 from tests.support import cloudstack, hardware, nutanix, snow, tinkerbell, vsphere
 from tests.support.examples import documents, put_secret
+from tests.support.managed_clusters import NAMESPACE, AccountedClusters
+from tests.support.planned_steps import PlannedSteps
 
 CONTROL_PLANE = ""
 STORED = (*(one.resource for one in KINDS), SECRET, CONFIG_MAP)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from espalier.api.core import SECRET
 from espalier.api.resource import Key
-from tests.journeys.asking import NAMESPACE, AccountedClusters
-from tests.journeys.planned_steps import PlannedSteps
+from tests.support.managed_clusters import NAMESPACE, AccountedClusters
+from tests.support.planned_steps import PlannedSteps
 from tests.support.snow import CREDENTIALS, MACHINES, credentials, manifest, of
 
 GLACIER = Key(NAMESPACE, "glacier")

@@ -33,7 +33,7 @@ from espalier.providers.docker.cluster_api import DockerMachineTemplate, Mount
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import CATALOG, CLUSTER_API_KINDS
 from espalier.providers.registry import PROVIDERS
-from tests.journeys.asking import GARDEN, NAMESPACE, AccountedClusters, Write, manifests
+from tests.support.managed_clusters import GARDEN, NAMESPACE, AccountedClusters, Write, manifests
 from tests.support.orchard import OrchardMachineTemplate
 
 STATUS: Write = ("patch", "clusters", "status")

@@ -33,7 +33,7 @@ from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 RELEASES = Releases.load()
 NAMESPACE = "team-a"
 ANNOTATIONS = FrontEnd.ANNOTATIONS
