@@ -6,16 +6,13 @@ import pytest
 
 from espalier.apiserver import builtin
 from espalier.apiserver.registry import ServedKind
-from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
 from tests.support.builtin_schemas import FILE, read, text_of
 from tests.support.control_plane import ControlPlane
 
 
 @pytest.mark.envtest
 async def test_the_file_says_what_the_server_says(control_plane: ControlPlane) -> None:
-    client = Client(HttpTransport(Kubeconfig.load([control_plane.kubeconfig]).context(), environment={}))
+    client = control_plane.client()
     assert text_of(await read(client)) == FILE.read_text(), "run python -m tests.support.builtin_schemas"
     await client.close()
 

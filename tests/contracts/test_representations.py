@@ -18,8 +18,6 @@ from espalier.apiserver import builtin, protobuf
 from espalier.apiserver.registry import ServedKind
 from espalier.apiserver.tables import TableForm
 from espalier.kube.client import Client, PatchType
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import ListMeta
 from espalier.kube.wire import Request
 from tests.support.control_plane import ControlPlane
@@ -172,7 +170,7 @@ OBJECTS: list[tuple[Resource, str, Tree, Tree]] = [
 
 @pytest.fixture
 async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    client = Client(HttpTransport(Kubeconfig.load([control_plane.kubeconfig]).context(), environment={}))
+    client = control_plane.client()
     yield client
     await client.close()
 

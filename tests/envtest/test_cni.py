@@ -9,9 +9,7 @@ import pytest
 from espalier.clusters import cni, names
 from espalier.clusters.drift import of_manifests
 from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
-from tests.support.render_inputs import design
+from tests.support.cluster_designs import design
 from tests.support.control_plane import ControlPlane
 from tests.support.observed_clusters import RELEASES
 
@@ -20,7 +18,7 @@ pytestmark = pytest.mark.envtest
 
 @pytest.fixture
 async def workload(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    client = Client(HttpTransport(Kubeconfig.load([control_plane.kubeconfig]).context(), environment={}))
+    client = control_plane.client()
     yield client
     await client.close()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,6 @@ from tests.support.widgets import gone
 pytestmark = pytest.mark.envtest
 
 PATIENCE = 60.0
-
-
-@pytest.fixture
-async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    client = Client(HttpTransport(Kubeconfig.load([control_plane.kubeconfig]).context(), environment={}))
-    yield client
-    await client.close()
 
 
 def config_map(name: str, **metadata: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,8 +15,6 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, Forbidden
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
 from espalier.upgrader import draining
 from espalier.upgrader.api import Api
 from espalier.upgrader.draining import Cordon
@@ -32,13 +29,6 @@ NAME = "drained-node"
 BUDGET = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 PATIENCE = 60.0
 LABELS = {"app": "drained"}
-
-
-@pytest.fixture
-async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    client = Client(HttpTransport(Kubeconfig.load([control_plane.kubeconfig]).context(), environment={}))
-    yield client
-    await client.close()
 
 
 async def give_rights(admin: Client, node: str) -> tuple[str, list[tuple[Resource, str]]]:

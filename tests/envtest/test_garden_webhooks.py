@@ -6,9 +6,6 @@ import pytest
 
 from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.cli.garden_components import webhook_configuration
-from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
 from tests.support.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
@@ -18,7 +15,7 @@ pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 async def test_a_real_api_server_takes_the_webhooks_of_a_garden_as_they_are(
     control_plane: ControlPlane, url: str
 ) -> None:
-    client = Client(HttpTransport(Kubeconfig.load([control_plane.kubeconfig]).context(), environment={}))
+    client = control_plane.client()
     wanted = webhook_configuration(url)
     made = await client.create(VALIDATING_WEBHOOK_CONFIGURATION, wanted, dry_run=True)
     assert [one["rules"] for one in made.tree["webhooks"]] == [one["rules"] for one in wanted["webhooks"]]

@@ -16,8 +16,6 @@ from espalier.api.core import NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_
 from espalier.api.meta import Tree
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Conflict, NotFound
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.pods.in_process import Container
@@ -180,7 +178,7 @@ async def seed() -> AsyncIterator[Seed]:
 
 
 async def test_a_stateful_set_of_a_seed_lives_as_on_kube_controller_manager(control_plane: ControlPlane) -> None:
-    real = Client(HttpTransport(Kubeconfig.load([control_plane.kubeconfig]).context(), environment={}))
+    real = control_plane.client()
     try:
         async with controlled(control_plane):
             expected = await Story(real, kubelet=True).run()

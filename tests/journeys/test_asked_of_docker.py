@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,6 +23,7 @@ from espalier.clusters import credentials, names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid, NotFound
 from espalier.runtime.virtual import Simulation, run
+from tests.support.cluster_lives import journey
 from tests.support.isolation_stories import machines
 from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
 
@@ -32,14 +32,6 @@ pytestmark = pytest.mark.embedded
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 COMPANY = {"issuerUrl": "https://login.example.com", "clientId": "kubernetes", "groupsClaim": "groups"}
 MIRROR = {"endpoint": "mirror.example.com", "port": "5000", "authenticate": True}
-
-
-def story(tell: Callable[[ManagedEnvironment], Awaitable[None]]) -> None:
-    async def main(simulation: Simulation) -> None:
-        async with managed_environment(simulation.clock) as env:
-            await tell(env)
-
-    run(main, epoch=EPOCH, seed=1)
 
 
 async def gone(env: ManagedEnvironment) -> None:
@@ -109,7 +101,7 @@ def test_users_of_an_oidc_provider_are_known_once_it_is_described() -> None:
         assert len((await machines(env.client)).keys() - before.keys()) == 1, "of the control plane alone"
         await gone(env)
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -132,7 +124,7 @@ def test_a_new_password_of_a_mirror_reaches_new_machines_and_replaces_none() -> 
         left = await env.client.list(SECRET, "eksa-system")
         assert "garden-node-files" not in {one.name for one in left.items}
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -153,7 +145,7 @@ def test_credentials_of_a_mirror_go_where_their_secret_permits() -> None:
         left = await env.client.list(SECRET, "eksa-system")
         assert "garden-node-files" not in {one.name for one in left.items}
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -194,7 +186,7 @@ def test_an_autoscalers_choice_is_no_drift() -> None:
         place = ("garden-md-0", "eksa-system")
         await env.client.patch(MachineDeployment.resource, *place, patch=patch, type=PatchType.MERGE)
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -212,7 +204,7 @@ def test_a_proxy_and_an_issuer_reach_every_machine() -> None:
         assert (await flags(env))["service-account-issuer"] == "https://s3/two"
         await gone(env)
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -239,7 +231,7 @@ def test_other_credentials_of_a_proxy_reach_new_machines_and_replace_none() -> N
         assert "//proxy:3128" in str(refused.value)
         assert "password" not in str(refused.value)
 
-    story(tell)
+    journey(tell)
 
 
 IAM: dict[str, Any] = {
@@ -357,4 +349,4 @@ def test_a_release_without_the_authenticator_is_reported() -> None:
             await env.apply(identityProviderRefs=refs, eksaVersion="v0.25.1")
         await env.apply(identityProviderRefs=refs, eksaVersion="v0.26.0")
 
-    story(tell)
+    journey(tell)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -26,6 +25,7 @@ from espalier.kube.errors import Invalid, ServerFailure
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
+from tests.support.cluster_lives import journey
 from tests.support.faults import Interceptor, is_of_manager, refusal
 from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
 
@@ -34,14 +34,6 @@ pytestmark = pytest.mark.embedded
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 SYSTEM = "eksa-system"
 THREE = {"count": 3}
-
-
-def story(tell: Callable[[ManagedEnvironment], Awaitable[None]]) -> None:
-    async def main(simulation: Simulation) -> None:
-        async with managed_environment(simulation.clock) as env:
-            await tell(env)
-
-    run(main, epoch=EPOCH, seed=1)
 
 
 async def members(env: ManagedEnvironment) -> set[str]:
@@ -85,7 +77,7 @@ def test_etcd_is_made_before_the_control_plane_which_gets_its_endpoints() -> Non
         with pytest.raises(Invalid, match=r"spec\.externalEtcdConfiguration: it can't be changed"):
             await env.change(externalEtcdConfiguration=None)
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -111,7 +103,7 @@ def test_another_etcd_is_there_before_the_control_plane_is_replaced() -> None:
         templates = await env.client.list(env.providers["DockerDatacenterConfig"].infrastructure.machine_template)
         assert [one.name for one in templates.items if "etcd" in one.name] == ["garden-etcd-2"]
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -127,7 +119,7 @@ def test_a_cluster_goes_with_its_etcd_after_its_control_plane() -> None:
         for kind in (EtcdadmCluster, capi.Cluster, Machine):
             assert (await env.client.list(kind.resource, SYSTEM)).items == []
 
-    story(tell)
+    journey(tell)
 
 
 def test_stock_cluster_api_is_refused_by_name_until_the_other_build_is_there() -> None:
@@ -145,7 +137,7 @@ def test_stock_cluster_api_is_refused_by_name_until_the_other_build_is_there() -
         await env.apply(externalEtcdConfiguration=THREE)
         await env.until_ready()
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -165,7 +157,7 @@ def test_a_plan_says_that_another_etcd_replaces_the_control_plane() -> None:
         assert len(await members(env)) == 5
         assert not machines & await control_plane_machines(env)
 
-    story(tell)
+    journey(tell)
 
 
 class NoEtcd(Interceptor):
@@ -209,7 +201,7 @@ def test_a_pause_that_somebody_sets_while_etcd_changes_stays() -> None:
         await env.until_ready()
         assert not machines & await control_plane_machines(env)
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -223,7 +215,7 @@ def test_a_cluster_is_deleted_while_its_etcd_changes() -> None:
         await env.until_gone()
         assert (await env.client.list(Machine.resource, SYSTEM)).items == []
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -285,4 +277,4 @@ def test_a_plan_counts_machines_of_etcd_and_they_are_those_that_go() -> None:
         assert preview.duration is not None
         assert preview.duration.seconds >= 5 * preview.duration.machine_seconds, "etcd, control plane, workers"
 
-    story(tell)
+    journey(tell)

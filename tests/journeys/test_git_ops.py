@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -15,23 +14,15 @@ from espalier.clusters import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
 from espalier.providers.docker.kinds import DockerDatacenterConfig
-from espalier.runtime.virtual import Simulation, run
 from tests.journeys.test_management import invalid, said, without_webhooks
+from tests.support.cluster_lives import journey
 from tests.support.isolation_stories import ANNOTATION, STATUS, machines, made_for
-from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
+from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment
 
 pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 REFERENCE = {"kind": "FluxConfig", "name": "fleet"}
-
-
-def story(tell: Callable[[ManagedEnvironment], Awaitable[None]]) -> None:
-    async def main(simulation: Simulation) -> None:
-        async with managed_environment(simulation.clock) as env:
-            await tell(env)
-
-    run(main, epoch=EPOCH, seed=1)
 
 
 async def flux(env: ManagedEnvironment, name: str = "fleet", branch: str = "") -> None:
@@ -80,7 +71,7 @@ def test_a_cluster_is_put_under_gitops_later_and_nothing_of_it_changes() -> None
         with pytest.raises(Invalid, match="it can't be changed in an existing cluster"):
             await env.change(gitOpsRef=None)
 
-    story(tell)
+    journey(tell)
 
 
 def test_a_configuration_that_is_missing_is_waited_for_and_a_made_cluster_goes_on_without_it() -> None:
@@ -106,7 +97,7 @@ def test_a_configuration_that_is_missing_is_waited_for_and_a_made_cluster_goes_o
         await asyncio.sleep(CALM)
         assert await made_for(env, GARDEN) == before
 
-    story(tell)
+    journey(tell)
 
 
 def test_gitops_of_its_own_is_found_whoever_came_first() -> None:
@@ -130,4 +121,4 @@ def test_gitops_of_its_own_is_found_whoever_came_first() -> None:
         assert found.status.ready
         assert await made_for(env, GARDEN) == before
 
-    story(tell)
+    journey(tell)

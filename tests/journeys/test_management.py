@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -34,9 +33,9 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.releases import Releases
-from espalier.runtime.virtual import Simulation, run
+from tests.support.cluster_lives import journey
 from tests.support.isolation_stories import STATUS, machines, made_for
-from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
+from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment
 
 pytestmark = pytest.mark.embedded
 
@@ -45,14 +44,6 @@ LOCAL_CLUSTER = Key("default", "laptop")
 HELD = "example.com/held"
 TEAM = "team"
 MADE = ("clusters", "kubeadmcontrolplanes", "machinedeployments", "dockerclusters")
-
-
-def story(tell: Callable[[ManagedEnvironment], Awaitable[None]]) -> None:
-    async def main(simulation: Simulation) -> None:
-        async with managed_environment(simulation.clock) as env:
-            await tell(env)
-
-    run(main, epoch=EPOCH, seed=1)
 
 
 async def without_webhooks(env: ManagedEnvironment) -> None:
@@ -154,7 +145,7 @@ def test_a_users_own_record_changes_nothing_for_others_and_gives_him_nothing(web
         await env.client.delete(Cluster.resource, "laptop", TEAM)
         await env.until_gone(Key(TEAM, "laptop"))
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -174,7 +165,7 @@ def test_without_the_configmap_the_oldest_record_counts_and_no_other_is_accepted
         await env.until_ready()
         await env.until(lambda cluster: bool(invalid(cluster)), Key(TEAM, "laptop"))
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -200,7 +191,7 @@ def test_a_configmap_that_names_nobody_leaves_clusters_as_they_are_and_makes_non
         await env.until_ready(Key("default", "meadow"))
         await env.until(lambda cluster: not invalid(cluster))
 
-    story(tell)
+    journey(tell)
 
 
 async def events(env: ManagedEnvironment) -> list[str]:
@@ -231,7 +222,7 @@ def test_a_wrong_configmap_says_so_itself(wrong: Tree, sentence: str) -> None:
         (said,) = await events(env)
         assert sentence in said
 
-    story(tell)
+    journey(tell)
 
 
 def test_a_configmap_whose_cluster_goes_says_so_itself() -> None:
@@ -242,7 +233,7 @@ def test_a_configmap_whose_cluster_goes_says_so_itself() -> None:
         (said,) = await events(env)
         assert said.endswith("as the management cluster, which does not exist")
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -273,7 +264,7 @@ def test_a_wrong_record_says_so_itself_as_long_as_it_is_wrong(wrong: Tree, why: 
             )
             await env.until(partial(says, told), LOCAL_CLUSTER, seconds=10)
 
-    story(tell)
+    journey(tell)
 
 
 def says(why: str, cluster: Cluster) -> bool:
@@ -306,7 +297,7 @@ def test_the_record_that_comes_later_is_judged_as_one_that_was_there(
         await env.client.patch(Cluster.resource, "laptop", "default", patch=record_patch, type=PatchType.MERGE)
         assert invalid(await env.until_ready()) == ""
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -334,7 +325,7 @@ def test_a_made_cluster_goes_on_under_a_record_that_does_not_fit_and_says_so(
         await env.until(lambda cluster: cluster.status.failure_reason == names.EKSA_VERSION_INVALID)
         assert await made_for(env, GARDEN) == before
 
-    story(tell)
+    journey(tell)
 
 
 def test_a_record_that_comes_again_leaves_no_cluster_behind_and_can_go_towards_those_out_of_reach() -> None:
@@ -363,7 +354,7 @@ def test_a_record_that_comes_again_leaves_no_cluster_behind_and_can_go_towards_t
         await lose(env)
         await asyncio.sleep(1)
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -391,7 +382,7 @@ def test_the_record_stays_while_it_manages_clusters_and_goes_afterwards(webhooks
             await env.client.delete(Cluster.resource, "laptop", "default")
         await env.until_gone(LOCAL_CLUSTER)
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -407,7 +398,7 @@ def test_a_workload_cluster_with_the_finalizer_of_a_record_goes_all_the_same() -
         await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
         await env.until_gone()
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -425,7 +416,7 @@ def test_the_finalizer_of_a_record_that_was_taken_away_is_put_back(others: list[
             lambda cluster: names.MANAGEMENT_FINALIZER in cluster.metadata.finalizers, LOCAL_CLUSTER, seconds=10
         )
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -439,7 +430,7 @@ def test_a_deleted_cluster_without_our_finalizer_says_at_once_who_else_holds_it(
         await set_metadata(env, GARDEN, finalizers=[HELD])
         await env.until(lambda cluster: HELD in said(cluster, names.READY).message, seconds=10)
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.parametrize("webhooks", [True, False], ids=["webhooks", "no webhooks"])
@@ -462,7 +453,7 @@ def test_objects_linked_by_the_management_cluster_belong_to_no_other(webhooks: b
         await asyncio.sleep(CALM)
         assert await env.client.get(DockerDatacenterConfig.resource, "laptop", "default")
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -476,7 +467,7 @@ def test_an_environment_does_not_warn_of_the_record_that_it_makes_of_itself() ->
         assert (await the_cluster(env, LOCAL_CLUSTER)).metadata.name == "laptop"
         assert [entry for entry in logged if entry["log_level"] == "warning"] == []
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -500,7 +491,7 @@ def test_a_datacenter_that_an_earlier_manager_took_is_given_back_to_the_manageme
         await asyncio.sleep(CALM)
         assert await env.client.get(DockerDatacenterConfig.resource, "garden", "default")
 
-    story(tell)
+    journey(tell)
 
 
 @pytest.mark.soak
@@ -531,7 +522,7 @@ def test_clusters_of_a_namespace_share_a_datacenter_and_it_goes_with_the_last_of
         with pytest.raises(NotFound):
             await env.client.get(DockerDatacenterConfig.resource, "garden", "default")
 
-    story(tell)
+    journey(tell)
 
 
 async def owners_of(env: ManagedEnvironment, datacenter: str) -> list[str]:

@@ -27,8 +27,8 @@ from espalier.kube.objects import Object
 from espalier.kube.wire import Request, Response, Transport
 from espalier.providers.docker.cluster_api import DockerMachine
 from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.workload_cluster import WorkloadCluster
 from tests.support.faults import Interceptor, is_of_workload, refusal
+from tests.support.in_place_environment import reach
 from tests.support.managed_environment import ManagedEnvironment, managed_environment
 from tests.support.upgraders import Upgraders
 from tests.support.waiting import until
@@ -60,12 +60,6 @@ def journey(story: Story, *, seed: int = 1, wrap: Interceptor | None = None) -> 
             await story(env, Upgraders(env.workloads))
 
     run(main, epoch=EPOCH, seed=seed)
-
-
-def reach(env: ManagedEnvironment) -> WorkloadCluster:
-    workload = env.workloads.reach(Key(SYSTEM_NAMESPACE, "garden"))
-    assert workload is not None
-    return workload
 
 
 async def machines(env: ManagedEnvironment, *, control_plane: bool) -> list[Object]:

@@ -95,13 +95,3 @@ def everything() -> list[Tree]:
 def reference(name: str) -> Tree:
     """To a machine config."""
     return {"kind": "CloudStackMachineConfig", "name": name}
-
-
-def stored(trees: list[Tree], release: str = "v0.26.0") -> list[Tree]:
-    """The same as a server stores it."""
-    for number, tree in enumerate(trees):
-        tree["metadata"] |= {"uid": f"uid-{number}", "generation": 1, "resourceVersion": "7"}
-        tree["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
-        if tree["kind"] == "Cluster":
-            tree["spec"].setdefault("eksaVersion", release)
-    return trees

@@ -46,3 +46,13 @@ def secret(name: str, servers: str, namespace: str, data: Mapping[str, str], ann
 async def put_secret(client: Client, tree: Tree) -> None:
     """Apply a Secret as its administrator does."""
     await client.apply(SECRET, tree, field_manager="administrator")
+
+
+def stored(trees: list[Tree], release: str = "v0.26.0") -> list[Tree]:
+    """The same as a server stores it."""
+    for number, tree in enumerate(trees):
+        tree["metadata"] |= {"uid": f"uid-{number}", "generation": 1, "resourceVersion": "7"}
+        tree["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+        if tree["kind"] == "Cluster":
+            tree["spec"].setdefault("eksaVersion", release)
+    return trees

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -19,7 +19,6 @@ from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, Handler
 from tests.support.embedded_server import client_of, new_server
 from tests.support.observed_clusters import as_object
-from tests.unit.clusters.test_every_field import leaves
 
 LOCAL = (
     *("0:0:0:0:0:0:0:1", "0000:0000:0000:0000:0000:0000:0000:0001", "::0001", "0:0:0:0:0:0:0:0"),
@@ -53,10 +52,33 @@ class Values(NamedTuple):
     refused: list[Any]
 
 
+def leaves(node: Tree, path: str = "") -> Iterator[str]:
+    """Paths of the fields of a schema that have no fields themselves."""
+    if node.get("type") == "array":
+        inner = list(leaves(node["items"], f"{path}[]"))
+        yield from inner if "properties" in node["items"] else [f"{path}[]"]
+    elif "properties" in node:
+        for name, below in node["properties"].items():
+            yield from leaves(below, f"{path}.{name}" if path else name)
+    elif "additionalProperties" in node:
+        yield f"{path}{{}}"
+    else:
+        yield path
+
+
 def all_leaves(kind: type[KubeObject], part: str = "spec") -> list[str]:
     """Paths of all fields of a spec, or of another part, that have no fields themselves."""
     schema = crd_of(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return list(leaves(schema["properties"][part]))
+
+
+def swept(
+    fields: Mapping[type[KubeObject], Mapping[str, Values]],
+) -> Iterator[tuple[type[KubeObject], str, Values]]:
+    """Each field of a table, with its values."""
+    for kind, of_kind in fields.items():
+        for path, values in of_kind.items():
+            yield kind, path, values
 
 
 async def server(kinds: Iterable[type[KubeObject]]) -> Client:

@@ -24,7 +24,10 @@ from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.observe import Observer
 from espalier.clusters.provider import Provider
+from espalier.clusters.render.layered import rendered
+from espalier.clusters.rendered import Rendered
 from espalier.clusters.scope import Scope
+from espalier.clusters.validity import problem
 from espalier.kube.client import Client
 from espalier.kube.objects import Object, encode_json, to_bytes
 from espalier.kube.wire import Request, Response, Stream
@@ -165,6 +168,13 @@ def scope(
     found = observer(*trees, layers=layers, front_end=front_end).scope(key)
     assert found is not None
     return found
+
+
+def rendered_of(found: Scope) -> Rendered:
+    """The rendered objects of a Cluster with which nothing is wrong."""
+    assert problem(found) is None
+    assert found.design is not None, found.missing
+    return rendered(found.design)
 
 
 def datacenter(name: str = "garden") -> Tree:

@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from espalier.assets.cache import assets_folder, is_finished
 from espalier.assets.component import Component
 from espalier.etcd.client import Client, connect
@@ -190,3 +192,11 @@ async def real_cluster(programs: Path, folder: Path, size: int = 3) -> AsyncIter
         yield members
     finally:
         await asyncio.gather(*(member.kill() for member in members))
+
+
+def programs_of(component: Component) -> Path:
+    """The programs of a component; the test is skipped without them."""
+    programs = built(component)
+    if programs is None:
+        pytest.skip(f"{component.name} {component.version} was not built: run make real-assets")
+    return programs

@@ -12,8 +12,8 @@ from espalier.api.resource import Key
 from espalier.kube.pki import Authority
 from tests.support import examples
 from tests.support.bottlerocket import CONNECTED, SETTINGS, on_bottlerocket
+from tests.support.examples import stored
 from tests.support.observed_clusters import NAMESPACE, NOW
-from tests.support.vsphere import stored
 
 GLACIER = "glacier"
 KEY = Key(NAMESPACE, GLACIER)

@@ -7,8 +7,9 @@ from typing import Any
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from tests.support import examples
+from tests.support.examples import stored
 from tests.support.observed_clusters import NAMESPACE
-from tests.support.vsphere import KEY_OF_ANN, stored
+from tests.support.vsphere import KEY_OF_ANN
 
 FORGE = "forge"
 KEY = Key(NAMESPACE, FORGE)

@@ -19,20 +19,13 @@ from espalier.etcdbackup.restore.restorer import Options, restore
 from espalier.etcdbackup.snapshotter.full import newest_revision
 from espalier.etcdbackup.stores.local import LocalStore
 from tests.support.agents import AgentProcess, running_agent
-from tests.support.real_etcd import RealEtcd, built, real_cluster, real_etcd
+from tests.support.real_etcd import RealEtcd, programs_of, real_cluster, real_etcd
 from tests.support.restored_etcd import OF_TESTS, everything
 from tests.support.sampling import sampled
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.envtest]
 FLAGS = ("--delta-snapshot-period", "1s", "--delta-snapshot-memory-limit", "2000")
-
-
-def programs_of(component: Component) -> Path:
-    programs = built(component)
-    if programs is None:
-        pytest.skip(f"{component.name} {component.version} was not built: run make real-assets")
-    return programs
 
 
 class Load:

@@ -22,7 +22,7 @@ from espalier.etcdbackup.restore.restorer import Options, restore
 from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshots.verification import verify
 from espalier.etcdbackup.stores.store import Store
-from tests.contracts.etcd.test_agent import Load, programs_of
+from tests.contracts.etcd.test_agent import Load
 from tests.support.agents import AgentProcess, running_agent
 from tests.support.azure import azure_files, azure_server
 from tests.support.buckets import BUCKET, s3_files, s3_server
@@ -36,7 +36,7 @@ from tests.support.peer_agent import (
     peer_server,
     restored_by_peer,
 )
-from tests.support.real_etcd import RealEtcd, real_etcd
+from tests.support.real_etcd import RealEtcd, programs_of, real_etcd
 from tests.support.restored_etcd import OF_TESTS, everything
 from tests.support.sampling import sampled
 from tests.support.waiting import eventually

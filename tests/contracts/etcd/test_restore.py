@@ -27,7 +27,7 @@ from espalier.etcdbackup.snapshots.names import Kind, Snapshot
 from espalier.etcdbackup.stores.local import LocalStore
 from tests.support.backups import EPOCH
 from tests.support.etcd_histories import Compact, Grant, Model, Step, histories, play
-from tests.support.real_etcd import RealEtcd, built, real_etcd
+from tests.support.real_etcd import RealEtcd, programs_of, real_etcd
 from tests.support.restored_etcd import OF_TESTS, database, everything, put_delta
 from tests.support.sampling import sampled
 
@@ -41,13 +41,6 @@ AFTER: list[Step] = [
     Put(b"c", b"again"), Txn((), (Put(b"a", b"3"), Put(b"d", b"4"), DeleteRange(b"b"))), Grant(12),
     Put(b"e", b"later", 12), DeleteRange(b"a"), Put(b"a", b"anew"),
 ]  # fmt: skip
-
-
-def programs_of(component: Component) -> Path:
-    programs = built(component)
-    if programs is None:
-        pytest.skip(f"{component.name} {component.version} was not built: run make real-assets")
-    return programs
 
 
 class Source:

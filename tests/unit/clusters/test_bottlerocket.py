@@ -18,6 +18,7 @@ from espalier.clusters.scope import Scope
 from espalier.clusters.validity import missing_objects, problem
 from tests.support import snow, vsphere
 from tests.support.bottlerocket import on_bottlerocket
+from tests.support.examples import stored
 from tests.support.observed_clusters import observer
 from tests.unit.providers.snow import test_rendering as on_snow
 from tests.unit.providers.vsphere.test_rendering import FORK, made, objects, seen
@@ -43,7 +44,7 @@ def with_password(trees: list[Tree], **annotations: str) -> Scope:
         "metadata": {"name": "registry-credentials", "namespace": "eksa-system", "annotations": annotations},
         "data": {name: base64.b64encode(name.encode()).decode() for name in ("username", "password")},
     }
-    found = observer(*vsphere.stored(trees), vsphere.credentials(), secret, FORK).scope(vsphere.KEY)
+    found = observer(*stored(trees), vsphere.credentials(), secret, FORK).scope(vsphere.KEY)
     assert found is not None
     return found
 
@@ -110,7 +111,7 @@ KEYS = {"vsphere": vsphere.KEY, "snow": snow.KEY}
 
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_stock_cluster_api_is_refused_by_name(name: str) -> None:
-    found = observer(*vsphere.stored(MANIFESTS[name]()), SECRETS[name]()).scope(KEYS[name])
+    found = observer(*stored(MANIFESTS[name]()), SECRETS[name]()).scope(KEYS[name])
     assert found is not None
     stopped = problem(found)
     assert stopped is not None
@@ -122,7 +123,7 @@ def test_stock_cluster_api_is_refused_by_name(name: str) -> None:
 
 
 def test_stock_cluster_api_makes_other_machines() -> None:
-    found = observer(*vsphere.stored(vsphere.manifest()), vsphere.credentials()).scope(vsphere.KEY)
+    found = observer(*stored(vsphere.manifest()), vsphere.credentials()).scope(vsphere.KEY)
     assert found is not None
     assert problem(found) is None
 

@@ -6,7 +6,6 @@ Whatever else is refused at admission, by the schema or by a rule, with its path
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,7 +21,8 @@ from espalier.clusters.render.layered import rendered
 from espalier.kube.objects import to_bytes
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
-from tests.support.render_inputs import documents
+from tests.support.cluster_designs import documents
+from tests.support.field_sweep import leaves
 from tests.support.observed_clusters import GARDEN, NAMESPACE, NOW, as_object, datacenter, example, observer
 from tests.unit.clusters.test_story import COMPANY, PASSWORD
 
@@ -159,20 +159,6 @@ ELSEWHERE = {
     "clusterNetwork.cniConfig.cilium": "the stories of the CNI, `test_admission`",
 }
 """Fields whose tests are others."""
-
-
-def leaves(node: Tree, path: str = "") -> Iterator[str]:
-    """Paths of the fields of a schema that have no fields themselves."""
-    if node.get("type") == "array":
-        inner = list(leaves(node["items"], f"{path}[]"))
-        yield from inner if "properties" in node["items"] else [f"{path}[]"]
-    elif "properties" in node:
-        for name, below in node["properties"].items():
-            yield from leaves(below, f"{path}.{name}" if path else name)
-    elif "additionalProperties" in node:
-        yield f"{path}{{}}"
-    else:
-        yield path
 
 
 SPEC = crd_of(Cluster)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -22,8 +21,8 @@ from espalier.clusters.render import authenticator
 from espalier.clusters.render.layered import rendered
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError
-from tests.support.render_inputs import documents
-from tests.support.field_sweep import Values, all_leaves, counted, put, server
+from tests.support.cluster_designs import documents
+from tests.support.field_sweep import Values, all_leaves, counted, put, server, swept
 from tests.support.observed_clusters import GARDEN, NAMESPACE, example, scope
 from tests.unit.clusters.test_flux_configs import GIT, HUB
 from tests.unit.clusters.test_story import COMPANY
@@ -164,12 +163,6 @@ async def verdict(client: Client, kind: type[KubeObject], tree: Tree) -> str:
     return ""
 
 
-def swept() -> Iterator[tuple[type[KubeObject], str, Values]]:
-    for kind, fields in FIELDS.items():
-        for path, values in fields.items():
-            yield kind, path, values
-
-
 def shown(kind: type[KubeObject], spec: Tree) -> list[Any]:
     """The rendered objects of a cluster that names the object."""
     metadata = COMPANY["metadata"]
@@ -187,7 +180,7 @@ def test_each_value_shows_or_is_refused() -> None:
         before: dict[type[KubeObject], list[Any]] = {
             kind: shown(kind, SPECS[kind]) for kind in KINDS if kind not in NO_EFFECT
         }
-        for kind, path, values in swept():
+        for kind, path, values in swept(FIELDS):
             for value in values.accepted:
                 tree = written(kind, path, value)
                 if said := await verdict(client, kind, tree):
@@ -209,6 +202,6 @@ def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
 
 
 def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    accepted, refused = counted(capsys, "linked kinds", KINDS, swept())
+    accepted, refused = counted(capsys, "linked kinds", KINDS, swept(FIELDS))
     assert accepted > 50
     assert refused > 60

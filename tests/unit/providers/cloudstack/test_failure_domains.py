@@ -11,7 +11,8 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.scope import Scope
 from espalier.clusters.validity import problem
-from tests.support.cloudstack import credentials, manifest, of, stored
+from tests.support.cloudstack import credentials, manifest, of
+from tests.support.examples import stored
 from tests.support.observed_clusters import observer
 from tests.unit.providers.vsphere.test_rendering import FORK
 

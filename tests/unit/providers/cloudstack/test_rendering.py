@@ -12,14 +12,14 @@ import yaml
 
 from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission
-from espalier.clusters.render.layered import rendered
 from espalier.clusters.rendered import Rendered
 from espalier.clusters.scope import Scope
 from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
-from tests.support.cloudstack import API, CREDENTIALS, KEY, MAKER, credentials, disk, everything, manifest, of, stored
-from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
+from tests.support.cloudstack import API, CREDENTIALS, KEY, MAKER, credentials, disk, everything, manifest, of
+from tests.support.examples import stored
+from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer, rendered_of
 from tests.unit.clusters.test_story import compare_with_golden, text_of
 from tests.unit.providers.vsphere.test_rendering import FORK, objects, redacted
 
@@ -31,10 +31,7 @@ def seen(trees: list[Tree], *secrets: Tree) -> Scope:
 
 
 def made(trees: list[Tree], *secrets: Tree) -> Rendered:
-    found = seen(trees, *secrets)
-    assert problem(found) is None
-    assert found.render_input is not None, found.missing
-    return rendered(found.render_input)
+    return rendered_of(seen(trees, *secrets))
 
 
 def waits(trees: list[Tree], *secrets: Tree) -> str:

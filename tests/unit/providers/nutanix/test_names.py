@@ -10,7 +10,8 @@ from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
-from tests.support.nutanix import manifest, stored
+from tests.support.examples import stored
+from tests.support.nutanix import manifest
 from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
 from tests.unit.providers.vsphere.test_rendering import FORK
 

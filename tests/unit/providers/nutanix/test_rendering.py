@@ -19,6 +19,7 @@ from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.wire import ADMIN
 from espalier.providers.nutanix.references import read_account, write_account
 from espalier.runtime.admission import AdmissionRequest
+from tests.support.examples import stored
 from tests.support.nutanix import (
     CREDENTIALS,
     KEY,
@@ -33,9 +34,8 @@ from tests.support.nutanix import (
     named,
     of,
     reference,
-    stored,
 )
-from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
+from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer, rendered_of
 from tests.unit.clusters.test_story import compare_with_golden, text_of
 from tests.unit.providers.vsphere.test_rendering import FORK, holds, objects, redacted
 
@@ -47,10 +47,7 @@ def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:
 
 
 def made(trees: list[Tree]) -> Rendered:
-    found = seen(trees)
-    assert problem(found) is None
-    assert found.render_input is not None, found.missing
-    return rendered(found.render_input)
+    return rendered_of(seen(trees))
 
 
 @pytest.mark.parametrize("name", ["nutanix", "nutanix-everything"])

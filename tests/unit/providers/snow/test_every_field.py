@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from espalier.clusters.validity import problem
 from espalier.kube.errors import ApiError
 from espalier.providers.snow.kinds import KINDS, SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
 from tests.support import bottlerocket_fields
-from tests.support.field_sweep import LOCAL, LOCAL_IPV4, Values, all_leaves, counted, put, server, verdict
+from tests.support.field_sweep import LOCAL, LOCAL_IPV4, Values, all_leaves, counted, put, server, swept, verdict
 from tests.support.snow import everything, everything_with_bottlerocket, of
 from tests.unit.providers.snow.test_rendering import made, seen
 from tests.unit.providers.vsphere.test_rendering import objects
@@ -124,12 +124,6 @@ def written(kind: type[KubeObject], path: str, value: Any, example: Example = ev
     return trees
 
 
-def swept() -> Iterator[tuple[type[KubeObject], str, Values]]:
-    for kind, fields in FIELDS.items():
-        for path, values in fields.items():
-            yield kind, path, values
-
-
 BEFORE = objects(made(everything()))
 
 
@@ -164,7 +158,7 @@ def test_each_setting_of_bottlerocket_shows_or_is_refused() -> None:
 def test_each_value_shows_or_is_refused() -> None:
     async def main() -> list[str]:
         client, wrong = await server(KINDS), []
-        for kind, path, values in swept():
+        for kind, path, values in swept(FIELDS):
             for value in values.accepted:
                 trees = written(kind, path, value)
                 if said := await verdict(client, kind, trees):
@@ -221,6 +215,6 @@ def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
 
 
 def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    accepted, refused = counted(capsys, "Snow", KINDS, swept())
+    accepted, refused = counted(capsys, "Snow", KINDS, swept(FIELDS))
     assert accepted > 40
     assert refused > 60

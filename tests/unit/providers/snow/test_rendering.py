@@ -11,7 +11,6 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission
-from espalier.clusters.render.layered import rendered
 from espalier.clusters.rendered import Rendered
 from espalier.clusters.scope import Scope
 from espalier.clusters.validity import missing_objects, problem
@@ -19,7 +18,8 @@ from espalier.kube.objects import Object, to_bytes
 from espalier.kube.wire import ADMIN
 from espalier.providers.snow.rules import clashes
 from espalier.runtime.admission import AdmissionRequest
-from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
+from tests.support.examples import stored
+from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer, rendered_of
 from tests.support.snow import (
     CANARY,
     CREDENTIALS,
@@ -35,7 +35,6 @@ from tests.support.snow import (
     everything_with_bottlerocket,
     manifest,
     of,
-    stored,
     with_bottlerocket,
 )
 from tests.unit.clusters.test_story import compare_with_golden, text_of
@@ -49,10 +48,7 @@ def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:
 
 
 def made(trees: list[Tree]) -> Rendered:
-    found = seen(trees)
-    assert problem(found) is None
-    assert found.render_input is not None, found.missing
-    return rendered(found.render_input)
+    return rendered_of(seen(trees))
 
 
 STORIES = {

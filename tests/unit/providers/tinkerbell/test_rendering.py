@@ -8,14 +8,13 @@ import pytest
 from espalier.api.capi import cluster as capi
 from espalier.api.crd import crd_of
 from espalier.api.meta import Tree
-from espalier.clusters.render.layered import rendered
 from espalier.clusters.rendered import Rendered
 from espalier.clusters.scope import Scope
-from espalier.clusters.validity import problem
 from espalier.kube.objects import to_bytes
-from tests.support.render_inputs import documents
-from tests.support.observed_clusters import observer
-from tests.support.tinkerbell import KEY, MACHINES, everything, manifest, of, stored
+from tests.support.cluster_designs import documents
+from tests.support.examples import stored
+from tests.support.observed_clusters import observer, rendered_of
+from tests.support.tinkerbell import KEY, MACHINES, everything, manifest, of
 from tests.unit.clusters.test_story import compare_with_golden, text_of
 
 FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
@@ -28,10 +27,7 @@ def seen(trees: list[Tree]) -> Scope:
 
 
 def made(trees: list[Tree]) -> Rendered:
-    found = seen(trees)
-    assert problem(found) is None
-    assert found.render_input is not None, found.missing
-    return rendered(found.render_input)
+    return rendered_of(seen(trees))
 
 
 def objects(found: Rendered) -> list[Tree]:

@@ -14,8 +14,9 @@ from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.wire import ADMIN
 from espalier.providers.tinkerbell import workflow
 from espalier.runtime.admission import AdmissionRequest
+from tests.support.examples import stored
 from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
-from tests.support.tinkerbell import FORGE, MACHINES, everything, manifest, of, stored
+from tests.support.tinkerbell import FORGE, MACHINES, everything, manifest, of
 from tests.unit.providers.tinkerbell.test_rendering import FORK, seen
 
 PLANE, GROUP, DATACENTER = "controlPlaneConfiguration", "workerNodeGroupConfigurations", "TinkerbellDatacenterConfig"

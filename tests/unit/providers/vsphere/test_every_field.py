@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from espalier.clusters.validity import problem, unresolved_values
 from espalier.kube.errors import ApiError
 from espalier.providers.vsphere.kinds import KINDS, VSphereDatacenterConfig, VSphereMachineConfig
 from tests.support import bottlerocket_fields
-from tests.support.field_sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, verdict
+from tests.support.field_sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, swept, verdict
 from tests.support.vsphere import DOMAIN, KEY_OF_ANN, everything, everything_with_bottlerocket, of
 from tests.unit.providers.vsphere.test_rendering import made, objects, seen
 
@@ -104,12 +104,6 @@ def written(kind: type[KubeObject], path: str, value: Any, example: Example = ev
     return trees
 
 
-def swept() -> Iterator[tuple[type[KubeObject], str, Values]]:
-    for kind, fields in FIELDS.items():
-        for path, values in fields.items():
-            yield kind, path, values
-
-
 WITHOUT_EFFECT = {
     ("insecure", True): "the thumbprint is verified; without one, another permission is asked for",
     ("cloneMode", "linkedClone"): "the example has it",
@@ -156,7 +150,7 @@ def test_each_setting_of_bottlerocket_shows_or_is_refused() -> None:
 def test_each_value_shows_or_is_refused() -> None:
     async def main() -> list[str]:
         client, wrong = await server(KINDS), []
-        for kind, path, values in swept():
+        for kind, path, values in swept(FIELDS):
             for value in values.accepted:
                 trees = written(kind, path, value)
                 if said := await verdict(client, kind, trees):
@@ -248,6 +242,6 @@ def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
 
 
 def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    accepted, refused = counted(capsys, "vSphere", KINDS, swept())
+    accepted, refused = counted(capsys, "vSphere", KINDS, swept(FIELDS))
     assert accepted > 35
     assert refused > 50

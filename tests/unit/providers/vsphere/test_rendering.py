@@ -24,9 +24,10 @@ from espalier.clusters.validity import missing_objects, problem, unresolved_valu
 from espalier.kube.objects import to_bytes
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from tests.support.render_inputs import documents
+from tests.support.cluster_designs import documents
+from tests.support.examples import stored
 from tests.support.field_sweep import LOCAL, LOCAL_IPV4
-from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
+from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer, rendered_of
 from tests.support.vsphere import (
     CREDENTIALS,
     KEY,
@@ -37,7 +38,6 @@ from tests.support.vsphere import (
     everything_with_bottlerocket,
     manifest,
     of,
-    stored,
     with_bottlerocket,
 )
 from tests.unit.clusters.test_story import compare_with_golden, text_of
@@ -52,10 +52,7 @@ def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:
 
 
 def made(trees: list[Tree]) -> Rendered:
-    found = seen(trees)
-    assert problem(found) is None
-    assert found.render_input is not None, found.missing
-    return rendered(found.render_input)
+    return rendered_of(seen(trees))
 
 
 def objects(found: Rendered) -> list[Tree]:
