@@ -28,9 +28,10 @@ from espalier.providers.vsphere.kinds import VSphereDatacenterConfig
 from tests.support.capv import DOMAIN, ENDPOINT, TEMPLATE, Vineyard, capv, furnish, machines_of, why_no_capv
 from tests.support.machine_stories import KUBERNETES
 from tests.support.managed_clusters import NAMESPACE
+from tests.support.rendered_manifests import objects
 from tests.support.vcenter import ACCOUNT, VCenter, properties, vcenter, vim
 from tests.support.vsphere import everything, of, reference
-from tests.unit.providers.vsphere.test_rendering import made, objects
+from tests.unit.providers.vsphere.test_rendering import made
 
 MISSING = why_no_capv()
 pytestmark = [

@@ -12,6 +12,7 @@ from tests.envtest.fork_crds import widened
 from tests.support import snow, vsphere
 from tests.support.control_plane import ControlPlane
 from tests.support.provider_crds import accepted_strictly, refusal, with_crds
+from tests.support.rendered_manifests import objects
 from tests.unit.providers.snow import test_rendering as on_snow
 from tests.unit.providers.vsphere import test_rendering as on_vsphere
 
@@ -34,12 +35,12 @@ async def providers(control_plane: ControlPlane) -> AsyncIterator[ControlPlane]:
 
 @pytest.mark.parametrize("name", STORIES)
 async def test_each_object_is_accepted_strictly(providers: ControlPlane, name: str) -> None:
-    await accepted_strictly(providers, on_vsphere.objects(STORIES[name]()), is_stock=False)
+    await accepted_strictly(providers, objects(STORIES[name]()), is_stock=False)
 
 
 def template() -> Tree:
     """A KubeadmConfigTemplate of workers."""
-    trees = on_vsphere.objects(STORIES["vsphere"]())
+    trees = objects(STORIES["vsphere"]())
     return next(one for one in trees if one["kind"] == "KubeadmConfigTemplate")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -18,31 +17,12 @@ from espalier.api.meta import ObjectMeta
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.releases import Releases
 from tests.support.control_plane import ControlPlane
+from tests.support.provider_crds import kubectl, must
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DOCKER = (EXAMPLES / "docker.yaml").read_text()
-
-
-async def kubectl(control_plane: ControlPlane, *arguments: str, text: str = "") -> tuple[bool, str]:
-    """Success of kubectl, and all that it printed."""
-    process = await asyncio.create_subprocess_exec(
-        control_plane.kubectl,
-        f"--kubeconfig={control_plane.kubeconfig}",
-        *arguments,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate(text.encode())
-    return process.returncode == 0, output.decode()
-
-
-async def must(control_plane: ControlPlane, *arguments: str, text: str = "") -> str:
-    succeeded, output = await kubectl(control_plane, *arguments, text=text)
-    assert succeeded, output
-    return output
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

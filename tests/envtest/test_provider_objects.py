@@ -12,19 +12,18 @@ import pytest_asyncio
 from espalier.api.meta import Tree
 from espalier.clusters.render.layered import rendered
 from espalier.clusters.rendered import Rendered
-from tests.envtest.test_crds import kubectl, must
 from tests.support import cloudstack, hardware, nutanix, snow, tinkerbell, vsphere
-from tests.support.render_inputs import EVERYTHING
+from tests.support.cluster_designs import EVERYTHING
+from tests.support.connected_examples import COMPANY, CONNECTED, PASSWORD
 from tests.support.control_plane import ControlPlane
 from tests.support.observed_clusters import example, scope
-from tests.support.provider_crds import accepted_strictly, refusal, with_crds
-from tests.unit.clusters.test_story import COMPANY, CONNECTED, PASSWORD
+from tests.support.provider_crds import accepted_strictly, kubectl, must, refusal, with_crds
+from tests.support.rendered_manifests import objects
 from tests.unit.providers.cloudstack import test_rendering as on_cloudstack
 from tests.unit.providers.nutanix import test_rendering as on_nutanix
 from tests.unit.providers.snow import test_rendering as on_snow
 from tests.unit.providers.tinkerbell import test_rendering as on_tinkerbell
 from tests.unit.providers.vsphere import test_rendering as on_vsphere
-from tests.unit.providers.vsphere.test_rendering import objects
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 

@@ -23,8 +23,8 @@ from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from espalier.upgrades.hooks.registration import Extension
-from tests.journeys.test_in_place_hooks import PAUSED, accept, ask, discover, mark, stands_aside
 from tests.support.faults import Faults
+from tests.support.hook_calls import PAUSED, accept, ask, discover, mark, stands_aside
 from tests.support.in_place_environment import EPOCH, NEW, machines, spec
 from tests.support.in_place_histories import (
     ACTS,

@@ -15,7 +15,6 @@ from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.meta import Tree
 from espalier.cli.environment import programs
 from espalier.realnodes.management.cluster_api import MANAGERS, documents_of
-from tests.envtest.test_crds import kubectl, must
 from tests.support.control_plane import ControlPlane
 
 CRDS = Path(__file__).parents[3] / "shared" / "crds"
@@ -65,3 +64,23 @@ async def refusal(control_plane: ControlPlane, tree: Tree) -> str:
     succeeded, printed = await kubectl(control_plane, *STRICTLY, text=json.dumps(tree))
     assert not succeeded
     return printed
+
+
+async def kubectl(control_plane: ControlPlane, *arguments: str, text: str = "") -> tuple[bool, str]:
+    """Success of kubectl, and all that it printed."""
+    process = await asyncio.create_subprocess_exec(
+        control_plane.kubectl,
+        f"--kubeconfig={control_plane.kubeconfig}",
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate(text.encode())
+    return process.returncode == 0, output.decode()
+
+
+async def must(control_plane: ControlPlane, *arguments: str, text: str = "") -> str:
+    succeeded, output = await kubectl(control_plane, *arguments, text=text)
+    assert succeeded, output
+    return output

@@ -22,10 +22,10 @@ from espalier.etcdbackup.restore.restorer import Options, restore
 from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshots.verification import verify
 from espalier.etcdbackup.stores.store import Store
-from tests.contracts.etcd.test_agent import Load
 from tests.support.agents import AgentProcess, running_agent
 from tests.support.azure import azure_files, azure_server
 from tests.support.buckets import BUCKET, s3_files, s3_server
+from tests.support.etcd_load import Load
 from tests.support.peer_agent import (
     PROGRAM,
     START_SECONDS,

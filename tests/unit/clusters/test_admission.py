@@ -27,8 +27,8 @@ from tests.support.admission_reviews import (
     garden,
     paused,
 )
+from tests.support.connected_examples import COMPANY
 from tests.support.observed_clusters import NAMESPACE, NOW, RELEASES, as_object, laptop, observer
-from tests.unit.clusters.test_story import COMPANY
 
 PROXY = {"httpProxy": "http://proxy:3128", "httpsProxy": "http://proxy:3128"}
 MIRROR = {"endpoint": "mirror.example.com", "port": "5000"}

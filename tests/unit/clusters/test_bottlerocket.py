@@ -20,8 +20,9 @@ from tests.support import snow, vsphere
 from tests.support.bottlerocket import on_bottlerocket
 from tests.support.examples import stored
 from tests.support.observed_clusters import observer
+from tests.support.rendered_manifests import FORK, objects
 from tests.unit.providers.snow import test_rendering as on_snow
-from tests.unit.providers.vsphere.test_rendering import FORK, made, objects, seen
+from tests.unit.providers.vsphere.test_rendering import made, seen
 
 PLANE, GROUP = "controlPlaneConfiguration", "workerNodeGroupConfigurations"
 MIRROR = {"endpoint": "mirror.example.com", "port": "5000"}

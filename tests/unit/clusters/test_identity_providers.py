@@ -14,8 +14,8 @@ from espalier.api.eksa.cluster import ClusterSpec
 from espalier.clusters import names
 from espalier.clusters.rules import identity
 from espalier.clusters.validity import problem, standing_problem
+from tests.support.connected_examples import COMPANY
 from tests.support.observed_clusters import example, scope
-from tests.unit.clusters.test_story import COMPANY
 
 PROVIDER = COMPANY["spec"]["issuerUrl"]
 LINKED: dict[str, Any] = {"identityProviderRefs": [{"kind": "OIDCConfig", "name": "company"}]}

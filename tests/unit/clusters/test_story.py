@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 import yaml
 
-from espalier.api.eksa.identity_providers import OIDCConfig
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters import cni, credentials, plan
+from espalier.clusters import cni, plan
 from espalier.clusters.scope import ClusterAPIObjects
-from tests.support.render_inputs import EVERYTHING
-from tests.support.observed_clusters import EXAMPLES, GARDEN, NAMESPACE, example, scope
-
-STORIES = Path(__file__).parents[2] / "stories"
+from tests.support.cluster_designs import EVERYTHING
+from tests.support.connected_examples import COMPANY, CONNECTED, PASSWORD
+from tests.support.golden_stories import compare_with_golden
+from tests.support.observed_clusters import EXAMPLES, GARDEN, example, scope
 
 
 def text_of(objects: Iterable[object]) -> str:
     """YAML, for people."""
     return yaml.safe_dump_all(objects, sort_keys=True, width=120)
-
-
-def compare_with_golden(name: str, text: str) -> None:
-    """Compare with the story told before; ESPALIER_TELL_STORIES=1 writes it anew."""
-    path = STORIES / f"{name}.golden"
-    if os.environ.get("ESPALIER_TELL_STORIES"):
-        path.write_text(text)
-    assert text == path.read_text()
 
 
 def rendered(manifest: str, *more: Tree, **spec: object) -> list[KubeObject]:
@@ -54,80 +42,6 @@ def test_the_example_becomes_these_objects_of_cluster_api() -> None:
 def test_everything_that_can_be_asked_for_of_docker_becomes_these() -> None:
     objects = rendered("docker.yaml", **EVERYTHING)
     compare_with_golden("docker-everything", text_of(msgspec.to_builtins(object_) for object_ in objects))
-
-
-AUTHORITY = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
-MIRROR = {
-    "endpoint": "mirror.example.com",
-    "port": "5000",
-    "caCertContent": AUTHORITY,
-    "ociNamespaces": [
-        {"registry": "public.ecr.aws", "namespace": "eks"},
-        {"registry": "783794618700.dkr.ecr.us-west-2.amazonaws.com", "namespace": "curated-packages"},
-    ],
-}
-CONNECTED: dict[str, dict[str, Any]] = {
-    "registry-mirror": {"registryMirrorConfiguration": MIRROR},
-    "registry-mirror-with-password": {
-        "registryMirrorConfiguration": {
-            "endpoint": "10.0.0.9",
-            "port": "443",
-            "authenticate": True,
-            "insecureSkipVerify": True,
-        },
-    },
-    "proxy": {
-        "proxyConfiguration": {
-            "httpProxy": "http://proxy.example.com:3128",
-            "httpsProxy": "http://proxy.example.com:3129",
-            "noProxy": ["10.9.0.0/16", "example.com"],
-        },
-    },
-    "proxy-with-password": {
-        "proxyConfiguration": {"httpProxy": "http://a:p%40ss@proxy:3128", "httpsProxy": "http://a:p%40ss@proxy:3128"},
-    },
-    "oidc": {"identityProviderRefs": [{"kind": "OIDCConfig", "name": "company"}]},
-    "pod-iam": {"podIamConfig": {"serviceAccountIssuer": "https://s3.example.com/garden"}},
-    "autoscaling": {
-        "workerNodeGroupConfigurations": [{"name": "md-0", "autoscalingConfiguration": {"minCount": 1, "maxCount": 5}}]
-    },
-    "external-etcd": {
-        "externalEtcdConfiguration": {"count": 3},
-        "registryMirrorConfiguration": {"endpoint": "mirror.example.com", "port": "5000", "caCertContent": AUTHORITY},
-        "proxyConfiguration": {"httpProxy": "http://proxy:3128", "httpsProxy": "http://proxy:3128"},
-    },
-    "admission-exclusions": {
-        "controlPlaneConfiguration": {"count": 1, "skipAdmissionForSystemResources": True},
-    },
-}
-"""By what it tells of: fields of a spec."""
-
-COMPANY: Tree = {
-    "apiVersion": OIDCConfig.resource.api_version,
-    "kind": "OIDCConfig",
-    "metadata": {"name": "company", "namespace": NAMESPACE, "uid": "oidc", "generation": 1, "resourceVersion": "1"},
-    "spec": {
-        "issuerUrl": "https://login.example.com",
-        "clientId": "kubernetes",
-        "usernameClaim": "email",
-        "usernamePrefix": "oidc:",
-        "groupsClaim": "groups",
-        "groupsPrefix": "oidc:",
-        "requiredClaims": [{"claim": "department", "value": "garden"}],
-    },
-}
-PASSWORD: Tree = {
-    "apiVersion": "v1",
-    "kind": "Secret",
-    "metadata": {
-        "name": "registry-credentials",
-        "namespace": "eksa-system",
-        "uid": "secret",
-        "resourceVersion": "1",
-        "annotations": {credentials.SERVERS: "10.0.0.9:443,mirror:443", credentials.NAMESPACES: "*"},
-    },
-    "data": {"username": "YWRtaW4=", "password": "cGFzc3dvcmQ="},
-}
 
 
 @pytest.mark.parametrize("name", CONNECTED)

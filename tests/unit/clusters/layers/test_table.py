@@ -12,8 +12,8 @@ from espalier.clusters import cni, plan
 from espalier.clusters.layers import LAYERS, folding, images_by_digest, release
 from espalier.clusters.render.layered import base, rendered
 from espalier.clusters.scope import ClusterAPIObjects
-from tests.support.render_inputs import CASES, DIGESTS, RELEASED, design, difference, documents, text
-from tests.unit.clusters.test_story import compare_with_golden
+from tests.support.cluster_designs import CASES, DIGESTS, RELEASED, design, difference, documents, text
+from tests.support.golden_stories import compare_with_golden
 
 NAMES = [layer.name for layer in LAYERS]
 

@@ -14,7 +14,7 @@ from espalier.clusters.validity import problem
 from tests.support.cloudstack import credentials, manifest, of
 from tests.support.examples import stored
 from tests.support.observed_clusters import observer
-from tests.unit.providers.vsphere.test_rendering import FORK
+from tests.support.rendered_manifests import FORK
 
 HERS, HIS = Key("team-a", "harbor"), Key("team-b", "xharbor")
 # az-x and harbor, az- and xharbor: both are az-xharbor.

@@ -19,9 +19,10 @@ from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
 from tests.support.cloudstack import API, CREDENTIALS, KEY, MAKER, credentials, disk, everything, manifest, of
 from tests.support.examples import stored
+from tests.support.golden_stories import compare_with_golden
 from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer, rendered_of
-from tests.unit.clusters.test_story import compare_with_golden, text_of
-from tests.unit.providers.vsphere.test_rendering import FORK, objects, redacted
+from tests.support.rendered_manifests import FORK, objects, redacted
+from tests.unit.clusters.test_story import text_of
 
 
 def seen(trees: list[Tree], *secrets: Tree) -> Scope:

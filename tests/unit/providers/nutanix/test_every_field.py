@@ -18,8 +18,8 @@ from espalier.kube.errors import ApiError
 from espalier.providers.nutanix.kinds import KINDS, NutanixDatacenterConfig, NutanixMachineConfig
 from tests.support.field_sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, swept, verdict
 from tests.support.nutanix import AUTHORITY, KEY_OF_ANN, UUID, domain, everything, named, of
+from tests.support.rendered_manifests import objects
 from tests.unit.providers.nutanix.test_rendering import made, seen
-from tests.unit.providers.vsphere.test_rendering import objects
 
 DATACENTER, MACHINE = NutanixDatacenterConfig, NutanixMachineConfig
 BY_UUID = {"type": "uuid", "uuid": UUID.replace("0005", "0006").upper()}

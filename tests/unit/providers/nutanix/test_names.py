@@ -13,7 +13,7 @@ from espalier.runtime.admission import AdmissionRequest
 from tests.support.examples import stored
 from tests.support.nutanix import manifest
 from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
-from tests.unit.providers.vsphere.test_rendering import FORK
+from tests.support.rendered_manifests import FORK
 
 
 def named(name: str) -> list[Tree]:

@@ -20,6 +20,7 @@ from espalier.kube.wire import ADMIN
 from espalier.providers.nutanix.references import read_account, write_account
 from espalier.runtime.admission import AdmissionRequest
 from tests.support.examples import stored
+from tests.support.golden_stories import compare_with_golden
 from tests.support.nutanix import (
     CREDENTIALS,
     KEY,
@@ -36,8 +37,8 @@ from tests.support.nutanix import (
     reference,
 )
 from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer, rendered_of
-from tests.unit.clusters.test_story import compare_with_golden, text_of
-from tests.unit.providers.vsphere.test_rendering import FORK, holds, objects, redacted
+from tests.support.rendered_manifests import FORK, holds, objects, redacted
+from tests.unit.clusters.test_story import text_of
 
 
 def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:

@@ -13,9 +13,10 @@ from espalier.clusters.scope import Scope
 from espalier.kube.objects import to_bytes
 from tests.support.cluster_designs import documents
 from tests.support.examples import stored
+from tests.support.golden_stories import compare_with_golden
 from tests.support.observed_clusters import observer, rendered_of
 from tests.support.tinkerbell import KEY, MACHINES, everything, manifest, of
-from tests.unit.clusters.test_story import compare_with_golden, text_of
+from tests.unit.clusters.test_story import text_of
 
 FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
 

@@ -19,8 +19,9 @@ from espalier.kube.errors import ApiError
 from espalier.providers.vsphere.kinds import KINDS, VSphereDatacenterConfig, VSphereMachineConfig
 from tests.support import bottlerocket_fields
 from tests.support.field_sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, swept, verdict
+from tests.support.rendered_manifests import objects
 from tests.support.vsphere import DOMAIN, KEY_OF_ANN, everything, everything_with_bottlerocket, of
-from tests.unit.providers.vsphere.test_rendering import made, objects, seen
+from tests.unit.providers.vsphere.test_rendering import made, seen
 
 DATACENTER, MACHINE = VSphereDatacenterConfig, VSphereMachineConfig
 Example = Callable[[], list[Tree]]

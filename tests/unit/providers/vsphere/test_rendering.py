@@ -8,11 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
-from espalier.api.capi import cluster as capi
-from espalier.api.capi.addons import SECRET_TYPE
-from espalier.api.crd import crd_of
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission
@@ -21,13 +17,13 @@ from espalier.clusters.render.layered import rendered
 from espalier.clusters.rendered import Rendered
 from espalier.clusters.scope import Scope
 from espalier.clusters.validity import missing_objects, problem, unresolved_values
-from espalier.kube.objects import to_bytes
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from tests.support.cluster_designs import documents
 from tests.support.examples import stored
 from tests.support.field_sweep import LOCAL, LOCAL_IPV4
+from tests.support.golden_stories import compare_with_golden
 from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer, rendered_of
+from tests.support.rendered_manifests import FORK, holds, objects, redacted
 from tests.support.vsphere import (
     CREDENTIALS,
     KEY,
@@ -40,9 +36,7 @@ from tests.support.vsphere import (
     of,
     with_bottlerocket,
 )
-from tests.unit.clusters.test_story import compare_with_golden, text_of
-
-FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
+from tests.unit.clusters.test_story import text_of
 
 
 def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:
@@ -53,18 +47,6 @@ def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:
 
 def made(trees: list[Tree]) -> Rendered:
     return rendered_of(seen(trees))
-
-
-def objects(found: Rendered) -> list[Tree]:
-    extras = [msgspec.to_builtins(one) for one in found.extras]
-    etcd = [found.etcd.machine_template, found.etcd.cluster] if found.etcd else []
-    cluster = documents(msgspec.structs.replace(found, cni=(), workload=()))
-    return [*extras, *cluster, *map(msgspec.to_builtins, etcd), *(one.body for one in found.workload)]
-
-
-def redacted(trees: list[Tree]) -> list[Tree]:
-    """Without Secrets' content, in which a person sees nothing."""
-    return [{**one, "data": sorted(one["data"])} if one["kind"] == "Secret" else one for one in trees]
 
 
 STORIES = {
@@ -78,16 +60,6 @@ STORIES = {
 @pytest.mark.parametrize("name", STORIES)
 def test_a_cluster_on_vsphere_becomes_these_objects(name: str) -> None:
     compare_with_golden(name, text_of(redacted(objects(made(STORIES[name]())))))
-
-
-def holds(tree: Tree, secret: str) -> bool:
-    """True if the data of a Secret, or of a Secret that is in it, have a text."""
-    for value in tree.get("data", {}).values() if tree["kind"] == "Secret" else ():
-        text = base64.b64decode(value).decode()
-        inner = yaml.safe_load_all(text) if tree.get("type") == SECRET_TYPE else ()
-        if secret in text or any(holds(one, secret) for one in inner):
-            return True
-    return False
 
 
 def test_credentials_stand_in_the_secrets_that_need_them() -> None:
