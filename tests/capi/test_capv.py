@@ -30,8 +30,7 @@ from tests.support.machine_stories import KUBERNETES
 from tests.support.managed_clusters import NAMESPACE
 from tests.support.rendered_manifests import objects
 from tests.support.vcenter import ACCOUNT, VCenter, properties, vcenter, vim
-from tests.support.vsphere import everything, of, reference
-from tests.unit.providers.vsphere.test_rendering import made
+from tests.support.vsphere import everything, made, of, reference
 
 MISSING = why_no_capv()
 pytestmark = [

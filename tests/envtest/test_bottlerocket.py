@@ -13,16 +13,14 @@ from tests.support import snow, vsphere
 from tests.support.control_plane import ControlPlane
 from tests.support.provider_crds import accepted_strictly, refusal, with_crds
 from tests.support.rendered_manifests import objects
-from tests.unit.providers.snow import test_rendering as on_snow
-from tests.unit.providers.vsphere import test_rendering as on_vsphere
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 
 STORIES = {
-    "vsphere": lambda: on_vsphere.made(vsphere.with_bottlerocket()),
-    "vsphere-everything": lambda: on_vsphere.made(vsphere.everything_with_bottlerocket()),
-    "snow": lambda: on_snow.made(snow.with_bottlerocket()),
-    "snow-everything": lambda: on_snow.made(snow.everything_with_bottlerocket()),
+    "vsphere": lambda: vsphere.made(vsphere.with_bottlerocket()),
+    "vsphere-everything": lambda: vsphere.made(vsphere.everything_with_bottlerocket()),
+    "snow": lambda: snow.made(snow.with_bottlerocket()),
+    "snow-everything": lambda: snow.made(snow.everything_with_bottlerocket()),
 }
 
 

@@ -7,8 +7,12 @@ from typing import Any
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusters.rendered import Rendered
+from espalier.clusters.scope import Scope
 from tests.support import examples
-from tests.support.observed_clusters import NAMESPACE
+from tests.support.examples import stored
+from tests.support.observed_clusters import NAMESPACE, observer, rendered_of
+from tests.support.rendered_manifests import FORK
 
 HARBOR = "harbor"
 KEY = Key(NAMESPACE, HARBOR)
@@ -95,3 +99,15 @@ def everything() -> list[Tree]:
 def reference(name: str) -> Tree:
     """To a machine config."""
     return {"kind": "CloudStackMachineConfig", "name": name}
+
+
+def seen(trees: list[Tree], *secrets: Tree) -> Scope:
+    """The scope of a reconcile of the Cluster among these objects."""
+    found = observer(*stored(trees), *(secrets or (credentials(),)), FORK).scope(KEY)
+    assert found is not None
+    return found
+
+
+def made(trees: list[Tree], *secrets: Tree) -> Rendered:
+    """The rendered objects of the Cluster among these objects."""
+    return rendered_of(seen(trees, *secrets))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+
+import yaml
 
 STORIES = Path(__file__).parents[1] / "stories"
 
@@ -14,3 +17,8 @@ def compare_with_golden(name: str, text: str) -> None:
     if os.environ.get("ESPALIER_TELL_STORIES"):
         path.write_text(text)
     assert text == path.read_text()
+
+
+def text_of(objects: Iterable[object]) -> str:
+    """YAML, for people."""
+    return yaml.safe_dump_all(objects, sort_keys=True, width=120)

@@ -8,8 +8,12 @@ from typing import Any
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusters.rendered import Rendered
+from espalier.clusters.scope import Scope
 from tests.support import examples
-from tests.support.observed_clusters import NAMESPACE
+from tests.support.examples import stored
+from tests.support.observed_clusters import NAMESPACE, observer, rendered_of
+from tests.support.rendered_manifests import FORK
 
 QUARRY = "quarry"
 KEY = Key(NAMESPACE, QUARRY)
@@ -108,3 +112,15 @@ def everything() -> list[Tree]:
 def reference(name: str) -> Tree:
     """To a machine config."""
     return {"kind": "NutanixMachineConfig", "name": name}
+
+
+def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:
+    """The scope of a reconcile of the Cluster among these objects."""
+    found = observer(*stored(trees), secret or credentials(), FORK).scope(KEY)
+    assert found is not None
+    return found
+
+
+def made(trees: list[Tree]) -> Rendered:
+    """The rendered objects of the Cluster among these objects."""
+    return rendered_of(seen(trees))

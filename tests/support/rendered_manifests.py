@@ -19,6 +19,7 @@ FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
 
 
 def objects(found: Rendered) -> list[Tree]:
+    """All rendered objects as they are applied."""
     extras = [msgspec.to_builtins(one) for one in found.extras]
     etcd = [found.etcd.machine_template, found.etcd.cluster] if found.etcd else []
     cluster = documents(msgspec.structs.replace(found, cni=(), workload=()))

@@ -9,11 +9,14 @@ from typing import Any
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusters.rendered import Rendered
+from espalier.clusters.scope import Scope
 from espalier.kube.pki import Authority
 from tests.support import examples
 from tests.support.bottlerocket import CONNECTED, SETTINGS, on_bottlerocket
 from tests.support.examples import stored
-from tests.support.observed_clusters import NAMESPACE, NOW
+from tests.support.observed_clusters import NAMESPACE, NOW, observer, rendered_of
+from tests.support.rendered_manifests import FORK
 
 GLACIER = "glacier"
 KEY = Key(NAMESPACE, GLACIER)
@@ -116,3 +119,15 @@ def everything_with_bottlerocket() -> list[Tree]:
 def reference(name: str) -> Tree:
     """To a machine config."""
     return {"kind": MACHINES, "name": name}
+
+
+def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:
+    """The scope of a reconcile of the Cluster among these objects."""
+    found = observer(*stored(trees), secret or credentials(), FORK).scope(KEY)
+    assert found is not None
+    return found
+
+
+def made(trees: list[Tree]) -> Rendered:
+    """The rendered objects of the Cluster among these objects."""
+    return rendered_of(seen(trees))

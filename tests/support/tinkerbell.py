@@ -6,9 +6,12 @@ from typing import Any
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusters.rendered import Rendered
+from espalier.clusters.scope import Scope
 from tests.support import examples
 from tests.support.examples import stored
-from tests.support.observed_clusters import NAMESPACE
+from tests.support.observed_clusters import NAMESPACE, observer, rendered_of
+from tests.support.rendered_manifests import FORK
 from tests.support.vsphere import KEY_OF_ANN
 
 FORGE = "forge"
@@ -114,3 +117,15 @@ def template(namespace: str) -> Tree:
 def reference(name: str) -> Tree:
     """To a machine config."""
     return {"kind": MACHINES, "name": name}
+
+
+def seen(trees: list[Tree]) -> Scope:
+    """The scope of a reconcile of the Cluster among these objects."""
+    found = observer(*stored(trees), FORK).scope(KEY)
+    assert found is not None
+    return found
+
+
+def made(trees: list[Tree]) -> Rendered:
+    """The rendered objects of the Cluster among these objects."""
+    return rendered_of(seen(trees))

@@ -8,9 +8,13 @@ from typing import Any
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusters.rendered import Rendered
+from espalier.clusters.scope import Scope
 from tests.support import examples
 from tests.support.bottlerocket import CONNECTED, SETTINGS, on_bottlerocket
-from tests.support.observed_clusters import NAMESPACE
+from tests.support.examples import stored
+from tests.support.observed_clusters import NAMESPACE, observer, rendered_of
+from tests.support.rendered_manifests import FORK
 
 VINEYARD = "vineyard"
 KEY = Key(NAMESPACE, VINEYARD)
@@ -93,3 +97,15 @@ def everything_with_bottlerocket() -> list[Tree]:
 def reference(name: str) -> Tree:
     """To a machine config."""
     return {"kind": "VSphereMachineConfig", "name": name}
+
+
+def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:
+    """The scope of a reconcile of the Cluster among these objects."""
+    found = observer(*stored(trees), secret or credentials(), FORK).scope(KEY)
+    assert found is not None
+    return found
+
+
+def made(trees: list[Tree]) -> Rendered:
+    """The rendered objects of the Cluster among these objects."""
+    return rendered_of(seen(trees))

@@ -21,8 +21,7 @@ from tests.support.bottlerocket import on_bottlerocket
 from tests.support.examples import stored
 from tests.support.observed_clusters import observer
 from tests.support.rendered_manifests import FORK, objects
-from tests.unit.providers.snow import test_rendering as on_snow
-from tests.unit.providers.vsphere.test_rendering import made, seen
+from tests.support.vsphere import made, seen
 
 PLANE, GROUP = "controlPlaneConfiguration", "workerNodeGroupConfigurations"
 MIRROR = {"endpoint": "mirror.example.com", "port": "5000"}
@@ -147,7 +146,7 @@ def test_a_release_without_images_of_bottlerocket_is_refused(part: str) -> None:
 
 
 def test_devices_of_snow_need_images_of_their_own() -> None:
-    stopped = problem(without(on_snow.seen(snow.with_bottlerocket()), "bottlerocketHostContainers"))
+    stopped = problem(without(snow.seen(snow.with_bottlerocket()), "bottlerocketHostContainers"))
     assert stopped is not None
     assert "kubeadmBootstrap, bottlerocketHostContainers.admin and control)" in stopped.message
 
@@ -234,7 +233,7 @@ def test_workers_alone_may_have_bottlerocket() -> None:
 def test_machines_with_bottlerocket_have_neither_commands_nor_flags_of_kubelets_that_nobody_reads() -> None:
     for trees, of in (
         (vsphere.everything_with_bottlerocket(), made),
-        (snow.everything_with_bottlerocket(), on_snow.made),
+        (snow.everything_with_bottlerocket(), snow.made),
     ):
         text = str([one for one in objects(of(trees)) if one["kind"].startswith("Kubeadm")])
         assert "KubeadmCommands" not in text

@@ -12,8 +12,6 @@ from espalier.api.meta import Tree
 from espalier.clusters.rendered import Rendered
 from espalier.clusters.validity import problem
 from tests.support import nutanix, vsphere
-from tests.unit.providers.nutanix import test_rendering as on_nutanix
-from tests.unit.providers.vsphere import test_rendering as on_vsphere
 
 PLUGIN: Tree = {"name": "vault", "socketListenAddress": "unix:///var/run/kmsplugin/vault.sock"}
 MOUNTED = "/etc/kubernetes/enc/encryption-config.yaml"
@@ -36,9 +34,9 @@ def of_control_plane(made: Rendered) -> tuple[KubeadmConfigSpec, ApiServer]:
 def test_the_api_server_gets_the_configuration_from_its_machine(provider: str) -> None:
     more: dict[str, Any] = {"etcdEncryption": asked(PLUGIN | {"cachesize": 5, "timeout": "1s"})}
     if provider == "nutanix":
-        made, path = on_nutanix.made(nutanix.manifest(**more)), MOUNTED
+        made, path = nutanix.made(nutanix.manifest(**more)), MOUNTED
     else:
-        made, path = on_vsphere.made(vsphere.manifest(**more)), "/var/lib/kubeadm/encryption-config.yaml"
+        made, path = vsphere.made(vsphere.manifest(**more)), "/var/lib/kubeadm/encryption-config.yaml"
     config, server = of_control_plane(made)
     flags = {one.name: one.value for one in server.extra_args}
     assert (flags["encryption-provider-config"], flags["feature-gates"]) == (MOUNTED, "KMSv1=true")
@@ -59,7 +57,7 @@ def test_the_api_server_gets_the_configuration_from_its_machine(provider: str) -
 def test_omitted_fields_have_eks_anywheres_defaults_and_own_feature_gates_stay() -> None:
     trees = nutanix.manifest(etcdEncryption=asked(PLUGIN))
     trees[0]["spec"]["controlPlaneConfiguration"]["apiServerExtraArgs"] = {"feature-gates": "A=true"}
-    config, server = of_control_plane(on_nutanix.made(trees))
+    config, server = of_control_plane(nutanix.made(trees))
     gates = [one.value for one in server.extra_args if one.name == "feature-gates"]
     assert gates == ["A=true,KMSv1=true"]
     content = next(one.content for one in config.files if one.path == MOUNTED)
@@ -91,7 +89,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_configuration_with_which_kube_apiserver_would_not_start_is_refused(name: str) -> None:
     value, sentence = REFUSED[name]
-    found = problem(on_nutanix.seen(nutanix.manifest(etcdEncryption=value)))
+    found = problem(nutanix.seen(nutanix.manifest(etcdEncryption=value)))
     assert found is not None
     assert sentence in found.message
 
@@ -99,4 +97,4 @@ def test_a_configuration_with_which_kube_apiserver_would_not_start_is_refused(na
 @pytest.mark.parametrize("socket", ["unix:///@vault", "unix:///var/run/kmsplugin/a.sock"])
 def test_sockets_that_the_api_server_finds_are_accepted(socket: str) -> None:
     trees = nutanix.manifest(etcdEncryption=asked(PLUGIN | {"socketListenAddress": socket, "cachesize": -1}))
-    assert problem(on_nutanix.seen(trees)) is None
+    assert problem(nutanix.seen(trees)) is None

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
 
 import msgspec
 import pytest
-import yaml
 
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
@@ -16,13 +14,8 @@ from espalier.clusters import cni, plan
 from espalier.clusters.scope import ClusterAPIObjects
 from tests.support.cluster_designs import EVERYTHING
 from tests.support.connected_examples import COMPANY, CONNECTED, PASSWORD
-from tests.support.golden_stories import compare_with_golden
+from tests.support.golden_stories import compare_with_golden, text_of
 from tests.support.observed_clusters import EXAMPLES, GARDEN, example, scope
-
-
-def text_of(objects: Iterable[object]) -> str:
-    """YAML, for people."""
-    return yaml.safe_dump_all(objects, sort_keys=True, width=120)
 
 
 def rendered(manifest: str, *more: Tree, **spec: object) -> list[KubeObject]:

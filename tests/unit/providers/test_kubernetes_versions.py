@@ -15,19 +15,14 @@ from espalier.clusters.scope import Scope
 from tests.support import cloudstack, nutanix, snow, tinkerbell, vsphere
 from tests.support.observed_clusters import example, scope
 from tests.unit.clusters.test_etcd_encryption import PLUGIN, asked
-from tests.unit.providers.cloudstack import test_rendering as on_cloudstack
-from tests.unit.providers.nutanix import test_rendering as on_nutanix
-from tests.unit.providers.snow import test_rendering as on_snow
-from tests.unit.providers.tinkerbell import test_rendering as on_tinkerbell
-from tests.unit.providers.vsphere import test_rendering as on_vsphere
 
 CLUSTERS: dict[str, Callable[..., Scope]] = {
-    "cloudstack": lambda **spec: on_cloudstack.seen(cloudstack.manifest(**spec)),
+    "cloudstack": lambda **spec: cloudstack.seen(cloudstack.manifest(**spec)),
     "docker": lambda **spec: scope(*example("docker.yaml", **spec)),
-    "nutanix": lambda **spec: on_nutanix.seen(nutanix.manifest(**spec)),
-    "snow": lambda **spec: on_snow.seen(snow.manifest(**spec)),
-    "tinkerbell": lambda **spec: on_tinkerbell.seen(tinkerbell.manifest(**spec)),
-    "vsphere": lambda **spec: on_vsphere.seen(vsphere.manifest(**spec)),
+    "nutanix": lambda **spec: nutanix.seen(nutanix.manifest(**spec)),
+    "snow": lambda **spec: snow.seen(snow.manifest(**spec)),
+    "tinkerbell": lambda **spec: tinkerbell.seen(tinkerbell.manifest(**spec)),
+    "vsphere": lambda **spec: vsphere.seen(vsphere.manifest(**spec)),
 }
 
 

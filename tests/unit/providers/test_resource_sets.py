@@ -12,14 +12,12 @@ import yaml
 from espalier.api.meta import Tree
 from espalier.clusters.rendered import Rendered
 from tests.support import nutanix, vsphere
-from tests.unit.providers.nutanix import test_rendering as on_nutanix
-from tests.unit.providers.vsphere import test_rendering as on_vsphere
 
 
 def everything(provider: str) -> Rendered:
     if provider == "nutanix":
-        return on_nutanix.made(nutanix.everything())
-    return on_vsphere.made(vsphere.everything())
+        return nutanix.made(nutanix.everything())
+    return vsphere.made(vsphere.everything())
 
 
 def held(extras: dict[tuple[str, str], Tree], reference: Tree) -> list[Any]:

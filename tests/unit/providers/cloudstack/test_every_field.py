@@ -18,10 +18,9 @@ from espalier.clusters.validity import problem
 from espalier.kube.errors import ApiError
 from espalier.providers.cloudstack.details import RESERVED
 from espalier.providers.cloudstack.kinds import KINDS, CloudStackDatacenterConfig, CloudStackMachineConfig
-from tests.support.cloudstack import API, KEY_OF_ANN, disk, everything, of, zone
+from tests.support.cloudstack import API, KEY_OF_ANN, disk, everything, made, of, seen, zone
 from tests.support.field_sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, swept, verdict
 from tests.support.rendered_manifests import objects
-from tests.unit.providers.cloudstack.test_rendering import made, seen
 
 DATACENTER, MACHINE = CloudStackDatacenterConfig, CloudStackMachineConfig
 NETWORK = {"name": "network-3"}

@@ -12,27 +12,25 @@ import yaml
 
 from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission
-from espalier.clusters.rendered import Rendered
-from espalier.clusters.scope import Scope
 from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
-from tests.support.cloudstack import API, CREDENTIALS, KEY, MAKER, credentials, disk, everything, manifest, of
+from tests.support.cloudstack import (
+    API,
+    CREDENTIALS,
+    MAKER,
+    credentials,
+    disk,
+    everything,
+    made,
+    manifest,
+    of,
+    seen,
+)
 from tests.support.examples import stored
-from tests.support.golden_stories import compare_with_golden
-from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer, rendered_of
+from tests.support.golden_stories import compare_with_golden, text_of
+from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
 from tests.support.rendered_manifests import FORK, objects, redacted
-from tests.unit.clusters.test_story import text_of
-
-
-def seen(trees: list[Tree], *secrets: Tree) -> Scope:
-    found = observer(*stored(trees), *(secrets or (credentials(),)), FORK).scope(KEY)
-    assert found is not None
-    return found
-
-
-def made(trees: list[Tree], *secrets: Tree) -> Rendered:
-    return rendered_of(seen(trees, *secrets))
 
 
 def waits(trees: list[Tree], *secrets: Tree) -> str:

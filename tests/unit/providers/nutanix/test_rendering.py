@@ -13,17 +13,14 @@ from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission
 from espalier.clusters.credentials import IN_WORKLOAD_CLUSTERS
 from espalier.clusters.render.layered import rendered
-from espalier.clusters.rendered import Rendered
-from espalier.clusters.scope import Scope
 from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.wire import ADMIN
 from espalier.providers.nutanix.references import read_account, write_account
 from espalier.runtime.admission import AdmissionRequest
 from tests.support.examples import stored
-from tests.support.golden_stories import compare_with_golden
+from tests.support.golden_stories import compare_with_golden, text_of
 from tests.support.nutanix import (
     CREDENTIALS,
-    KEY,
     MAKER,
     READER,
     UUID,
@@ -31,24 +28,15 @@ from tests.support.nutanix import (
     credentials,
     domain,
     everything,
+    made,
     manifest,
     named,
     of,
     reference,
+    seen,
 )
-from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer, rendered_of
+from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
 from tests.support.rendered_manifests import FORK, holds, objects, redacted
-from tests.unit.clusters.test_story import text_of
-
-
-def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:
-    found = observer(*stored(trees), secret or credentials(), FORK).scope(KEY)
-    assert found is not None
-    return found
-
-
-def made(trees: list[Tree]) -> Rendered:
-    return rendered_of(seen(trees))
 
 
 @pytest.mark.parametrize("name", ["nutanix", "nutanix-everything"])

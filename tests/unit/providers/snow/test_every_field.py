@@ -20,8 +20,7 @@ from espalier.providers.snow.kinds import KINDS, SnowDatacenterConfig, SnowIPPoo
 from tests.support import bottlerocket_fields
 from tests.support.field_sweep import LOCAL, LOCAL_IPV4, Values, all_leaves, counted, put, server, swept, verdict
 from tests.support.rendered_manifests import objects
-from tests.support.snow import everything, everything_with_bottlerocket, of
-from tests.unit.providers.snow.test_rendering import made, seen
+from tests.support.snow import everything, everything_with_bottlerocket, made, of, seen
 
 Example = Callable[[], list[Tree]]
 DATACENTER, MACHINE, POOL = SnowDatacenterConfig, SnowMachineConfig, SnowIPPool

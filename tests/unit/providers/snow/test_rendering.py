@@ -11,16 +11,14 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission
-from espalier.clusters.rendered import Rendered
-from espalier.clusters.scope import Scope
 from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.objects import Object, to_bytes
 from espalier.kube.wire import ADMIN
 from espalier.providers.snow.rules import clashes
 from espalier.runtime.admission import AdmissionRequest
 from tests.support.examples import stored
-from tests.support.golden_stories import compare_with_golden
-from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer, rendered_of
+from tests.support.golden_stories import compare_with_golden, text_of
+from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
 from tests.support.rendered_manifests import FORK, objects, redacted
 from tests.support.snow import (
     CANARY,
@@ -28,29 +26,18 @@ from tests.support.snow import (
     DATACENTER,
     DEVICE,
     GLACIER,
-    KEY,
     MACHINES,
     OTHER_DEVICE,
     POOL,
     credentials,
     everything,
     everything_with_bottlerocket,
+    made,
     manifest,
     of,
+    seen,
     with_bottlerocket,
 )
-from tests.unit.clusters.test_story import text_of
-
-
-def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:
-    found = observer(*stored(trees), secret or credentials(), FORK).scope(KEY)
-    assert found is not None
-    return found
-
-
-def made(trees: list[Tree]) -> Rendered:
-    return rendered_of(seen(trees))
-
 
 STORIES = {
     "snow": manifest,

@@ -9,26 +9,12 @@ from espalier.api.capi import cluster as capi
 from espalier.api.crd import crd_of
 from espalier.api.meta import Tree
 from espalier.clusters.rendered import Rendered
-from espalier.clusters.scope import Scope
 from espalier.kube.objects import to_bytes
 from tests.support.cluster_designs import documents
-from tests.support.examples import stored
-from tests.support.golden_stories import compare_with_golden
-from tests.support.observed_clusters import observer, rendered_of
-from tests.support.tinkerbell import KEY, MACHINES, everything, manifest, of
-from tests.unit.clusters.test_story import text_of
+from tests.support.golden_stories import compare_with_golden, text_of
+from tests.support.tinkerbell import MACHINES, everything, made, manifest, of
 
 FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
-
-
-def seen(trees: list[Tree]) -> Scope:
-    found = observer(*stored(trees), FORK).scope(KEY)
-    assert found is not None
-    return found
-
-
-def made(trees: list[Tree]) -> Rendered:
-    return rendered_of(seen(trees))
 
 
 def objects(found: Rendered) -> list[Tree]:

@@ -20,8 +20,7 @@ from espalier.providers.vsphere.kinds import KINDS, VSphereDatacenterConfig, VSp
 from tests.support import bottlerocket_fields
 from tests.support.field_sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, swept, verdict
 from tests.support.rendered_manifests import objects
-from tests.support.vsphere import DOMAIN, KEY_OF_ANN, everything, everything_with_bottlerocket, of
-from tests.unit.providers.vsphere.test_rendering import made, seen
+from tests.support.vsphere import DOMAIN, KEY_OF_ANN, everything, everything_with_bottlerocket, made, of, seen
 
 DATACENTER, MACHINE = VSphereDatacenterConfig, VSphereMachineConfig
 Example = Callable[[], list[Tree]]
