@@ -141,7 +141,7 @@ def test_a_certificate_of_no_known_authority_is_not_trusted(center: VCenter) -> 
     assert "set spec.thumbprint" in message
 
 
-def test_who_asks_for_it_trusts_any_certificate(center: VCenter) -> None:
+def test_any_certificate_is_trusted_on_request(center: VCenter) -> None:
     ask(center, thumbprint="", insecure=True)
 
 

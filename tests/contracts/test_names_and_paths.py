@@ -117,7 +117,7 @@ async def test_workloads_that_would_make_such_pods_are_refused_as_well(client: C
 
 @pytest.mark.parametrize("resource", [CONFIG_MAP, SECRET], ids=["ConfigMap", "Secret"])
 @pytest.mark.parametrize("key", KEYS, ids=range(len(KEYS)))
-async def test_so_is_a_key_that_is_no_name_of_a_file(
+async def test_a_key_that_is_no_file_name_is_refused_as_well(
     client: Client, namespace: str, resource: Any, key: str, in_memory: Any
 ) -> None:
     body: Tree = {"metadata": {"name": "hostile", "namespace": namespace}, "data": {key: "eA=="}}

@@ -379,7 +379,7 @@ async def test_a_cluster_may_have_as_much_of_everything_as_its_schema_says(clien
 
 
 @pytest.mark.often("in_memory")  # a real server takes three seconds of two cores for each change
-async def test_of_a_hundred_groups_each_is_compared_with_each(client: Client, place: str) -> None:
+async def test_a_hundred_groups_are_compared_with_each_other(client: Client, place: str) -> None:
     names = [f"{number:02}-{'g' * 34}" for number in range(100)]
     old = edited(
         {

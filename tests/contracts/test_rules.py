@@ -448,7 +448,7 @@ async def test_a_rule_blames_the_name_of_an_object_when_its_schema_declares_it(c
     await client.create(CUSTOM_RESOURCE_DEFINITION, tree, dry_run=True)
 
 
-async def test_of_metadata_rules_see_the_name_alone(client: Client) -> None:
+async def test_rules_see_only_the_name_of_metadata(client: Client) -> None:
     tree = definition({"a": NAME}, "refused")
     schema = tree["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema[RULES] = rule("self.metadata.name == 'x'")

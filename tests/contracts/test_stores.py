@@ -138,14 +138,14 @@ async def test_a_deleted_object_is_neither_replaced_nor_revived(store: Store) ->
     assert await keys_of(store) == []
 
 
-async def test_of_many_that_create_one_does(store: Store) -> None:
+async def test_one_of_many_creators_succeeds(store: Store) -> None:
     ended = await asyncio.gather(*(store.create("sync", b"%d" % n) for n in range(6)), return_exceptions=True)
     won = [n for n, result in enumerate(ended) if not isinstance(result, BaseException)]
     assert [type(result) for result in ended if isinstance(result, BaseException)] == [Conflict] * 5
     assert (await store.read("sync", most=9)).data == b"%d" % won[0]
 
 
-async def test_of_many_that_replace_one_does(store: Store) -> None:
+async def test_one_of_many_replacers_succeeds(store: Store) -> None:
     first = await store.create("sync", b"first")
     ended = await asyncio.gather(*(store.replace(first, b"%d" % n) for n in range(6)), return_exceptions=True)
     won = [n for n, result in enumerate(ended) if not isinstance(result, BaseException)]

@@ -239,7 +239,7 @@ async def test_a_status_is_written_whole_where_it_differs(env: Environment, prec
             await env.writer.status(UPGRADE, found, STATUS, precondition)
 
 
-async def test_of_a_status_that_was_understood_in_part_the_rest_stays(env: Environment) -> None:
+async def test_unknown_parts_of_a_status_stay(env: Environment) -> None:
     found = await env.writer.status(UPGRADE, await env.upgrade(), {"completed": True, "conditions": []})
     assert "conditions" in found.tree["status"]
     before = NodeUpgradeStatus(completed=True)

@@ -84,7 +84,7 @@ def test_a_shoot_that_claims_to_be_another_one_moves_nothing_of_it() -> None:
 @pytest.mark.parametrize(
     ("seed", "status"), sampled([("b", {}), ("a", {"technicalID": "shoot--dev--apple", "uid": "twin"})], 1)
 )
-def test_of_two_shoots_with_one_technical_id_none_touches_what_is_the_others(seed: str, status: Tree) -> None:
+def test_two_shoots_with_one_technical_id_do_not_touch_each_others_objects(seed: str, status: Tree) -> None:
     """Project `dev` has namespace `garden-dev`, and a namespace `dev` without any Project is taken for the same one."""
 
     async def story(world: World) -> None:

@@ -33,6 +33,7 @@ from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.etcd.guarded import MemoryGuard
 from tests.support.faulty_stores import FaultyStore
+from tests.support.waiting import eventually
 
 T = TypeVar("T")
 
@@ -250,9 +251,7 @@ class Moves:
 
     async def until(self, is_so: Callable[[], bool], *, seconds: float = PATIENCE) -> None:
         """Wait for something."""
-        async with asyncio.timeout(seconds):
-            while not is_so():  # noqa: ASYNC110 - anything may be waited for
-                await asyncio.sleep(0.25)
+        await eventually(is_so, within=seconds, every=0.25)
 
     async def initiated(self, source: Seat) -> None:
         """Act as the gardenlet of a source: stop the API server (here: nobody), call copyop/initiate until `Ready`."""

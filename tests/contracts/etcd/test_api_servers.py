@@ -97,7 +97,7 @@ async def test_a_write_answered_by_one_server_is_shown_by_the_other(one: Client,
     assert int(listed.resource_version) >= int(made.resource_version)
 
 
-async def test_of_two_writes_to_one_object_one_is_refused(one: Client, other: Client) -> None:
+async def test_one_of_two_writes_to_one_object_is_refused(one: Client, other: Client) -> None:
     made = await one.create(CONFIG_MAP, config_map("a", count="0"))
 
     async def write(client: Client, who: str) -> str:
@@ -116,7 +116,7 @@ async def test_of_two_writes_to_one_object_one_is_refused(one: Client, other: Cl
         assert (await client.get(CONFIG_MAP, "a", "default")).tree["data"]["by"] == winner
 
 
-async def test_of_many_creations_one_succeeds(one: Client, other: Client) -> None:
+async def test_one_of_many_creations_succeeds(one: Client, other: Client) -> None:
     async def create(client: Client) -> bool:
         try:
             await client.create(CONFIG_MAP, config_map("a"))

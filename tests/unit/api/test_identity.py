@@ -12,7 +12,7 @@ def labelled(labels: dict[str, str], *owners: OwnerReference) -> ObjectMeta:
     return ObjectMeta(name="garden", namespace="eksa-system", labels=labels, owner_references=list(owners))
 
 
-def test_who_asks_by_the_cluster_and_who_asks_by_its_objects_mean_the_same() -> None:
+def test_requests_by_the_cluster_and_by_its_objects_mean_the_same() -> None:
     asked = ClusterIdentity.of(GARDEN)
     found = ClusterIdentity.of_objects("garden", [labelled({}), labelled(asked.labels, CLUSTER)])
     assert found == asked

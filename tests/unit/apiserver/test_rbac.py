@@ -109,7 +109,7 @@ async def test_stored_rules_count_at_once(server: Server) -> None:
         await robot.list(SECRET, "default")
 
 
-async def test_who_selects_one_object_of_a_collection_by_its_name_asks_for_that_one() -> None:
+async def test_selecting_one_object_of_a_collection_by_name_asks_for_that_one() -> None:
     asked_for: list[Attributes] = []
 
     def note(attributes: Attributes, _user: User) -> bool:
@@ -255,7 +255,7 @@ def test_an_address_is_covered_by_itself_and_by_what_begins_it(held: str, wanted
     assert (uncovered == []) is is_covered
 
 
-async def test_who_may_escalate_or_bind_a_role_may(server: Server) -> None:
+async def test_users_with_escalate_or_bind_may_grant_a_role(server: Server) -> None:
     group = "rbac.authorization.k8s.io"
     escalate = {"apiGroups": [group], "resources": ["roles"], "verbs": ["escalate"], "resourceNames": ["more"]}
     bind = {"apiGroups": [group], "resources": ["clusterroles"], "verbs": ["bind"], "resourceNames": ["cluster-admin"]}

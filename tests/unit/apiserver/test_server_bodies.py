@@ -52,7 +52,7 @@ async def test_endless_nesting_is_a_bad_request(server: Server, media: str, cont
         assert answer.status in (400, 415), (method, answer.body)
 
 
-async def test_who_may_not_write_has_nothing_read_that_he_sent(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_body_of_a_forbidden_write_is_not_read(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(body: bytes, content_type: str) -> bytes:
         raise AssertionError("read")
 

@@ -69,7 +69,7 @@ def test_changes_are_kept_for_some_minutes() -> None:
     simulated(story)
 
 
-def test_who_has_seen_more_than_a_store_that_was_put_back_hears_nothing_that_it_may_have_seen() -> None:
+def test_a_watcher_ahead_of_a_restored_store_hears_nothing_that_it_may_have_seen() -> None:
     """As kube-apiserver: a watch from the future waits in silence, without bookmarks, until the store is there."""
 
     async def story(client: Client) -> None:

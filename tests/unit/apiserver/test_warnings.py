@@ -24,7 +24,7 @@ def test_unprintable_characters_are_written_as_their_number() -> None:
     assert header(['say "\x1b[31m"\r\nX-Injected: é\\']) == r'299 - "say \"\\u001b[31m\"  X-Injected: é\\"'
 
 
-def test_of_many_long_warnings_the_first_are_sent_short() -> None:
+def test_the_first_of_many_long_warnings_are_sent_shortened() -> None:
     line = header(["x" * 3000, "y" * 3000, *["z" * 3000] * 50])
     assert line.startswith(f'299 - "{"x" * 256}…", 299 - "{"y" * 256}…"')
     assert len(line.encode()) < LONGEST_LINE, "clients would refuse the whole answer"

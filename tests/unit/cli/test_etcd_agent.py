@@ -259,7 +259,7 @@ def test_without_the_extra_it_is_said_how_to_get_it() -> None:
     assert (ended.returncode, "pip install 'espalier[etcd]'" in ended.stderr) == (1, True)
 
 
-def test_who_interrupts_a_copy_is_told_what_stays(folder: Path, tmp_path: Path) -> None:
+def test_an_interrupted_copy_tells_what_stays(folder: Path, tmp_path: Path) -> None:
     words = ["etcd-agent", "copy", filled(folder, *NEW), f"file://{tmp_path}/copy", "--wait-for-final-snapshot"]
     with subprocess.Popen([sys.executable, "-m", "espalier.cli", *words], stderr=subprocess.PIPE, text=True) as command:
         assert command.stderr is not None

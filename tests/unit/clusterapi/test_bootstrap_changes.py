@@ -46,7 +46,7 @@ def test_files_and_flags_come_change_and_go() -> None:
     assert list(only_new(before, after)) == []
 
 
-def test_of_the_machine_that_began_the_cluster_its_own_section_counts() -> None:
+def test_the_init_section_counts_for_the_machine_that_began_the_cluster() -> None:
     init = {"initConfiguration": flags(v="4")["joinConfiguration"]}
 
     assert bootstrap_changes(init, flags(v="4")) == {}

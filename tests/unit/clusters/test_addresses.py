@@ -33,7 +33,7 @@ def test_an_address_is_the_same_in_every_spelling(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["fd00::10", "FD00:0:0::10", "[fd00::10]", "[FD00::0010]:6443", "fd00::10%eth0"])
-def test_so_is_one_of_ipv6(text: str) -> None:
+def test_an_ipv6_address_is_the_same_in_every_spelling(text: str) -> None:
     assert place(text) == Place("fd00::10", "6443")
 
 

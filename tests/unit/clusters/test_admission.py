@@ -58,7 +58,7 @@ def test_a_version_near_the_end_of_its_support_is_warned_of() -> None:
     assert ask(on, near, now=datetime(2027, 1, 1, tzinfo=UTC)).warnings == ()
 
 
-def test_so_is_that_of_a_group_which_has_its_own() -> None:
+def test_a_groups_own_version_near_the_end_of_its_support_is_warned_of() -> None:
     lags = edited({GROUP + "kubernetesVersion": "1.34"})
     result = "spec.workerNodeGroupConfigurations[0].kubernetesVersion: Kubernetes 1.34 (support ended on 2026-12-02); "
     assert ask(lags, now=datetime(2027, 1, 1, tzinfo=UTC)).warnings == (result + "plan an upgrade",)

@@ -112,7 +112,7 @@ def test_a_refusal_names_nothing_of_others(answer: Callable[[bool], AdmissionRes
     assert SECRET not in str(discreet.warnings)
 
 
-def test_neither_does_what_a_dry_run_says() -> None:
+def test_a_dry_run_does_not_either() -> None:
     assert SECRET not in str(in_a_dry_run(False).warnings)
 
 

@@ -59,7 +59,7 @@ def at(path: str, value: Any) -> Callable[[Tree], object]:
     return edit
 
 
-def test_of_a_cluster_as_it_should_be_nothing_is_said() -> None:
+def test_nothing_is_reported_about_a_cluster_in_order() -> None:
     assert said(made(objects=objects(), status=settled())) == []
 
 

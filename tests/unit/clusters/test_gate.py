@@ -170,7 +170,7 @@ def test_credentials_are_hashed_apart_from_content() -> None:
     assert gate.state_of(before, mark(cluster(), more, credentials=LILY), generations_match=True) is Gate.OPEN
 
 
-def test_who_does_not_know_the_key_can_try_no_password_and_sees_no_two_clusters_alike() -> None:
+def test_without_the_key_no_password_can_be_tried_and_no_two_clusters_look_alike() -> None:
     found = mark(cluster(), datacenter(), credentials=ROSE)
     assert found != mark(cluster(), datacenter(), credentials=ROSE, key=b"guessed")
     other = cluster()
@@ -188,7 +188,7 @@ def test_without_its_key_a_manager_compares_what_carries_credentials_and_rolls_n
     assert gate.state_of(unknown, unknown, generations_match=True) is Gate.CREDENTIALS
 
 
-def test_who_finishes_writing_credentials_writes_nothing_else() -> None:
+def test_finishing_a_write_of_credentials_writes_nothing_else() -> None:
     wanted = mark(cluster(), datacenter(), credentials=LILY)
     half_done = gate.opened(None, wanted, Gate.CREDENTIALS, exists=True)
     assert gate.state_of(half_done, wanted, generations_match=True) is Gate.CREDENTIALS

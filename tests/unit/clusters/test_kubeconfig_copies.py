@@ -208,7 +208,7 @@ def test_a_cluster_made_again_gets_a_copy_of_its_own() -> None:
     story(tell)
 
 
-def test_of_a_cluster_that_is_gone_nothing_is_remembered() -> None:
+def test_nothing_is_remembered_of_a_deleted_cluster() -> None:
     async def tell(story: Story) -> None:
         await story.keep()
         story.copies.forget(GARDEN)

@@ -185,7 +185,7 @@ def test_a_record_takes_no_object_of_the_clusters_that_it_manages() -> None:
     assert ask(taking, taking, workload).allowed, "what stays is not judged again"
 
 
-def test_of_the_record_and_the_clusters_only_what_is_new_is_judged_and_only_what_both_name() -> None:
+def test_only_new_parts_named_by_the_record_and_the_clusters_are_judged() -> None:
     """A reference that stays does not keep its Cluster from any other change."""
     workload = edited({SPEC + "datacenterRef": SHARED, "metadata.namespace": "default"})
     apart = edited({"metadata.name": "apart", "metadata.uid": "apart", "metadata.namespace": "default"})

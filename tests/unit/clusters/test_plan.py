@@ -33,7 +33,7 @@ def said(changes: list[Change]) -> list[tuple[str, str]]:
     return [(change.resource.kind, change.body["metadata"]["name"]) for change in changes]
 
 
-def test_of_a_cluster_as_it_should_be_nothing_is_written() -> None:
+def test_nothing_is_written_for_a_cluster_in_order() -> None:
     assert changes(made(objects=objects())) == []
 
 
@@ -187,7 +187,7 @@ def test_every_object_can_carry_the_label_by_which_managers_share_out_work() -> 
     assert {object_.metadata.labels.get("cluster.x-k8s.io/watch-filter") for object_ in wanted} == {"blue"}
 
 
-def test_of_a_map_that_is_rendered_empty_what_others_put_into_it_is_no_difference() -> None:
+def test_entries_of_others_in_a_map_rendered_empty_are_no_difference() -> None:
     """As a spec into which the infrastructure provider alone writes."""
     wanted: Tree = {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {}}
     live = applied(wanted)

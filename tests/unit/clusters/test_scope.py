@@ -180,7 +180,7 @@ def test_a_kubeconfig_without_labels_is_not_that_of_a_cluster_without_labels() -
         assert capi_objects.kubeconfig == expected
 
 
-def test_of_the_secrets_of_a_cluster_only_that_of_its_name_is_its_kubeconfig() -> None:
+def test_only_the_secret_of_a_clusters_name_is_its_kubeconfig() -> None:
     ca = kubeconfig()
     ca["metadata"]["name"] = "garden-ca"
     assert ClusterAPIObjects(secrets=(as_object(ca),)).kubeconfig_secret is None

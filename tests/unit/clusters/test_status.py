@@ -228,7 +228,7 @@ TAINTED: Tree = {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule
         ({}, IN_PLACE_OR_ELSE | TAINTED, "RollingUpgradeInProgress", "worker machines are being replaced: 0 of 4"),
     ],
 )
-def test_of_workers_that_wait_for_the_control_plane_it_is_said_which_are_replaced(
+def test_workers_to_be_replaced_are_named_while_they_wait_for_the_control_plane(
     first: Tree, second: Tree, reason: str, message: str
 ) -> None:
     """One group that is replaced says nothing of another; nor a strategy, where a fallback takes its place."""

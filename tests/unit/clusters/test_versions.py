@@ -174,7 +174,7 @@ def test_a_cluster_can_go_back_from_a_release_that_can_not_be_used() -> None:
     assert ask(edited({VERSION: "v0.25.1"}, old), old).allowed
 
 
-def test_who_asks_for_it_may_skip_a_minor() -> None:
+def test_a_minor_may_be_skipped_on_request() -> None:
     old = edited({VERSION: "v0.24.2", "metadata.annotations": {SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION: "true"}})
     assert ask(edited({VERSION: "v0.26.0"}, old), old).allowed
 

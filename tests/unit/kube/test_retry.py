@@ -57,6 +57,6 @@ def test_a_write_that_may_have_arrived_is_not_sent_twice() -> None:
     assert Retry().after_failure(1, WRITE, Unreachable("x", sent=False), random.Random(1)) is not None
 
 
-def test_who_does_not_want_to_wait_does_not() -> None:
+def test_a_reader_that_does_not_want_to_wait_does_not() -> None:
     assert NO_RETRY.after_failure(1, READ, Unreachable("x"), random.Random(1)) is None
     assert NO_RETRY.after_response(1, Response(429, headers={"retry-after": "1"}), random.Random(1)) is None

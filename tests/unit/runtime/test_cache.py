@@ -332,7 +332,7 @@ def test_writes_that_the_cache_does_not_select_stay_out() -> None:
     play(story)
 
 
-def test_who_asks_for_the_same_shares_one_watch_and_indexes_add_up() -> None:
+def test_requests_for_the_same_share_one_watch_and_indexes_add_up() -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         server.put(config_map("a", labels={"colour": "red", "size": "big"}))
         first = caches.of(CONFIG_MAP, indexes={"colour": by_label("colour")})

@@ -149,7 +149,7 @@ def test_a_file_put_where_another_is_staged_is_not_written_to(
 
 
 @pytest.mark.parametrize("target", ["folder", "file", "nowhere"])
-def test_of_a_link_the_link_is_removed(tmp_path: Path, target: str) -> None:
+def test_removing_a_link_removes_the_link_itself(tmp_path: Path, target: str) -> None:
     root = tmp_path / "root"
     for folder in (root, tmp_path / "folder"):
         folder.mkdir()

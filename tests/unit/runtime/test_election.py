@@ -188,7 +188,7 @@ def test_failures_that_pass_do_not_end_leadership() -> None:
     play(story)
 
 
-def test_who_finds_its_lease_taken_stops_at_once() -> None:
+def test_a_leader_that_finds_its_lease_taken_stops_at_once() -> None:
     async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
         await one.election.acquire()
         holding = asyncio.create_task(one.election.hold())

@@ -136,7 +136,7 @@ def test_a_reconcile_that_does_not_end_in_time_is_cancelled() -> None:
     play(story)
 
 
-def test_of_two_replicas_one_acts_and_the_other_takes_over_within_seconds_of_an_orderly_stop() -> None:
+def test_one_of_two_replicas_acts_and_the_other_takes_over_within_seconds_of_an_orderly_stop() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         deeds: dict[str, list[str]] = {"one": [], "two": []}
         managers = {}

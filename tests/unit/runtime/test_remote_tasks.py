@@ -274,7 +274,7 @@ def test_those_that_give_no_answer_make_way_for_the_next() -> None:
     story(Workload(QUICK), tell)
 
 
-def test_of_a_cluster_that_is_gone_nothing_is_known_and_nothing_is_under_way() -> None:
+def test_nothing_is_known_or_under_way_of_a_deleted_cluster() -> None:
     workload = Workload(QUICK)
 
     async def tell(made: RemoteTasks, done: list[Key]) -> None:

@@ -88,5 +88,5 @@ def cluster(metadata: Mapping[str, Any] = {}, **status: Any) -> Object:
         (cluster(initialization={"controlPlaneInitialized": True}), True),
     ],
 )
-def test_who_waits_for_a_cluster_is_woken_by_what_is_waited_for(new: Object, is_woken: bool) -> None:
+def test_a_controller_waiting_for_a_cluster_is_woken_by_the_awaited_change(new: Object, is_woken: bool) -> None:
     assert change_of(predicates.awaited_cluster)(cluster(), new) is is_woken

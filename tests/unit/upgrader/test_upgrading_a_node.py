@@ -147,7 +147,7 @@ def configure(node: Simulated, version: str) -> None:
     node.cluster.ask("PATCH", path, {"data": {"ClusterConfiguration": text}})
 
 
-def test_who_is_not_the_first_follows_once_the_version_was_applied(node: Simulated) -> None:
+def test_a_node_that_is_not_the_first_follows_once_the_version_was_applied(node: Simulated) -> None:
     configure(node, NEW)
     node.step("copy")
 

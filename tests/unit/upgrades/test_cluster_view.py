@@ -25,9 +25,7 @@ from tests.support.observed_upgrades import made
     ("name", "is_kept"),
     [("garden-kubeconfig", True), ("garden-ca", False), ("garden-etcd", False), ("garden-x", False)],
 )
-def test_of_the_secrets_of_a_cluster_the_process_keeps_no_key_but_that_of_its_kubeconfig(
-    name: str, is_kept: bool
-) -> None:
+def test_the_process_keeps_no_key_of_a_cluster_but_that_of_its_kubeconfig(name: str, is_kept: bool) -> None:
     """Whoever reads its memory has what it needs, and no authority that makes more of it."""
     labels = {"cluster.x-k8s.io/cluster-name": "garden"}
     data = {"value": "YQ==", "tls.key": "Yg=="}

@@ -65,7 +65,7 @@ def scope(*, controlled: bool, version: str = "v1.36.3") -> GroupScope:
         (False, BEFORE, "v1.35.4", "VersionDiffers"),
     ],
 )
-def test_who_wrote_an_upgrade_has_to_write_it_anew_when_its_owner_is_edited(
+def test_an_upgrade_written_by_hand_has_to_be_written_anew_when_its_owner_is_edited(
     controlled: bool, asked_for: Tree, version: str, reason: str
 ) -> None:
     """Those that were made for an annotation are made anew by their controller: nobody has to act."""
@@ -147,7 +147,7 @@ def test_cluster_api_would_replace_machines_of_another_version_and_none_for_a_la
     assert remaining(machine_set("s", "1", version="v1.35.4"), None) == []
 
 
-def test_of_a_worker_node_group_refused_fields_and_older_sets_are_named() -> None:
+def test_refused_fields_and_older_sets_of_a_worker_node_group_are_named() -> None:
     owner = machine_set("md", "1")
     latest, older = (machine_set(name, revision) for name, revision in (("latest", "2"), ("older", "1")))
     tree = latest.tree

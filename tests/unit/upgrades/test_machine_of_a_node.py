@@ -93,7 +93,7 @@ def test_a_step_or_a_pod_that_failed_is_told_with_how_to_go_on() -> None:
     assert outcome.reason == "PodFailed"
 
 
-def test_of_an_image_that_can_not_be_pulled_it_is_told_where_it_is_corrected() -> None:
+def test_the_place_to_correct_an_image_that_can_not_be_pulled_is_named() -> None:
     waiting = {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}
     outcome, _ = ended(node_life.follow_pod, with_pod("Pending", {"components-copier": waiting}))
     assert isinstance(outcome, Wait)
@@ -151,7 +151,7 @@ def test_a_nodes_note_about_its_drain_is_a_line_that_fits_into_a_status(noted: s
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(59, "CopyingComponents"), (60, "NodeNotReady")])
-def test_of_a_kubelet_that_says_nothing_for_a_minute_that_is_told(seconds: int, told: str) -> None:
+def test_a_kubelet_silent_for_a_minute_is_reported(seconds: int, told: str) -> None:
     scope = working()
     since = timestamp(NOW - timedelta(seconds=seconds))
     conditions = [{"type": "Ready", "status": "Unknown", "lastTransitionTime": since}]

@@ -107,7 +107,7 @@ def test_a_node_is_uncordoned_whatever_became_of_it_but_not_another_of_its_name(
     assert asked == [Precondition.UID]
 
 
-def test_of_the_rights_of_upgraders_those_of_other_nodes_that_are_there_stay() -> None:
+def test_rights_of_upgraders_on_other_existing_nodes_stay() -> None:
     deleted: list[str] = []
     roles = [made({"metadata": {"name": name}}) for name in map(names.upgrader, ("a", "b", "gone"))]
 

@@ -143,7 +143,7 @@ def test_no_node_is_touched_by_changes_that_can_not_be_read(changes: str) -> Non
         (NEW, (OLD, OLD, NEW), "control-plane"),
     ],
 )
-def test_who_applies_a_version_goes_by_the_cluster_and_not_by_the_place_in_the_order(
+def test_the_first_to_apply_a_version_follows_from_the_cluster_and_not_from_the_order(
     first: bool, configured: str, kubelets: tuple[str, ...], role: str
 ) -> None:
     """Until another node has it: who began with that may have been broken off, or be gone."""
@@ -194,7 +194,7 @@ def test_a_control_plane_of_which_cluster_api_replaces_a_machine_says_how_to_go_
     )
 
 
-def test_of_two_that_claim_a_control_plane_at_once_one_waits() -> None:
+def test_one_of_two_concurrent_claims_on_a_control_plane_waits() -> None:
     outcome, _ = ended(node_life.claim, scope_of([node(name) for name in PLANES]), is_late=True)
     assert reason(outcome) == "ControlPlaneTaken"
 
@@ -285,13 +285,13 @@ def working(*, silent: float = 0.0, **spec: Any) -> NodeScope:
     return replace(scope, pod_object=made({**wanted, "status": {"initContainerStatuses": running}}), cluster_view=view)
 
 
-def test_who_is_at_work_claims_nothing_anew_and_waits_for_nobody() -> None:
+def test_an_upgrade_under_way_claims_nothing_anew_and_waits_for_nobody() -> None:
     outcome, written = ended(node_life.claim, working(claimed_by="NodeUpgrade other"))
     assert (reason(outcome), written) == ("", [])
 
 
 @pytest.mark.parametrize(("silent", "waits"), [(0.0, "CopyingComponents"), (61.0, "WorkloadClusterUnreachable")])
-def test_of_a_step_in_a_cluster_that_is_silent_for_a_minute_that_is_told(silent: float, waits: str) -> None:
+def test_a_step_in_a_cluster_silent_for_a_minute_says_so(silent: float, waits: str) -> None:
     outcome, _ = ended(node_life.follow_pod, working(silent=silent))
     assert reason(outcome) == waits
 

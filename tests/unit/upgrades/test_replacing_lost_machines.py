@@ -206,7 +206,7 @@ MARK = {IN_PLACE_CONTROL_PLANE: "true"}
         (THEIRS, "OwnerPaused"),
     ],
 )
-def test_who_has_to_unpause_cluster_api_is_said_where_nobody_else_does(
+def test_the_need_to_unpause_cluster_api_is_reported_where_nobody_else_does(
     annotations: dict[str, str], reason: str
 ) -> None:
     told = control_plane_group.replacing(control_plane(3, **annotations), "2 of 3 control plane machines exist")

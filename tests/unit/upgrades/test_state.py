@@ -30,7 +30,7 @@ CONTROL_PLANE: Tree = {
 GATE = {"ControlPlaneKubeletLocalMode": True}
 
 
-def test_of_init_and_join_the_one_that_is_set_follows_and_the_other_stays_unset() -> None:
+def test_the_set_one_of_init_and_join_follows_and_the_other_stays_unset() -> None:
     began = {
         "initConfiguration": {"nodeRegistration": {"criSocket": "old"}},
         "clusterConfiguration": {"featureGates": GATE},

@@ -55,7 +55,7 @@ async def test_each_connection_leads_to_what_is_there_when_it_is_made() -> None:
         forwarder.close()
 
 
-async def test_who_asks_for_what_is_not_there_is_refused() -> None:
+async def test_a_connection_to_a_missing_port_is_refused() -> None:
     def find() -> Found:
         raise ConnectionRefusedError
 

@@ -47,7 +47,7 @@ def test_fields_set_by_others_stay() -> None:
     assert spec(live, cluster())["licenseToken"] == "set-by-somebody"
 
 
-def test_of_an_object_that_kubectl_made_what_its_last_manifest_had_goes_away() -> None:
+def test_fields_of_the_last_manifest_applied_by_kubectl_go_away() -> None:
     live = cluster(machineHealthCheck={"maxUnhealthy": 1}, licenseToken="set-by-somebody")
     last = cluster(machineHealthCheck={"maxUnhealthy": 1})
     live["metadata"] |= {"annotations": {LAST_APPLIED: json.dumps(last)}, "uid": "u", "generation": 4}

@@ -227,7 +227,7 @@ def test_machines_that_fall_back_are_said_to_be_replaced_and_why() -> None:
     assert any("garden-md-0: would upgrade 2 machines in place" in one for one in said)
 
 
-def test_of_what_is_refused_no_machine_goes_or_is_upgraded() -> None:
+def test_a_refused_change_neither_removes_nor_upgrades_a_machine() -> None:
     scope = changed(in_place_spec(), **in_place_spec(certSans=["a.b"]), kubernetesVersion="1.36")
     simulated = simulate(scope)
     assert (simulated.acts, simulated.objects) == (False, ())

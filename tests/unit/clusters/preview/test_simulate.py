@@ -36,7 +36,7 @@ def said(simulated: Simulated) -> list[tuple[str, str]]:
     return [(change.verb, f"{change.kind} {change.name}") for change in simulated.objects]
 
 
-def test_of_a_settled_cluster_nothing_is_written() -> None:
+def test_nothing_is_written_for_a_settled_cluster() -> None:
     simulated = simulate(settled())
     assert (simulated.settled, simulated.objects, simulated.drift) == (True, (), ())
     assert list(sentences(settled())) == [NOTHING]
@@ -76,7 +76,7 @@ def test_a_new_template_says_in_whose_place_it_comes_and_the_old_one_goes() -> N
     }
 
 
-def test_of_a_new_cluster_everything_is_made() -> None:
+def test_everything_is_made_for_a_new_cluster() -> None:
     simulated = simulate(made(objects=[]))
     assert {verb for verb, _ in said(simulated)} == {"create"}
     assert simulated.cni is not None

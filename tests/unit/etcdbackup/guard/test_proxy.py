@@ -432,7 +432,7 @@ async def busy() -> AsyncIterator[tuple[Setting, socket.socket]]:
                 await asyncio.sleep(0)
 
 
-async def test_who_waits_for_a_busy_etcd_is_turned_away_once_the_time_is_over() -> None:
+async def test_a_client_waiting_for_a_busy_etcd_is_turned_away_after_the_deadline() -> None:
     async with busy() as (setting, etcd):
         setting.proxy.open(setting.hand.now + 10)
         reader, _ = await setting.client()
@@ -443,8 +443,8 @@ async def test_who_waits_for_a_busy_etcd_is_turned_away_once_the_time_is_over() 
             etcd.accept()
 
 
-async def test_who_waits_for_a_busy_etcd_counts_among_its_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy_module, "MOST_CONNECTIONS", 1)
+async def test_a_client_waiting_for_a_busy_etcd_counts_among_its_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "MOST_CONNECTIONS", 1)
     async with busy() as (setting, etcd):
         setting.proxy.open(setting.hand.now + 10)
         _, waiting = await setting.client()

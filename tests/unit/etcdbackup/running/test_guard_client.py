@@ -14,6 +14,7 @@ import pytest
 from espalier.etcd.client import connect
 from espalier.etcdbackup.running import guard as guards
 from espalier.etcdbackup.running.guard import GuardClient
+from tests.support.waiting import eventually
 
 PATIENCE = 30.0
 
@@ -32,8 +33,7 @@ async def client(path: Path) -> AsyncIterator[GuardClient]:
 
 async def test_a_guard_that_is_not_there_is_told(tmp_path: Path) -> None:
     async with client(tmp_path / "guard.sock") as guard:
-        while not guard.trouble:  # noqa: ASYNC110 - nothing else tells it
-            await asyncio.sleep(0)
+        await eventually(lambda: guard.trouble)
         assert guard.trouble == f"the guard of etcd is unreachable at {tmp_path}/guard.sock: No such file or directory"
 
 

@@ -35,7 +35,7 @@ def test_the_latest_set_is_the_last_full_snapshot_and_the_deltas_after_it() -> N
     assert (found.latest.reach, found.latest.last) == (41, 41)
 
 
-def test_of_two_full_snapshots_of_a_revision_the_later_one_counts_final_or_not() -> None:
+def test_the_later_of_two_full_snapshots_of_a_revision_counts_final_or_not() -> None:
     for first, second in ((True, False), (False, True)):
         one, other = full(10, 0, final=first), full(10, 1, final=second)
         assert members(stock(other, one).latest) == [other]

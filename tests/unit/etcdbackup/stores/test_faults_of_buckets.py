@@ -207,7 +207,7 @@ async def test_a_servers_own_authority_is_trusted_when_it_is_given(tmp_path: Pat
         await bucket_in(tmp_path, proxy.url, insecureSkipVerify="true").put("a", b"2")
 
 
-async def test_who_is_cancelled_waits_no_longer(store: Store, proxy: FaultyHttp) -> None:
+async def test_a_cancelled_waiter_waits_no_longer(store: Store, proxy: FaultyHttp) -> None:
     proxy.faults += [Fault(silent=True) for _ in range(3)]
     waiting = asyncio.create_task(store.read("a", most=9))
     await proxy.asked.wait()
@@ -239,7 +239,7 @@ async def test_an_object_that_becomes_shorter_while_it_is_read_is_found_out(stor
 
 
 @pytest.mark.soak
-async def test_of_an_object_that_is_too_large_nothing_is_read(store: Store) -> None:
+async def test_an_object_that_is_too_large_is_not_read(store: Store) -> None:
     await store.put("sync", b"12345678")
     with pytest.raises(Corrupt, match=r"sync: 8 bytes, at most 7 are expected"):
         await store.read("sync", most=7)

@@ -217,7 +217,7 @@ async def test_a_folder_in_place_of_a_file_is_not_found(tmp_path: Path) -> None:
             await store.read(key, most=9)
 
 
-async def test_who_holds_the_lock_for_ever_stops_writers_in_time_and_no_reader(tmp_path: Path) -> None:
+async def test_an_endless_holder_of_the_lock_stops_writers_in_time_and_no_reader(tmp_path: Path) -> None:
     store, hasty = LocalStore(tmp_path), LocalStore(tmp_path, retries=Retries(attempt=0.25, retries=0))
     await store.put("a", b"1")
     with (tmp_path / LOCK).open("r+b") as held:

@@ -115,7 +115,7 @@ FREE = {("192.0.2.66", 7443), ("192.0.2.77", 6443)}
 
 
 @pytest.mark.soak
-def test_who_has_an_address_is_told(trusted: Trust) -> None:
+def test_the_holder_of_an_address_is_reported(trusted: Trust) -> None:
     addresses = frozenset({*ADDRESSES, *FREE})
     found = answers(trusted, questions=frozenset({NETWORK}), network=NETWORK, addresses=addresses)
     assert found.holders == ADDRESSES

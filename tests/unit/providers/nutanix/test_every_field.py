@@ -164,7 +164,7 @@ def test_each_value_shows_or_is_refused() -> None:
 
 
 @pytest.mark.parametrize("identifier", [named("cluster-1") | {"uuid": UUID}, {"type": "name", "name": "cluster-1"}])
-def test_of_an_identifier_only_what_its_type_says_counts(identifier: Tree) -> None:
+def test_only_the_field_named_by_an_identifiers_type_counts(identifier: Tree) -> None:
     assert objects(made(written(MACHINE, "cluster", identifier))) == BEFORE
 
 

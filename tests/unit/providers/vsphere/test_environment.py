@@ -69,7 +69,7 @@ def test_clusters_of_others_need_none() -> None:
     assert asyncio.run(main()) == ""
 
 
-def test_who_may_not_write_it_is_told_so_without_the_password() -> None:
+def test_a_user_who_may_not_write_it_is_told_so_without_the_password() -> None:
     class Refusing(Client):
         async def get(self, *_arguments: object, **_more: object) -> object:  # type: ignore[override]
             raise Forbidden.of("secrets is forbidden")

@@ -106,7 +106,7 @@ def answers(named: tuple[findings.Named, ...], **of: tuple[str, ...]) -> Answers
     return Answers(paths=found, templates={"/DC0/vm/ubuntu-1.35": TEMPLATE})
 
 
-def test_nothing_is_wrong_with_what_is_there() -> None:
+def test_existing_objects_have_no_problems() -> None:
     for named in (findings.of_datacenter(DATACENTER), findings.of_machines(MACHINES, "DC0")):
         assert list(findings.evaluate(named, answers(named))) == []
 

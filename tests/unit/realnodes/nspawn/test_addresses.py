@@ -56,6 +56,6 @@ def test_an_address_that_was_given_back_is_given_away_again() -> None:
         ("10.77.0.0/28", "esp0", False),
     ],
 )
-def test_who_has_addresses_of_the_range_already_is_found(network: str, device: str, clashes: bool) -> None:
+def test_holders_of_addresses_of_the_range_are_found(network: str, device: str, clashes: bool) -> None:
     other = Occupied(IPv4Network(network), device)
     assert clash(RANGE, [other], own_bridge="esp0") == (other if clashes else None)

@@ -270,7 +270,7 @@ def test_our_annotations_are_not_written_by_people() -> None:
     assert found(SETTLED, annotated("example.com/mine", "1"), MEMBER) == []
 
 
-def test_who_may_not_move_a_shoot_does_not_give_up_its_seed() -> None:
+def test_a_user_who_may_not_move_a_shoot_can_not_give_up_its_seed() -> None:
     key = "shoot.gardener.cloud/force-restore"
     forced = annotated(key, "true")
     expected = refused(messages.FORCED, f"metadata.annotations[{key}]")

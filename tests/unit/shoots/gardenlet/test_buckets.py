@@ -214,7 +214,7 @@ async def test_the_deletion_of_an_entry_deletes_its_data_but_not_those_of_the_se
     assert world.garden.log == [f"let go of BackupEntry {name}"]
 
 
-async def test_of_an_entry_that_is_gone_from_the_garden_the_data_stay() -> None:
+async def test_the_data_of_an_entry_deleted_in_the_garden_stay() -> None:
     """Gone past its finalizer: nobody can say whether they were to be deleted."""
     world = World(in_seed())
     assert of(await world.entry(namespace="")) == "BackupEntryMigrating"

@@ -186,7 +186,7 @@ def test_neither_a_typo_in_a_seed_nor_its_deletion_takes_the_store_from_agents(f
 
 
 @pytest.mark.parametrize("status", LIES)
-def test_of_a_seed_that_is_gone_only_a_place_that_is_the_buckets_own_is_passed_on(status: Any) -> None:
+def test_only_a_place_that_is_the_buckets_own_is_passed_on_from_a_seed_that_is_gone(status: Any) -> None:
     assert given(status, []) == {}
     assert given(status, [], HONEST) == HONEST
 

@@ -492,7 +492,7 @@ async def test_a_copy_that_waits_says_for_what_and_of_a_deleted_shoot_what_makes
 
 
 @pytest.mark.parametrize("epochs", [STARTED, STARTED.add("b", "bucket-b")])
-def test_of_two_seeds_the_one_with_the_newest_epoch_has_rights_on_the_shoot_state(epochs: Ownership) -> None:
+def test_the_seed_with_the_newest_epoch_has_rights_on_the_shoot_state(epochs: Ownership) -> None:
     moving = shoot("b", "a", **{metadata_keys.OWNERSHIP: epochs.render()})
     owner = epochs.current.seed if epochs.current else ""
     for seed in "ab":

@@ -102,7 +102,7 @@ async def test_an_epoch_that_is_over_writes_nothing(world: World) -> None:
 
 
 @told
-async def test_who_claims_what_it_has_just_read_does_not_read_it_again(world: World) -> None:
+async def test_a_claim_of_a_state_just_read_does_not_read_it_again(world: World) -> None:
     """A destination claims in each of its looks, and states are large."""
     shoot, states = await world.shoot(), world.states("b")
     await world.states("a").persist(shoot, [CA], 1)

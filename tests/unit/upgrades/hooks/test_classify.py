@@ -123,11 +123,9 @@ def test_a_version_that_kubeadm_does_not_go_to_is_refused_and_not_covered(versio
     assert compared(patched(current, answer)) == compared(current)
 
 
-def test_of_machines_that_are_as_asked_for_nothing_is_said() -> None:
-    in_place_changes, answer = of_machine(
-        machine_objects(kubernetesVersion="1.35"), machine_objects(kubernetesVersion="1.35")
-    )
-    assert in_place_changes == InPlaceChanges({})
+def test_nothing_is_reported_about_machines_as_requested() -> None:
+    judgement, answer = of_machine(machine_objects(kubernetesVersion="1.35"), machine_objects(kubernetesVersion="1.35"))
+    assert judgement == Judgement({})
     assert [name for name in answer if name.endswith("Patch")] == []
 
 

@@ -345,7 +345,7 @@ async def test_the_first_of_a_control_plane_is_known_by_the_versions_of_its_node
         assert (await here.node_upgrade()).spec.first_node_to_be_upgraded is is_first
 
 
-async def test_of_workers_none_is_the_first_and_nothing_is_asked_of_their_cluster() -> None:
+async def test_no_worker_is_the_first_and_nothing_is_asked_of_its_cluster() -> None:
     async with env() as here:
         desired = await machine(here, worker=True)
         await here.client.delete(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
@@ -404,7 +404,7 @@ async def test_an_upgrade_that_can_never_go_on_fails() -> None:
         )
 
 
-async def test_who_can_call_hooks_but_not_change_machines_has_nothing_done() -> None:
+async def test_a_caller_of_hooks_that_can_not_change_machines_gets_nothing_done() -> None:
     async with env() as here:
         desired = await machine(here)
         patch = {"metadata": {"annotations": {UPDATE_IN_PROGRESS: None}}}
@@ -492,7 +492,7 @@ async def test_a_machine_whose_node_is_unknown_is_left_alone_and_the_answer_says
 OWNERS = ("old", "other")
 
 
-async def test_of_a_machine_set_each_machine_tells_what_its_node_has_and_a_refused_change_notes_nothing() -> None:
+async def test_each_machine_of_a_set_records_what_its_node_has_unless_the_change_is_refused() -> None:
     async with env() as here:
         await here.owner(MachineDeployment, "Fail")
         sets = {name: await here.client.apply(MachineSet.resource, set_objects(name)["machineSet"]) for name in OWNERS}

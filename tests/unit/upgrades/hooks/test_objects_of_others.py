@@ -24,9 +24,7 @@ OF_GROUP: Tree = {**OF_MACHINE, "kind": "ControlPlaneUpgrade"}
 
 
 @pytest.mark.parametrize(("owners", "deleted"), [([OF_MACHINE], ["n"]), ([OF_GROUP], []), ([], [])])
-def test_of_node_upgrades_that_are_completed_only_those_of_the_hooks_are_cleared_away(
-    owners: list[Tree], deleted: list[str]
-) -> None:
+def test_only_completed_node_upgrades_of_the_hooks_are_cleared_away(owners: list[Tree], deleted: list[str]) -> None:
     """Others answer the questions of the upgrade of a group, or of who wrote them."""
     gone: list[str] = []
 
