@@ -140,7 +140,7 @@ async def hangs_and_goes_back(env: ManagedClusters, images: BrokenImages, key: K
 
 
 async def can_not_go_back(env: ManagedClusters, key: Key) -> None:
-    """Once a control plane machine of a cluster runs the new version, there is no way back; it goes on."""
+    """Once a control plane machine of a cluster runs the new version, there is no rollback; the upgrade goes on."""
     await env.change(key, kubernetesVersion="1.36")
     machines = env.manager.caches.of(Machine.resource, SYSTEM_NAMESPACE, labels=names.CONTROL_PLANE)
     await env.until_any(machines, key.name, runs_newest)

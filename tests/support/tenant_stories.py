@@ -196,7 +196,7 @@ def cuts(name: str) -> list[tuple[str, str]]:
 
 
 async def names_that_collide(alice: Tenant, bob: Tenant, choices: random.Random) -> None:
-    """Refused at admission; without it, said by the controller before anything is written, and let go again."""
+    """Refused at admission; without it, reported by the controller before anything is written, and deleted again."""
     hers = {(found.name, group) for found, group in await her_groups(alice)}
     wished = [cut for name in CUTS for cut in cuts(name) if cut not in hers and cut[0] not in dict(hers)]
     collides = [cut for cut in wished if "-".join(cut) in {"-".join(one) for one in hers}]

@@ -78,7 +78,7 @@ async def delete_and_ask_again(h: History) -> str:
 
 
 async def ends_well(h: History) -> None:
-    """Faults are over; people let go on what they paused. Raises `AssertionError` that tells the history."""
+    """Faults are over; people unpause what they paused. Raises `AssertionError` that tells the history."""
     await annotate(h, {PAUSED_ANNOTATION: None})
     for where in await objects(h, *PAUSABLE):
         one = await there(h, where)

@@ -347,7 +347,7 @@ def test_without_a_kubeconfig_it_is_waited_for_to_install_and_nothing_is_compare
 
 @pytest.mark.parametrize("step", [restore_cni, compare_cni, install_cni])
 def test_a_slow_workload_cluster_is_not_awaited_within_a_reconcile(step: Step) -> None:
-    """The pass comes again; only the comparison at the end of a change has to have its answer."""
+    """The reconcile comes again; only the comparison at the end of a change has to have its answer."""
 
     async def tell(one: Story) -> None:
         one.workload.slow = 60.0

@@ -65,7 +65,7 @@ class Story:
         namespace: str = GARDEN.namespace,
         labels: Mapping[str, str] | None = None,
     ) -> Context:
-        """One pass: what the Cluster carries and last said, and the Secret of Cluster API."""
+        """One reconcile: annotations and status of the Cluster, and the Secret of Cluster API."""
         cluster = example()[0]
         cluster["metadata"] |= {"annotations": {names.KUBECONFIG_ANNOTATION: noted}, "namespace": namespace}
         condition = {"type": names.KUBECONFIG_COPIED, "status": "False", "reason": said, "message": "as before"}

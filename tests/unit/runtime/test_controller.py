@@ -36,7 +36,7 @@ def simulate(main: Callable[[], Awaitable[Any]], seed: int = 1) -> Any:
 
 
 def times_of_passes(outcomes: list[Outcome | Exception], seconds: float) -> list[float]:
-    """When passes on one key begin, if it was asked for once and they end as told, then with Done."""
+    """The times at which reconciles of one key begin, if it was requested once and they end so, then with Done."""
 
     async def main() -> list[float]:
         times: list[float] = []
