@@ -21,7 +21,7 @@ from hypothesis import settings
 
 from tests.support.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
 
-STORY = "ESPALIER_TELL_PASSES"
+DEBUG_LOGS = "ESPALIER_DEBUG_LOGS"
 """Set, tests log every reconcile and step of every controller: for a test that failed. It is a tenth of their time."""
 EXPLORE = "ESPALIER_EXPLORE"
 """Set, properties are tried with examples that nobody has seen before, and faults strike at every place that there is.

@@ -68,9 +68,9 @@ def test_each_key_of_our_own_is_in_the_table_of_metadata() -> None:
     assert ours - NO_KEYS.keys() - ALL_KEYS == set()
 
 
-@pytest.mark.parametrize("sort", Sort)
-def test_annotations_and_labels_of_a_cluster_are_in_the_table_under_their_sort(sort: Sort) -> None:
-    written = {line.split()[1] for line in golden(sort.value)}
+@pytest.mark.parametrize("metadata_field", MetadataField)
+def test_annotations_and_labels_of_a_cluster_are_in_the_table_under_their_sort(metadata_field: MetadataField) -> None:
+    written = {line.split()[1] for line in golden(metadata_field.value)}
     ours = {key for key in written if "anywhere.eks.amazonaws.com" in key or key == "eks-d-upgrader"}
     assert ours - KEYS[metadata_field] == set()
 

@@ -9,9 +9,9 @@ import pytest
 from espalier.clusters import cni, names
 from espalier.clusters.drift import of_manifests
 from espalier.kube.client import Client
-from tests.support.cluster_designs import design
 from tests.support.control_plane import ControlPlane
 from tests.support.observed_clusters import RELEASES
+from tests.support.render_inputs import render_input
 
 pytestmark = pytest.mark.envtest
 
@@ -26,7 +26,7 @@ async def workload(control_plane: ControlPlane) -> AsyncIterator[Client]:
 @pytest.mark.parametrize("case", ["docker", "cilium"])
 @pytest.mark.parametrize("version", RELEASES.versions)
 async def test_a_new_installation_has_not_drifted(workload: Client, case: str, version: str) -> None:
-    manifests = cni.objects(design(case, version=version))
+    manifests = cni.objects(render_input(case, version=version))
     live = [await workload.apply(one.resource, one.body, field_manager=names.FIELD_MANAGER) for one in manifests]
     assert manifests
     assert [str(found) for found in of_manifests(manifests, live)] == []

@@ -13,11 +13,11 @@ from espalier.api.meta import Tree
 from espalier.clusters.render.layered import rendered
 from espalier.clusters.rendered import Rendered
 from tests.support import cloudstack, hardware, nutanix, snow, tinkerbell, vsphere
-from tests.support.cluster_designs import EVERYTHING
 from tests.support.connected_examples import COMPANY, CONNECTED, PASSWORD
 from tests.support.control_plane import ControlPlane
 from tests.support.observed_clusters import example, scope
 from tests.support.provider_crds import accepted_strictly, kubectl, must, refusal, with_crds
+from tests.support.render_inputs import EVERYTHING
 from tests.support.rendered_manifests import objects
 from tests.unit.providers.cloudstack import test_rendering as on_cloudstack
 from tests.unit.providers.nutanix import test_rendering as on_nutanix

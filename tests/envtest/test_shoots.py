@@ -93,7 +93,7 @@ async def moved(
 ) -> Move:
     """Move it; two seeds never served at once."""
     since = time.monotonic()
-    move = await shoot.story.move(destination, "", destroy_source=destroy_source, give_up_source=give_up_source)
+    move = await shoot.scenario.move(destination, "", destroy_source=destroy_source, give_up_source=give_up_source)
     await eventually(lambda: answers(shoot, destination, since))
     shoot.witnesses.check(source, destination, since)
     return move

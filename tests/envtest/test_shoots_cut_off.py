@@ -19,7 +19,7 @@ from espalier.api.meta import Tree
 from espalier.cli.environment.gardens import SimulatedSeed
 from espalier.cli.environment.migration_scenario import DELTA_PERIOD, GARDEN_NAMESPACE, NAME, NODES, Move
 from espalier.kube.client import PatchType
-from espalier.shoots.secrets.names import CARRIED
+from espalier.shoots.secrets.names import PERSISTED
 from tests.support.real_shoots import CUT, RealShoot, real_shoot
 from tests.support.waiting import eventually
 

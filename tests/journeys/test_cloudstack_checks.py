@@ -78,7 +78,7 @@ class Clouds:
             **(self.counts if host == SERVER else {}),
         )
 
-    def take(self, sort: Sort, host: str = SERVER) -> None:
+    def take(self, sort: ObjectType, host: str = SERVER) -> None:
         """Remove an object."""
         self.missing.setdefault(host, set()).add(sort)
 

@@ -78,7 +78,9 @@ async def garden(env: ManagedEnvironment) -> Cluster:
 
 async def manager_upgrade(env: ManagedEnvironment, releases: Path | None) -> Preview:
     """The preview of `espalier plan --manager` for the garden."""
-    (planned,) = await Asked(PROVIDERS, [], "", Isolation.LAYERS, releases).of_manager(env.client, GARDEN.namespace)
+    (planned,) = await PlanRequest(PROVIDERS, [], "", Isolation.LAYERS, releases).of_manager(
+        env.client, GARDEN.namespace
+    )
     assert planned.later is not None
     return planned.later
 

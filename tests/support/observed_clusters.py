@@ -173,8 +173,8 @@ def scope(
 def rendered_of(found: Scope) -> Rendered:
     """The rendered objects of a Cluster with which nothing is wrong."""
     assert problem(found) is None
-    assert found.design is not None, found.missing
-    return rendered(found.design)
+    assert found.render_input is not None, found.missing
+    return rendered(found.render_input)
 
 
 def datacenter(name: str = "garden") -> Tree:

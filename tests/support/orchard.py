@@ -272,9 +272,9 @@ def extras(render_input: RenderInput) -> Iterable[KubeObject]:
         yield OrchardZone(metadata=meta(render_input, name, namespaced=False), spec=spec)
 
 
-def workload(design: Design) -> Iterable[Manifest]:
+def workload(render_input: RenderInput) -> Iterable[Manifest]:
     """The manifests that tell nodes where they are: as a cloud controller manager and its configuration."""
-    for domain in _datacenter(design).spec.domains:
+    for domain in _datacenter(render_input).spec.domains:
         config = ConfigMap(metadata=ObjectMeta(name=f"domain-{domain.name}", namespace="kube-system"))
         config.data = {"groups": ",".join(domain.groups)}
         yield Manifest(CONFIG_MAP, msgspec.to_builtins(config))

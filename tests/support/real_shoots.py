@@ -159,7 +159,7 @@ class RealShoot:
             last = shoot.status.last_operation
             return last is not None and not last.finished and task in last.description
 
-        await eventually(self.story.shoot, is_there, within=PATIENCE, every=0.02)
+        await eventually(self.scenario.shoot, is_there, within=PATIENCE, every=0.02)
 
     async def owned(self, seed: str) -> float:
         """Wait until a seed has taken the shoot over, in the garden's own words; the moment at which it had."""
@@ -168,7 +168,7 @@ class RealShoot:
             current = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP)).current
             return current is not None and current.seed == seed and current.started
 
-        await eventually(self.story.shoot, is_started, within=10 * PATIENCE)
+        await eventually(self.scenario.shoot, is_started, within=10 * PATIENCE)
         return time.monotonic()
 
     def kill(self, seed: str, pod: str, container: str) -> bool:

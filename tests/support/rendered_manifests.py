@@ -13,7 +13,7 @@ from espalier.api.crd import crd_of
 from espalier.api.meta import Tree
 from espalier.clusters.rendered import Rendered
 from espalier.kube.objects import to_bytes
-from tests.support.cluster_designs import documents
+from tests.support.render_inputs import documents
 
 FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
 

@@ -229,7 +229,7 @@ async def test_it_collects_garbage_among_our_backups_and_leaves_owners_alone(tmp
         await story.snapshots.put("ownership/00000001-first-start.json", b"{}")
         async with story.theirs("gzip", "--garbage-collection-policy=LimitBased", "--max-backups=2") as server:
             await story.has_a_delta_of(server)
-            await eventually(lambda: take_stock(story.snapshots), lambda stock: len(stock.sets) <= 2)
+            await eventually(lambda: read_inventory(story.snapshots), lambda inventory: len(inventory.sets) <= 2)
             await story.write()
             await story.has_a_delta_of(server)
         assert (await story.snapshots.head("ownership/00000001-first-start.json")).size == 2

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from tests.support.election.closures import ALL, Closure
 from tests.support.election.scenario import Scenario
 
-PROPOSAL = frozenset({Closure.DOOR_ANSWER, Closure.MEMORY, Closure.KEPT, Closure.NO_COLLECTION})
+PROPOSAL = frozenset({Closure.PROXY_ANSWER, Closure.MEMORY, Closure.KEPT, Closure.NO_COLLECTION})
 """Closures that the proposal states or can be read to state. All others are ours."""
 
 

@@ -68,9 +68,9 @@ def looked_at(tree: dict[str, Any], *, typed: bool) -> Pruner:
 
 
 def test_unchanged_parts_are_skipped() -> None:
-    tidy = {"nested": {"on": True, "unknown": 1}}
-    tidying = Tidying(NODE, typed=True)
-    tidying.object({"size": "a", **tidy}, NODE, tidy=tidy)
-    assert tidying.unknown == []
-    tidying.object({"size": "a", **tidy}, NODE)
-    assert tidying.unknown == ["nested.unknown"]
+    valid = {"nested": {"on": True, "unknown": 1}}
+    pruner = Pruner(NODE, typed=True)
+    pruner.object({"size": "a", **valid}, NODE, valid=valid)
+    assert pruner.unknown == []
+    pruner.object({"size": "a", **valid}, NODE)
+    assert pruner.unknown == ["nested.unknown"]

@@ -14,7 +14,6 @@ from espalier.assets import inventory
 from espalier.assets.cache import is_intact, seal
 from espalier.assets.inventory import State
 from espalier.assets.recipes import ETCD, KUBERNETES, chosen
-from espalier.assets.stock import State
 from tests.support.asset_builds import make_base, make_component
 
 

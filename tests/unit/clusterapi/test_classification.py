@@ -139,6 +139,6 @@ def test_a_machine_that_nobody_gave_an_infrastructure_is_judged_by_the_rest() ->
     ("effect", "is_outdated"),
     [(one, one in (MachineEffect.IN_PLACE, MachineEffect.REPLACED, MachineEffect.REFUSED)) for one in MachineEffect],
 )
-def test_refused_changes_make_a_machine_outdated_as_well(fate: Fate, is_outdated: bool) -> None:
+def test_refused_changes_make_a_machine_outdated_as_well(effect: MachineEffect, is_outdated: bool) -> None:
     """Cluster API would replace the machine, if nobody held it."""
     assert Classification(effect).is_outdated is is_outdated

@@ -21,10 +21,10 @@ from espalier.clusters.render import authenticator
 from espalier.clusters.render.layered import rendered
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError
-from tests.support.cluster_designs import documents
 from tests.support.connected_examples import COMPANY
 from tests.support.field_sweep import Values, all_leaves, counted, put, server, swept
 from tests.support.observed_clusters import GARDEN, NAMESPACE, example, scope
+from tests.support.render_inputs import documents
 from tests.unit.clusters.test_flux_configs import GIT, HUB
 
 OIDC, IAM, FLUX, GITOPS, AWS = KINDS = (OIDCConfig, AWSIamConfig, FluxConfig, GitOpsConfig, AWSDatacenterConfig)

@@ -31,7 +31,6 @@ from espalier.kube.objects import to_bytes
 from espalier.runtime.outcome import Done
 from tests.support import every_provider, snow, tinkerbell, vsphere
 from tests.support import field_sweep as sweep
-from tests.support.render_inputs import documents
 from tests.support.every_provider import SAMPLES
 from tests.support.field_sweep import (
     WRONG_TYPES,
@@ -46,6 +45,7 @@ from tests.support.field_sweep import (
 )
 from tests.support.made_clusters import objects, settled
 from tests.support.observed_clusters import GARDEN, NAMESPACE, NOW, RELEASES, as_object, example, observer
+from tests.support.render_inputs import documents
 from tests.support.sampling import sampled
 
 KINDS = (EKSARelease, Bundles, DistroRelease)

@@ -12,10 +12,10 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters import cni, plan
 from espalier.clusters.scope import ClusterAPIObjects
-from tests.support.cluster_designs import EVERYTHING
 from tests.support.connected_examples import COMPANY, CONNECTED, PASSWORD
 from tests.support.golden_stories import compare_with_golden, text_of
 from tests.support.observed_clusters import EXAMPLES, GARDEN, example, scope
+from tests.support.render_inputs import EVERYTHING
 
 
 def rendered(manifest: str, *more: Tree, **spec: object) -> list[KubeObject]:

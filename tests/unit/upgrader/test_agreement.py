@@ -17,7 +17,7 @@ from espalier.upgrades.node.pod import CHANGES_FILE, Role, Upgrader, pod
 
 
 def test_annotations_by_the_program_are_those_that_controllers_read() -> None:
-    assert draining.MARK == CORDONED_BY_UPGRADE
+    assert draining.CORDONED_ANNOTATION == CORDONED_BY_UPGRADE
     assert draining.HELD == DRAIN_BLOCKED
     assert static_pods.RESTARTED == RESTARTED_BY_UPGRADE
 

@@ -174,9 +174,9 @@ def test_an_upgrade_ends_when_it_is_done_or_another_one_is_asked_for_and_no_node
 
 
 def test_an_upgrade_is_deleted_with_its_annotation() -> None:
-    assert ended(end_without_mark, MARKED, of=upgrade()) == (Continue(), [])
-    assert ended(end_without_mark, {}, of=upgrade()) == (Done(), ["deleted garden-cp-upgrade"])
-    assert ended(end_without_mark, {}) == (Done(), [])
+    assert ended(end_without_annotation, MARKED, of=upgrade()) == (Continue(), [])
+    assert ended(end_without_annotation, {}, of=upgrade()) == (Done(), ["deleted garden-cp-upgrade"])
+    assert ended(end_without_annotation, {}) == (Done(), [])
 
 
 @pytest.mark.parametrize(

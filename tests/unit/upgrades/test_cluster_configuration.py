@@ -61,8 +61,8 @@ def test_alone_the_tag_of_etcd_is_set_and_a_gate_that_kubeadm_does_not_know_any_
 
 
 def test_a_configuration_that_needs_no_change_stays_as_it_is() -> None:
-    assert wanted(TREE, Asked(OLD)) == TREE
-    assert wanted(TREE, Asked(OLD, "3.6.6-0")) == TREE
+    assert wanted(TREE, WantedConfiguration(OLD)) == TREE
+    assert wanted(TREE, WantedConfiguration(OLD, "3.6.6-0")) == TREE
 
 
 def test_the_parts_that_a_control_plane_asks_for_are_set_and_those_that_it_does_not_ask_for_go() -> None:
@@ -98,7 +98,7 @@ def test_the_parts_that_a_control_plane_asks_for_are_set_and_those_that_it_does_
         (WantedConfiguration(NEW, "", {"etcd": {"local": {"imageTag": "v3.5.9"}}}), "newer than v3.5.9"),
     ],
 )
-def test_an_older_version_is_refused(asked: Asked, why: str) -> None:
+def test_an_older_version_is_refused(asked: WantedConfiguration, why: str) -> None:
     tree = TREE | {"etcd": {"local": {"imageTag": "v3.6.6"}}}
 
     assert why in obstacle(tree, asked)

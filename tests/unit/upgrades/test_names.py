@@ -60,7 +60,7 @@ def test_a_reference_leads_to_a_machine_by_what_it_says_and_may_leave_out(
 
 @pytest.mark.parametrize("mark", [IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT])
 def test_control_planes_and_worker_node_groups_have_an_annotation_each(mark: str) -> None:
-    for value, is_marked in (("true", True), ("false", False)):
+    for value, is_annotated in (("true", True), ("false", False)):
         found = Object(encode_json({"kind": "K", "metadata": {"name": "k", "annotations": {mark: value}}}))
         assert names.is_annotated(found) is is_annotated
 

@@ -23,7 +23,7 @@ class Query(NamedTuple):
     server: Server
 
 
-def told(*answers: str | Silent, before: Checked = NOTHING) -> Conclusion:
+def told(*answers: str | NoAnswer, before: Checked = NOTHING) -> Conclusion:
     """The conclusion from answers of places a, b, ...: each says what is wrong there."""
 
     def evaluate(of: Sequence[str | None]) -> Evaluation:

@@ -12,8 +12,8 @@ from espalier.clusters import cni, plan
 from espalier.clusters.layers import LAYERS, folding, images_by_digest, release
 from espalier.clusters.render.layered import base, rendered
 from espalier.clusters.scope import ClusterAPIObjects
-from tests.support.cluster_designs import CASES, DIGESTS, RELEASED, design, difference, documents, text
 from tests.support.golden_stories import compare_with_golden
+from tests.support.render_inputs import CASES, DIGESTS, RELEASED, difference, documents, render_input, text
 
 NAMES = [layer.name for layer in LAYERS]
 
@@ -70,7 +70,7 @@ def test_a_layer_changes_nothing_of_what_it_is_given(case: str, layer: object) -
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_planned_objects_are_those_that_layers_rendered(case: str) -> None:
-    made = design(case)
+    made = render_input(case)
     planned = [*plan.control_plane(made, ClusterAPIObjects()), *plan.worker_groups(made, ClusterAPIObjects())]
     trees = [*map(msgspec.to_builtins, planned), *(manifest.body for manifest in cni.objects(made))]
     kinds = sorted((tree["kind"], tree["metadata"]["name"], msgspec.json.encode(tree)) for tree in trees)

@@ -216,7 +216,7 @@ async def test_nobody_is_connected_since_the_last_one_left_however_long_he_was_s
         writer.close()
         await within(etcd.read())
         answers.close()
-        await eventually(lambda: door.connections == 0)
+        await eventually(lambda: proxy.connections == 0)
         left = hand.now
         hand.now += 7
         assert proxy.shut() == left
@@ -331,7 +331,7 @@ async def test_when_etcd_hangs_up_the_client_hears_of_it() -> None:
         answers.close()
         assert await within(reader.read()) == b"last words"
         writer.close()
-        await eventually(lambda: setting.door.connections == 0)
+        await eventually(lambda: setting.proxy.connections == 0)
 
 
 async def test_without_an_etcd_clients_are_turned_away() -> None:
@@ -444,7 +444,7 @@ async def test_a_client_waiting_for_a_busy_etcd_is_turned_away_after_the_deadlin
 
 
 async def test_a_client_waiting_for_a_busy_etcd_counts_among_its_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door_module, "MOST_CONNECTIONS", 1)
+    monkeypatch.setattr(proxy_module, "MOST_CONNECTIONS", 1)
     async with busy() as (setting, etcd):
         setting.proxy.open(setting.hand.now + 10)
         _, waiting = await setting.client()

@@ -31,7 +31,7 @@ def answers(questions: frozenset[Question], there: dict[ObjectType, list[Entity]
     return Answers(entities, frozenset({CategoryValue("stone", "granite")}), GPUS)
 
 
-def of_machines(*versions: str, there: dict[Sort, list[Entity]] = THERE, **changes: Any) -> list[str]:
+def of_machines(*versions: str, there: dict[ObjectType, list[Entity]] = THERE, **changes: Any) -> list[str]:
     """The problems of the example's machine config, changed."""
     tree = of(manifest(), "NutanixMachineConfig") | changes
     spec = msgspec.convert({"spec": tree}, NutanixMachineConfig).spec
@@ -54,10 +54,15 @@ def test_the_example_is_right() -> None:
     assert of_datacenter(domain("a") | {"cluster": named("cluster-1"), "subnets": [named("subnet-1")]}) == []
 
 
-@pytest.mark.parametrize("sort", Sort)
-def test_a_missing_object_is_named(sort: Sort) -> None:
+@pytest.mark.parametrize("sort", ObjectType)
+def test_a_missing_object_is_named(sort: ObjectType) -> None:
     said = of_machines(there=THERE | {sort: []}, project=named("quarries"))
-    asked = {Sort.CLUSTER: "cluster-1", Sort.SUBNET: "subnet-1", Sort.IMAGE: "ubuntu-1-35", Sort.PROJECT: "quarries"}
+    asked = {
+        ObjectType.CLUSTER: "cluster-1",
+        ObjectType.SUBNET: "subnet-1",
+        ObjectType.IMAGE: "ubuntu-1-35",
+        ObjectType.PROJECT: "quarries",
+    }
     sentence = f"spec.{sort.label}: found {asked[sort]}; Prism Central has no such {sort.label}, or the account may not"
     assert [one[: len(sentence)] for one in said] == [sentence]
 

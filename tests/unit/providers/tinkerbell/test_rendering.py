@@ -10,8 +10,8 @@ from espalier.api.crd import crd_of
 from espalier.api.meta import Tree
 from espalier.clusters.rendered import Rendered
 from espalier.kube.objects import to_bytes
-from tests.support.cluster_designs import documents
 from tests.support.golden_stories import compare_with_golden, text_of
+from tests.support.render_inputs import documents
 from tests.support.tinkerbell import MACHINES, everything, made, manifest, of
 
 FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))

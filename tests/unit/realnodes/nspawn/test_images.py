@@ -37,7 +37,7 @@ def test_every_image_that_a_cluster_of_that_version_asks_for_has_a_digest(asked:
     assert [str(image) for image in distro.images if str(image) not in known] == []
 
 
-def test_missing_images_of_a_base_are_known_before_a_node_is_made_of_it(asked: list[images.Asked]) -> None:
+def test_missing_images_of_a_base_are_known_before_a_node_is_made_of_it(asked: list[images.RequestedImage]) -> None:
     assert images.lacking("1.35.4", BASE, asked) == []
     without = [name for name in BASE if "etcd" not in name and "pause" not in name]
     assert images.lacking("1.35.4", without, asked) == ["etcd", "pause"]

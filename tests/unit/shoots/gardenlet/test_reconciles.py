@@ -24,7 +24,7 @@ from espalier.runtime.writer import Writer
 from espalier.shoots.gardenlet.controller import reconciler
 from espalier.shoots.gardenlet.scope import Scope
 from tests.support.embedded_server import client_of, new_server
-from tests.unit.shoots.gardenlet.scopes import scope
+from tests.support.gardenlet_scopes import scope
 
 KEY = Key("garden-dev", "apple")
 ANNOTATED = {"metadata": {"annotations": {OWNERSHIP: "no epochs"}}}

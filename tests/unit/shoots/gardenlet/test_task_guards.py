@@ -296,7 +296,7 @@ AGAIN = STARTED.add("b", "bucket-b").add("a", "bucket-a")
     ],
 )
 async def test_leftovers_of_an_epoch_are_removed_once_a_later_one_is_counted_and_not_before(
-    epochs: Ownership, left: int | None, named: str, leaves: bool
+    epochs: Ownership, left: int | None, named: str, leaves: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one namespace a later epoch would take over what the earlier one has stopped, or never carried."""
     did: list[str] = []

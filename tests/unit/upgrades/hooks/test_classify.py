@@ -125,7 +125,7 @@ def test_a_version_that_kubeadm_does_not_go_to_is_refused_and_not_covered(versio
 
 def test_nothing_is_reported_about_machines_as_requested() -> None:
     judgement, answer = of_machine(machine_objects(kubernetesVersion="1.35"), machine_objects(kubernetesVersion="1.35"))
-    assert judgement == Judgement({})
+    assert judgement == InPlaceChanges({})
     assert [name for name in answer if name.endswith("Patch")] == []
 
 
