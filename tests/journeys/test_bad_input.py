@@ -165,7 +165,7 @@ def test_steps_of_versions_and_a_datacenter_that_comes_later(env: LocalEnvironme
 
     again = env.apply(older, "create")
     assert again.code == 1
-    assert_says(again, "exists already", "espalier upgrade cluster")
+    assert_says(again, "already exists", "espalier upgrade cluster")
 
     assert env.apply(EXAMPLE, "upgrade", "--timeout", "30s").code == 0
     downgrade = env.apply(older, "upgrade")

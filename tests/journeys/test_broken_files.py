@@ -119,7 +119,7 @@ def test_a_broken_database_is_named_and_left_alone(
     database = Home(env.home).database
     whole = database.read_bytes()
     spoil(database)
-    refused(env, database, says, "put the file back from a backup", "`espalier down --delete-data`")
+    refused(env, database, says, "restore the file from a backup", "`espalier down --delete-data`")
     database.write_bytes(whole)
     starts(env)
 
@@ -153,7 +153,7 @@ def test_a_key_of_another_certificate_is_named(env: LocalEnvironment, kept: Path
     other.espalier("down")
     key = Home(env.home).authority / "ca.key"
     shutil.copy(Home(other.home).authority / "ca.key", key)
-    refused(env, key, "does not fit ca.crt")
+    refused(env, key, "does not match ca.crt")
 
 
 @pytest.mark.soak

@@ -113,7 +113,7 @@ def test_an_impossible_change_of_a_self_managed_cluster_is_reported_and_not_writ
     told = env.apply(json.dumps(tree), verb, "--timeout", "20s")
     assert told.code == 1, told.err
     if verb == "create" and manager == "shed":
-        said = "cluster default/laptop exists already"
+        said = "cluster default/laptop already exists"
     else:
         assert "espalier up" in told.err
     assert said in " ".join(told.err.split())

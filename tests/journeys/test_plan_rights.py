@@ -148,7 +148,7 @@ def test_without_rights_a_manifest_is_judged_by_itself_with_a_notice() -> None:
         nobody = Client(InProcessTransport(env.server, User("nobody", ("system:authenticated",))))
         stored = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
         (notice,) = await preflight.judge(PROVIDERS, nobody, [(Cluster.resource, stored.tree)])
-        assert notice.startswith("checked by its manifest alone, the API server has to check the rest: ")
+        assert notice.startswith("only its manifest was checked, the API server has to check the rest: ")
 
     story(tell)
 

@@ -70,7 +70,7 @@ def sentence(error: click.UsageError) -> str:
     if error.ctx is None:
         return error.format_message()
     said = _wrong(error, error.ctx).rstrip(".")
-    return f"{said}{'' if said.endswith('?') else ';'} `{error.ctx.command_path} --help` says more"
+    return f"{said}{'' if said.endswith('?') else ';'} see `{error.ctx.command_path} --help`"
 
 
 def _wrong(error: click.UsageError, context: click.Context) -> str:
@@ -86,9 +86,9 @@ def _wrong(error: click.UsageError, context: click.Context) -> str:
         case click.BadOptionUsage():
             option = next(one for one in context.command.params if error.option_name in _spellings(one))
             if isinstance(option, click.Option) and option.is_flag:
-                return f"{error.option_name}: found a value, allowed is {' or '.join(_spellings(option))} alone"
+                return f"{error.option_name}: found a value, allowed is {' or '.join(_spellings(option))} without one"
             allowed = f"{option.make_metavar(context)}: {option.help}"
-            return f"{error.option_name}: found nothing after it, allowed is {allowed}"
+            return f"{error.option_name}: found no value, allowed is {allowed}"
         case click.MissingParameter() if error.param is not None:
             return f"{_name(error.param, context)} must be given: {error.param.help}"
         case click.BadParameter() if error.param is not None:

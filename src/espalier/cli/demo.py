@@ -148,7 +148,7 @@ async def demo(what: str, *, filename: Path, boot_seconds: float, control_plane:
             "or without kubectl:\n"
             f"  {program} create cluster -f {filename}\n"
             f"  {program} get clusters -A\n"
-            f"and at last: {program} down\n",
+            f"and finally: {program} down\n",
             soft_wrap=True,
         )
 

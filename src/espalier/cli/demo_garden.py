@@ -158,7 +158,7 @@ def _explain(kubeconfig: Path) -> None:
         f"  {program} shoots plan {NAME} --to {second}\n"
         f"  {program} shoots migrate {NAME} --to {second}\n"
         f"  kubectl --context admin@{first} get pods --all-namespaces\n\n"
-        f"Type `off {first}` to cut the power of a seed, `on {first}` to give it back. Ctrl-C ends all.\n"
+        f"Type `off {first}` to cut the power of a seed, `on {first}` to give it back. Ctrl-C stops everything.\n"
         "Drills: docs/migration.md"
     )
 

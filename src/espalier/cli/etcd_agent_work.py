@@ -227,7 +227,7 @@ def _nothing_found(store: Store, inventory: Inventory) -> str:
     said = f"no full snapshot found in {store.where}"
     last = store.where.rpartition("/")[2]
     if last in (LAYOUT, LEGACY_LAYOUT):
-        return f"{said}; leave {last} out at the end of the URL"
+        return f"{said}; remove {last} from the end of the URL"
     for key in inventory.foreign:
         at = key.find(f"/{LAYOUT}/")
         if at > 0 and parse_key(key[at + 1 :]) is not None:

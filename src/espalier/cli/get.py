@@ -43,7 +43,7 @@ async def clusters(
     """
     output.check_format(output_format)
     if name and all_namespaces:
-        raise Usage(f"found the name {name!r} and --all-namespaces; one object is of one namespace: use --namespace")
+        raise Usage(f"found the name {name!r} and --all-namespaces; an object is in one namespace: use --namespace")
     async with connection.connect(connect) as connected:
         client = connected.client
         selection = Selection(Cluster.resource, None if all_namespaces else connected.namespace, name, selector)

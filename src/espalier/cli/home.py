@@ -118,8 +118,8 @@ class Home(msgspec.Struct, frozen=True):
         found = self.root.stat()
         if found.st_uid != os.geteuid():
             raise Failure(
-                f"{self.root} belongs to another user (number {found.st_uid}), who could read and replace "
-                "what is kept there: set ESPALIER_HOME to a folder of your own, or to one that is not there yet"
+                f"{self.root} belongs to another user (UID {found.st_uid}), who could read and replace "
+                "what is kept there: set ESPALIER_HOME to a folder of your own, or to one that does not exist yet"
             )
         if not stat.S_IMODE(found.st_mode) & 0o077:
             return
@@ -164,7 +164,7 @@ class Home(msgspec.Struct, frozen=True):
     def broken_database(self, problem: str) -> Broken:
         """The database can't be used."""
         return Broken(
-            f"{problem}. Nothing was changed. Make it usable, or put the file back from a backup; "
+            f"{problem}. Nothing was changed. Make it usable, or restore the file from a backup; "
             "`espalier down --delete-data` deletes the local environment with all its clusters"
         )
 

@@ -82,8 +82,8 @@ async def create_cluster(
 @click.option(
     "--move-release/--keep-release",
     default=None,
-    help="Whether to move a cluster of another release to that of this espalier if the manifest names none. "
-    "Default: asks on a terminal, required elsewhere.",
+    help="Move a cluster of another release to the release of this espalier, or keep its own, if the manifest names "
+    "none. Default: asks on a terminal, required elsewhere.",
 )
 @flags.connection
 @timeout_
@@ -289,7 +289,7 @@ async def _expect(client: Client, key: Key, *, creating: bool) -> Object | None:
         return None
     else:
         if creating:
-            raise Failure(f"cluster {key} exists already; change it with `espalier upgrade cluster -f FILE`")
+            raise Failure(f"cluster {key} already exists; change it with `espalier upgrade cluster -f FILE`")
         return existing
 
 

@@ -45,8 +45,8 @@ USER_AGENT = "espalier-manager"
 @flags.choice(
     "--isolation",
     Isolation.LAYERS,
-    help="How changes of the manager reach clusters. layers: each is rendered as its eksaVersion does, and only when "
-    "changed; gate: as this manager does, at the next requested change; off: as this manager does, at once.",
+    help="How changes of the manager reach clusters. layers: each is rendered as for its eksaVersion, and only when "
+    "it is changed; gate: as by this manager, at its next requested change; off: as by this manager, immediately.",
 )
 @flags.choice(
     "--in-place",

@@ -70,7 +70,7 @@ def conditions_of_gardener() -> Iterator[str]:
     )
     yield from (
         "",
-        "Some reasons are not in these tables, but passed on: that with which an API server refused a request "
+        "Some reasons come from elsewhere and are not in these tables: that with which an API server refused a request "
         "(`Forbidden`, `Invalid`), the name of an error (`Unreachable`, `TooManyWrites`: another client keeps "
         "reverting an object, its managedFields show which), or a refusal of the provider (`QuotaExceeded`). "
         "Extensions by others report what their documentation says; see [error codes](#error-codes).",
@@ -156,7 +156,7 @@ def recorded_events() -> Iterator[str]:
     yield from _head(
         "Events",
         "`kubectl describe` shows them below an object; `kubectl get events -n NAMESPACE` lists them. They are kept "
-        "for an hour; conditions have the lasting state.",
+        "for an hour; conditions keep the current state.",
     )
     yield ""
     yield from _table(
@@ -214,7 +214,7 @@ def versions() -> Iterator[str]:
     found = [releases.release(version) for version in releases.versions]
     newest = found[0]
     yield from _head(
-        "Supported versions", f"Of Espalier {newest.version}. `espalier releases list|show` says the same."
+        "Supported versions", f"For Espalier {newest.version}; `espalier releases list|show` shows the same."
     )
     yield from ("", "## EKS Anywhere releases", "")
     yield (

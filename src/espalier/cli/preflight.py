@@ -97,7 +97,7 @@ async def _bring(client: Client, secret: Tree) -> None:
     except Forbidden as error:
         raise Failure(
             f"environment variables give credentials, and Secret {namespace}/{name} may not be written: {error}; "
-            "have somebody with permission write it, and unset them"
+            "ask somebody with permission to write it, and unset them"
         ) from None
 
 
@@ -147,8 +147,8 @@ async def install_releases(client: Client, needed: str | None, releases: Release
     except Forbidden as error:
         if needed is not None and release_name(needed) in missing:
             raise Failure(
-                f"release {needed} is not in the management cluster, and may not be created there: {error}; have "
-                "somebody with permission run `espalier releases import`, or run a manager of this version"
+                f"release {needed} is not in the management cluster, and may not be created there: {error}; ask "
+                "somebody with permission to run `espalier releases import`, or run a manager of this version"
             ) from None
         return (f"releases of this program are missing, and the manager has to install them: {error}",)
     return ()
@@ -239,7 +239,7 @@ async def check_may_go(client: Client, record: Key) -> None:
     except Forbidden as error:
         raise Failure(
             f"cluster {record} is the record of a management cluster{unknown}, and whether it manages clusters is not "
-            f"known: {error}; have somebody with that permission delete it"
+            f"known: {error}; ask somebody with that permission to delete it"
         ) from None
     managed = [one.key for one in clusters if one.key != record and _manager(one) == record.name]
     if managed:
@@ -310,7 +310,7 @@ async def _refusals(
         found = _by_itself(providers, cluster)
     except Forbidden as error:
         found = _by_itself(providers, cluster)
-        notices = (f"checked by its manifest alone, the API server has to check the rest: {error}",)
+        notices = (f"only its manifest was checked, the API server has to check the rest: {error}",)
     else:
         notices = observed.notices
         snapshot = Snapshot()

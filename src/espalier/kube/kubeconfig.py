@@ -112,7 +112,7 @@ class Kubeconfig:
             raise KubeconfigError(f"{where}: no current-context is set; name one of: {', '.join(self.contexts)}")
         entry = self._entries.get(("context", name))
         if entry is None:
-            raise KubeconfigError(f'{where}: there is no context "{name}"; there are: {", ".join(self.contexts)}')
+            raise KubeconfigError(f'{where}: there is no context "{name}"; existing: {", ".join(self.contexts)}')
         fields = entry.read(ContextFields)
         cluster = self._referred(entry, "cluster", fields.cluster)
         user = self._referred(entry, "user", fields.user) if fields.user else None

@@ -57,61 +57,60 @@ def test_a_command_line_is_understood(line: str, expected: dict[str, Any]) -> No
 
 
 REFUSED = [
-    ("describe bed", "unknown command 'bed'; allowed: cluster; `espalier describe --help` says more"),
-    ("plann", "unknown command 'plann'; did you mean plan? `espalier --help` says more"),
-    ("get clutsers", "unknown command 'clutsers'; did you mean clusters? `espalier get --help` says more"),
-    ("--quiet", "unknown flag --quiet; `espalier --help` says more"),
-    ("plan --nmaespace a", "unknown flag --nmaespace; did you mean --namespace? `espalier plan --help` says more"),
-    ("plan --no-manager", "unknown flag --no-manager; did you mean --manager? `espalier plan --help` says more"),
-    ("plan -x", "unknown flag -x; `espalier plan --help` says more"),
+    ("describe bed", "unknown command 'bed'; allowed: cluster; see `espalier describe --help`"),
+    ("plann", "unknown command 'plann'; did you mean plan? see `espalier --help`"),
+    ("get clutsers", "unknown command 'clutsers'; did you mean clusters? see `espalier get --help`"),
+    ("--quiet", "unknown flag --quiet; see `espalier --help`"),
+    ("plan --nmaespace a", "unknown flag --nmaespace; did you mean --namespace? see `espalier plan --help`"),
+    ("plan --no-manager", "unknown flag --no-manager; did you mean --manager? see `espalier plan --help`"),
+    ("plan -x", "unknown flag -x; see `espalier plan --help`"),
     (
         "version -o",
-        "-o: found nothing after it, allowed is FORMAT: json, yaml or jsonpath=TEMPLATE; "
-        "`espalier version --help` says more",
+        "-o: found no value, allowed is FORMAT: json, yaml or jsonpath=TEMPLATE; see `espalier version --help`",
     ),
     (
         "plan --manager=maybe",
-        "--manager: found a value, allowed is --manager alone; `espalier plan --help` says more",
+        "--manager: found a value, allowed is --manager without one; see `espalier plan --help`",
     ),
     (
         "manager --no-leader-elect=true",
-        "--no-leader-elect: found a value, allowed is --leader-elect or --no-leader-elect alone; "
-        "`espalier manager --help` says more",
+        "--no-leader-elect: found a value, allowed is --leader-elect or --no-leader-elect without one; "
+        "see `espalier manager --help`",
     ),
     (
         "create cluster",
         "--filename must be given: Manifest file; - for standard input. Repeatable; "
-        "`espalier create cluster --help` says more",
+        "see `espalier create cluster --help`",
     ),
-    ("kubeconfig", "NAME must be given: Name of the cluster; `espalier kubeconfig --help` says more"),
+    ("kubeconfig", "NAME must be given: Name of the cluster; see `espalier kubeconfig --help`"),
     (
         "plan --isolation none",
-        "--isolation: found 'none', allowed are layers, gate, off; `espalier plan --help` says more",
+        "--isolation: found 'none', allowed are layers, gate, off; see `espalier plan --help`",
     ),
     (
         "image build lower",
-        "NAME: found 'lower', allowed are manager, upgrader; `espalier image build --help` says more",
+        "NAME: found 'lower', allowed are manager, upgrader; see `espalier image build --help`",
     ),
     (
         "up --port 70000",
-        "--port: found '70000', allowed is a whole number from 0 to 65535; `espalier up --help` says more",
+        "--port: found '70000', allowed is a whole number from 0 to 65535; see `espalier up --help`",
     ),
     (
         "up --port 1.5",
-        "--port: found '1.5', allowed is a whole number from 0 to 65535; `espalier up --help` says more",
+        "--port: found '1.5', allowed is a whole number from 0 to 65535; see `espalier up --help`",
     ),
     (
         "demo --boot-seconds nan",
-        "--boot-seconds: found 'nan', allowed is a number from 0 to 86400; `espalier demo --help` says more",
+        "--boot-seconds: found 'nan', allowed is a number from 0 to 86400; see `espalier demo --help`",
     ),
     (
         "get clusters a b",
         "got unexpected extra argument (b); allowed is `espalier get clusters [OPTIONS] [NAME]`; "
-        "`espalier get clusters --help` says more",
+        "see `espalier get clusters --help`",
     ),
     (
         "get --",
-        "missing command; allowed is `espalier get [OPTIONS] COMMAND [ARGS]...`; `espalier get --help` says more",
+        "missing command; allowed is `espalier get [OPTIONS] COMMAND [ARGS]...`; see `espalier get --help`",
     ),
     ("create cluster -f a --timeout soon", "--timeout: found 'soon', allowed is a duration such as 90s, 5m or 1h30m"),
 ]

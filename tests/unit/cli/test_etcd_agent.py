@@ -140,7 +140,7 @@ def test_an_empty_store_is_a_failure_that_says_where_backups_might_be(
     code = {"show": 1, "verify": 5}[command]
     store = filled(folder / "shoot--a--b" / "etcd-main", full(10, 0)).removesuffix("/shoot--a--b/etcd-main")
     said = {
-        f"{store}/shoot--a--b/etcd-main/v2": "leave v2 out at the end of the URL",
+        f"{store}/shoot--a--b/etcd-main/v2": "remove v2 from the end of the URL",
         store: f"did you mean {store}/shoot--a--b/etcd-main?",
         f"{store}/none": "its key would begin with v2/Full-",
     }

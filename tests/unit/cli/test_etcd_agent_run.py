@@ -21,7 +21,7 @@ def refused(tmp_path: Path, capsys: Captured, *flags: str, code: int = 2) -> str
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [
-        ("validty: 20", ["validty: there is no such time; did you mean validity?; found 20; allowed: pollPeriod, "]),
+        ("validty: 20", ["validty: unknown field; did you mean validity?; found 20; allowed: pollPeriod, "]),
         ("validity: soon", ['validity: it is not a number; found "soon"; allowed: a number of seconds, such as 15']),
         ("validity: true", ["validity: it is not a number; found true"]),
         ("[15]", ["no times; found [15]; allowed: fields with seconds, such as validity: 15"]),

@@ -180,9 +180,8 @@ def test_yaml_that_kubectl_reads_otherwise_than_eks_anywhere_is_valid_and_report
     file.write_text(f"{text}status: {{}}\n")
     assert run(["validate", "-f", str(file)]) == 0
     assert capsys.readouterr().err.splitlines() == [
-        f"Warning: {file}:7: spec.clusterNetwork: ClusterNetwork is read as clusterNetwork; kubectl knows no other "
-        "spelling",
-        f'Warning: {file}:21: spec.kubernetesVersion: read as text; kubectl wants it in quotes: "1.35"',
+        f"Warning: {file}:7: spec.clusterNetwork: ClusterNetwork is read as clusterNetwork; kubectl accepts no other",
+        f'Warning: {file}:21: spec.kubernetesVersion: read as text; kubectl requires quotes: "1.35"',
     ]
 
 

@@ -178,7 +178,7 @@ def test_an_invalid_kubeconfig_is_reported_as_such(tmp_path: Path, content: str,
 def test_a_missing_file_and_a_missing_context_are_named(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError, match=f"there is no kubeconfig at {tmp_path / 'none'}"):
         Kubeconfig.load([tmp_path / "none"])
-    with pytest.raises(KubeconfigError, match='there is no context "z"; there are: x'):
+    with pytest.raises(KubeconfigError, match='there is no context "z"; existing: x'):
         Kubeconfig.load([write(tmp_path / "config", config())]).context("z")
 
 

@@ -37,7 +37,7 @@ def load(home: Home) -> Authority | None:
     try:
         return Authority.load(*contents)
     except ValueError as error:
-        raise _broken(home, f"{key} does not fit {certificate.name}: {error}") from error
+        raise _broken(home, f"{key} does not match {certificate.name}: {error}") from error
 
 
 def _check(home: Home, file: Path, what: str, read: Callable[[], Any]) -> None:
@@ -49,8 +49,8 @@ def _check(home: Home, file: Path, what: str, read: Callable[[], Any]) -> None:
 
 def _broken(home: Home, problem: str) -> Broken:
     return Broken(
-        f"{problem}: put the file back from a backup, or move the folder {home.authority} away, and `espalier up` "
-        "makes a new authority (kubeconfigs of the old one are then refused; clusters are left as they are)"
+        f"{problem}: restore the file from a backup, or move the folder {home.authority} away, and `espalier up` "
+        "creates a new authority (kubeconfigs of the old one are then refused; clusters are left as they are)"
     )
 
 

@@ -445,7 +445,7 @@ class Garden:
         host = f"api.{technical_id}.{self.settings.gardenlet.domain}"
         record = self.cloud.inventory.resolve(host)
         if record is None:
-            raise Unreachable(f"DNS has no address of {host}", sent=False)
+            raise Unreachable(f"DNS has no address for {host}", sent=False)
         return self.at(record.values[0])
 
     def at(self, address: str) -> Client:
@@ -458,7 +458,7 @@ class Garden:
         technical_id, seed, *_ = f"{address}.".split(".")
         found = self.seeds.get(seed)
         if found is None:
-            raise Unreachable(f"{address} leads to no seed", sent=False)
+            raise Unreachable(f"{address} is not the address of a seed", sent=False)
         return found, technical_id
 
     async def _review(self, call: WebhookCall) -> bytes:

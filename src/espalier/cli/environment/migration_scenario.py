@@ -177,7 +177,7 @@ class MigrationScenario:
             patch["metadata"] = {"annotations": {metadata_keys.FORCE_RESTORE: "true"}}
         await garden.client.patch(Shoot.resource, NAME, GARDEN_NAMESPACE, patch=patch, type=PatchType.MERGE)
         await self.settled(destination)
-        await self._until(self._writes, "the writer is answered again")
+        await self._until(self._writes, "the writer gets responses again")
         ended = clock.monotonic()
         leave_source |= destroy_source
         if not leave_source:
@@ -275,7 +275,7 @@ class MigrationScenario:
         while not await holds():
             if self._garden.clock.monotonic() > end:
                 last = (await self.shoot()).status.last_operation
-                raise TimeoutError(f"{PATIENCE:g} s were not enough: {what}; the last operation: {last}")
+                raise TimeoutError(f"timed out after {PATIENCE:g} s: {what}; the last operation: {last}")
             await asyncio.sleep(LOOK)
 
 

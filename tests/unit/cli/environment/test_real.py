@@ -51,7 +51,7 @@ async def test_a_range_of_which_the_machine_has_addresses_is_refused(
 
     monkeypatch.setattr(network, "occupied", occupied)
     said = await reasons(HERE, State(tmp_path))
-    assert "tun0 has 10.213.0.0/16 already; choose another range with --node-addresses" in said
+    assert "tun0 already has 10.213.0.0/16; choose another range with --node-addresses" in said
 
 
 @looks

@@ -180,7 +180,7 @@ class NodesOfCloud:
             await container.take_away(self._made_of.state.folder(id_))
             await asyncio.to_thread(self._made_of.state.forget_node, id_)
         except (CommandFailed, OSError) as error:
-            _log.error("a machine can't be taken away", machine=machine.name, error=str(error))
+            _log.error("a machine can't be removed", machine=machine.name, error=str(error))
 
     def _uid(self, machine: VirtualMachine) -> str:
         """Ids are a cloud's own: other clouds on this machine have the same."""

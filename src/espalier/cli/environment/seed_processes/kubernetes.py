@@ -80,7 +80,7 @@ class KubernetesProcesses:
     def _check(self, container: Container) -> None:
         tag = container.image.rpartition(":")[2]
         if tag != self.version:
-            raise InvalidCommandLine(f"image {container.image}: allowed is {self.version}: that was built here")
+            raise InvalidCommandLine(f"image {container.image}: allowed is {self.version}, which was built here")
 
 
 class ApiServer(TcpEndpoint):

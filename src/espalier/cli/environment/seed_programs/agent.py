@@ -140,7 +140,7 @@ class AgentEndpoint:
         if path == "copyop/status":
             return running.status()
         if path != "copyop/initiate" or not isinstance(running, AgentRun):
-            raise CallRefused(f"404 {path}: an agent answers copyop/initiate and copyop/status, a copy the latter")
+            raise CallRefused(f"404 {path}: an agent serves copyop/initiate and copyop/status, a copy only the latter")
         if len(body) > LARGEST_BODY:
             raise CallRefused(f"413 {path}: found {len(body)} bytes, allowed are {LARGEST_BODY}")
         try:

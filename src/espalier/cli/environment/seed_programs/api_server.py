@@ -27,7 +27,7 @@ async def kube_apiserver(container: Container) -> int:
         listener = container.find(host, int(port))
         endpoint = listener.endpoint
         if not (hasattr(endpoint, "transport") and hasattr(endpoint, "left")):
-            raise ConnectionRefused(f"{host}:{port} is no etcd")
+            raise ConnectionRefused(f"no etcd listens on {host}:{port}")
         return endpoint, listener.life
 
     client = Client(ReachingEtcd(find, container.life), rng=container.random)
@@ -43,7 +43,7 @@ async def kube_apiserver(container: Container) -> int:
         await server.start()
         container.listen(command_line.port("secure-port", 443), server, answers=answers)
         ready = True
-        container.message = f"without its etcd the API server ends: {await server.lost()}"
+        container.message = f"the API server stops, because it lost its etcd: {await server.lost()}"
         return LOST
     except StoreLost as lost:
         container.message = str(lost)

@@ -91,7 +91,7 @@ def agent_calls(seed: Seed, *, link: Link | None = None) -> Call:
             raise Unreachable(str(error), sent=False) from error
         endpoint = listener.endpoint
         if not isinstance(endpoint, AgentCalls):
-            raise Unreachable(f"found {type(endpoint).__name__}, expected an agent: it is another port", sent=False)
+            raise Unreachable(f"found {type(endpoint).__name__}, expected an agent: wrong port", sent=False)
         lives = (seed.life, listener.life, *((link.life,) if link is not None else ()))
         return await during(lives, endpoint.call(path, body))
 
@@ -111,5 +111,5 @@ def shoot_client(seed: Seed, namespace: str, user: User = ADMIN, *, link: Link |
 
 def _endpoint(listener: Listener) -> Endpoint:
     if not isinstance(listener.endpoint, Endpoint):
-        raise ConnectionRefused(f"found {type(listener.endpoint).__name__}, expected an API server: it is another port")
+        raise ConnectionRefused(f"found {type(listener.endpoint).__name__}, expected an API server: wrong port")
     return listener.endpoint

@@ -22,7 +22,7 @@ class CommandLine:
 
     @classmethod
     def of(cls, arguments: Sequence[str]) -> CommandLine:
-        """Read a command; what comes behind `--` is another one's."""
+        """Read a command; what comes after `--` is another one's."""
         flags: dict[str, str] = {}
         positional = []
         for word in arguments:
@@ -46,7 +46,7 @@ class CommandLine:
         """A number of 1 and more. Raises `InvalidCommandLine`."""
         found = self.text(name)
         if not (found.isascii() and found.isdigit() and int(found) >= 1):
-            raise InvalidCommandLine(f"--{name}: found {found!r}, allowed is a number of 1 and more")
+            raise InvalidCommandLine(f"--{name}: found {found!r}, allowed is a number, 1 or more")
         return int(found)
 
     def is_set(self, name: str) -> bool:

@@ -113,7 +113,7 @@ class PodGuard:
     def _find(self) -> _Found:
         listener = self._container.find("localhost", self._port)
         if not isinstance(listener.endpoint, MemoryGuard):
-            raise ConnectionRefused(f"port {self._port} is no etcd")
+            raise ConnectionRefused(f"no etcd listens on port {self._port}")
         return _Found(listener, listener.endpoint)
 
     async def _reached(self) -> _Found:
