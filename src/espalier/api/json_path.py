@@ -51,11 +51,11 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 def compiled(path: str) -> Finder:
     """A function that evaluates a path, in document order. Raises `ValueError` for an invalid path."""
     if len(path) > LONGEST:
-        raise ValueError(f"this is no JSONPath: it has {len(path)} characters, allowed are {LONGEST}")
+        raise ValueError(f"this is not a JSONPath: it has {len(path)} characters, allowed are {LONGEST}")
     try:
         steps = tuple(_steps(path))
     except RecursionError:
-        raise ValueError(f"{path!r} is not a JSONPath that can be read: its filters are nested too deeply") from None
+        raise ValueError(f"{path!r} is a JSONPath that can't be parsed: its filters are nested too deeply") from None
 
     def find(tree: Any) -> list[Any]:
         found = [tree]

@@ -82,7 +82,7 @@ class _Reader:
         for key, one in value.items():
             meant = _meant(key, given, properties)
             if meant != key:
-                self._note((*path, meant), f"{key} is read as {meant}; kubectl knows no other spelling")
+                self._note((*path, meant), f"{key} is read as {meant}; kubectl accepts no other")
                 rename(node, key, meant)
             yield meant, self.value(properties.get(meant, others), one, nodes.get(key), (*path, meant))
 
@@ -92,7 +92,7 @@ class _Reader:
         is_version = path[-1] == _VERSION and not isinstance(value, bool)
         if not text or (text != canonical and not is_version):
             return value
-        self._note(path, f'read as text; kubectl wants it in quotes: "{text}"')
+        self._note(path, f'read as text; kubectl requires quotes: "{text}"')
         return text
 
     def _note(self, path: tuple[paths.Step, ...], message: str) -> None:

@@ -78,7 +78,7 @@ def _uncovered(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> Iter
     """The wanted single rights that no held rule covers."""
     for count, single in enumerate(single for rule in wanted for single in _singles(rule)):
         if count == MOST_SINGLES:
-            raise failures.bad_request(f"the rules stand for more than {MOST_SINGLES} rights; use * or fewer names")
+            raise failures.bad_request(f"the rules grant more than {MOST_SINGLES} rights; use * or fewer names")
         if not any(_covers(rule, single) for rule in held):
             yield single
 

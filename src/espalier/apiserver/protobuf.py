@@ -52,7 +52,7 @@ class Field(NamedTuple):
 def tree_of(body: bytes) -> Tree:
     """The object in a body. Raises `Malformed`."""
     if not body.startswith(PREFIX):
-        raise Malformed("it does not begin as Kubernetes' protobuf does")
+        raise Malformed("it does not begin with the prefix of Kubernetes' protobuf")
     try:
         unknown = raw_fields(body[len(PREFIX) :])
         kind = raw_fields(_bytes(unknown, 1))
@@ -94,7 +94,7 @@ def _definition(api_version: str, kind: str) -> str:
     named = f"{version} {kind}"
     definition = _definitions().get((group.partition(".")[0], named)) or _definitions().get(("meta", named))
     if definition is None:
-        raise Malformed(f"{kind} of {api_version} is not read as protobuf here")
+        raise Malformed(f"{kind} of {api_version} is not supported as protobuf")
     return definition
 
 
@@ -114,7 +114,7 @@ def raw_fields(content: bytes) -> Raw:
             elif wire in (FIXED64, FIXED32):
                 size = 8 if wire == FIXED64 else 4
             else:
-                raise Malformed(f"there is no wire type {wire}")
+                raise Malformed(f"unknown wire type {wire}")
             value = content[position : position + size]
             if len(value) != size:
                 raise Malformed("it ends within a field")

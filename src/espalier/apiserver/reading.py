@@ -158,5 +158,5 @@ def _decoded(token: str) -> _Continue:
     try:
         return json_trees.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)), _Continue)
     except (binascii.Error, msgspec.MsgspecError, ValueError) as error:
-        sentence = "invalid continue token: continue key is not valid: it must be that of the page before"
+        sentence = "invalid continue token: continue key is not valid: it must be that of the previous page"
         raise failures.bad_request(sentence) from error

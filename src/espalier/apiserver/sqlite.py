@@ -244,8 +244,8 @@ class SqliteStore(Store):
     def _fail(self, error: Exception) -> None:
         """Roll back unacknowledged writes."""
         self._failure = (
-            f"the server's storage {self._path.name} can't be written ({error}); it answers reads only, until there "
-            "is space and it is started again"
+            f"the server's storage {self._path.name} can't be written ({error}); it serves only reads until there "
+            "is space and it is restarted"
         )
         for change in reversed(self._writing + self._pending):
             self._tables[change.table].undo(change)
@@ -261,7 +261,7 @@ def _path(row: _Row) -> bytes:
 def _check(path: Path) -> None:
     """Raise `Unusable` for a file that is not a complete store. Read-only."""
     if path.stat().st_size == 0:
-        raise Unusable(f"{path} is empty, which it never is once it was written")
+        raise Unusable(f"{path} is empty, although it was written before")
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         if (found := connection.execute("PRAGMA quick_check(1)").get) != "ok":

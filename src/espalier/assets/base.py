@@ -132,7 +132,7 @@ def find_root(*, assets: Path | None = None) -> Path:
     """
     found = [home for home in (assets or assets_folder()).glob(f"{ROOT}-*") if is_finished(home)]
     if not found:
-        raise MissingAssets(f"there is no file system of Debian to take Python from: run espalier assets build {ROOT}")
+        raise MissingAssets(f"there is no Debian file system to copy Python from: run espalier assets build {ROOT}")
     return max(found, key=lambda home: home.stat().st_mtime) / "rootfs"
 
 

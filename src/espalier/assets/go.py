@@ -126,12 +126,12 @@ class GoModule(Component):
             said = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
             if said.returncode != 0 or self.version not in said.stdout:
                 words = (said.stderr or said.stdout).strip()[-2000:]
-                raise BuildFailed(f"{self.label}: {program} does not say that it is {self.version}:\n  {words}")
+                raise BuildFailed(f"{self.label}: {program} does not report version {self.version}:\n  {words}")
 
     def _pinned(self, pattern: str) -> str:
         found = re.search(pattern, (self.folder / self.modfile).read_text(), re.MULTILINE)
         if found is None:
-            raise ValueError(f"{self.folder / self.modfile} does not say {pattern!r}")
+            raise ValueError(f"{self.folder / self.modfile} does not contain {pattern!r}")
         return found[1]
 
 

@@ -40,7 +40,7 @@ def download(debian: Debian, requirements: Path, folder: Path) -> Sequence[Path]
     """Have pip bring the wheels of locked requirements, whose hashes it checks; by name. Raises `BuildFailed`."""
     pip = importlib.util.find_spec("pip")
     if pip is None or pip.origin is None:
-        raise BuildFailed("pip, which brings the libraries, is not installed beside Espalier: install it there")
+        raise BuildFailed("pip, which installs the libraries, is not installed beside Espalier: install it there")
     # By Debian's Python: pip chooses wheels for, and reads conditions of requirements as, the Python that runs it.
     options = ("--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--require-hashes")
     debian.run_module(

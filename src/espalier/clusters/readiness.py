@@ -77,7 +77,7 @@ SERVES_THIS_API = "this cluster serves the API; its machines are not managed by 
 
 OBJECTS_MISSING = (
     "the cluster was created before, and its Cluster API objects are missing: restore them, or remove annotation "
-    f"{names.GATE_ANNOTATION} to create the cluster anew"
+    f"{names.GATE_ANNOTATION} to create the cluster again"
 )
 
 CNI_IS_BEING_INSTALLED = "the CNI is being installed in the workload cluster"

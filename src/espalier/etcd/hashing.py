@@ -42,7 +42,9 @@ def check_snapshot(file: BinaryIO, name: str) -> None:
     """
     size = file.seek(0, os.SEEK_END)
     if size % SECTOR not in {0, DIGEST_SIZE}:
-        raise Damaged(f"{name} has {size} bytes: no multiple of {SECTOR}, and none with {DIGEST_SIZE} more")
+        raise Damaged(
+            f"{name} has {size} bytes: allowed is a multiple of {SECTOR}, with or without {DIGEST_SIZE} for the hash"
+        )
     if size % SECTOR == 0:
         return
     digest, left = hashlib.sha256(), size - DIGEST_SIZE

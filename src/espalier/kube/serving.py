@@ -127,6 +127,6 @@ async def body_of(request: web.BaseRequest) -> bytes:
         async with asyncio.timeout(BODY_WITHIN):
             return await request.read()
     except TimeoutError:
-        late = web.HTTPRequestTimeout(text=f"the body of the request did not come within {BODY_WITHIN:g} s\n")
+        late = web.HTTPRequestTimeout(text=f"the body of the request did not arrive within {BODY_WITHIN:g} s\n")
         late.force_close()
         raise late from None

@@ -73,7 +73,7 @@ class IndexedObjects:
                 for key, object_ in self._objects.items():
                     postings.put(key, object_)
             elif present.index is not index:
-                raise ValueError(f'another index is named "{name}" already')
+                raise ValueError(f'an index named "{name}" already exists')
 
     def put(self, object_: Object) -> Object | None:
         """Add or replace an object, which then belongs to the set; returns the previous one."""

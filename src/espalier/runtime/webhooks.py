@@ -194,7 +194,7 @@ class Webhooks:
 
     def _check_free(self, path: str) -> None:
         if path in self.paths:
-            raise ValueError(f"{path} has a handler already")
+            raise ValueError(f"{path} already has a handler")
 
     def _measure(self, path: str, code: int, started: float) -> None:
         if self._metrics is not None:

@@ -31,7 +31,7 @@ class HostPool:
                 labels = {hosts.owner_name: machine.name, hosts.owner_namespace: machine.namespace}
                 await self._scheme.writer.merge(hosts.resource, host, {"metadata": {"labels": labels}})
                 return None
-        return Wait("NoFreeHost", f"waiting for a free {hosts.resource.kind} that the machine may be made on")
+        return Wait("NoFreeHost", f"waiting for a free {hosts.resource.kind} for the machine")
 
     async def release(self, machine: Key) -> None:
         """Release the hosts of a deleted machine."""

@@ -69,7 +69,7 @@ def copy(node: Node, wanted: str, changes: Changes) -> str:
             copied += 1
     except OSError as error:
         raise on_disk(error, "can't copy the components to the host") from error
-    return f"copied {copied} of {len(node.contents.files)} programs to {node.contents.work}; it had the others already"
+    return f"copied {copied} of {len(node.contents.files)} programs to {node.contents.work}; others were there already"
 
 
 def containerd(node: Node) -> str:
@@ -109,7 +109,7 @@ def kubeadm(node: Node, version: str, kubeadm_options: KubeadmOptions, changes: 
     note = f"{node.contents.work}/kubeadm.done"
     done = f"{changes.upgrade}\n"
     if node.files.text(note) == done:
-        return f"kubeadm {node.contents.version} had upgraded the node already"
+        return f"kubeadm {node.contents.version} had already upgraded the node"
     checks.compare_with_api_server(node, node.contents.kubernetes)
     checks.healthy_etcd(node)
     check_changes(node, changes)
@@ -123,7 +123,7 @@ def kubeadm(node: Node, version: str, kubeadm_options: KubeadmOptions, changes: 
         node.files.make_folder(node.contents.work)
         node.files.write(note, done)
     except OSError as error:
-        raise on_disk(error, "kubeadm upgraded the node, but that can't be noted") from error
+        raise on_disk(error, "kubeadm upgraded the node, but this can't be recorded") from error
     return f"kubeadm upgraded the node to {version} as {kubeadm_options.role}"
 
 
@@ -180,7 +180,7 @@ def done(node: Node, changes: Changes) -> str:
             "a step was skipped, or the host was changed since; the NodeUpgrade has to start again"
         )
     if any(node.files.text(path) != text for path, text in wanted_flags(node, changes).items()):
-        raise StepFailed("the kubelet's flags are not as asked for: a step was skipped, or they were changed since")
+        raise StepFailed("the kubelet's flags are not those requested: a step was skipped, or they were changed since")
     for name in (services.CONTAINERD, "kubelet"):
         if not (found := services.show(node, name)).active:
             raise StepFailed(f"{name} is {found.state} after the upgrade; repair it, then delete the pod to retry")

@@ -25,9 +25,12 @@ def test_names_of_fields_have_any_letter_case() -> None:
     spec, notes = read("  KubernetesVersion: '1.35'\n  clusternetwork: {pods: {CIDRBlocks: [192.168.0.0/16]}}\n")
     assert spec == {"kubernetesVersion": "1.35", "clusterNetwork": {"pods": {"cidrBlocks": ["192.168.0.0/16"]}}}
     assert notes == (
-        ("spec.kubernetesVersion", "KubernetesVersion is read as kubernetesVersion; kubectl knows no other spelling"),
-        ("spec.clusterNetwork", "clusternetwork is read as clusterNetwork; kubectl knows no other spelling"),
-        ("spec.clusterNetwork.pods.cidrBlocks", "CIDRBlocks is read as cidrBlocks; kubectl knows no other spelling"),
+        (
+            "spec.kubernetesVersion",
+            "KubernetesVersion is read as kubernetesVersion; kubectl accepts no other",
+        ),
+        ("spec.clusterNetwork", "clusternetwork is read as clusterNetwork; kubectl accepts no other"),
+        ("spec.clusterNetwork.pods.cidrBlocks", "CIDRBlocks is read as cidrBlocks; kubectl accepts no other"),
     )
 
 
@@ -47,7 +50,7 @@ def test_a_field_that_is_given_in_two_ways_is_not_guessed(other: str) -> None:
 def test_a_version_is_the_text_that_is_written() -> None:
     spec, notes = read("  kubernetesVersion: 1.30\n  workerNodeGroupConfigurations: [{kubernetesVersion: 1.40}]\n")
     assert spec == {"kubernetesVersion": "1.30", "workerNodeGroupConfigurations": [{"kubernetesVersion": "1.40"}]}
-    assert notes[0] == ("spec.kubernetesVersion", 'read as text; kubectl wants it in quotes: "1.30"')
+    assert notes[0] == ("spec.kubernetesVersion", 'read as text; kubectl requires quotes: "1.30"')
 
 
 def test_numbers_and_booleans_are_text_where_text_is_wanted() -> None:

@@ -167,7 +167,7 @@ async def written(path: Path) -> bytes:
     ("spoil", "says"),
     sampled(
         [
-            (lambda whole: b"", "is empty, which it never is once it was written"),
+            (lambda whole: b"", "is empty, although it was written before"),
             (lambda whole: b"garbage " * 1000, "is not a database of this program"),
             (lambda whole: whole[: len(whole) // 8192 * 4096], "is damaged"),
             (lambda whole: whole[:4096] + b"\xff" * 8192 + whole[12288:], "is damaged"),

@@ -157,7 +157,7 @@ def test_a_binary_of_another_version_is_refused(machine: Machine) -> None:
     machine.install_go("""{ echo '#!/bin/sh'; echo 'echo v0.0.0-master'; } > "$2" && chmod +x "$2"\n""")
     code, output = machine.run()
     assert code == 1
-    assert "etcd does not say that it is" in output
+    assert "etcd does not report version" in output
     assert "v0.0.0-master" in output
     assert machine.unfinished() == []
 

@@ -212,7 +212,7 @@ def test_a_page_that_is_its_own_child_is_named() -> None:
     assert bucket is not None
     at = bucket.root * 1024 + 16 + 8  # the number in the first element of the root branch
     content[at : at + 8] = bucket.root.to_bytes(8, "little")
-    with pytest.raises(Damaged, match="used a second time"):
+    with pytest.raises(Damaged, match="used twice"):
         check(Database.of(bytes(content)))
     with pytest.raises(Damaged, match="its keys must ascend"):
         _read(Database.of(bytes(content)))

@@ -341,7 +341,7 @@ def test_requests_for_the_same_share_one_watch_and_indexes_add_up() -> None:
         assert first is second
         assert [found.name for found in second.by_index("size", "big")] == ["a"]
         assert second.by_index("size", "small") == []
-        with pytest.raises(ValueError, match="another index is named"):
+        with pytest.raises(ValueError, match="an index named"):
             caches.of(CONFIG_MAP, indexes={"size": by_label("colour")})
 
     play(story)

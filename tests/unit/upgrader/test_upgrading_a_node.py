@@ -384,7 +384,7 @@ def test_a_step_that_finds_no_copies_says_that_they_have_to_be_copied(node: Simu
 def test_each_step_says_what_it_did(node: Simulated) -> None:
     said = upgrade(node)
 
-    assert said[0] == f"copied 11 of 11 programs to {WORK}/{NEW}; it had the others already"
+    assert said[0] == f"copied 11 of 11 programs to {WORK}/{NEW}; others were there already"
     assert said[1] == "containerd 2.3.7 was installed on the host and runs"
 
 

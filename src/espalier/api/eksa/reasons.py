@@ -187,7 +187,9 @@ REASONS: tuple[Reason, ...] = (
     _time("Reading", "the caches of the cluster are being filled", GROUP, NODE),
     _person("OwnerNotFound", "the referenced KubeadmControlPlane or MachineDeployment does not exist", GROUP),
     _time("OwnerDeleted", "the KubeadmControlPlane or MachineDeployment is being deleted", GROUP),
-    _person("OwnerNotPaused", "Cluster API would replace the machines, for the owner is not paused; pause it", GROUP),
+    _person(
+        "OwnerNotPaused", "Cluster API would replace the machines, because the owner is not paused; pause it", GROUP
+    ),
     _person("MachineOfAnotherOwner", "a referenced machine belongs to another owner", GROUP),
     _person("NodeUpgradeTaken", "a NodeUpgrade of that name exists and belongs to somebody else; delete it", GROUP),
     _person("SpecDataInvalid", "the spec data of the upgrade can't be decoded", GROUP, NODE),

@@ -89,7 +89,7 @@ CILIUM_IS_YOURS = "with skipUpgrade, you manage Cilium's settings; remove one of
 
 # GitOps and identity providers.
 GITOPS_CHANGED = (
-    "it can't be changed; delete the object and create it again with the other value: clusters that name it go on "
+    "it can't be changed; delete the object and create it again with the other value: clusters that name it continue "
     "without it"
 )
 IDENTITY_CHANGED = (

@@ -153,4 +153,4 @@ def _read(text: bytes, kind: type[T]) -> T | Unreadable:
     try:
         return json_trees.decode(text, kind)
     except msgspec.MsgspecError as error:
-        return Unreadable(f"it is no {kind.__name__}: {error}")
+        return Unreadable(f"it is not a {kind.__name__}: {error}")

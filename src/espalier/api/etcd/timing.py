@@ -121,7 +121,7 @@ def _least(
     yield Violation(
         _shown(field),
         f"{_number(times[field])} s, {_number(missing)} s too small",
-        f"{_number(least)} s and more = {sum_of}",
+        f"{_number(least)} s or more = {sum_of}",
         f"{otherwise}; make it larger or a term of the sum smaller",
     )
 

@@ -82,5 +82,5 @@ class _Check:
         for number in range(first, first + count):
             byte, bit = divmod(number, 8)
             if self._used[byte] >> bit & 1:
-                self._database.refuse(f"page {number} of {by} is used a second time")
+                self._database.refuse(f"page {number} of {by} is used twice")
             self._used[byte] |= 1 << bit

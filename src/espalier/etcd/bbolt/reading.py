@@ -168,7 +168,7 @@ class Bucket:
                 continue
             for key, value, flags in self.leaf_elements(node):
                 if previous is not None and key <= previous:
-                    self._database.refuse(f"page {node.page.number} holds {key!r} behind {previous!r}")
+                    self._database.refuse(f"page {node.page.number} holds {key!r} after {previous!r}")
                 previous = key
                 if key >= start:
                     yield key, value, flags
@@ -273,7 +273,7 @@ class Bucket:
         wrong = key <= previous if previous is not None else key < node.least
         if wrong or (node.below is not None and key >= node.below):
             self._database.refuse(
-                f"page {node.page.number} holds key {key!r} behind {previous!r}; its keys must ascend from "
+                f"page {node.page.number} holds key {key!r} after {previous!r}; its keys must ascend from "
                 f"{node.least!r}" + ("" if node.below is None else f" and be less than {node.below!r}")
             )
 

@@ -45,7 +45,7 @@ def write_database(file: BinaryIO, buckets: Iterable[tuple[bytes, Records]], *, 
     previous: bytes | None = None
     for name, records in buckets:
         if previous is not None and name <= previous:
-            raise NotSorted(f"bucket {name!r} comes behind {previous!r}; names must ascend")
+            raise NotSorted(f"bucket {name!r} comes after {previous!r}; names must ascend")
         tree = Tree(pages)
         for key, value in records:
             tree.add(key, value)
@@ -106,7 +106,7 @@ class Tree:
     def add(self, key: bytes, value: bytes, flags: int = 0) -> None:
         """Add a record behind all others. Raises `NotSorted`, and `ValueError` for an empty key."""
         if self._last is not None and key <= self._last:
-            raise NotSorted(f"key {key!r} comes behind {self._last!r}; keys must ascend")
+            raise NotSorted(f"key {key!r} comes after {self._last!r}; keys must ascend")
         if not key:
             raise ValueError("a key is empty; bbolt has no empty keys")
         size = LEAF_ELEMENT.size + len(key) + len(value)

@@ -32,7 +32,7 @@ CARRIED_HERE = (
     "the image of kindnetd is replaced by a program that only waits"
 )
 CILIUM_MISSING = (
-    "the manifest asks for Cilium, whose images are not to be had on this machine: its pods do not start and network "
+    "the manifest asks for Cilium, whose images are not available on this machine: its pods do not start and network "
     "policies are not enforced, while plugins ptp and host-local and routes between nodes carry the pods' packets; "
     "a new cluster of a provider that has kindnetd may ask for that in spec.clusterNetwork.cniConfig"
 )

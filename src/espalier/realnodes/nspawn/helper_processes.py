@@ -62,7 +62,7 @@ class HelperProcess:
         command = (sys.executable, "-I", "-S", self._program, str(self._settings))
         await start_apart(command, pid=self._pid, log=self._log)
         if self.process is None:
-            raise OSError(f"the {self._name} exited at once: see {self._log}")
+            raise OSError(f"the {self._name} exited immediately: see {self._log}")
 
     async def end(self) -> None:
         """Stop it."""

@@ -63,7 +63,7 @@ class Bridge:
         other = clash(self.range, await occupied(), own_bridge=ours)
         if other is not None:
             raise RangeInUse(
-                f"addresses {self.range.network} for nodes: {other.device or 'a route'} has {other.network} already; "
+                f"addresses {self.range.network} for nodes: {other.device or 'a route'} already has {other.network}; "
                 "choose another range with --node-addresses"
             )
 

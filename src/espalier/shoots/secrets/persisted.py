@@ -55,7 +55,7 @@ def authority_of(data: Data, rng: random.Random | None = None) -> Authority:
     try:
         return Authority.load(data["ca.crt"], data["ca.key"], rng)
     except (KeyError, ValueError, TypeError) as error:
-        raise InvalidSecret(f"it has no authority in ca.crt and ca.key that belong together: {error!r}") from error
+        raise InvalidSecret(f"ca.crt and ca.key are not a matching pair: {error!r}") from error
 
 
 class _Made:

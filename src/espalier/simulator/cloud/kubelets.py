@@ -161,7 +161,7 @@ class Kubelets:
             resolved.addresses = list(record.values) if isinstance(record, Record) else []
             resolved.until = now + (record.ttl if isinstance(record, Record) else 0)
         if not resolved.addresses:
-            raise NotResolved(f"DNS has no address of {host}")
+            raise NotResolved(f"DNS has no address for {host}")
         return self._rng.choice(resolved.addresses)
 
     async def _register(self, client: Client, kubelet: Kubelet) -> Object:

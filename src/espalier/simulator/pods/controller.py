@@ -175,7 +175,7 @@ class Pods:
         try:
             await retried(delete)
         except NotFound:
-            _log.debug("the pod is deleted already", pod=pod.name)
+            _log.debug("the pod is already deleted", pod=pod.name)
 
 
 def _waits_for_image(pod: Pod, tree: Tree) -> bool:

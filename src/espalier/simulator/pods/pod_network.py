@@ -83,7 +83,5 @@ class PodNetwork:
 def endpoint_of(listener: Listener, type_: type[T]) -> T:
     """The endpoint of a listener. Raises `ConnectionRefused` if it has another type."""
     if not isinstance(listener.endpoint, type_):
-        raise ConnectionRefused(
-            f"found {type(listener.endpoint).__name__}, expected {type_.__name__}: it is another port"
-        )
+        raise ConnectionRefused(f"found {type(listener.endpoint).__name__}, expected {type_.__name__}: wrong port")
     return listener.endpoint

@@ -100,7 +100,7 @@ class Hooks:
         try:
             await self.updates.writer.merge(owner.resource, owner.object, patch, Precondition.UID)
         except KubeError as error:  # the response matters more
-            _log.warning("could not note a refusal on its owner", owner=str(owner.object.key), error=str(error))
+            _log.warning("could not record a refusal on its owner", owner=str(owner.object.key), error=str(error))
 
     async def _discover(self, body: bytes) -> bytes:
         return wire.discovery()

@@ -27,7 +27,7 @@ def test_a_term_that_is_too_small_says_by_how_much_and_what_the_sum_is_made_of()
     text = refused(progress_timeout=20)
     assert "progressTimeout: the destination would proceed without" in text
     assert "found 20 s, 5.25 s too small" in text
-    assert "allowed: 25.25 s and more = (validity 15 + servingGrace 10) x 1.01" in text
+    assert "allowed: 25.25 s or more = (validity 15 + servingGrace 10) x 1.01" in text
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:

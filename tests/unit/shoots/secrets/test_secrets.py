@@ -97,5 +97,5 @@ def test_certificates_of_another_authority_are_derived_again() -> None:
     "broken", [{}, {"ca.crt": b"x", "ca.key": b"y"}, {**ALL["ca"], "ca.key": ALL["ca-kubelet"]["ca.key"]}]
 )
 def test_a_carried_authority_that_is_broken_is_named_and_not_replaced(broken: Data) -> None:
-    with pytest.raises(InvalidSecret, match="it has no authority"):
+    with pytest.raises(InvalidSecret, match="not a matching pair"):
         derived.outdated({**ALL, "ca": broken}, derived.derive(ALL, {}, namespace=SPACE, now=NOW), NOW)
