@@ -114,7 +114,7 @@ async def test_half_a_request_is_not_waited_for(
 
 async def test_half_a_body_is_not_waited_for(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "BODY_WITHIN", SECOND)
-    monkeypatch.setattr(serving, "LINGERING", SECOND)
+    monkeypatch.setattr(serving, "LINGER_SECONDS", SECOND)
     for method, path in (("POST", "/validate"), ("POST", "/api/v1/namespaces"), ("GET", "/healthz")):
         reader, writer = await connect()
         head = f"{method} {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\n"

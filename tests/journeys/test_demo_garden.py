@@ -11,7 +11,7 @@ import pytest
 
 from espalier.api.core import NAMESPACE
 from espalier.api.gardener.seed import Seed
-from espalier.cli.demo_garden import obey, served
+from espalier.cli.demo_garden import run_command, served
 from espalier.cli.environment.gardens import Garden
 from espalier.cli.environment.migration_scenario import quick_settings
 from espalier.kube.client import Client
@@ -46,10 +46,10 @@ async def test_a_garden_and_its_seeds_are_served_until_a_seed_loses_its_power(tm
         assert Kubeconfig.load([kubeconfig]).current_context == "admin@garden"
         assert [one.name for one in (await in_garden.list(Seed.resource)).items] == ["east"]
         assert await in_seed.get(NAMESPACE, "default")
-        assert "allowed: off or on, and one of the seeds east" in await obey(garden, "off west\n")
-        assert "has no power" in await obey(garden, " off  east\n")
+        assert "allowed: off or on, and one of the seeds east" in await run_command(garden, "off west\n")
+        assert "has no power" in await run_command(garden, " off  east\n")
         with pytest.raises(ServerFailure, match="seed east has no power"):
             await in_seed.get(NAMESPACE, "default")
         assert await in_garden.get(Seed.resource, "east")
-        await obey(garden, "on east")
+        await run_command(garden, "on east")
         assert await in_seed.get(NAMESPACE, "default")

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from espalier.realnodes.management.processes import dying_with_parent
+from espalier.realnodes.management.processes import killed_with_parent
 
 
 class ChildFailed(Exception):
@@ -29,7 +29,7 @@ class ChildProcess:
         self.output = folder / f"{self.name}.log"
         with self.output.open("ab") as output:
             self._process = subprocess.Popen(
-                dying_with_parent([program, *rest]),
+                killed_with_parent([program, *rest]),
                 cwd=folder,
                 env=None if environment is None else dict(environment),
                 stdin=subprocess.DEVNULL,

@@ -28,7 +28,7 @@ from espalier.api.etcd.timing import Timing
 from espalier.assets.component import Component
 from espalier.etcd.client import Client, connect
 from espalier.etcd.errors import EtcdError
-from espalier.realnodes.management.processes import dying_with_parent
+from espalier.realnodes.management.processes import killed_with_parent
 from tests.support.real_etcd import FAST, built
 from tests.support.restored_etcd import PEER
 from tests.support.waiting import eventually
@@ -104,7 +104,7 @@ class Process:
         """The address at the end of its first line."""
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                *dying_with_parent([sys.executable, "-u", *self.arguments]),
+                *killed_with_parent([sys.executable, "-u", *self.arguments]),
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
                 env={**os.environ, **self.environment}, cwd=self.folder, process_group=0,
             )  # fmt: skip

@@ -17,7 +17,7 @@ import aiohttp
 from espalier.assets.recipes import ETCDBRCTL
 from espalier.etcdbackup.stores.opening import open_store
 from espalier.etcdbackup.stores.store import Store
-from espalier.realnodes.management.processes import dying_with_parent
+from espalier.realnodes.management.processes import killed_with_parent
 from tests.support.real_etcd import built
 from tests.support.waiting import eventually
 
@@ -72,7 +72,7 @@ async def peer(folder: Path, *arguments: str, environment: Mapping[str, str] | N
     """Run it, with a folder as its home. Raises `AssertionError` with the end of what it printed when it fails."""
     assert PROGRAM is not None
     process = await asyncio.create_subprocess_exec(
-        *dying_with_parent([PROGRAM, *arguments]), cwd=folder, env={**_environment(folder), **(environment or {})},
+        *killed_with_parent([PROGRAM, *arguments]), cwd=folder, env={**_environment(folder), **(environment or {})},
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     printed, _ = await process.communicate()
@@ -158,7 +158,7 @@ async def peer_server(folder: Path, store: SharedStore, endpoint: str, *flags: s
     (folder / "etcd.yaml").write_text(ETCD_CONFIGURATION)
     with (folder / "etcdbrctl.log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(
-            *dying_with_parent(arguments),
+            *killed_with_parent(arguments),
             cwd=folder,
             env={**_environment(folder), **store.environment},
             stdin=asyncio.subprocess.DEVNULL,

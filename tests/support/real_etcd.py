@@ -20,7 +20,7 @@ from espalier.assets.cache import assets_folder, is_finished
 from espalier.assets.component import Component
 from espalier.etcd.client import Client, connect
 from espalier.etcd.credentials import TlsFiles
-from espalier.realnodes.management.processes import dying_with_parent
+from espalier.realnodes.management.processes import killed_with_parent
 
 START_SECONDS = 30.0
 FAST = {
@@ -99,7 +99,11 @@ class RealEtcd:
         arguments += [f"--{name}={value}" for name, value in flags.items()]
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *dying_with_parent(arguments), cwd=self.folder, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
+                *killed_with_parent(arguments),
+                cwd=self.folder,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
             )
         async with self.client(timeout=START_SECONDS) as client:
             serving = asyncio.ensure_future(client.get(b"/is-it-there"))

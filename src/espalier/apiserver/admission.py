@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.apiserver.core import Core, inward, outward
+from espalier.apiserver.core import Core, to_served_version, to_storage_version
 from espalier.apiserver.metadata import new_uid
 from espalier.apiserver.requests import RequestInfo
 from espalier.apiserver.webhook_rules import Admission, Webhook, webhooks_of
@@ -46,7 +46,7 @@ class Admitting:
         warnings += admitted.warnings
         if admitted.object is admission.object or admitted.object is None:
             return new
-        return inward(admitted.object, ask.kind)
+        return to_storage_version(admitted.object, ask.kind)
 
     def validate(
         self, ask: RequestInfo, operation: str, new: Tree | None, old: Tree | None, warnings: list[str]
@@ -87,8 +87,8 @@ class Admitting:
             name=((new or old or {}).get("metadata") or {}).get("name", ask.name),
             namespace=ask.namespace,
             subresource=ask.subresource,
-            object=None if new is None else outward(_visible(new), kind),
-            old_object=None if old is None else outward(_visible(old), kind),
+            object=None if new is None else to_served_version(_visible(new), kind),
+            old_object=None if old is None else to_served_version(_visible(old), kind),
             namespace_labels=self._namespace_labels(ask, new or old or {}),
             equivalents=[other.resource for other in self._core.registry.versions(kind.table) if other is not kind],
             options={name: value for name, value in ask.query.items() if name in ("dryRun", "fieldManager")},

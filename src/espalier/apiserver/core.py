@@ -68,11 +68,11 @@ def shown(raw: bytes, kind: ServedKind) -> bytes:
     if raw[len(_PREFIX) : end] == version:
         return raw
     if kind.renamed:
-        return encode_json(outward(Object(raw).tree, kind))
+        return encode_json(to_served_version(Object(raw).tree, kind))
     return _PREFIX + version + raw[end:]
 
 
-def outward(tree: Tree, kind: ServedKind) -> Tree:
+def to_served_version(tree: Tree, kind: ServedKind) -> Tree:
     """A stored tree in the version in which a kind is served. Parts are shared."""
     if tree.get("apiVersion") == kind.resource.api_version:
         return tree
@@ -81,7 +81,7 @@ def outward(tree: Tree, kind: ServedKind) -> Tree:
     return {**renamed, "apiVersion": kind.resource.api_version}
 
 
-def inward(tree: Tree, kind: ServedKind) -> Tree:
+def to_storage_version(tree: Tree, kind: ServedKind) -> Tree:
     """A tree of a served version as it is stored. Parts are shared."""
     if tree.get("apiVersion") == kind.storage_version:
         return tree

@@ -42,7 +42,7 @@ def validated(kind: ServedKind, new: Tree, before: Tree | None, *, settled: bool
 def _broken(
     kind: ServedKind, new: Tree, before: Tree | None, causes: Sequence[StatusCause], *, settled: bool
 ) -> list[rules.Found]:
-    if kind.rules.is_bare:
+    if kind.rules.has_no_rules:
         return []
     if any(cause.reason in rules.BLOCKING for cause in causes):
         return [rules.Found(rules.NOT_CHECKED, is_old=False)]

@@ -63,7 +63,7 @@ def _of_default(schema: Tree, field: str) -> Iterator[StatusCause]:
     if found:
         return
     place = rules.rules_of(wrapped)
-    if not place.is_bare:
+    if not place.has_no_rules:
         for broken in rules.broken(place, value, None, node, settled=False):
             inner = broken.cause.field.removeprefix(_INNER)
             yield failures.cause(broken.cause.reason, f"{field}{inner}", broken.cause.message)

@@ -26,7 +26,7 @@ ATTEMPTS = 10
 POD_GRACE = 30
 """The default grace period of pods."""
 
-IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
+PROTECTED_NAMESPACES = frozenset({"default", "kube-public", "kube-system"})
 """Namespaces that can't be deleted."""
 
 _ENDED = frozenset({"Succeeded", "Failed"})
@@ -83,7 +83,7 @@ class Deleter:
             old = table.objects.get(ask.key)
             if old is None:
                 raise failures.not_found(ask.kind.resource, ask.name)
-            if self._is_namespace(ask) and ask.name in IMMORTAL:
+            if self._is_namespace(ask) and ask.name in PROTECTED_NAMESPACES:
                 raise failures.refused(ask.kind.resource, ask.name, "this namespace may not be deleted")
             self._check_preconditions(ask, old, options)
             warnings: list[str] = []

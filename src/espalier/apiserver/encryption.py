@@ -114,8 +114,8 @@ class Encryption:
             if stored.startswith(sealing.label) and (sealing.label or not stored.startswith(PREFIX)):
                 return sealing.unseal(stored[len(sealing.label) :], path)
         raise CannotDecrypt(
-            f"{path.decode(errors='replace')} is stored {_told(stored)}, but the encryption configuration has no "
-            "such provider for it; add it after the first one"
+            f"{path.decode(errors='replace')} is stored {_provider_of(stored)}, but the encryption configuration has "
+            "no such provider for it; add it after the first one"
         )
 
     def is_stale(self, table: str, stored: bytes) -> bool:
@@ -135,7 +135,9 @@ def require_clear(path: bytes, stored: bytes) -> None:
     """Raise `CannotDecrypt` for an object that is encrypted where there is no configuration."""
     if stored.startswith(PREFIX):
         where = path.decode(errors="replace")
-        raise CannotDecrypt(f"{where} is stored {_told(stored)}; start the server with its encryption configuration")
+        raise CannotDecrypt(
+            f"{where} is stored {_provider_of(stored)}; start the server with its encryption configuration"
+        )
 
 
 def _covers(name: str, table: str) -> bool:
@@ -146,7 +148,7 @@ def _covers(name: str, table: str) -> bool:
     return group == "*" or group == table.partition(".")[2]
 
 
-def _told(stored: bytes) -> str:
+def _provider_of(stored: bytes) -> str:
     if not stored.startswith(PREFIX):
         return "unencrypted"
     parts = stored[:_LONGEST_LABEL].split(b":")

@@ -34,7 +34,7 @@ log = structlog.get_logger(__name__)
 
 LOST_AFTER = 10.0
 """Seconds without etcd after which the store is lost."""
-_LOOKS = 4
+_REVISION_READS = 4
 """The number of checks of etcd in that time, without requests."""
 _PROGRESS = 0.1
 """Seconds between progress requests to the watch. A revision may have no event here."""
@@ -87,7 +87,7 @@ class EtcdStore(Store):
             watch = self._client.watch(self._keys.prefix, self._end, start_revision=self.revision + 1)
             self._watch = await watch.__aenter__()
             self._seen_at(asyncio.get_running_loop().time())
-            for work in (self._follow(), self._look(), self._ask_progress()):
+            for work in (self._follow(), self._read_revision(), self._ask_progress()):
                 task = asyncio.create_task(work)
                 task.add_done_callback(self._ended)
                 self._tasks.append(task)
@@ -286,13 +286,13 @@ class EtcdStore(Store):
 
     # Whether etcd is there, and still the same.
 
-    async def _look(self) -> None:
+    async def _read_revision(self) -> None:
         """Read etcd's revision once for all requests that catch up, and periodically without any."""
         loop = asyncio.get_running_loop()
         absent = False
         while not self._failure:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._lost_after / _LOOKS):
+                async with asyncio.timeout(self._lost_after / _REVISION_READS):
                     await self._demand.wait()
             self._demand.clear()
             self._asking += self._catching_up
@@ -328,7 +328,7 @@ class EtcdStore(Store):
     async def _reach_or_reopen(self, revision: int) -> None:
         """Wait until all changes up to a revision have arrived; reopen the watch if they do not."""
         try:
-            async with asyncio.timeout(self._lost_after / _LOOKS):
+            async with asyncio.timeout(self._lost_after / _REVISION_READS):
                 await self._reach(revision, ask=True)
         except TimeoutError:
             log.warning("the watch of etcd is behind; reopening it", revision=self.revision, etcd=revision)
@@ -367,7 +367,7 @@ class EtcdStore(Store):
             self._deadline.cancel()
         self._fail_waiting(reason)
         self._behind.set()
-        self._tell_lost(reason)
+        self._report_lost(reason)
 
     def _fail_waiting(self, reason: str) -> None:
         waiting = [*self._asking, *self._catching_up, *(each for _, _, each in self._reaching)]

@@ -115,7 +115,7 @@ class GarbageCollector:
                 place = next(iter(self._due))
                 del self._due[place]
                 try:
-                    await self._look_after(place)
+                    await self._process(place)
                 except (NotFound, Conflict):
                     # Conflict with another client; its change enqueues the object again, if needed.
                     if self._ownership.get(place) is not None:
@@ -136,7 +136,7 @@ class GarbageCollector:
         handle = loop.call_later(RETRY_SECONDS, again)
         self._retries.add(handle)
 
-    async def _look_after(self, place: Place) -> None:
+    async def _process(self, place: Place) -> None:
         item = self._ownership.get(place)
         if item is None:
             return
@@ -173,7 +173,7 @@ class GarbageCollector:
         if not leaving or (item.head.metadata.deletion_timestamp is not None and not solid):
             return
         if solid:
-            await self._disown(place, item, {reference.uid for reference in leaving})
+            await self._remove_owner_references(place, item, {reference.uid for reference in leaving})
             return
         finalizers = item.head.metadata.finalizers
         waited_for = any(self._waits_for(place, reference) for reference in leaving)
@@ -209,10 +209,10 @@ class GarbageCollector:
         for dependent in self._ownership.dependents(uid):
             item = self._ownership.get(dependent)
             if item is not None:
-                await self._disown(dependent, item, {uid})
+                await self._remove_owner_references(dependent, item, {uid})
         await self._remove_finalizer(place, owner, ORPHAN)
 
-    async def _disown(self, place: Place, item: Object, uids: set[str]) -> None:
+    async def _remove_owner_references(self, place: Place, item: Object, uids: set[str]) -> None:
         """Remove owner references of an object."""
         kept = [each for each in item.tree["metadata"].get("ownerReferences", ()) if each.get("uid") not in uids]
         await self._patch(place, item, {"ownerReferences": kept or None})

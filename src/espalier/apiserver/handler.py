@@ -41,13 +41,13 @@ class Handler:
             return self._reader.list(ask)
         if ask.verb == "deletecollection":
             return (yield from self._deleter.delete_collection(ask))
-        answer = yield from self._about_one(ask)
+        answer = yield from self._handle_object(ask)
         form = form_of(ask.request.headers.get("accept", ""), ask.query)
         if form is not None and ask.verb != "delete":
             answer.body = form.object(ask.kind, answer.body, self._core.now())
         return answer
 
-    def _about_one(self, ask: RequestInfo) -> Steps:
+    def _handle_object(self, ask: RequestInfo) -> Steps:
         match ask.verb, ask.subresource:
             case "get", _:
                 return self._reader.get(ask)

@@ -123,7 +123,7 @@ def updated(old: Tree, new: Tree, managers: Managers, me: Manager, node: Node, n
     if changed:
         mine = result.get(me)
         result[me] = Owned(fields.union(mine.fields, changed) if mine is not None else changed, now)
-    return _without_ancients(result)
+    return _without_oldest_updaters(result)
 
 
 def applied(
@@ -206,7 +206,7 @@ def _owned(names: FieldSet) -> FieldSet:
     return fields.difference(names, _UNOWNED)
 
 
-def _without_ancients(managers: Managers) -> Managers:
+def _without_oldest_updaters(managers: Managers) -> Managers:
     updaters = [each for each in managers if each.operation == "Update" and not each.subresource]
     if len(updaters) <= MAX_UPDATERS:
         return managers

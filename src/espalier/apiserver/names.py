@@ -63,7 +63,7 @@ def variable(field: str, name: str) -> Iterator[StatusCause]:
         yield failures.invalid(field, name, _BAD_VARIABLE)
 
 
-def no_way_up(field: str, path: str) -> Iterator[StatusCause]:
+def parent_segment_problems(field: str, path: str) -> Iterator[StatusCause]:
     """Violations of a path that must not contain `..`."""
     if PARENT in path.split("/"):
         yield failures.invalid(field, path, f"must not contain '{PARENT}'")
@@ -73,7 +73,7 @@ def inner_path(field: str, path: str) -> Iterator[StatusCause]:
     """Violations of a path that must stay within a folder."""
     if path.startswith("/"):
         yield failures.invalid(field, path, "must be a relative path")
-    yield from no_way_up(field, path)
+    yield from parent_segment_problems(field, path)
 
 
 def file_path(field: str, path: str) -> Iterator[StatusCause]:

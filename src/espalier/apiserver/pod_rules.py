@@ -279,7 +279,7 @@ def _host_path(source: Tree, field: str) -> Causes:
     if not path:
         yield failures.required(f"{field}.path")
         return
-    yield from names.no_way_up(f"{field}.path", path)
+    yield from names.parent_segment_problems(f"{field}.path", path)
     type_ = source.get("type") or ""
     if type_ not in _HOST_PATH_TYPES:
         yield failures.unsupported(f"{field}.type", type_, _HOST_PATH_TYPES)

@@ -54,7 +54,7 @@ class Rule:
     optional_old: bool
 
     @property
-    def looks_back(self) -> bool:
+    def uses_old_self(self) -> bool:
         """True if it uses `oldSelf`, or its message does."""
         message = self.message_expression
         return self.expression.uses_old or (message is not None and message.uses_old)
@@ -71,7 +71,7 @@ class Place:
     items: Place | None = None
 
     @property
-    def is_bare(self) -> bool:
+    def has_no_rules(self) -> bool:
         """True if there is no rule here nor below."""
         return not (self.rules or self.properties or self.values or self.items)
 
@@ -104,12 +104,12 @@ def place_of(schema: Tree, *, root: bool = True) -> Place:
             continue
     for name, part in cel_values.fields(schema).items():
         below = place_of(part, root=False)
-        if not below.is_bare:
+        if not below.has_no_rules:
             place.properties[name] = below
     for name in ("additionalProperties", "items"):
         if isinstance(schema.get(name), dict):
             below = place_of(schema[name], root=False)
-            if not below.is_bare:
+            if not below.has_no_rules:
                 setattr(place, "values" if name != "items" else name, below)
     return place
 
@@ -232,8 +232,8 @@ def _judged(
 ) -> Iterator[Found]:
     has_old = old is not None
     self_ = cel_values.value(new, place.schema)
-    looks_back = has_old and any(rule.looks_back for rule in due)
-    was = cel_values.value(_aligned(old, new, node), place.schema) if looks_back else None
+    uses_old_self = has_old and any(rule.uses_old_self for rule in due)
+    was = cel_values.value(_aligned(old, new, node), place.schema) if uses_old_self else None
     variables = cel.Variables(self_, was, has_old=has_old)
     for rule in due:
         if rule.expression.uses_old and not has_old and not rule.optional_old:

@@ -27,7 +27,7 @@ from espalier.apiserver import (
     patches,
 )
 from espalier.apiserver.admission import Admitting
-from espalier.apiserver.core import Answer, Core, Step, Writing, encoded, is_sound, outward, put, shown
+from espalier.apiserver.core import Answer, Core, Step, Writing, encoded, is_sound, put, shown, to_served_version
 from espalier.apiserver.managed_fields import Manager, Managers
 from espalier.apiserver.pruning import Pruner
 from espalier.apiserver.rbac import Rbac
@@ -76,7 +76,7 @@ class Draft:
         return "create" if self.old is None else "update"
 
 
-class Finisher:
+class StoragePipeline:
     """Completes and stores drafts."""
 
     def __init__(self, core: Core, admitting: Admitting) -> None:
@@ -229,7 +229,7 @@ def _unhandled(draft: Draft, problem: str) -> ApiError:
         if ask.content_type == patches.STRATEGIC:
             shown = patches.as_go(msgspec.json.decode(ask.request.body))
         else:
-            shown = failures.shown(outward(draft.new, draft.kind))
+            shown = failures.shown(to_served_version(draft.new, draft.kind))
         cause = failures.invalid("patch", shown, problem)
         return failures.invalid_object("", "", "", [cause])
     return bodies.unhandled(resource.kind, resource.api_version, resource.kind, problem)

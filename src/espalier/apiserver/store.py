@@ -217,7 +217,7 @@ class Store:
         if changes:
             self._compacted = max(self._compacted, changes[-1].revision)
 
-    def _tell_lost(self, reason: str) -> None:
+    def _report_lost(self, reason: str) -> None:
         """Report that the store is lost."""
         for tell in self._tell_of_loss:
             tell(reason)

@@ -19,13 +19,13 @@ from espalier.api.resource import Key
 from espalier.apiserver import bodies, definitions, failures, go_json, managed_fields, metadata, patches, typed_patch
 from espalier.apiserver.admission import Admitting
 from espalier.apiserver.content import UnsupportedMediaType
-from espalier.apiserver.core import Core, Steps, inward, is_sound, outward
+from espalier.apiserver.core import Core, Steps, is_sound, to_served_version, to_storage_version
 from espalier.apiserver.managed_fields import Managers
 from espalier.apiserver.pruning import Pruner
 from espalier.apiserver.registry import ServedKind
 from espalier.apiserver.requests import APPLY, RequestInfo, attributes_of
 from espalier.apiserver.scaling import scale_of, set_replicas
-from espalier.apiserver.storage_pipeline import Draft, Finisher, manager_of
+from espalier.apiserver.storage_pipeline import Draft, StoragePipeline, manager_of
 from espalier.kube.errors import StatusDetails
 from espalier.kube.objects import Object, encode_json
 
@@ -46,17 +46,17 @@ class Writer:
 
     def __init__(self, core: Core, admitting: Admitting) -> None:
         self._core = core
-        self._finisher = Finisher(core, admitting)
+        self._pipeline = StoragePipeline(core, admitting)
 
     def create(self, ask: RequestInfo) -> Steps:
         """POST of an object."""
-        tree = inward(bodies.object_of(ask), ask.kind)
+        tree = to_storage_version(bodies.object_of(ask), ask.kind)
         if tree["metadata"].get("resourceVersion"):
             raise failures.unexplained("resourceVersion should not be set on objects to be created")
         base = "" if tree["metadata"].get("name") else str(tree["metadata"].get("generateName") or "")
         for _ in range(ATTEMPTS):
             draft = self._created(ask, dict(tree), base)
-            answer = yield from self._finisher.finish(draft)
+            answer = yield from self._pipeline.finish(draft)
             if answer is not None:
                 return answer
             if not base:
@@ -68,7 +68,7 @@ class Writer:
         if ask.subresource == "scale":
             body = bodies.object_of(ask, *SCALE)
             return (yield from self.modify(ask, self._scaled(ask, lambda _: body)))
-        tree = inward(bodies.object_of(ask), ask.kind)
+        tree = to_storage_version(bodies.object_of(ask), ask.kind)
         if ask.kind.custom and not tree["metadata"].get("resourceVersion"):
             cause = failures.invalid("metadata.resourceVersion", 0, "must be specified for an update")
             raise failures.invalid_object(ask.kind.resource.plural, ask.kind.resource.group, ask.name, [cause])
@@ -91,7 +91,7 @@ class Writer:
             draft = Draft(ask, old, before, self._merged(ask, before, new), owned)
             draft.given = _given(ask, given, owned)
             self._check_preconditions(ask, old, new)
-            answer = yield from self._finisher.finish(draft)
+            answer = yield from self._pipeline.finish(draft)
             if answer is not None:
                 return answer
             if new["metadata"].get("resourceVersion") and ask.verb == "update":
@@ -134,7 +134,7 @@ class Writer:
                 self._check_preconditions(ask, old, config)
                 draft = Draft(ask, old, before, self._merged(ask, before, new), owned)
             draft.managers = after
-            answer = yield from self._finisher.finish(draft, applied=True)
+            answer = yield from self._pipeline.finish(draft, applied=True)
             if answer is not None:
                 if old is None:
                     answer.status = 201
@@ -268,11 +268,11 @@ class Writer:
             return apply
 
         def change(tree: Tree) -> Tree:
-            patched = apply(outward(tree, kind))
+            patched = apply(to_served_version(tree, kind))
             if not kind.custom:
                 _check_patched(kind, patched)
             bodies.hold_to_url(ask, patched)
-            return inward(patched, kind)
+            return to_storage_version(patched, kind)
 
         return change
 
@@ -313,7 +313,7 @@ class Writer:
             raise failures.bad_request(f"invalid object type: {shown}, Kind={kind}")
         namespace = (tree.get("metadata") or {}).get("namespace") or ""
         bodies.hold_to_url(ask, tree)
-        config = _taken(ask, inward(tree, ask.kind))
+        config = _taken(ask, to_storage_version(tree, ask.kind))
         # What the schema does not know is refused, whatever fieldValidation says: nobody could own it.
         if problem := typed_patch.problem(config, ask.kind.node):
             shown = resource.api_version if resource.group else f"/{resource.api_version}"

@@ -142,7 +142,7 @@ class NodeBase(Component):
         wanted = set(run([kubeadm, "config", "images", "list", *options], self.label).split())
         if wanted != set(self.image_names.values()):
             other = ", ".join(sorted(wanted ^ set(self.image_names.values())))
-            raise BuildFailed(f"{self.label}: kubeadm needs other images than the recipe builds: {other}")
+            raise BuildFailed(f"{self.label}: kubeadm asks for other images than the recipe makes: {other}")
 
     def _images(self, root: Path, assets: Path) -> list[Image]:
         kubernetes = _programs(self.kubernetes, assets, (*CONTROL_PLANE, "kube-proxy"), "usr/local/bin")

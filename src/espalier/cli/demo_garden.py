@@ -1,4 +1,5 @@
-"""`espalier demo garden`: a garden with seeds and a shoot that stay, for kubectl, `espalier shoots` and drills."""
+"""`espalier demo garden`: a garden with seeds and a shoot that keeps running, for kubectl, `espalier shoots` and
+drills."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ COMMANDS = ("off", "on")
 
 @dataclass(frozen=True)
 class SeedEndpoint:
-    """The API server of a seed, while that has power."""
+    """The API server of a seed, while the seed has power."""
 
     reach: Reach
 
@@ -98,8 +99,8 @@ async def served(garden: Garden, kubeconfig: Path) -> AsyncIterator[None]:
             await shell.stop()
 
 
-async def obey(garden: Garden, line: str) -> str:
-    """Do what a line says: `off SEED` or `on SEED`. Gives what was done, or what would be understood."""
+async def run_command(garden: Garden, line: str) -> str:
+    """Run a typed command, `off SEED` or `on SEED`. Returns what was done, or what is allowed."""
     verb, _, name = " ".join(line.split()).partition(" ")
     seed = garden.seeds.get(name)
     if verb not in COMMANDS or seed is None:
@@ -113,7 +114,7 @@ async def obey(garden: Garden, line: str) -> str:
 
 
 async def show() -> None:
-    """Run a garden until it is interrupted."""
+    """Run a garden until interrupted."""
     process_tuning.tune()
     logs.setup(level="critical")
     os.umask(0o077)
@@ -136,7 +137,7 @@ async def show() -> None:
                     progress.say(f"shoot {NAME} runs on seed {SEEDS[0]}", aside=f"{time.monotonic() - began:.1f} s")
                     progress.settle()
                     _explain(kubeconfig)
-                    await _obey_until(stop, garden)
+                    await _run_typed_commands(stop, garden)
             finally:
                 for task in (beginning, stopping):
                     task.cancel()
@@ -163,8 +164,8 @@ def _explain(kubeconfig: Path) -> None:
     )
 
 
-async def _obey_until(stop: asyncio.Event, garden: Garden) -> None:
-    """Do what is typed. Without anybody who types, the garden stays as well."""
+async def _run_typed_commands(stop: asyncio.Event, garden: Garden) -> None:
+    """Run typed commands. At the end of the input, the garden keeps running."""
     lines: asyncio.Queue[str] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
@@ -174,7 +175,7 @@ async def _obey_until(stop: asyncio.Event, garden: Garden) -> None:
                 return
             loop.call_soon_threadsafe(lines.put_nowait, line)
 
-    # Reading ends with the process: nothing else interrupts it.
+    # Reading ends with the process: nothing else can interrupt it.
     threading.Thread(target=read, name="standard input", daemon=True).start()
     stopping = asyncio.create_task(stop.wait(), name="stop")
     try:
@@ -182,7 +183,7 @@ async def _obey_until(stop: asyncio.Event, garden: Garden) -> None:
             typed = asyncio.create_task(lines.get(), name="line")
             await asyncio.wait({typed, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if typed.done():
-                output.say(await obey(garden, typed.result()))
+                output.say(await run_command(garden, typed.result()))
             typed.cancel()
     finally:
         stopping.cancel()

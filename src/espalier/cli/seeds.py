@@ -27,8 +27,8 @@ from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
 from espalier.shoots.garden.evacuation import Evacuation, next_moves
 
-LOOK = 2.0
-"""Seconds between two looks at all shoots, while a seed is evacuated."""
+POLL_INTERVAL = 2.0
+"""Seconds between two checks of all shoots while a seed is evacuated."""
 
 
 @click.group(cls=Group)
@@ -94,7 +94,7 @@ async def evacuate(
     seconds = waiting_time(timeout)
     async with connection.connect(connect) as connected:
         there = {one.name for one in await _seeds(connected.client)}
-        has = {name} & (await _seeds_of_shoots(connected.client))  # somebody has deleted its Seed
+        has = {name} & (await _seeds_of_shoots(connected.client))  # somebody deleted its Seed
         for one in filter(None, (name, destination)):
             if one not in there | has:
                 raise Failure(f"there is no seed {one!r}; existing: {', '.join(sorted(there)) or 'none'}")
@@ -114,7 +114,7 @@ async def evacuate(
 async def _evacuate(
     client: Client, name: str, limit: int, destination: str | None, timeout: float, progress: Progress
 ) -> dict[str, str]:
-    """Move until nothing can be moved any more; gives what stays, and why."""
+    """Move shoots until no more can be moved; returns what stays, and why."""
     refused: dict[str, str] = {}
     waiting = ""
     try:
@@ -132,7 +132,7 @@ async def _evacuate(
                     return dict(found.kept)
                 waiting = f"shoots still to move: {found.left}; migrations under way: {found.under_way}"
                 progress.wait(waiting)
-                await asyncio.sleep(LOOK)
+                await asyncio.sleep(POLL_INTERVAL)
     except TimeoutError:
         raise Overdue(
             f"seed {name} still has shoots after {timeout:g} s: {waiting}. Migrations already started continue; "
@@ -152,7 +152,7 @@ async def _next(
 
 
 async def _profiles(client: Client) -> dict[str, CloudProfile]:
-    """CloudProfiles by name; none where they may not be read: then admission refuses what does not fit."""
+    """CloudProfiles by name; none if they may not be read: admission then refuses what does not fit."""
     try:
         return {one.name: one.decode(CloudProfile) for one in (await client.list(CloudProfile.resource)).items}
     except (Forbidden, NotFound):

@@ -1,4 +1,5 @@
-"""Connects to stores of backups without credentials (`Connect`): does the network of this machine reach them?"""
+"""Connects to stores of backups without credentials (`Connect`), to find out whether this machine's network reaches
+them."""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ from urllib.parse import unquote, urlsplit
 
 TIMEOUT = 10.0
 NEXT_ADDRESS = 0.25
-"""Seconds until the next address of a name is tried beside the first."""
+"""Seconds until the next address of a name is tried in parallel."""
 
 _looking: dict[Path, Future[bool | OSError]] = {}
-"""By folder, the look at it that has not come back: until then there is no other. Its thread ends with the process."""
+"""Checks by folder that have not returned: there is only one at a time. Its thread ends with the process."""
 
 
 async def over_network(place: str) -> str:
-    """Open a connection, with TLS where the URL says so, and close it. A folder has to be there."""
+    """Open a connection, with TLS if the URL says so, and close it. A folder must exist."""
     split = urlsplit(place)
     if split.scheme == "file":
         return await to_folder(Path(unquote(split.path)))
@@ -35,19 +36,22 @@ async def over_network(place: str) -> str:
                 if is_secure:
                     await writer.start_tls(_any_certificate(), server_hostname=split.hostname)
             finally:
-                writer.transport.abort()  # nothing was sent that has to arrive
+                writer.transport.abort()  # nothing was sent that must arrive
     except (OSError, UnicodeError) as error:
         return _words(error)
     return ""
 
 
 async def to_folder(folder: Path) -> str:
-    """The same for a folder. One of a network may hang: each has one thread, for which nothing else waits. The loop's
-    own threads have names to resolve."""
+    """The same for a folder. A network file system may hang, so each folder has its own thread, and nothing else waits
+    for it.
+
+    The event loop's own threads are needed for resolving names.
+    """
     looking = _looking.get(folder)
     if looking is None or looking.done():
         looking = _looking[folder] = Future()
-        threading.Thread(target=_look, args=(folder, looking), name=f"looking at {folder}", daemon=True).start()
+        threading.Thread(target=_check_folder, args=(folder, looking), name=f"looking at {folder}", daemon=True).start()
     try:
         async with asyncio.timeout(TIMEOUT):
             found = await asyncio.shield(asyncio.wrap_future(looking))
@@ -58,11 +62,11 @@ async def to_folder(folder: Path) -> str:
     return "" if found else "there is no such folder"
 
 
-def _look(folder: Path, looking: Future[bool | OSError]) -> None:
+def _check_folder(folder: Path, looking: Future[bool | OSError]) -> None:
     found: bool | OSError
     try:
         found = folder.is_dir()
-    except OSError as error:  # it may not be read, its name is too long
+    except OSError as error:  # no permission, or the name is too long
         found = error
     if _looking.get(folder) is looking:
         del _looking[folder]
@@ -79,7 +83,7 @@ def _any_certificate() -> ssl.SSLContext:
 
 
 def _words(error: Exception) -> str:
-    """A cause, without the addresses in which it differs from one attempt to the next."""
+    """A cause without addresses, which differ between attempts."""
     match error:
         case TimeoutError():
             return f"no answer within {TIMEOUT:g} s"
@@ -89,5 +93,5 @@ def _words(error: Exception) -> str:
             return f"the TLS handshake failed ({error.reason or 'without a reason'})"
         case OSError(errno=int(number)):
             return os.strerror(number).lower()
-        case _:  # each of several addresses failed in its own way
+        case _:  # each address failed in its own way
             return "no connection"

@@ -90,16 +90,16 @@ async def compare_cni(ctx: Context) -> Outcome:
         return Continue()
     lost = lost_cni(answer.drifts)
     if ctx.tools.rate_limits.is_limited(ctx.scope.key):
-        return _lasting(lost)
+        return _wait_for_missing(lost)
     match await _restored(ctx, answer.drifts):
         case Failed(error) if lost:
             return Fault(_reason(error), f"{_lost(lost)}: {error}")
         case None:
             return Wait(readiness.CNI_INSTALLATION, "waiting for the CNI of the workload cluster to be restored")
-    return _lasting(ctx.scope.lost_cni or ())
+    return _wait_for_missing(ctx.scope.lost_cni or ())
 
 
-def _lasting(lost: Sequence[str]) -> Outcome:
+def _wait_for_missing(lost: Sequence[str]) -> Outcome:
     """A failed restore only blocks when objects are missing: a webhook in the workload cluster, say, may change objects
     again at once, and Synced reports that.
     """

@@ -25,7 +25,7 @@ def lost_control_plane(capi_objects: ClusterAPIObjects) -> str:
         return ""
     what = _control_plane_of(cluster)
     if control_plane is not None and control_plane.metadata.deletion_timestamp is not None:
-        if _let_its_machines_go(capi_objects, control_plane):
+        if _orphaned_its_machines(capi_objects, control_plane):
             finalizers = ", ".join(control_plane.metadata.finalizers)
             return (
                 f"{what} is being deleted and no longer controls its machines; they and etcd stay: "
@@ -79,7 +79,7 @@ def _survivors(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPla
     return False
 
 
-def _let_its_machines_go(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane) -> bool:
+def _orphaned_its_machines(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane) -> bool:
     """True if it was deleted while orphaning its machines: some have no controller, and none has this one."""
     staying = [one for one in capi_objects.machines if one.metadata.deletion_timestamp is None]
     controllers = [next((ref.uid for ref in one.metadata.owner_references if ref.controller), "") for one in staying]

@@ -30,7 +30,7 @@ from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
 
 MISSING = "is missing"
-UNASKED = "is not part of the cluster"
+NOT_PART_OF_CLUSTER = "is not part of the cluster"
 BEING_DELETED = "is being deleted"
 
 
@@ -74,7 +74,7 @@ class Drift(NamedTuple):
     @property
     def is_whole(self) -> bool:
         """True if the drift concerns the whole object, not a field."""
-        return self.how in (MISSING, UNASKED, BEING_DELETED)
+        return self.how in (MISSING, NOT_PART_OF_CLUSTER, BEING_DELETED)
 
     def __str__(self) -> str:
         return f"{self.what} {self.how}" if self.is_whole else f"{self.what}: {self.how}"
@@ -180,7 +180,7 @@ def _changed(change: Change, capi_objects: ClusterAPIObjects) -> Drift:
 
 def replaces_machines(change: Change, live: Object) -> bool:
     """True if applying replaces machines. Cluster API compares machines with these two kinds only."""
-    after = ownership.laid_over(live, change.body)
+    after = ownership.after_apply(live, change.body)
     if change.resource == KubeadmControlPlane.resource:
         before, wanted = live.decode(KubeadmControlPlane), msgspec.convert(after, KubeadmControlPlane)
         found = machine_change(of_control_plane(before), of_control_plane(wanted))
@@ -224,7 +224,7 @@ def _superfluous(
 
 
 def _unasked(removal: Removal) -> Drift:
-    return Drift(_what(removal.resource, removal.object.namespace, removal.object.name), UNASKED, removal)
+    return Drift(_what(removal.resource, removal.object.namespace, removal.object.name), NOT_PART_OF_CLUSTER, removal)
 
 
 def _being_deleted(wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> Iterator[Drift]:

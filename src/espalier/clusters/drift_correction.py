@@ -122,7 +122,7 @@ async def _correct_capi_objects(ctx: Context, drifts: Iterable[Drift]) -> dict[s
     refusals: dict[str, str] = {}
     for one in drifts:
         try:
-            await _bring_back(ctx, one)
+            await _correct(ctx, one)
         except (KubeError, ValueError) as error:
             refusals[one.what] = fault_of(error).message
     return refusals
@@ -145,7 +145,7 @@ async def _correct_in_workload(ctx: Context, drifts: Iterable[Drift]) -> dict[st
             return {}
 
 
-async def _bring_back(ctx: Context, one: Drift) -> None:
+async def _correct(ctx: Context, one: Drift) -> None:
     writer, capi_objects = ctx.tools.writer, ctx.scope.capi_objects
     match one.remedy:
         case Change(resource, body, ("data",)) if resource == SECRET and ctx.scope.render_input is not None:

@@ -171,7 +171,7 @@ def _compared(
     # not followed an edit by others: bringing it back changes none.
     applied = ownership.as_applied(found, body) if is_upgrading(live) else found.tree
     before = _parts(msgspec.convert(applied, type(wanted)))
-    after = _parts(msgspec.convert(ownership.laid_over(found, body), type(wanted)))
+    after = _parts(msgspec.convert(ownership.after_apply(found, body), type(wanted)))
 
     def template(kind: str, name: str) -> Tree | None:
         there = capi_objects.template(kind, name)
@@ -182,7 +182,7 @@ def _compared(
             return None
         body = msgspec.to_builtins(made)
         replaced = capi_objects.template(kind, _named(before, kind))
-        return _spec(body if replaced is None else ownership.laid_over(replaced, body))
+        return _spec(body if replaced is None else ownership.after_apply(replaced, body))
 
     known = Infrastructures([render_input.provider.infrastructure])
     classified = classify(before, after, UpdateStrategy.of(strategy.type, strategy.fallback), known, template)

@@ -35,7 +35,7 @@ LEFT_OVER = "left over from a deleted cluster, or made by hand, without the labe
 
 _DEPLOYMENT, _HEALTH_CHECK = MachineDeployment.resource, MachineHealthCheck.resource
 _NUMBERED = re.compile(r"(.*)-([1-9][0-9]{0,8})")
-_LOOKED_BACK = 20
+_EARLIER_TEMPLATES = 20
 
 
 def is_of_cluster(resource: Resource) -> bool:
@@ -153,7 +153,7 @@ def needed(
         for one in (control_plane, *workers) if resource != KubeadmConfigTemplate.resource else workers:
             numbers = [int(found[2]) for name in known if (found := _NUMBERED.fullmatch(name)) and found[1] == one]
             last = max(numbers, default=0)
-            yield from (f"{one}-{number}" for number in range(max(1, last - _LOOKED_BACK), last + 2))
+            yield from (f"{one}-{number}" for number in range(max(1, last - _EARLIER_TEMPLATES), last + 2))
     yield from (one.name for one in extras if one.resource == resource)
 
 

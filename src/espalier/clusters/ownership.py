@@ -42,14 +42,14 @@ def differences(wanted: Tree, live: Object) -> list[str]:
     return sorted(set(_differences(_comparable(wanted), live.tree, fields, ())))
 
 
-def laid_over(live: Object, wanted: Tree) -> Tree:
+def after_apply(live: Object, wanted: Tree) -> Tree:
     """The object after applying the desired one: fields that we owned and no longer render are removed."""
     fields = owned_fields(live) or {}
     tree = live.tree
     body = {name: value for name, value in wanted.items() if name != "metadata"}
     rest = {name: value for name, value in tree.items() if name != "metadata"}
-    merged: Tree = _laid_over(rest, body, {name: below for name, below in fields.items() if name != "f:metadata"})
-    metadata = _laid_over(tree["metadata"], wanted["metadata"], fields.get("f:metadata", {}))
+    merged: Tree = _apply_fields(rest, body, {name: below for name, below in fields.items() if name != "f:metadata"})
+    metadata = _apply_fields(tree["metadata"], wanted["metadata"], fields.get("f:metadata", {}))
     return {**merged, "metadata": metadata}
 
 
@@ -109,12 +109,14 @@ def _has_inner(fields: dict[str, Any]) -> bool:
     return len(fields) > ("." in fields)
 
 
-def _laid_over(live: Any, wanted: Any, fields: dict[str, Any]) -> Any:
+def _apply_fields(live: Any, wanted: Any, fields: dict[str, Any]) -> Any:
     if live == wanted:
         return live
     if isinstance(live, dict) and isinstance(wanted, dict):
         kept = {name: value for name, value in live.items() if name in wanted or f"f:{name}" not in fields}
-        over = {name: _laid_over(live.get(name), value, fields.get(f"f:{name}", {})) for name, value in wanted.items()}
+        over = {
+            name: _apply_fields(live.get(name), value, fields.get(f"f:{name}", {})) for name, value in wanted.items()
+        }
         return kept | over
     keys = [key for key in fields if key.startswith("k:")]
     if isinstance(live, list) and isinstance(wanted, list) and keys:
@@ -126,7 +128,7 @@ def _laid_over(live: Any, wanted: Any, fields: dict[str, Any]) -> Any:
         there = {identity(item): item for item in live}
         below = {_encode_sorted(field_sets.identity(key)[1]): fields[key] for key in keys}
         asked = [(identity(item), item) for item in wanted]
-        ours = [_laid_over(there.get(name), item, below.get(name, {})) for name, item in asked]
+        ours = [_apply_fields(there.get(name), item, below.get(name, {})) for name, item in asked]
         known = below.keys() | {name for name, _ in asked}
         return [*ours, *(item for name, item in there.items() if name not in known)]
     return wanted

@@ -86,7 +86,7 @@ class RateLimits(Source):
             due = min(one.last + one.pause for one in held.values())
             if (key, due) not in self._waking:
                 self._waking.add((key, due))
-                loop.call_at(due, self._awake, key, due)
+                loop.call_at(due, self._send_if_corrected, key, due)
         return {name: one.times for name, one in held.items()}
 
     def forget(self, key: Key) -> None:
@@ -94,7 +94,7 @@ class RateLimits(Source):
         self.answered(key)
         self._corrected.pop(key, None)
 
-    def _awake(self, key: Key, due: float) -> None:
+    def _send_if_corrected(self, key: Key, due: float) -> None:
         self._waking.discard((key, due))
         if key in self._corrected:
             self.send(key)

@@ -112,7 +112,7 @@ class Counts(NamedTuple):
 
 def conditions(scope: Scope) -> list[Condition]:
     """ControlPlaneInitialized, ControlPlaneReady, DefaultCNIConfigured and WorkersReady."""
-    if scope.capi_objects.cluster is None and stands_for_this_api(scope):
+    if scope.capi_objects.cluster is None and is_management_cluster_record(scope):
         return _of_this_api(scope)
     changes = cache(partial(_changes, scope))  # several conditions may need them, and most need none
     initialized = _control_plane_initialized(scope)
@@ -151,7 +151,7 @@ def paused_objects(scope: Scope) -> str:
     return "; ".join(found)
 
 
-def stands_for_this_api(scope: Scope) -> bool:
+def is_management_cluster_record(scope: Scope) -> bool:
     """True if the Cluster is the record of the management cluster itself, without machines known here."""
     return scope.is_management and scope.is_paused
 

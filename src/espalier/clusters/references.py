@@ -31,7 +31,7 @@ NO_CREDENTIALS = ("kubernetes.io/tls", "kubernetes.io/service-account-token", "b
 """Types of Secrets whose data is never kept: this process must not hold others' keys and tokens."""
 
 
-LOOK_AGAIN = 30.0
+RECHECK_INTERVAL = 30.0
 """Seconds between two attempts to find a kind that is not installed."""
 
 _DATACENTER = "spec.datacenterRef"
@@ -293,7 +293,7 @@ def missing_kind(resource: Resource) -> Missing:
         f"CustomResourceDefinition {resource.plural}.{resource.group}, which does not exist: "
         "the Cluster API provider of this infrastructure is not installed in the management cluster"
     )
-    return Missing("spec.datacenterRef.kind", told, after=LOOK_AGAIN)
+    return Missing("spec.datacenterRef.kind", told, after=RECHECK_INTERVAL)
 
 
 def _is_permitted(secret: Object | None, server: str, namespace: str) -> bool:

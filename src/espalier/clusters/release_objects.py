@@ -54,13 +54,13 @@ class ReleaseObjects:
         object.
         """
 
-        def said_anew() -> None:
+        def enqueue_waiting() -> None:
             for key in waiting():
                 controller.enqueue(key)
 
         for cache in self.caches:
             controller.watch(cache, lambda changed: [*users(changed), *waiting()])
-        self._uninstalled.when_changed = said_anew
+        self._uninstalled.when_changed = enqueue_waiting
 
     def versions(self) -> tuple[str, ...]:
         """The eksaVersions of the existing EKSAReleases."""

@@ -46,7 +46,9 @@ def status_of(
     """
     parts = readiness.conditions(scope)
     if scope.is_deleted:  # advice for a cluster that is kept does not help one being deleted
-        parts = [one if one.status == "True" and not _goes(scope, one) else _deleting(one.type) for one in parts]
+        parts = [
+            one if one.status == "True" and not _is_being_deleted(scope, one) else _deleting(one.type) for one in parts
+        ]
     ready = _ready(scope, parts, outcome)
     failure = _failure(scope, ready, outcome)
     is_done = isinstance(outcome, Done) and not scope.is_paused and not scope.is_deleted
@@ -99,7 +101,7 @@ def unreadable(found: Object, fault: Fault, now: datetime) -> ClusterStatus:
     )
 
 
-def _goes(scope: Scope, part: Condition) -> bool:
+def _is_being_deleted(scope: Scope, part: Condition) -> bool:
     """True if a part is being deleted: the readiness of its remaining machines is meaningless."""
     cluster = scope.capi_objects.cluster_object
     begun = cluster is None or cluster.metadata.deletion_timestamp is not None
@@ -175,7 +177,7 @@ def _phase(scope: Scope, failed: bool, *, is_settled: bool) -> Phase:
     if scope.is_deleted:
         return "Deleting"
     capi_objects = scope.capi_objects
-    if capi_objects.cluster is None and readiness.stands_for_this_api(scope):
+    if capi_objects.cluster is None and readiness.is_management_cluster_record(scope):
         return "Running"
     if failed and not (capi_objects.cluster is None and scope.missing):
         return "Failed"

@@ -34,7 +34,7 @@ def unseen(scope: Scope) -> Condition | None:
     off.
     """
     is_made = scope.capi_objects.cluster is not None and not scope.is_deleted
-    if scope.isolation is not Isolation.LAYERS or not is_made or readiness.stands_for_this_api(scope):
+    if scope.isolation is not Isolation.LAYERS or not is_made or readiness.is_management_cluster_record(scope):
         return None
     if scope.is_paused:
         return _unknown(PAUSED, "drift is not checked while the cluster is paused")

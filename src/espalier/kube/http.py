@@ -126,7 +126,7 @@ class HttpTransport:
                 ssl=own.context(credential),
                 server_hostname=own.access.tls_server_name or None,
                 proxy=own.proxy,
-                trace_request_ctx=_Departure(request),
+                trace_request_ctx=_SentRequest(request),
             )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._unreachable(request, error) from error
@@ -233,7 +233,7 @@ class _HttpStream:
         self._response.close()
 
 
-class _Departure:
+class _SentRequest:
     """A request on its way out. It leaves once: what to do after a broken connection is decided above.
 
     There it is known whether it may be repeated, or sent at all. (aiohttp repeats GET, PUT and DELETE by itself.)
@@ -252,7 +252,7 @@ class _Departure:
 
 async def _leave(_session: object, context: SimpleNamespace, _sent: object) -> None:
     """Called by aiohttp when it has a connection, and before it writes to it."""
-    departure: _Departure = context.trace_request_ctx
+    departure: _SentRequest = context.trace_request_ctx
     departure.leave()
 
 

@@ -15,7 +15,7 @@ from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_COME_BACK = frozenset({429, 503})
+_RETRYABLE = frozenset({429, 503})
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class Retry(msgspec.Struct, frozen=True):
 
     def after_response(self, attempt: int, response: Response, rng: random.Random) -> float | None:
         """Seconds until the next attempt, None when the response is final. `attempt` counts from 1."""
-        if response.status not in _COME_BACK or attempt >= self.attempts:
+        if response.status not in _RETRYABLE or attempt >= self.attempts:
             return None
         named = response.headers.get("retry-after", "")
         if not (named.isascii() and named.isdigit()):  # the HTTP-date form is not used by API servers

@@ -22,7 +22,7 @@ BODY_WITHIN = 60.0
 ANSWER_WITHIN = 60.0
 """Seconds for a client to receive a response, or one event of a watch."""
 
-LINGERING = 10.0
+LINGER_SECONDS = 10.0
 """Seconds for which an unwanted body is drained, so that its sender reads the response."""
 
 IDLE_WITHIN = 90.0
@@ -57,7 +57,7 @@ class Connection(web.RequestHandler):
     __slots__ = ("_headers_due", "_payload")
 
     def __init__(self, manager: web.Server, *, loop: asyncio.AbstractEventLoop, **options: Any) -> None:
-        limits: dict[str, Any] = {"lingering_time": LINGERING, "keepalive_timeout": IDLE_WITHIN}
+        limits: dict[str, Any] = {"lingering_time": LINGER_SECONDS, "keepalive_timeout": IDLE_WITHIN}
         super().__init__(manager, loop=loop, **_SILENT, **limits, **options)
         self._headers_due: asyncio.TimerHandle | None = None
         self._payload: Any = None

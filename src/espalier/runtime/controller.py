@@ -69,8 +69,8 @@ class Controller:
         self._queue: WorkQueue[Key] = WorkQueue(backoff, spacing)
         self._watches: list[tuple[Cache, ToKeys]] = []
         self._measures: ControllerMeasures | None = None
-        self._passes: dict[asyncio.Task[None], None] = {}
-        self._passes_made = itertools.count(1)
+        self._running_tasks: dict[asyncio.Task[None], None] = {}
+        self._reconcile_ids = itertools.count(1)
         self._open = False
         self._pump_is_due = False
         self._alarm: asyncio.TimerHandle | None = None
@@ -113,7 +113,7 @@ class Controller:
     @property
     def busy(self) -> bool:
         """True if a reconcile is running or ready to run; delayed keys do not count."""
-        return bool(self._passes or self._queue.depth())
+        return bool(self._running_tasks or self._queue.depth())
 
     async def run(self) -> None:
         """Work until cancelled; starts once all watched caches are complete."""
@@ -129,13 +129,13 @@ class Controller:
                 await self._enqueue_all_every(self._resync)
         finally:
             self._close()
-            await _end(list(self._passes))
+            await _end(list(self._running_tasks))
 
     async def drain(self) -> None:
         """Start no further reconcile, and wait for the running ones."""
         self._close()
-        if self._passes:
-            await asyncio.wait(list(self._passes))
+        if self._running_tasks:
+            await asyncio.wait(list(self._running_tasks))
 
     def _close(self) -> None:
         self._open = False
@@ -170,13 +170,13 @@ class Controller:
             return
         loop = asyncio.get_running_loop()
         now = loop.time()
-        while len(self._passes) < self._workers:
+        while len(self._running_tasks) < self._workers:
             taken = self._queue.take(now)
             if taken is None:
                 break
-            task = loop.create_task(self._pass(taken), name=f"{self.name} {taken.key}")
-            self._passes[task] = None
-            task.add_done_callback(self._passed)
+            task = loop.create_task(self._reconcile_key(taken), name=f"{self.name} {taken.key}")
+            self._running_tasks[task] = None
+            task.add_done_callback(self._reconcile_done)
         self._set_alarm(loop)
 
     def _set_alarm(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -186,7 +186,7 @@ class Controller:
                 return
             self._alarm.cancel()
             self._alarm = None
-        if at is not None and len(self._passes) < self._workers:
+        if at is not None and len(self._running_tasks) < self._workers:
             # The handle cannot be asked for its time: uvloop makes a plain one when the time has come already.
             self._alarm, self._alarm_at = loop.call_at(at, self._wake), at
 
@@ -195,16 +195,16 @@ class Controller:
         self._alarm = None
         self._pump()
 
-    def _passed(self, task: asyncio.Task[None]) -> None:
-        del self._passes[task]
+    def _reconcile_done(self, task: asyncio.Task[None]) -> None:
+        del self._running_tasks[task]
         self._pump_soon(asyncio.get_running_loop())
 
-    async def _pass(self, taken: Taken[Key]) -> None:
+    async def _reconcile_key(self, taken: Taken[Key]) -> None:
         key = taken.key
         loop = asyncio.get_running_loop()
         started = loop.time()
         bind_contextvars(
-            controller=self.name, namespace=key.namespace, name=key.name, reconcile_id=next(self._passes_made)
+            controller=self.name, namespace=key.namespace, name=key.name, reconcile_id=next(self._reconcile_ids)
         )
         measures = self._measures
         if measures is not None:

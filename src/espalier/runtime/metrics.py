@@ -95,7 +95,7 @@ UNINSTALLED = Measure(
     "Objects of this build's releases that the manager has not been able to create.",
     to_do="if above 0 for minutes, see the log; often the CRDs or rights of an earlier `espalier manifests`",
 )
-BRAKED_WRITES = Measure(
+LIMITED_WRITES = Measure(
     "espalier_braked_writes",
     "counter",
     "Writes that were not sent because another writer reverts the object each time.",
@@ -142,7 +142,7 @@ MEASURES: tuple[Measure, ...] = (
     LONGEST_SECONDS,
     LEADER,
     UNINSTALLED,
-    BRAKED_WRITES,
+    LIMITED_WRITES,
     WEBHOOK_REQUESTS,
     WEBHOOK_SECONDS,
     WEBHOOKS_IN_FLIGHT,
@@ -203,7 +203,7 @@ class Metrics:
         self.work_duration = WORK_SECONDS.histogram(registry)
         self.leader = LEADER.gauge(registry)
         self.uninstalled = UNINSTALLED.gauge(registry)
-        self.braked_writes = BRAKED_WRITES.counter(registry)
+        self.braked_writes = LIMITED_WRITES.counter(registry)
         self.webhook_requests = WEBHOOK_REQUESTS.counter(registry)
         self.webhook_latency = WEBHOOK_SECONDS.histogram(registry)
         self.webhook_in_flight = WEBHOOKS_IN_FLIGHT.gauge(registry)

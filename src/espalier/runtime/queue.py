@@ -123,7 +123,7 @@ class WorkQueue(Generic[K]):
 
     def take(self, now: float) -> Taken[K] | None:
         """Take the next ready key, or None. Call `done` for it afterwards."""
-        self._ripen(now)
+        self._move_due(now)
         while self._ready:
             priority, _, entry = heappop(self._ready)
             if entry.waiting and -priority == entry.priority:
@@ -177,7 +177,7 @@ class WorkQueue(Generic[K]):
         else:
             heappush(self._delayed, (entry.ready_at, entry.place, entry))
 
-    def _ripen(self, now: float) -> None:
+    def _move_due(self, now: float) -> None:
         while self._delayed and self._delayed[0][0] <= now:
             ready_at, _, entry = heappop(self._delayed)
             if entry.waiting and not entry.ready and ready_at == entry.ready_at:

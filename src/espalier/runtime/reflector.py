@@ -164,7 +164,7 @@ class Reflector:
         self._mirror.end_list(resource_version)
         self._position, self._page, self._restored = resource_version, _PAGE, False
         self._ended_early = False
-        self._heard()
+        self._reset_failures()
 
     async def _watch(self) -> None:
         source, begun_from = self.source, self._position
@@ -175,7 +175,7 @@ class Reflector:
         def opened() -> None:
             nonlocal opened_at
             opened_at = loop.time()
-            self._heard()
+            self._reset_failures()
 
         events = self._client.watch(
             source.resource,
@@ -213,7 +213,7 @@ class Reflector:
             self._failures = 0
         return lived
 
-    def _heard(self) -> None:
+    def _reset_failures(self) -> None:
         self.silent_since = self.trouble = None
         self._logged = ""
 

@@ -15,7 +15,7 @@ class Snapshot(Caches):
     """Caches with a fixed state. Readers use them like caches that follow an API server."""
 
     def __init__(self) -> None:
-        super().__init__(Client(_Nowhere()))
+        super().__init__(Client(_RejectingTransport()))
         self._objects: dict[tuple[str, str, Key], Object] = {}
 
     def get(self, api_version: str, kind: str, key: Key) -> Object | None:
@@ -47,7 +47,7 @@ class Snapshot(Caches):
                 cache.happened("MODIFIED", Object(object_.raw))
 
 
-class _Nowhere:
+class _RejectingTransport:
     """A transport that rejects all requests, as the caches are not run."""
 
     async def request(self, request: Request) -> Response:

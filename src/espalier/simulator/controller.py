@@ -32,7 +32,7 @@ from espalier.simulator.capi.machine import Machines
 from espalier.simulator.capi.machine_deployment import MachineDeployments
 from espalier.simulator.capi.machine_health_check import MachineHealthChecks
 from espalier.simulator.capi.machine_set import MachineSets
-from espalier.simulator.capi.reaching import hindrance
+from espalier.simulator.capi.reaching import obstacle
 from espalier.simulator.host_pool import users_of
 from espalier.simulator.infrastructure import Boots, InfrastructureClusters, InfrastructureMachines, always
 from espalier.simulator.pods.controller import Pods
@@ -165,7 +165,7 @@ class _Wiring:
             controller.watch(
                 inventory.infrastructure[provider.cluster.kind],
                 self._in_same(inventory.control_planes),
-                predicate=change_of(hindrance),
+                predicate=change_of(obstacle),
             )
         for templates in inventory.machine_templates:
             controller.watch(templates, self._in_same(inventory.control_planes))

@@ -12,7 +12,7 @@ from .host import Clock, StepFailed
 
 SECRETS = "var/run/secrets/kubernetes.io/serviceaccount"
 MERGE = "application/merge-patch+json"
-AWAY = 120
+RETRY_FOR = 120
 """Seconds for which an API server may be unreachable or answer 5xx."""
 BEGINNING = 10
 """Seconds within which a restarted API server has loaded its RBAC rules."""
@@ -95,12 +95,12 @@ class PatientApi(Api):
             try:
                 answer = self._once(method, path, body, content_type)
             except Unreachable:
-                if self._clock.now() >= begun + AWAY:
+                if self._clock.now() >= begun + RETRY_FOR:
                     raise
                 away = self._clock.now()
             else:
                 begins = answer.status in (401, 403) and self._clock.now() < away + BEGINNING
-                ill = answer.status >= 500 and self._clock.now() < begun + AWAY
+                ill = answer.status >= 500 and self._clock.now() < begun + RETRY_FOR
                 if not begins and not ill:
                     return answer
                 away = self._clock.now() if ill else away

@@ -98,7 +98,7 @@ def drain(cordon: Cordon, version: str, *, timeout: float) -> str:
                 held[name] = EVICTED
                 evicted.add(pod["metadata"].get("uid", name))
         passed = cordon.clock.now() - began
-        note = _told(held, passed)
+        note = _remaining_pods(held, passed)
         if note != said:
             cordon.note(note)
             print(f"waiting for {note}" if note else "nothing blocks the drain any more", flush=True)
@@ -113,7 +113,7 @@ def drain(cordon: Cordon, version: str, *, timeout: float) -> str:
         cordon.clock.wait(EVERY)
 
 
-def _told(held: Mapping[str, str], passed: float) -> str:
+def _remaining_pods(held: Mapping[str, str], passed: float) -> str:
     """The message about the remaining pods; those that are just terminating are left out at first."""
     refused = {name: why for name, why in held.items() if why not in (ENDING, EVICTED)}
     return _listed(held if passed >= PATIENCE else refused)[:LONGEST_NOTE]

@@ -76,7 +76,7 @@ def controller(
         owners = tools.observer.owners[group.owner_resource].by_index(BY_CLUSTER, cluster_of(gone))
         return [one.key for one in owners if one.metadata.annotations.get(NODE_IN_WORK) == names.claim(gone)]
 
-    made.watch(tools.observer.own[NodeUpgrade.resource], left_behind, predicate=_goes)
+    made.watch(tools.observer.own[NodeUpgrade.resource], left_behind, predicate=_is_deletion)
     return made
 
 
@@ -90,7 +90,7 @@ def _left(annotations: Mapping[str, str]) -> bool:
     return NODE_IN_WORK in annotations or annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE
 
 
-def _goes(_old: Object | None, new: Object | None) -> bool:
+def _is_deletion(_old: Object | None, new: Object | None) -> bool:
     return new is None
 
 

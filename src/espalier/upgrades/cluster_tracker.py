@@ -142,13 +142,13 @@ class ClusterTracker:
             await side.caches.wait_synced()
             side.filled = True
             for cache in side.caches.all:
-                cache.subscribe(lambda _old, _new, _first: self._tell(cluster))
-            self._tell(cluster)
+                cache.subscribe(lambda _old, _new, _first: self._notify(cluster))
+            self._notify(cluster)
             await running
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-    def _tell(self, cluster: str) -> None:
+    def _notify(self, cluster: str) -> None:
         for changed in self._subscribers:
             changed(cluster)

@@ -21,7 +21,7 @@ from espalier.kube.errors import KubeError
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
-from espalier.realnodes.management.processes import dying_with_parent
+from espalier.realnodes.management.processes import killed_with_parent
 from tests.support.real_etcd import RealEtcd, built, real_etcd
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.envtest]
@@ -83,7 +83,7 @@ async def api_server(etcd: RealEtcd) -> AsyncIterator[Running]:
     ]
     with (folder / "apiserver.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
-            *dying_with_parent(arguments), cwd=folder, stdout=asyncio.subprocess.PIPE, stderr=log
+            *killed_with_parent(arguments), cwd=folder, stdout=asyncio.subprocess.PIPE, stderr=log
         )
     assert process.stdout is not None
     try:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from espalier.api.meta import Condition, Tree
 from espalier.clusters import cni, drift, names, synced
-from espalier.clusters.drift import BEING_DELETED, MISSING, UNASKED, Drift, InstalledCNI, Policy
+from espalier.clusters.drift import BEING_DELETED, MISSING, NOT_PART_OF_CLUSTER, Drift, InstalledCNI, Policy
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.scope import Scope
 from tests.support.made_clusters import made, objects, settled
@@ -194,8 +194,8 @@ def test_surplus_objects_are_reported_and_go_away() -> None:
     spare = copy.deepcopy(of_kind(trees, "KubeadmConfigTemplate"))
     spare["metadata"] |= {"name": "garden-spare", "uid": "spare"}
     one, other = found(made(objects=[*trees, more, spare], status=settled()))
-    assert str(one) == f"MachineDeployment eksa-system/garden-more {UNASKED}"
-    assert str(other) == f"KubeadmConfigTemplate eksa-system/garden-spare {UNASKED}"
+    assert str(one) == f"MachineDeployment eksa-system/garden-more {NOT_PART_OF_CLUSTER}"
+    assert str(other) == f"KubeadmConfigTemplate eksa-system/garden-spare {NOT_PART_OF_CLUSTER}"
     assert isinstance(one.remedy, Removal)
     assert isinstance(other.remedy, Removal)
 

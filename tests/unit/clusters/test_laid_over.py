@@ -19,7 +19,7 @@ def live(spec: Tree, fields: Tree) -> Object:
 
 
 def after(found: Object, spec: Tree) -> Any:
-    return ownership.laid_over(found, {"metadata": {"name": "one"}, "spec": spec})["spec"]
+    return ownership.after_apply(found, {"metadata": {"name": "one"}, "spec": spec})["spec"]
 
 
 def test_fields_of_others_stay_and_ours_that_are_no_longer_rendered_go() -> None:

@@ -42,9 +42,9 @@ def test_one_that_stays_away_is_no_longer_waited_for() -> None:
     gone = Restarting(lambda _: None)
     with pytest.raises(Unreachable, match="nobody listens"):
         gone.ask("GET", "/version")
-    assert gone.time == api.AWAY
+    assert gone.time == api.RETRY_FOR
     ill = Restarting(lambda _: 500)
-    assert (ill.ask("GET", "/readyz").status, ill.time) == (500, api.AWAY)
+    assert (ill.ask("GET", "/readyz").status, ill.time) == (500, api.RETRY_FOR)
     refusing = Restarting(lambda _: 403)
     assert (refusing.ask("PATCH", "/api/v1/nodes/a").status, refusing.time) == (403, api.BEGINNING)
 

@@ -33,7 +33,7 @@ POD_ON = "web-on-{node}"
 WEB: Sequence[Tree] = ({"name": "web", "image": "web"},)
 TECHNICAL_ID = names.technical_id(PROJECT, NAME)
 GARDEN_NAMESPACE = names.project_namespace(PROJECT)
-LOOK = 0.25
+POLL_INTERVAL = 0.25
 VERSION = "1.35.4"
 """Of a shoot whose control plane is simulated."""
 PATIENCE = 300.0
@@ -276,7 +276,7 @@ class MigrationScenario:
             if self._garden.clock.monotonic() > end:
                 last = (await self.shoot()).status.last_operation
                 raise TimeoutError(f"timed out after {PATIENCE:g} s: {what}; the last operation: {last}")
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL_INTERVAL)
 
 
 def _kept(before: dict[str, Tree] | dict[str, str], after: dict[str, Tree] | dict[str, str]) -> int:

@@ -23,7 +23,7 @@ KUBECTL = "kubectl"
 _OPEN = node_of({}, open_objects=True)
 """The schema of kinds in whose specs maps are merged and lists are replaced: that of all manifests."""
 
-_LASTING = (("spec", "eksaVersion"),)
+_NEVER_REMOVED = (("spec", "eksaVersion"),)
 """Fields that this program never removes: `espalier upgrade cluster` sets them where a manifest omits them."""
 
 
@@ -53,7 +53,7 @@ def applied(live: Object | None, manifest: Tree, *, now: datetime, by_espalier: 
     appliers = (COMMAND_LINE,) if by_espalier else (KUBECTL, COMMAND_LINE)
     me = _applier(owners, api_version, appliers) if last is None else Manager("", "Apply", api_version)
     new, _ = managed_fields.applied(base, config, owners, me, _OPEN, stamp, force=True)
-    for part, name in _LASTING if me.name == COMMAND_LINE else ():
+    for part, name in _NEVER_REMOVED if me.name == COMMAND_LINE else ():
         before = tree.get(part, {}).get(name)
         if before is not None and new.get(part, {}).get(name) is None and name not in manifest.get(part, {}):
             new = {**new, part: {**new[part], name: before}}

@@ -169,7 +169,7 @@ def _after(capi_objects: ClusterAPIObjects, written: Iterable[Change | Removal])
         else:
             name = one.body["metadata"]["name"]
             live = of_kind.get(name)
-            of_kind[name] = Object(encode_json(ownership.laid_over(live, one.body) if live else one.body))
+            of_kind[name] = Object(encode_json(ownership.after_apply(live, one.body) if live else one.body))
             if live is not None and one.resource == external_etcd.RESOURCE:
                 _with_other_endpoints(objects)
     return replace(capi_objects, objects=objects)
@@ -192,7 +192,9 @@ def _shown(change: Change, capi_objects: ClusterAPIObjects, replaced: Mapping[tu
     live = capi_objects.of(resource).get(metadata["name"])
     named = (resource.api_version, resource.kind, metadata.get("namespace", ""), metadata["name"])
     if live is not None:
-        return ObjectChange("change", *named, field_changes(live.tree, ownership.laid_over(live, body), resource.kind))
+        return ObjectChange(
+            "change", *named, field_changes(live.tree, ownership.after_apply(live, body), resource.kind)
+        )
     old = replaced.get((resource.kind, metadata["name"]), "")
     template = capi_objects.of(resource).get(old)
     if template is None:

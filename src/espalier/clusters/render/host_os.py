@@ -10,14 +10,14 @@ from espalier.api.eksa.host_os import HostOSConfiguration, UserConfiguration
 NODE_NAME = "{{ ds.meta_data.hostname }}"
 """The name of a machine, which cloud-init gets from the infrastructure."""
 
-FINDS_ITSELF = (
+HOSTS_COMMANDS = (
     'echo "::1         ipv6-localhost ipv6-loopback" >/etc/hosts',
     'echo "127.0.0.1   localhost" >>/etc/hosts',
     f'echo "127.0.0.1   {NODE_NAME}" >>/etc/hosts',
 )
 """Commands before kubeadm: the machine resolves its own name."""
 
-NAMED = (f'hostname "{NODE_NAME}"', *FINDS_ITSELF, f'echo "{NODE_NAME}" >/etc/hostname')
+NAMED = (f'hostname "{NODE_NAME}"', *HOSTS_COMMANDS, f'echo "{NODE_NAME}" >/etc/hostname')
 """The same, after setting the name; the same commands as in templates of Cluster API's providers."""
 
 

@@ -88,7 +88,7 @@ def used_by_the_management_cluster(management: Key) -> str:
     )
 
 
-def lent_to(clusters: str) -> str:
+def shared_with_workload_clusters(clusters: str) -> str:
     """The record of the management cluster references an object of clusters that it manages."""
     return f"this object belongs to workload clusters: {clusters}; create one for the management cluster"
 

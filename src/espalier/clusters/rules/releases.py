@@ -114,8 +114,8 @@ def managed(
     if not text or wanted is None or wanted == before:
         return
     known = [(one, at) for one, at in workloads if at is not None]
-    late = [(one, at) for one, at in known if distance(at, wanted) > MAXIMUM_SKEW] if _rises(before, wanted) else []
-    early = [(one, at) for one, at in known if at > wanted] if _rises(wanted, before) else []
+    late = [(one, at) for one, at in known if distance(at, wanted) > MAXIMUM_SKEW] if _is_raised(before, wanted) else []
+    early = [(one, at) for one, at in known if at > wanted] if _is_raised(wanted, before) else []
     if late:
         yield Violation(_VERSION, text, "", messages.left_behind(names_of(_at(late)), MAXIMUM_SKEW))
     if early:
@@ -147,7 +147,7 @@ def images(spec: eksa.ClusterSpec, lacking: Sequence[str], bundles: Bundles | No
         yield Violation(field, found, "", messages.lacks_images_of_bottlerocket(parts))
 
 
-def _rises(low: semver.Version | None, high: semver.Version | None) -> bool:
+def _is_raised(low: semver.Version | None, high: semver.Version | None) -> bool:
     return low is None or high is None or low < high
 
 

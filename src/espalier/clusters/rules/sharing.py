@@ -42,7 +42,7 @@ def of_record(
         users = [one for one in managed if found in linked(one)]
         if users and found not in before:
             listed = names_of(Key(one.metadata.namespace, one.metadata.name) for one in users)
-            yield Violation(f"{field}.name", reference.name, "", messages.lent_to(listed))
+            yield Violation(f"{field}.name", reference.name, "", messages.shared_with_workload_clusters(listed))
 
 
 def linked(cluster: eksa.Cluster) -> set[tuple[str, Key]]:

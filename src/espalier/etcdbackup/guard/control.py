@@ -90,7 +90,7 @@ class Control:
             while (line := await reader.readline()).endswith(b"\n"):
                 if self._agent is not writer:  # what it had sent before is read still
                     break
-                await self._heard(writer, line)
+                await self._handle(writer, line)
         except (ValueError, ConnectionError):
             pass  # a line that is too long; the agent is gone
         finally:
@@ -98,7 +98,7 @@ class Control:
                 self._agent = None
             writer.close()
 
-    async def _heard(self, writer: asyncio.StreamWriter, line: bytes) -> None:
+    async def _handle(self, writer: asyncio.StreamWriter, line: bytes) -> None:
         answer: dict[str, Any] = {}
         try:
             request = json.loads(line)

@@ -82,7 +82,7 @@ class Proxy:
         self._until = until
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(max(0.0, ahead), self._look)
+        self._timer = self._loop.call_later(max(0.0, ahead), self._on_timer)
 
     def shut(self) -> float:
         """Let nothing pass. On return nothing is connected; the result is the time since when."""
@@ -106,11 +106,11 @@ class Proxy:
         self._connections.discard(connection)
         self._idle_since = self._now()
 
-    def _look(self) -> None:
+    def _on_timer(self) -> None:
         """The timer fired: either the deadline has passed, or some time is left because the machine was suspended or
         the clock of timers is ahead."""
         if self.passes:
-            self._timer = self._loop.call_later(self._until - self._now(), self._look)
+            self._timer = self._loop.call_later(self._until - self._now(), self._on_timer)
         else:
             self.shut()
 

@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 AGAIN = 0.2
 """Seconds between two attempts to reach the guard, or etcd behind it."""
-AWAY = 3.0
+CONNECT_TIMEOUT = 3.0
 """Seconds after which an unreachable guard counts as running nothing."""
 
 
@@ -66,7 +66,7 @@ class GuardClient:
     async def is_running(self) -> bool:
         """See `Guard`."""
         try:
-            async with asyncio.timeout(AWAY):
+            async with asyncio.timeout(CONNECT_TIMEOUT):
                 answer = await self._ask({"do": "state"})
         except TimeoutError:
             self._may_run = False

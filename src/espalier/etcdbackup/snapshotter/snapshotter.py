@@ -144,7 +144,7 @@ class Snapshotter:
                     log.warning(
                         "revisions were compacted before a delta stored them", last=last, compacted=error.revision
                     )
-                    last = await self._begun_anew()
+                    last = await self._begun_with_full()
                 except Incomparable as error:
                     log.warning("comparing etcd with its backups again", reason=str(error))
                     last = await self._begun()
@@ -176,9 +176,9 @@ class Snapshotter:
         if reason is None and latest is not None:
             return latest.reach
         log.info("taking a full snapshot first", reason=reason)
-        return await self._begun_anew()
+        return await self._begun_with_full()
 
-    async def _begun_anew(self) -> int:
+    async def _begun_with_full(self) -> int:
         """The revision of a new full snapshot, after which deltas begin. Raises as `_full_taken`."""
         self._known, self._begun_with = None, ""
         stored = await self._full_taken()

@@ -113,7 +113,7 @@ def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     return replace(
         made,
         files=[kube_vip.file(image(render_input, "kube_vip"), render_input.spec.endpoint_host, _KUBE_VIP), *made.files],
-        pre_kubeadm_commands=[*made.pre_kubeadm_commands, *host_os.FINDS_ITSELF, *first],
+        pre_kubeadm_commands=[*made.pre_kubeadm_commands, *host_os.HOSTS_COMMANDS, *first],
         post_kubeadm_commands=[_LOGIN],
     )
 
@@ -157,7 +157,7 @@ def etcd_config(render_input: RenderInput) -> EtcdadmConfigSpec:
     return replace(
         etcd.config(render_input, install_dir="/usr/bin", format="cloud-config"),
         users=_users(linked_objects.of_etcd(NutanixMachineConfig, render_input)),
-        pre_etcdadm_commands=[_NAMED, *host_os.FINDS_ITSELF],
+        pre_etcdadm_commands=[_NAMED, *host_os.HOSTS_COMMANDS],
     )
 
 

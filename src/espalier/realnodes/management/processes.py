@@ -106,7 +106,7 @@ class Backoff:
         return min(self.most, self.first * 2.0 ** min(failures - 1, 16))
 
 
-def dying_with_parent(arguments: Sequence[str | Path]) -> list[str]:
+def killed_with_parent(arguments: Sequence[str | Path]) -> list[str]:
     """The command for a program that the kernel kills when this process dies.
 
     An exec'ing launcher, because code between fork and exec (preexec_fn) may deadlock where threads run. What it binds
@@ -277,7 +277,7 @@ class _Keeper:
             program.log.replace(program.log.with_suffix(".log.1"))
         with program.log.open("ab") as output:
             return await asyncio.create_subprocess_exec(
-                *dying_with_parent(program.arguments),
+                *killed_with_parent(program.arguments),
                 cwd=program.folder,
                 env={**os.environ, **program.environment},
                 stdin=subprocess.DEVNULL,

@@ -130,7 +130,7 @@ class InfrastructureClusters:
         """Set the routes to pods of other nodes, on every node."""
         folders = {record: self._tools.state.folder(record.id) for record in self._nodes(found)}
         ranges = {record: range_ for record, folder in folders.items() if (range_ := inside.pod_range(folder))}
-        for record, ways in ways_between(ranges).items():
+        for record, ways in pod_routes(ranges).items():
             running = container.find(folders[record])
             if running is not None:
                 await network.set_routes(running.init.pid, ways)
@@ -155,7 +155,7 @@ class InfrastructureClusters:
         await self._tools.writer.status(self._tools.kinds.cluster, found, status)
 
 
-def ways_between(ranges: Mapping[NodeRecord, str]) -> dict[NodeRecord, list[tuple[str, str]]]:
+def pod_routes(ranges: Mapping[NodeRecord, str]) -> dict[NodeRecord, list[tuple[str, str]]]:
     """The routes to pods of other nodes, as range and gateway, for each node with a pod CIDR.
 
     A booting node without a pod CIDR has no network to set routes in.

@@ -57,7 +57,7 @@ async def run(
     return out.decode(errors="replace")
 
 
-async def start_apart(
+async def start_detached(
     command: Sequence[str],
     *,
     pid: Path,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from espalier.realnodes.nspawn import cgroups, network, processes
 from espalier.realnodes.nspawn.bases import NodeBase
-from espalier.realnodes.nspawn.commands import run, start_apart
+from espalier.realnodes.nspawn.commands import run, start_detached
 from espalier.realnodes.nspawn.node_files import NodeFile
 from espalier.realnodes.nspawn.processes import Process
 from espalier.realnodes.nspawn.state import NodeFolder
@@ -58,11 +58,11 @@ def is_prepared(folder: NodeFolder) -> bool:
 async def prepare(folder: NodeFolder, base: NodeBase, files: Mapping[str, NodeFile]) -> None:
     """Create the node's root file system over that of `base`, with its own files and the base's images."""
     if not folder.containerd.exists():
-        fresh = _afresh(folder.path / "containerd.new")
+        fresh = _cleared(folder.path / "containerd.new")
         await asyncio.to_thread(base.clone_store, fresh)
         fresh.rename(folder.containerd)
     if not folder.upper.exists():
-        fresh = _afresh(folder.path / "upper.new")
+        fresh = _cleared(folder.path / "upper.new")
         for name, file in files.items():
             file.write(fresh / name.lstrip("/"))
         fresh.rename(folder.upper)
@@ -74,7 +74,7 @@ async def prepare(folder: NodeFolder, base: NodeBase, files: Mapping[str, NodeFi
     await run("mount", "-t", "overlay", folder.id, "-o", options, str(folder.root))
 
 
-def _afresh(path: Path) -> Path:
+def _cleared(path: Path) -> Path:
     """A path, cleared of an interrupted attempt."""
     if path.exists():
         shutil.rmtree(path)
@@ -107,7 +107,7 @@ async def switch_on(folder: NodeFolder, *, hostname: str, uid: str, bridge: str)
         f"--system-call-filter={SYSTEM_CALLS}",
     )
     environment = {"SYSTEMD_NSPAWN_API_VFS_WRITABLE": "yes"}
-    await start_apart(command, pid=folder.pid, log=folder.console, groups=groups, environment=environment)
+    await start_detached(command, pid=folder.pid, log=folder.console, groups=groups, environment=environment)
 
 
 async def take_away(folder: NodeFolder) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypedDict, cast
 
 from espalier.realnodes.nspawn import balancer, processes, registry
-from espalier.realnodes.nspawn.commands import start_apart
+from espalier.realnodes.nspawn.commands import start_detached
 from espalier.realnodes.nspawn.processes import Process
 from espalier.realnodes.nspawn.registry import ServedImages
 from espalier.realnodes.nspawn.state import State
@@ -60,7 +60,7 @@ class HelperProcess:
         """Start it with its settings. Raises `OSError` when it ends at once."""
         # The file itself, isolated: it needs nothing of this package, so it starts fast and stays small.
         command = (sys.executable, "-I", "-S", self._program, str(self._settings))
-        await start_apart(command, pid=self._pid, log=self._log)
+        await start_detached(command, pid=self._pid, log=self._log)
         if self.process is None:
             raise OSError(f"the {self._name} exited immediately: see {self._log}")
 

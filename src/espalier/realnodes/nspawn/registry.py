@@ -34,7 +34,7 @@ _ONE_AT_A_TIME = threading.Lock()
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
-class CanNotMake(Exception):
+class ImageNotCreated(Exception):
     """An image can't be created; the message says why, and what to do."""
 
 
@@ -45,13 +45,13 @@ class ImageBuild(NamedTuple):
     command: Sequence[str]
 
     def digest(self) -> str:
-        """The digest, once the image is there. Raises `CanNotMake`."""
+        """The digest, once the image is there. Raises `ImageNotCreated`."""
         note = self.folder / DIGEST
         with _ONE_AT_A_TIME:
             if not note.is_file():
                 done = subprocess.run(self.command, capture_output=True, text=True, check=False)
                 if done.returncode != 0:
-                    raise CanNotMake(done.stderr.strip() or f"{self.command[0]} ended with {done.returncode}")
+                    raise ImageNotCreated(done.stderr.strip() or f"{self.command[0]} ended with {done.returncode}")
         return note.read_text()
 
 
@@ -83,7 +83,7 @@ class ServedImages:
         return {"names": dict(sorted(self._names.items())), "stores": stores, "makings": built_images}
 
     def digest(self, name: str) -> str | None:
-        """The digest of a full name, `host/path:tag`; the image is created if needed. Raises `CanNotMake`."""
+        """The digest of a full name, `host/path:tag`; the image is created if needed. Raises `ImageNotCreated`."""
         if name in self._names or name not in self._makings:
             return self._names.get(name)
         return self._makings[name].digest()
@@ -132,7 +132,7 @@ class RegistryHandler(BaseHTTPRequestHandler):
             missing = ("MANIFEST_UNKNOWN", f"an image {name}")
             try:
                 digest = reference if ":" in reference else served_images.digest(name) or ""
-            except CanNotMake as problem:
+            except ImageNotCreated as problem:
                 error = {"code": "MANIFEST_UNKNOWN", "message": f"{missing[1]} can't be created: {problem}"}
                 self._say(HTTPStatus.NOT_FOUND, {"errors": [error]}, with_content=with_content)
                 return

@@ -57,7 +57,7 @@ def _seed(before: Shoot, after: Shoot, seed: str) -> Iterator[Violation]:
     last = after.status.last_operation
     is_migrated = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
     if not (is_migrated and wanted == before.spec.seed_name):
-        yield Violation(_SEED, wanted or "nothing", present, messages.SEED_PASSES)
+        yield Violation(_SEED, wanted or "nothing", present, messages.SEED_HANDS_OVER)
 
 
 def _identity(before: Shoot, after: Shoot) -> Iterator[Violation]:

@@ -40,7 +40,7 @@ def status(scope: Scope, outcome: Outcome, now: datetime) -> EtcdStatus:
 
 
 def _condition(scope: Scope, outcome: Outcome, *, ready: bool, now: datetime) -> Condition:
-    reason, message = _told(scope, outcome)
+    reason, message = _reason_and_message(scope, outcome)
     word = "True" if ready else "False"
     before = condition_list.get(scope.etcd.status.conditions, READY)
     at = timestamp(now)
@@ -50,7 +50,7 @@ def _condition(scope: Scope, outcome: Outcome, *, ready: bool, now: datetime) ->
     return Condition(READY, word, reason, message, since, updated)
 
 
-def _told(scope: Scope, outcome: Outcome) -> tuple[str, str]:
+def _reason_and_message(scope: Scope, outcome: Outcome) -> tuple[str, str]:
     match outcome:
         case Done() | Continue():
             if scope.etcd.spec.replicas == 0:

@@ -17,7 +17,7 @@ from espalier.shoots.extension.errors import TOO_LONG, Stopped
 P = ParamSpec("P")
 T = TypeVar("T")
 
-LOOK = 5.0
+CHECK_INTERVAL = 5.0
 """Seconds between two checks of the clocks: timers do not notice a clock that was set, or a suspended machine."""
 
 CANCELLED = 10.0
@@ -67,7 +67,7 @@ class Guard:
         task = asyncio.ensure_future(work)
         try:
             while not task.done():
-                seconds = min(self._verdict().seconds, LOOK)
+                seconds = min(self._verdict().seconds, CHECK_INTERVAL)
                 self._woken.clear()
                 woken = asyncio.ensure_future(self._woken.wait())
                 try:

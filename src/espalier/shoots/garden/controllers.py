@@ -104,7 +104,7 @@ class Garden:
             await self._nobody_tells(key.name)
         return Wait("LeaseCheckScheduled", "its Lease will be read again", after=self._config.monitor_period)
 
-    async def _nobody_tells(self, seed: str) -> None:
+    async def _report_unknown(self, seed: str) -> None:
         """The state of a silent seed's shoots is unknown; its gardenlet reports it again when it is back."""
         message = f"the gardenlet of seed {seed} has stopped renewing its Lease"
         for found in self._shoots.list():
@@ -130,7 +130,7 @@ class Garden:
             last = LastOperation(
                 OperationType.CREATE, OperationState.PENDING, f"no seed can take the shoot: {why}"[:2048]
             )
-            await self._told(live, typed.status, last)
+            await self._write_operation(live, typed.status, last)
             return Wait("NoSeed", why)
         await self._writer.merge(Shoot.resource, live, {"spec": {"seedName": chosen}})
         return Done()
@@ -139,7 +139,7 @@ class Garden:
         found = self._profiles.get(Key("", name))
         return found.decode(CloudProfile) if found is not None else None
 
-    async def _told(self, live: Object, status: ShootStatus, last: LastOperation) -> None:
+    async def _write_operation(self, live: Object, status: ShootStatus, last: LastOperation) -> None:
         before = status.last_operation
         if before is None or msgspec.structs.replace(before, last_update_time="") != last:
             timed = msgspec.structs.replace(last, last_update_time=timestamp(self._clock.now()))

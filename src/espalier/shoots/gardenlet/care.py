@@ -48,7 +48,7 @@ from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.local_provider.backups import ENDPOINT, with_endpoint
 
 LARGEST_ANSWER = 64 * 1024
-UNHEARD = 10.0
+SILENT_RECHECK = 10.0
 """Seconds until a gardenlet without a renewed Lease checks again."""
 AGAIN = 60.0
 """Seconds until a bucket that could not be read is tried again."""

@@ -111,7 +111,7 @@ def told(
     return merged(kept, said, now)
 
 
-def told_before(seed: Seed, others: Mapping[str, Place]) -> set[str]:
+def reported_urls(seed: Seed, others: Mapping[str, Place]) -> set[str]:
     """The URLs of which the conditions of a Seed tell. A store may have moved since: then its present one is not."""
     said = {one.type.removeprefix(BUCKET_REACHABLE): one for one in seed.status.conditions}
     return {place.url for name, place in others.items() if name in said and _is_about(said[name], place)}
@@ -256,7 +256,7 @@ class Reach:
         """Try the stores that are due, and say what has changed."""
         own = look.object
         others = self._others(own)
-        await self._try({one.url for one in others.values() if one.url}, told_before(own.decode(Seed), others))
+        await self._try({one.url for one in others.values() if one.url}, reported_urls(own.decode(Seed), others))
         look.object = self._observer.own_seed or own  # as trying takes a while
         status = look.object.decode(Seed).status
         problems = {url: one.problem for url, one in self._tried.items() if one.problem is not None}

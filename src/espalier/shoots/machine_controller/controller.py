@@ -47,7 +47,7 @@ from espalier.shoots.machine_controller.plan import (
 )
 
 NAME = "machine-controller-manager"
-BOOT_LOOK = 5.0
+BOOT_POLL_INTERVAL = 5.0
 """Seconds between two checks of virtual machines that boot."""
 ORPHAN_PERIOD = 1800.0
 ORPHAN_GRACE = 300.0

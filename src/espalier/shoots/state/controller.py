@@ -147,7 +147,7 @@ class Sync:
                 return Wait("EpochOutdated", str(error))
             except (StaleState, UnreadableShootState, TruncatedState) as error:
                 return Fault("ShootStateUnusable", str(error))
-        return self._told(found, states.states)
+        return self._status_of_problems(found, states.states)
 
     async def _write(self, shoot: Object, task: Task, states: Found) -> None:
         secrets: list[Tree] = []
@@ -166,7 +166,7 @@ class Sync:
         if unused:
             await self._store.sweep(shoot, used, task.epoch, unused)
 
-    def _told(self, shoot: Object, states: Sequence[FoundState]) -> Outcome:
+    def _status_of_problems(self, shoot: Object, states: Sequence[FoundState]) -> Outcome:
         problems = [f"{state.key}: {state.problem}" for state in states if state.problem]
         if not problems:
             return Done()

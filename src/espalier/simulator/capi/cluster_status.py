@@ -19,7 +19,7 @@ from espalier.clusterapi import names
 from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.infrastructure import InfrastructureCluster
 from espalier.kube.objects import Object
-from espalier.simulator.capi.reaching import hindrance
+from espalier.simulator.capi.reaching import obstacle
 from espalier.simulator.capi.rollup import Rollup, deleting
 
 _PROBE = "RemoteConnectionProbe"
@@ -61,7 +61,7 @@ class Observed:
     @property
     def reached(self) -> bool:
         """True if its API server is reachable. Short outages do not count, as in Cluster API's probe."""
-        if hindrance(self.infrastructure_object):
+        if obstacle(self.infrastructure_object):
             return False
         return self.answers or condition_list.is_true(self.cluster.status.conditions, _PROBE)
 
@@ -176,7 +176,7 @@ def _conditions(observed: Observed, waiting: str | None) -> Iterator[Condition]:
     )
     control_plane = _control_plane_condition(observed)
     workers = _workers_condition(observed)
-    silence = hindrance(observed.infrastructure_object) or "Remote connection not established yet"
+    silence = obstacle(observed.infrastructure_object) or "Remote connection not established yet"
     probe = condition(
         _PROBE,
         observed.reached,

@@ -51,7 +51,7 @@ class Observed:
     other_machines: int
     orphans: tuple[Object, ...] = ()
     """The control plane machines to adopt."""
-    hindrance: str = ""
+    obstacle: str = ""
     """Why its API server can't run."""
     lost_certificates: tuple[str, ...] = ()
     """The missing certificates of an initialized control plane, by the suffixes of their Secrets."""

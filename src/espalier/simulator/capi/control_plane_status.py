@@ -70,8 +70,8 @@ def _conditions(observed: Observed, rollup: Rollup, waiting: str | None) -> Iter
         yield condition("Available", False, "NotAvailable", f"the control plane is {state}")
     elif observed.lost_certificates:
         yield condition("Available", False, "NotAvailable", "* Control plane certificates are not available")
-    elif observed.hindrance:
-        yield condition("Available", False, "NotAvailable", observed.hindrance)
+    elif observed.obstacle:
+        yield condition("Available", False, "NotAvailable", observed.obstacle)
     else:
         # Members of etcd join with their nodes and leave before them, so those there are have their quorum.
         yield enough("Available", healthy, 1, rollup.replicas)

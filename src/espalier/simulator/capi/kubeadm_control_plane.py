@@ -43,7 +43,7 @@ from espalier.simulator.capi.control_plane import Observed, OwnedMachine, next_m
 from espalier.simulator.capi.control_plane_status import component_conditions, status
 from espalier.simulator.capi.inventory import Scheme, in_cluster, owned_by
 from espalier.simulator.capi.machine_parts import adopt, complete, machine_body, orphans
-from espalier.simulator.capi.reaching import hindrance
+from espalier.simulator.capi.reaching import obstacle
 
 RESOURCE = KubeadmControlPlane.resource
 _CHECK_AGAIN = 30.0
@@ -92,7 +92,7 @@ class KubeadmControlPlanes:
                 for one in in_cluster(inventory.machines, cluster.key)
             )
             - len(machines),
-            hindrance=hindrance(infrastructure),
+            obstacle=obstacle(infrastructure),
             orphans=orphans(self._scheme, cluster.key, lambda machine: names.CONTROL_PLANE in machine.metadata.labels),
         )
 

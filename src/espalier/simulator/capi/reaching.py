@@ -37,7 +37,7 @@ CLOSED = "ControlPlaneClosed"
 """Reason of an infrastructure cluster whose API server can't run at present."""
 
 
-def hindrance(infrastructure: Object | None) -> str:
+def obstacle(infrastructure: Object | None) -> str:
     """Why the API server of a cluster can't run, from the infrastructure's condition; empty if it can."""
     if infrastructure is None:
         return ""

@@ -73,7 +73,7 @@ class Cloud:
         self._authenticate(request)
         async with self._turn:
             items = await self._answer(request, fault.refused)
-        self._tell(request.call, items)
+        self._notify_observers(request.call, items)
         if fault.unanswered:
             raise CloudError(Refusal.UNAVAILABLE, "the connection was lost before the answer")
         return items
@@ -110,7 +110,7 @@ class Cloud:
             await asyncio.to_thread(self._journal.add, entry)
         self.log.add(entry)
 
-    def _tell(self, call: AnyCall, items: list[AnyItem]) -> None:
+    def _notify_observers(self, call: AnyCall, items: list[AnyItem]) -> None:
         if isinstance(call, ListItems):
             return
         for item in items:

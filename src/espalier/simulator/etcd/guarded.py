@@ -39,7 +39,7 @@ class MemoryGuard:
         self._ended.set()
         self._until = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._passing: dict[_Passing[Any, Any], None] = {}  # in order: simulations repeat
+        self._passing: dict[_CuttableStream[Any, Any], None] = {}  # in order: simulations repeat
         self._connected: dict[_Through, None] = {}
         self._idle_since = clock.monotonic()
         self._thawed = asyncio.Event()
@@ -190,7 +190,7 @@ class _Through:
     def __init__(self, guard: MemoryGuard, *, is_client: bool) -> None:
         self._guard = guard
         self._is_client = is_client
-        self._streams: dict[_Passing[Any, Any], None] = {}
+        self._streams: dict[_CuttableStream[Any, Any], None] = {}
         self._to: tuple[Member, MemoryTransport] | None = None
         self._closed = False
 
@@ -209,7 +209,7 @@ class _Through:
         """Open a stream. It is cut when the proxy shuts."""
         await self.check(sent=False, seconds=timeout)
         stream = await self._transport().open(method, request, timeout)
-        passing: _Passing[Request, Response] = _Passing(self, self._guard, stream, self._streams)
+        passing: _CuttableStream[Request, Response] = _CuttableStream(self, self._guard, stream, self._streams)
         if self._is_client:
             self._guard._passing[passing] = None
         return passing
@@ -247,11 +247,11 @@ class _Through:
         return self._to[1]
 
 
-class _Passing(Generic[Request, Response]):
+class _CuttableStream(Generic[Request, Response]):
     """A stream that is cut when the proxy shuts."""
 
     def __init__(
-        self, through: _Through, guard: MemoryGuard, stream: Any, streams: dict[_Passing[Any, Any], None]
+        self, through: _Through, guard: MemoryGuard, stream: Any, streams: dict[_CuttableStream[Any, Any], None]
     ) -> None:
         self.cut = asyncio.Event()
         self._through = through

@@ -90,7 +90,7 @@ class Disks:
         confined.write(root, f"{TOOLS}/nsenter", script, 0o755)
 
 
-def entrance(root: Path) -> dict[str, str]:
+def nsenter_environment(root: Path) -> dict[str, str]:
     """The environment of a program that enters a node by `nsenter`: PATH leads to the stand-in."""
     return {"PATH": str(root / TOOLS), programs.NODE: str(root)}
 

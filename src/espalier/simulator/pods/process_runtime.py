@@ -16,7 +16,7 @@ from espalier.kube.objects import Object
 from espalier.kube.wire import User
 from espalier.runtime import confined
 from espalier.runtime.clock import Clock
-from espalier.simulator.pods.disks import Disks, entrance
+from espalier.simulator.pods.disks import Disks, nsenter_environment
 from espalier.simulator.pods.inputs import Inputs
 from espalier.simulator.pods.process import ProcessRun, end_left_over, log_path
 from espalier.simulator.pods.program import Programs
@@ -117,7 +117,7 @@ class PodProcesses:
     def _environment(self) -> dict[str, str]:
         endpoint = self._workload.served
         return {
-            **entrance(self._root),
+            **nsenter_environment(self._root),
             "KUBERNETES_SERVICE_HOST": endpoint.host,
             "KUBERNETES_SERVICE_PORT": str(endpoint.port),
             "HOSTNAME": self._pod.name,

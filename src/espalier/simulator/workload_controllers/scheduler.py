@@ -54,7 +54,7 @@ def _unschedulable(snapshot: Snapshot, pod: Pod, why: str) -> Iterator[Write]:
 NOT_READY = "node.kubernetes.io/not-ready"
 """The taint of a node without network."""
 
-KEEPS_OFF = frozenset({"NoSchedule", "NoExecute"})
+KEEPS_PODS_OFF = frozenset({"NoSchedule", "NoExecute"})
 
 _NODE_TROUBLES = ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
 
@@ -83,5 +83,5 @@ def fits(pod: PodSpec, node: Node, extra: Iterable[Toleration] = (), *, ignore_r
     return all(
         any(toleration.tolerates(taint) for toleration in tolerations)
         for taint in node.spec.taints
-        if taint.effect in KEEPS_OFF and not (ignore_readiness and taint.key == NOT_READY)
+        if taint.effect in KEEPS_PODS_OFF and not (ignore_readiness and taint.key == NOT_READY)
     )

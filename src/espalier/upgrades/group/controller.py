@@ -36,11 +36,11 @@ def controller(
     made.watch(tools.observer.own[NodeUpgrade.resource], owners_of(group.resource))
     upgrades = tools.observer.own[group.resource]
 
-    def in_whose_way(changed: Object) -> list[Key]:
+    def blocked_upgrades(changed: Object) -> list[Key]:
         """The upgrades that need a NodeUpgrade of this name."""
         return [one.key for one in upgrades.list() if changed.name in _needed(one.decode(group.upgrade_type))]
 
-    made.watch(tools.observer.own[NodeUpgrade.resource], in_whose_way, predicate=_appears_or_goes)
+    made.watch(tools.observer.own[NodeUpgrade.resource], blocked_upgrades, predicate=_appears_or_goes)
     return made
 
 

@@ -87,12 +87,12 @@ class Hooks:
     async def _answered(self, hook: str, owner: Owner, in_place_changes: InPlaceChanges, what: str) -> bytes:
         """The patches, or a failure if the machines may not be replaced; the refusal is noted on the owner."""
         sentence = in_place_changes.sentence(what)
-        await self._tell(owner, sentence)
+        await self._record_refusal(owner, sentence)
         if sentence and owner.fallback != "RollingUpdate":
             return wire.failure(hook, sentence)
         return wire.accepted(hook, in_place_changes.patches)
 
-    async def _tell(self, owner: Owner, sentence: str) -> None:
+    async def _record_refusal(self, owner: Owner, sentence: str) -> None:
         """Note on the owner what can't be changed in place, for the status of its Cluster."""
         metadata = owner.object.metadata
         wanted = refusal(metadata.generation, sentence) if sentence else None

@@ -63,14 +63,14 @@ class Updates:
         found = self.node_upgrades.get(Key(SYSTEM_NAMESPACE, names.node_upgrade(name)))
         made = found.decode(NodeUpgrade) if found else None
         if found is not None and made is not None and _reaches(found, made, _sent(desired)):
-            return _told(made)
+            return _progress_of(made)
         wanted = await self.queries.desired_machine(name)
         if not wanted.version:
             return Progress(f"Machine {name} has no Kubernetes version", failed=True)
         if found is None or made is None:
             return await self._begin(wanted)
         if _reaches(found, made, (wanted.version, wanted.etcd, wanted.goal)):
-            return _told(made)
+            return _progress_of(made)
         if not is_ours(found):
             version = made.spec.kubernetes_version
             is_other = version != wanted.version
@@ -161,7 +161,7 @@ def _sent(desired: MachineObjects) -> tuple[str, str | None, str]:
     return version, (tree or {}).get("imageTag") or None, goal(bootstrap)
 
 
-def _told(made: NodeUpgrade) -> Progress:
+def _progress_of(made: NodeUpgrade) -> Progress:
     if made.metadata.deletion_timestamp is not None:
         return Progress(f"waiting for an earlier NodeUpgrade {made.metadata.name} to be deleted", SOON)
     told = made.status.conditions
@@ -170,10 +170,10 @@ def _told(made: NodeUpgrade) -> Progress:
     if made.is_completed:
         return Progress(message)
     # It failed if neither time nor a repair of the node helps, but only another request.
-    return Progress(message, SOON if _is_near(told) else LATER, failed=conditions.is_false(told, ACCEPTED))
+    return Progress(message, SOON if _changes_soon(told) else LATER, failed=conditions.is_false(told, ACCEPTED))
 
 
-def _is_near(told: Sequence[Condition]) -> bool:
+def _changes_soon(told: Sequence[Condition]) -> bool:
     """True if the next change is near: before the pod exists, and once the kubelet is upgraded."""
     is_new = not told or (conditions.is_true(told, PROGRESSING) and not conditions.is_true(told, POD_CREATED))
     return is_new or conditions.is_true(told, KUBELET.condition)

@@ -18,7 +18,7 @@ from espalier.upgrades.views import ContainerState, Pod
 LONGEST_MESSAGE = 2000
 COUNT = len(STEPS)
 
-_LASTING = ("ErrImage", "ImagePull", "InvalidImage", "CreateContainer")
+_IMAGE_ERRORS = ("ErrImage", "ImagePull", "InvalidImage", "CreateContainer")
 """Prefixes of reasons of waiting containers that need somebody to act."""
 
 
@@ -99,7 +99,7 @@ def stuck(pod: Pod) -> str:
     """Why no container starts, if that will not pass without help; else empty."""
     for state in pod.states.values():
         waiting = state.waiting
-        if waiting is not None and waiting.reason.startswith(_LASTING):
+        if waiting is not None and waiting.reason.startswith(_IMAGE_ERRORS):
             return _cut(f"{waiting.reason}: {waiting.message}".rstrip(": "))
     return ""
 

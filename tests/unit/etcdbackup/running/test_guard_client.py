@@ -41,7 +41,7 @@ async def test_a_guard_that_was_taken_to_run_nothing_is_told_to_end_what_it_runs
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The agent went on as if etcd had ended, and restored its data, say."""
-    monkeypatch.setattr(guards, "AWAY", 0.01)
+    monkeypatch.setattr(guards, "CONNECT_TIMEOUT", 0.01)
     heard: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -18,7 +18,7 @@ from espalier.providers.tinkerbell.hardware.demand import Customer, Demand, Owne
 from espalier.providers.tinkerbell.hardware.judgement import MOST_SHOWN, Config, Verdict, judge
 from espalier.providers.tinkerbell.hardware.kinds import OWNER_NAME, BMCMachine, Hardware
 from espalier.providers.tinkerbell.hardware.problems import problems
-from espalier.providers.tinkerbell.hardware.rack import NAMESPACES, Slot, rack
+from espalier.providers.tinkerbell.hardware.rack import NAMESPACES, Slot, slots_of
 from espalier.providers.tinkerbell.kinds import TinkerbellMachineConfig
 from tests.support import hardware
 
@@ -29,7 +29,7 @@ def objects(trees: list[Tree], kind: str) -> list[Object]:
 
 def slots(trees: list[Tree]) -> tuple[Slot, ...]:
     secrets = {one.name: one for one in objects(trees, SECRET.kind)}
-    return rack(objects(trees, Hardware.resource.kind), objects(trees, BMCMachine.resource.kind), secrets.get)
+    return slots_of(objects(trees, Hardware.resource.kind), objects(trees, BMCMachine.resource.kind), secrets.get)
 
 
 def piece(name: str, **changes: object) -> Tree:

@@ -1,4 +1,4 @@
-from espalier.realnodes.nspawn.clusters import ways_between
+from espalier.realnodes.nspawn.clusters import pod_routes
 from espalier.realnodes.nspawn.state import NodeRecord
 
 
@@ -8,7 +8,7 @@ def node(name: str, address: str) -> NodeRecord:
 
 def test_every_node_gets_routes_to_the_pods_of_all_others() -> None:
     oak, elm, ash = node("oak", "10.77.0.3"), node("elm", "10.77.0.4"), node("ash", "10.77.0.5")
-    assert ways_between({oak: "192.168.0.0/24", elm: "192.168.1.0/24", ash: "192.168.2.0/24"}) == {
+    assert pod_routes({oak: "192.168.0.0/24", elm: "192.168.1.0/24", ash: "192.168.2.0/24"}) == {
         oak: [("192.168.1.0/24", "10.77.0.4"), ("192.168.2.0/24", "10.77.0.5")],
         elm: [("192.168.0.0/24", "10.77.0.3"), ("192.168.2.0/24", "10.77.0.5")],
         ash: [("192.168.0.0/24", "10.77.0.3"), ("192.168.1.0/24", "10.77.0.4")],
@@ -17,4 +17,4 @@ def test_every_node_gets_routes_to_the_pods_of_all_others() -> None:
 
 def test_a_booting_node_gets_no_routes() -> None:
     oak = node("oak", "10.77.0.3")
-    assert ways_between({oak: "192.168.0.0/24"}) == {oak: []}
+    assert pod_routes({oak: "192.168.0.0/24"}) == {oak: []}

@@ -33,7 +33,7 @@ def test_a_detached_process_keeps_nothing_of_ours(
 
 async def test_a_process_that_can_not_be_detached_says_why(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="nowhere"):
-        await start_apart(["sleep", "1"], pid=tmp_path / "pid", log=tmp_path / "log", groups=[Path("/nowhere")])
+        await start_detached(["sleep", "1"], pid=tmp_path / "pid", log=tmp_path / "log", groups=[Path("/nowhere")])
 
 
 async def test_a_failed_command_is_reported_with_its_last_output() -> None:

@@ -58,7 +58,7 @@ def test_the_seed_that_was_chosen_takes_a_new_shoot_and_says_who_it_is() -> None
 def test_the_seed_that_has_a_shoot_passes_it_on_when_it_has_migrated_it_and_where_people_want_it() -> None:
     passed = {"seedName": "b", "lastOperation": MIGRATED}
     assert refused(MOVING, gardenlet("a"), **passed) == []
-    kept = [("status.seedName", messages.SEED_PASSES)]
+    kept = [("status.seedName", messages.SEED_HANDS_OVER)]
     assert refused(MOVING, gardenlet("a"), seedName="b") == kept
     assert refused(MOVING, gardenlet("a"), seedName="b", lastOperation={**MIGRATED, "state": "Processing"}) == kept
     assert refused(MOVING, gardenlet("a"), seedName="c", lastOperation=MIGRATED) == kept

@@ -226,10 +226,10 @@ def test_a_condition_of_an_earlier_process_counts_while_it_tells_of_the_present_
     for problems in ({"https://a": ""}, {"https://a": "connection refused"}):
         before = told([], stores, problems, NOW)
         own = msgspec.structs.replace(seed(), status=SeedStatus(conditions=before))
-        assert told_before(own, stores) == {"https://a"}
-        assert told_before(own, {"west": Place("https://b")}) == set()
-        assert told_before(own, {"west": Place("https://")}) == set(), "a part of it is another one"
-    assert told_before(seed(), stores) == set()
+        assert reported_urls(own, stores) == {"https://a"}
+        assert reported_urls(own, {"west": Place("https://b")}) == set()
+        assert reported_urls(own, {"west": Place("https://")}) == set(), "a part of it is another one"
+    assert reported_urls(seed(), stores) == set()
 
 
 def test_why_a_store_is_not_reached_is_reported_without_the_advice() -> None:

@@ -57,5 +57,7 @@ def test_a_refusal_is_written_on_the_owner_that_was_asked_about_and_on_no_later_
     updates: Any = SimpleNamespace(writer=SimpleNamespace(merge=merge))
     queries: Any = SimpleNamespace()
     owner = Owner(KubeadmControlPlane.resource, made({"metadata": {"name": "garden", "generation": 2}}))
-    asyncio.run(Hooks(queries, updates, Infrastructures(()))._tell(owner, "certSANs can't be changed in place"))
+    asyncio.run(
+        Hooks(queries, updates, Infrastructures(()))._record_refusal(owner, "certSANs can't be changed in place")
+    )
     assert asked == [Precondition.UID]

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from espalier.realnodes.management.processes import dying_with_parent
+from espalier.realnodes.management.processes import killed_with_parent
 from espalier.simulator.pods.coroutine_runtime import LONGEST_LOG
 from espalier.simulator.pods.in_process import Container
 
@@ -34,7 +34,7 @@ async def run_process(
     cancelled again it is killed.
     """
     process = await asyncio.create_subprocess_exec(
-        *dying_with_parent(command),
+        *killed_with_parent(command),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

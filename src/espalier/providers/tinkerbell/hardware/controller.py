@@ -36,7 +36,7 @@ from espalier.providers.tinkerbell.hardware import demand
 from espalier.providers.tinkerbell.hardware.demand import Customer, Owner
 from espalier.providers.tinkerbell.hardware.judgement import NOT_ENOUGH, Config, Verdict, judge
 from espalier.providers.tinkerbell.hardware.kinds import BMCMachine, Hardware
-from espalier.providers.tinkerbell.hardware.rack import is_contactable, rack
+from espalier.providers.tinkerbell.hardware.rack import is_contactable, slots_of
 from espalier.providers.tinkerbell.kinds import (
     TinkerbellDatacenterConfig,
     TinkerbellMachineConfig,
@@ -135,7 +135,7 @@ class _Checks:
         if failed is not None:
             return failed
         if self._hardware.is_absent:
-            return Wait(NOT_INSTALLED, _not_installed(), after=references.LOOK_AGAIN)
+            return Wait(NOT_INSTALLED, _not_installed(), after=references.RECHECK_INTERVAL)
         return Done()
 
     def _reports(self) -> Iterator[tuple[Object, Report]]:
@@ -175,7 +175,7 @@ class _Checks:
             except msgspec.ValidationError as error:
                 wrong.append((found, error))
         customers = self._customers({found.key: config for found, config in configs})
-        slots = rack(self._hardware.list(), self._bmcs.list(), self._secret)
+        slots = slots_of(self._hardware.list(), self._bmcs.list(), self._secret)
         users: dict[Key, list[Customer]] = {}
         for one in customers:
             for name in one.demands:

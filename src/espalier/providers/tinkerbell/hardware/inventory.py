@@ -80,7 +80,7 @@ def read(data: bytes, source: str) -> Inventory:
     names = _names(head, file)
     entries = [_entry(row, names, seen, file) for row in lines] if names else []
     if file.problems:
-        raise ManifestError(file.told)
+        raise ManifestError(file.shown_problems)
     if not lines:
         raise error_in(source, "the file has no machines; expected a line for each below the header")
     return Inventory(tuple(filter(None, entries)), tuple(_unread(names)))
@@ -98,7 +98,7 @@ class _File:
         self.problems.append(Problem(self._source, violation, place.line, place.column))
 
     @property
-    def told(self) -> Sequence[Problem]:
+    def shown_problems(self) -> Sequence[Problem]:
         """The problems in the order of the file."""
         found = sorted(self.problems, key=lambda one: (one.line, one.column))
         if len(found) <= MOST_SHOWN:

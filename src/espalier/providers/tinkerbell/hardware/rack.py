@@ -63,7 +63,7 @@ Secrets = Callable[[str], Object | None]
 """Finds a Secret of the system's namespace by its name."""
 
 
-def rack(hardware: Iterable[Object], bmcs: Iterable[Object], secrets: Secrets) -> tuple[Slot, ...]:
+def slots_of(hardware: Iterable[Object], bmcs: Iterable[Object], secrets: Secrets) -> tuple[Slot, ...]:
     """All Hardware, by name."""
     pieces = sorted(hardware, key=lambda one: one.name)
     known = {one.name: one for one in bmcs}
