@@ -31,13 +31,13 @@ _KEPT = (
     "clientConfig.?url",
     "clientConfig.?service",
 )
-"""Everything of a webhook but its caBundle."""
+"""All fields of a webhook except its caBundle."""
 
 _KEPT_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
 def policies(name: str, account: str) -> list[Tree]:
-    """Each policy, and the binding that has it in force."""
+    """Each policy, and its binding."""
     return [*_webhooks(name, account), *_secrets(f"{name}-secrets", account)]
 
 

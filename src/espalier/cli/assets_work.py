@@ -17,13 +17,13 @@ from espalier.cli.failures import Exit, Failure, Usage
 
 
 class Interrupted(Failure):
-    """Somebody stopped a build; nothing of it runs on."""
+    """A build was interrupted; none of its processes is left."""
 
     exit = Exit.INTERRUPTED
 
 
 def build(what: Sequence[str], image_repository: str | None, *, dry_run: bool) -> None:
-    """Build what is asked for and not there yet, or only say what that would be."""
+    """Build what is requested and missing, or only print what that would be."""
     try:
         components = recipes.chosen(what or ["nodes"], image_repository or DEFAULT_REPOSITORY)
     except ValueError as error:
@@ -75,7 +75,7 @@ def _cells(item: inventory.Item) -> tuple[str, ...]:
 
 
 def prune(*, dry_run: bool) -> None:
-    """Remove what is outdated, or only say what that would be."""
+    """Remove what is outdated, or only print what that would be."""
     assets = assets_folder()
     items = inventory.prune(assets, say, dry_run=dry_run)
     removed = [item for item in items if item.state is inventory.State.OUTDATED]
@@ -86,7 +86,7 @@ def prune(*, dry_run: bool) -> None:
 
 @contextlib.contextmanager
 def _stopped_by_signals() -> Iterator[None]:
-    """SIGTERM stops as Ctrl-C does, so that no compiler runs on."""
+    """Let SIGTERM stop the build as Ctrl-C does, so that no compiler keeps running."""
 
     def stop(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
@@ -99,5 +99,5 @@ def _stopped_by_signals() -> Iterator[None]:
 
 
 def say(line: str) -> None:
-    """A line for whoever waits, at once."""
+    """Print a line of progress immediately."""
     output.say(line)

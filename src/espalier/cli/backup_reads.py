@@ -20,7 +20,7 @@ TIMEOUT = 20.0
 
 
 async def over_network(named: Named, credentials: Mapping[str, bytes], key: str) -> str:
-    """Read it in the store itself. Credentials are in a folder of this user's for so long, as agents have them."""
+    """Read from the store itself. Credentials are written to a folder of this user for that time, as with agents."""
     with tempfile.TemporaryDirectory(prefix="espalier-bucket-") as folder:
         for name, value in credentials.items():
             (Path(folder) / Path(name).name).write_bytes(value)
@@ -35,7 +35,7 @@ async def over_network(named: Named, credentials: Mapping[str, bytes], key: str)
 
 
 def through(opened: Callable[[str, Mapping[str, bytes]], Store]) -> ReadBackup:
-    """Reads in stores that are opened so: by URL, with credentials. What opens them raises `ValueError`."""
+    """Reads from stores that a function opens by URL, with credentials. It raises `ValueError`."""
 
     async def read(named: Named, credentials: Mapping[str, bytes], key: str) -> str:
         try:

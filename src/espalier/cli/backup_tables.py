@@ -1,4 +1,4 @@
-"""Backups of etcd as rows for people, and as facts for programs."""
+"""Backups of etcd as table rows, and as data for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _SPANS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 SET_COLUMNS = ("Revisions", "Deltas", "Size", "Compression", "Age", "Newest", "State", "Taken", "Full")
-"""All of them with `-o wide`; without the last two, the table fits a terminal."""
+"""All columns, with `-o wide`; without the last two, the table fits a terminal."""
 SNAPSHOT_COLUMNS = ("Name", "Kind", "Revisions", "Size", "Compression", "Taken")
 CHECKED_COLUMNS = ("Name", "Content", "State")
 
@@ -35,7 +35,7 @@ def set_row(one: SnapshotSet, now: datetime) -> tuple[str, ...]:
 
 
 def state(one: SnapshotSet) -> str:
-    """A word or two on a set, from its names."""
+    """The state of a set in a word or two, from its names."""
     faults = [finding for finding in one.findings() if finding.is_fault]
     if any(finding.misfit is Misfit.EMPTY for finding in faults):
         return "empty object"
@@ -60,7 +60,7 @@ def snapshot_row(stored: StoredSnapshot) -> tuple[str, ...]:
 
 
 def checked_row(one: Checked) -> tuple[str, ...]:
-    """An object that was read, in the columns of `CHECKED_COLUMNS`."""
+    """A verified object, in the columns of `CHECKED_COLUMNS`."""
     if one.problem:
         return one.stored.name, "", "damaged"
     content = size_of(one.size) if one.stored.snapshot.kind is Kind.FULL else counted(one.events, "event")
@@ -73,7 +73,7 @@ def compressions(members: Sequence[StoredSnapshot]) -> str:
 
 
 def inventory_facts(where: str, inventory: Inventory, now: datetime) -> dict[str, Any]:
-    """All that a store holds."""
+    """The contents of a store."""
     return {
         "store": where,
         "sets": [set_facts(one, now) for one in inventory.sets],
@@ -98,7 +98,7 @@ def set_facts(one: SnapshotSet, now: datetime) -> dict[str, Any]:
 
 
 def snapshot_facts(stored: StoredSnapshot) -> dict[str, Any]:
-    """A snapshot, with the keys that etcd-backup-restore has for the same."""
+    """A snapshot, with the keys that etcd-backup-restore uses."""
     snapshot = stored.snapshot
     return {
         "snapName": stored.name,
@@ -114,7 +114,7 @@ def snapshot_facts(stored: StoredSnapshot) -> dict[str, Any]:
 
 
 def verdict_facts(verdict: Verdict, now: datetime) -> dict[str, Any]:
-    """A set that was verified: what its names promise, and what every byte of it says."""
+    """A verified set: what its names promise, and its actual content."""
     return {
         **set_facts(verdict.snapshots, now),
         "restorableRevision": verdict.reach,
@@ -143,7 +143,7 @@ def age_of(created: float, now: datetime) -> str:
 
 
 def span(seconds: float) -> str:
-    """A duration in its largest unit, of which there are two or more (`90m`, `25h`)."""
+    """A duration in its largest unit with at least two (`90m`, `25h`)."""
     for unit, size in _SPANS:
         if seconds >= 2 * size:
             return f"{int(seconds // size)}{unit}"
@@ -151,5 +151,5 @@ def span(seconds: float) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things, in words for people."""
+    """A number of things, in words."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

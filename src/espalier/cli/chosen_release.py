@@ -30,7 +30,7 @@ def problems(cluster: Document, tree: Tree, own: str) -> list[Problem]:
 
 
 def left_behind_by_move(tree: Tree, existing: Object | None, own: str) -> str:
-    """The release that a cluster would leave for the release of this program though its manifest does not say so."""
+    """The release that a cluster would leave for that of this program, although its manifest does not name one."""
     if existing is None or tree["spec"].get("eksaVersion"):
         return ""
     spec = existing.tree["spec"]
@@ -49,7 +49,7 @@ def upgraded(tree: Tree, existing: Object, own: str, *, moves: bool) -> bool:
 
 
 def keep(tree: Tree, existing: Object) -> None:
-    """Leave the Cluster that is about to be sent with the release, or the Bundles, of the one there."""
+    """Keep the release, or the Bundles, of the existing Cluster in the one to be sent."""
     for field in ("eksaVersion", "bundlesRef"):
         if existing.tree["spec"].get(field) is not None:
             tree["spec"][field] = existing.tree["spec"][field]

@@ -28,7 +28,7 @@ class _Shown(click.Command):
         super().__init__(*arguments, **{"epilog": EXIT_CODES, **settings})
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """The first sentence of the help, whole."""
+        """The first sentence of the help, in full."""
         first = " ".join(inspect.cleandoc(self.help or "").partition("\n\n")[0].split())
         return f"{first.partition('. ')[0].rstrip('.')}."
 
@@ -37,11 +37,11 @@ class Command(_Shown):
     """A command. Its flags may also be written as programs in Go take them: `-o=json`, `--leader-elect=false`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Bring flags to the way in which click writes them, and have it parse them."""
+        """Normalize flags to the spelling of click, and have it parse them."""
         try:
             return super().parse_args(ctx, list(self._as_click_writes(args)))
         except click.UsageError as error:
-            error.ctx = error.ctx or ctx  # click leaves it out where a flag lacks its value
+            error.ctx = error.ctx or ctx  # click omits it if a flag lacks its value
             raise
 
     def _as_click_writes(self, args: Sequence[str]) -> Iterator[str]:
@@ -60,13 +60,13 @@ class Command(_Shown):
 
 
 class Group(_Shown, click.Group):
-    """Commands below one word. The word alone shows its help."""
+    """A group of commands. Without a command, it shows its help."""
 
     command_class = Command
 
 
 def sentence(error: click.UsageError) -> str:
-    """Message of a wrong command line: the flag, what was found, what is allowed, and where help is."""
+    """Message for a wrong command line: the flag, what was found, what is allowed, and where to find help."""
     if error.ctx is None:
         return error.format_message()
     said = _wrong(error, error.ctx).rstrip(".")

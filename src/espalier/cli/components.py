@@ -48,9 +48,9 @@ def of_manager(
 
 
 def certify(manager: Manager, webhooks: Webhooks, names: Sequence[str], hooks_at: Tree | None) -> None:
-    """Have the webhooks served by a certificate for these names, which the API servers that call them trust.
+    """Serve the webhooks with a certificate for these names, and have the API servers that call them trust it.
 
-    Where `hooks_at` is given (`{"url": …}` or `{"service": …}`), Cluster API is told to call runtime hooks there.
+    With `hooks_at` (`{"url": …}` or `{"service": …}`), Cluster API calls the runtime hooks there.
     """
     client = manager.replica_client
     webhooks.certificate = ServingCertificate(

@@ -1,4 +1,4 @@
-"""From flags and environment to a client: the order in which kubeconfigs are looked for."""
+"""A client from flags and environment: the order in which kubeconfigs are searched."""
 
 from __future__ import annotations
 
@@ -23,17 +23,15 @@ MAX_REQUESTS = 4
 
 
 class Connected(msgspec.Struct, frozen=True):
-    """A client, and the namespace that commands use when none is named."""
+    """A client, and the default namespace of commands."""
 
     client: Client
     namespace: str
 
 
 def access_of(connection: flags.Connection, home: Home | None = None) -> Access:
-    """The first of `--kubeconfig`, `$KUBECONFIG`, the local environment's, `~/.kube/config` that is there.
-
-    Raises `NotReachable` when there is none.
-    """
+    """The first that exists of `--kubeconfig`, `$KUBECONFIG`, the local environment's and `~/.kube/config`. Raises
+    `NotReachable` if there is none."""
     home = home or Home.locate()
     asked = connection.kubeconfig or os.environ.get("KUBECONFIG")
     files = kubeconfig_files(connection.kubeconfig, os.environ)
@@ -50,7 +48,7 @@ def access_of(connection: flags.Connection, home: Home | None = None) -> Access:
 
 @asynccontextmanager
 async def connect(connection: flags.Connection) -> AsyncIterator[Connected]:
-    """A client for the API server that the flags name, closed afterwards."""
+    """A client for the API server that the flags select; closed afterwards."""
     access = access_of(connection)
     client = Client(
         ThreadedTransport(access, max_requests=MAX_REQUESTS),
@@ -65,7 +63,7 @@ async def connect(connection: flags.Connection) -> AsyncIterator[Connected]:
 
 
 def _print_each_once() -> Callable[[str], None]:
-    """A server warns of what is tried first, and again when it is done."""
+    """Print each warning of the server once: it repeats those of a dry run in the write."""
     printed: set[str] = set()
 
     def print_once(text: str) -> None:

@@ -37,17 +37,15 @@ else:
 NOT_ASKED = "rules of CRDs, for which Espalier needs its extra `local`"
 
 _VALUE = re.compile(r'Invalid value: (?P<value>(?:"(?P<text>(?:[^"\\…]|\\.)*)"?|[^\s:]+)(?:… \(\d+ characters\))?): ')
-"""The value as Kubernetes puts it before a message. Rules of ours say themselves what they found."""
+"""The value as Kubernetes prints it before a message. Our rules include what they found in the message."""
 
 _LONGEST = 1500
 _FAILED = " evaluating rule: "
 
 
 def refusals(new: Tree, old: Tree | None = None) -> list[StatusCause]:
-    """Everything for which an API server would refuse an object that takes the place of `old`, or is new.
-
-    Both have metadata. Objects of kinds that are not ours are not judged.
-    """
+    """Everything for which an API server would reject an object that replaces `old`, or is new. Both have metadata.
+    Objects of other kinds than ours are not checked."""
     cls = CATALOG.kind_of(new.get("apiVersion", ""), new.get("kind", ""))
     if cls is None:
         return []
@@ -61,7 +59,7 @@ def refusals(new: Tree, old: Tree | None = None) -> list[StatusCause]:
 
 
 def problems(found: Sequence[Document], known: Sequence[Problem]) -> list[Problem]:
-    """The same of the documents of a manifest, all of them new, with their lines and without what is known."""
+    """The same for the documents of a manifest, all of them new, with their lines and without known problems."""
     refused = []
     for one, after in zip(found, (*found[1:], None), strict=True):
         end = after.line("") if after is not None and after.source == one.source else sys.maxsize
@@ -71,7 +69,7 @@ def problems(found: Sequence[Document], known: Sequence[Problem]) -> list[Proble
             continue
         for cause in refusals(one.tree):
             if of_it and _FAILED in cause.message:
-                continue  # the value is not what the rule is made for, as was said
+                continue  # the rule can't be evaluated for this value, whose type is already reported
             violation = Violation(cause.field, "", "", cause.message)
             if not documents.is_reported(violation.field, of_it):
                 refused.append(one.problem(violation))
@@ -79,7 +77,7 @@ def problems(found: Sequence[Document], known: Sequence[Problem]) -> list[Proble
 
 
 def _sentence(message: str) -> str:
-    """A message as our other rules have it. Without a value, `found` and what is allowed stand in it."""
+    """A message in the format of our other rules. Without a value, `found` and what is allowed are part of it."""
     value = _VALUE.match(message)
     if value is None:
         return message.removeprefix("Invalid value: ")

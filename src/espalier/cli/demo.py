@@ -1,4 +1,4 @@
-"""`espalier demo`: a manifest becomes a cluster: created, reached, scaled, upgraded, deleted, told while it happens."""
+"""`espalier demo`: a cluster is created, used, scaled, upgraded and deleted, with output for each step."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TIMEOUT = 120.0
 
 @dataclass
 class Run:
-    """The state of a demo: the local environment's client, the manifest as it is now, and the output."""
+    """The state of a demo: the local environment's client, the current manifest, and the output."""
 
     client: Client
     prepared: list[tuple[Resource, dict[str, Any]]]
@@ -53,7 +53,7 @@ class Run:
 
     @property
     def key(self) -> Key:
-        """Its namespace and name."""
+        """Namespace and name of the Cluster."""
         return Key(self.cluster["metadata"]["namespace"], self.cluster["metadata"]["name"])
 
 
@@ -213,7 +213,7 @@ async def _show(run: Run) -> None:
 
 
 async def _report_machines(workload: Client, progress: Progress) -> None:
-    """Say of each node when it comes and goes; until cancelled."""
+    """Print when a node joins or leaves, until cancelled."""
     listed = await workload.list(NODE)
     async for event in workload.watch(NODE, resource_version=listed.resource_version):
         version = (

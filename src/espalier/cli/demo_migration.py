@@ -1,4 +1,4 @@
-"""`espalier demo migration`: a shoot's control plane moves between seeds, told while it happens, and measured."""
+"""`espalier demo migration`: a shoot's control plane moves between seeds, with output and measurements."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ FIRST, SECOND = "east", "west"
 
 
 async def show(*, real: bool = False, real_nodes: bool = False) -> None:
-    """Tell the story on the real clock; with `real` the shoot's control plane consists of real programs.
+    """Run the scenario on the real clock; with `real` the shoot's control plane consists of real programs, with
+    `real_nodes` so do its nodes.
 
-    With `real_nodes` its nodes are real as well. Raises `Failure` where what that needs is missing.
+    Raises `Failure` if something that this needs is missing.
     """
     process_tuning.tune()
     logs.setup(level="critical")
@@ -152,7 +153,7 @@ def _title(progress: Progress, title: str) -> None:
 
 
 def table(moves: Sequence[Move]) -> list[list[str]]:
-    """A line for each measure, a column for each move."""
+    """Print a line for each measurement, with a column for each move."""
     measures: list[tuple[str, Callable[[Move], str]]] = [
         ("case", lambda move: move.what),
         ("API gap", lambda move: f"{move.gap:.1f} s"),

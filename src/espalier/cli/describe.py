@@ -91,7 +91,7 @@ async def cluster(name: str, *, connect: flags.Connection, show_all: bool, outpu
 
 
 async def _objects(client: Client, root: Tree) -> tuple[list[Tree], list[str]]:
-    """All objects of a cluster that may be read, of whatever provider, and the kinds that may not."""
+    """All readable objects of a cluster, whatever its provider, and the kinds that may not be read."""
     name = root["metadata"]["name"]
     served = await Discovery(client).resources()
     wanted: dict[tuple[str, str], Resource] = {}
@@ -176,7 +176,7 @@ def _top(whole: Member, supported: str, now: datetime) -> Iterator[str]:
 
 
 def within(fact: str, width: int) -> list[str]:
-    """The lines of a fact on a terminal of this width, below its value; one line for 0, where there is none."""
+    """The number of terminal lines that a fact takes below its value; 1 for 0."""
     if not width:
         return [fact]
     blank = " " * len("Cluster   ")
@@ -186,7 +186,7 @@ def within(fact: str, width: int) -> list[str]:
 def _lines(
     whole: Member, *, show_all: bool, before: str = "", below: str = ""
 ) -> Iterator[tuple[str, Sequence[Member]]]:
-    """Each line of the tree with the members it stands for. Equal ones that are well share a line."""
+    """The lines of the tree, each with its members. Equal healthy members share a line."""
     yield f"{before}{whole.kind} {whole.name}", [whole]
     folded = not show_all and whole.kind == "Machine" and whole.is_calm
     groups = [] if folded else list(_groups(whole.children, show_all=show_all))
@@ -251,7 +251,7 @@ def _time_of(event: Tree) -> str:
 
 
 def _age(moment: str, now: datetime) -> str:
-    """`12s`, `5m`, `3h`, `2d` since a moment; empty without one."""
+    """The time since a moment, like `12s`, `5m`, `3h` or `2d`; empty without one."""
     if not moment:
         return ""
     seconds = max(0, int((now - datetime.fromisoformat(moment)).total_seconds()))
@@ -262,13 +262,13 @@ def _age(moment: str, now: datetime) -> str:
 
 
 async def _end_of_support(client: Client, cluster: Tree) -> str:
-    """When support of its Kubernetes version ends: empty where nobody said it, or where it can't be read."""
+    """When support of its Kubernetes version ends; empty if unknown or unreadable."""
     try:
         spec = msgspec.convert(cluster["spec"], ClusterSpec)
         reference = spec.bundles_ref or await _bundles_of(client, spec.eksa_version or "")
         found = await client.get(Bundles.resource, reference.name, reference.namespace)
         return resolve(found.decode(Bundles), spec.kubernetes_version).end_of_standard_support
-    except (Forbidden, NotFound, UnknownKubernetesVersion, ValueError):  # also of an object that is none
+    except (Forbidden, NotFound, UnknownKubernetesVersion, ValueError):  # also if the object does not exist
         return ""
 
 

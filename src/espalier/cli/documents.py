@@ -1,4 +1,4 @@
-"""Manifests on their way to the API server: read, checked as a whole, then sent so that nothing is half-created."""
+"""Manifests on their way to the API server: read, checked as a whole, then applied so that nothing is half-created."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read(files: Sequence[str], *, several: bool = False) -> list[Document]:
 
 
 def examined(files: Sequence[str], *, several: bool = False) -> tuple[list[Document], list[Problem]]:
-    """The same, with the problems for those who can tell more of them. Raises `ManifestError` for what is no YAML."""
+    """The same, with the problems, for callers that find more of them. Raises `ManifestError` for invalid YAML."""
     documents: list[Document] = []
     for name in files:
         if name == "-":
@@ -70,7 +70,7 @@ def _as_meant(document: Document) -> Document:
 
 
 def _with_versions(problem: Problem) -> Problem:
-    """For an invalid Kubernetes version: those of the newest release instead of the pattern."""
+    """For an invalid Kubernetes version: the versions of the newest release instead of the pattern."""
     violation = problem.violation
     if not violation.field.endswith("kubernetesVersion") or "matches" not in violation.allowed:
         return problem
@@ -82,7 +82,7 @@ def _with_versions(problem: Problem) -> Problem:
 
 
 def _against_rules(documents: Sequence[Document], known: Sequence[Problem]) -> Iterator[Problem]:
-    """Problems of Clusters beyond their schema, as far as they can be read, to report them all at once."""
+    """Problems of Clusters beyond their schema, as far as they can be decoded, so that all are reported at once."""
     from espalier.clusters.rules import content  # noqa: PLC0415
     from espalier.clusters.scope import is_self_managed  # noqa: PLC0415
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415  only for those who got something wrong
@@ -97,7 +97,7 @@ def _against_rules(documents: Sequence[Document], known: Sequence[Problem]) -> I
 
 
 def are_readable(found: Sequence[Document]) -> bool:
-    """True if all are objects of kinds that are known, so that more can be told of what they say of each other."""
+    """True if all objects are of known kinds, so that references between them can be checked."""
     for one in found:
         cls = CATALOG.kind_of(one.api_version, one.kind)
         if cls is None or not one.name:
@@ -110,7 +110,7 @@ def are_readable(found: Sequence[Document]) -> bool:
 
 
 def is_reported(field: str, known: Sequence[Problem]) -> bool:
-    """True if something is known to be wrong with a field, with one within it, or around it."""
+    """True if a problem is known for a field, for one within it, or for one around it."""
     related = [problem.violation.field for problem in known if problem.violation.field]
     return any(_is_within(field, other) or _is_within(other, field) for other in related)
 
@@ -120,9 +120,8 @@ def _is_within(field: str, other: str) -> bool:
 
 
 def readable(document: Document) -> Tree | None:
-    """A Cluster, without what its schema does not allow where it can't be read with that; None if it can't be read
-    without, or is none.
-    """
+    """A Cluster without the fields that its schema rejects, if it can't be decoded with them; None if it can't be
+    decoded at all, or is not a Cluster."""
     parts = (document.tree.get("metadata"), document.tree.get("spec"))
     if document.kind != Cluster.resource.kind or not all(isinstance(one, dict) for one in parts):
         return None
@@ -143,7 +142,7 @@ def _is_cluster(tree: Tree) -> bool:
 
 
 def _take_away(tree: Any, field: str) -> None:
-    """A field, if it is there; of a list, all of it: the places of other items stay what they are."""
+    """A field, if it exists; for a list item, the whole list, so that other items keep their index."""
     steps = paths.parsed(field) or ()
     while steps and isinstance(steps[-1], int):
         steps = steps[:-1]
@@ -162,10 +161,8 @@ def cluster_of(documents: Sequence[Document]) -> Document:
 
 
 def in_namespace(documents: Sequence[Document], namespace: str) -> list[tuple[Resource, dict[str, Any]]]:
-    """Resource and tree of each document, the namespace filled in where none is given; the Cluster comes last.
-
-    Its children are then there when the controller first looks.
-    """
+    """Resource and tree of each document, with the default namespace filled in. The Cluster comes last, so that its
+    children exist when the controller first reconciles it."""
     prepared = []
     for document in documents:
         tree = document.tree
@@ -173,13 +170,13 @@ def in_namespace(documents: Sequence[Document], namespace: str) -> list[tuple[Re
         if resource.namespaced:
             tree["metadata"].setdefault("namespace", namespace)
         if resource == Cluster.resource and not isinstance(tree.get("spec"), dict):
-            tree["spec"] = {}  # what is missing in it is told field by field
+            tree["spec"] = {}  # missing fields are reported one by one
         prepared.append((resource, tree))
     return sorted(prepared, key=lambda item: item[0] == Cluster.resource)
 
 
 def linked(cluster: Tree, others: Sequence[Tree], providers: Providers) -> list[Tree]:
-    """The objects of its manifest that a Cluster refers to, and those that these name; all have their namespace."""
+    """The objects of its manifest that a Cluster references, and those that these reference; all have a namespace."""
     found = [other for other in others if _links(cluster, other)]
     reference = cluster["spec"].get("datacenterRef") or {}
     if (provider := providers.get(reference.get("kind") or "")) is None:
@@ -239,7 +236,7 @@ PLAN_INSTEAD = "`espalier plan -f FILE` says what this does: a dry run does not 
 
 
 async def _are_there(client: Client, prepared: Sequence[tuple[Resource, Tree]], tried: Sequence[Object]) -> bool:
-    """True if all but the Cluster were there, as they are asked for."""
+    """True if everything but the Cluster already existed with the requested content."""
     for (resource, _), wanted in zip(prepared, tried, strict=True):
         if resource == Cluster.resource:
             continue
@@ -253,10 +250,8 @@ async def _are_there(client: Client, prepared: Sequence[tuple[Resource, Tree]], 
 
 
 async def _send(client: Client, resource: Resource, tree: dict[str, Any], *, dry_run: bool) -> Object:
-    """Apply; but merge what also takes away `bundlesRef`: by apply nobody can remove a field that others wrote.
-
-    So it is one write in which the release comes and the Bundles go.
-    """
+    """Apply; but use a merge patch if `bundlesRef` must go, because an apply can't remove fields of other managers. So
+    one write sets the release and removes the Bundles."""
     spec = tree.get("spec") or {}
     if resource != Cluster.resource or "bundlesRef" not in spec or spec["bundlesRef"] is not None:
         return await client.apply(resource, tree, dry_run=dry_run)

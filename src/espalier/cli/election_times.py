@@ -1,4 +1,4 @@
-"""The file of `--timing`: times of an election, one field each."""
+"""The file of `--timing`: times of an election, one per field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIELDS = dict(zip(Timing.__struct_encode_fields__, Timing.__struct_fields__, st
 
 
 def read_times(file: Path | None) -> Timing:
-    """The times in a file (YAML or JSON); the defaults without one. Raises `Usage` with all that is wrong."""
+    """The times in a file (YAML or JSON); the defaults without a file. Raises `Usage` with all problems."""
     if file is None:
         return Timing()
     try:

@@ -1,4 +1,4 @@
-"""Calls to the agents of etcds in a seed, at their Services."""
+"""Requests to the etcd agents of a seed, at their Services."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST_ANSWER = 1 << 20
 
 @asynccontextmanager
 async def over_http() -> AsyncIterator[Call]:
-    """Calls over HTTP, from within the seed. They raise `Unreachable`, also for answers that are none."""
+    """Requests over HTTP, from within the seed. They raise `Unreachable`, also for invalid responses."""
     async with session() as http:
 
         async def call(namespace: str, path: str, body: bytes) -> bytes:
@@ -27,12 +27,12 @@ async def over_http() -> AsyncIterator[Call]:
 
 
 def session() -> aiohttp.ClientSession:
-    """The clients that calls are made with; to be closed."""
+    """The clients that send the requests; must be closed."""
     return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT))
 
 
 async def posted(http: aiohttp.ClientSession, url: str, body: bytes) -> bytes:
-    """The answer of an agent. Raises `Unreachable`, also for an answer that is none."""
+    """The response of an agent. Raises `Unreachable`, also for an invalid response."""
     try:
         async with http.post(url, data=body, allow_redirects=False) as response:
             answer = await response.content.read(LARGEST_ANSWER + 1)

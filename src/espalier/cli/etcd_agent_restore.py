@@ -36,7 +36,7 @@ class RestoreFlags:
 
 
 async def restore(given: RestoreFlags, output_format: str) -> None:
-    """Restore a data directory, and print what is in it."""
+    """Restore a data directory, and print its contents."""
     output.check_format(output_format)
     seconds = int(flags.seconds(given.lease_ttl, "--lease-ttl"))
     if seconds < 1:

@@ -92,7 +92,7 @@ async def run(given: RunFlags) -> None:
 
     try:
         if options.tls is not None:
-            options.tls.read()  # what can't be used now is said now, and not tried for ever
+            options.tls.read()  # report unusable settings now instead of retrying forever
         if given.data_dir is not None:
             check_is_of_etcd(given.data_dir)
         if ownership is None:
@@ -154,7 +154,7 @@ def _ownership(given: RunFlags) -> Ownership | None:
 
 
 def server_files(certificate: Path | None, key: Path | None, client_authority: Path | None) -> ServerFiles | None:
-    """The files that `--server-cert`, `--server-key` and `--client-ca` name; None without. Raises `Usage`."""
+    """The files named by `--server-cert`, `--server-key` and `--client-ca`; None without them. Raises `Usage`."""
     if (certificate is None) is not (key is None):
         raise Usage("--server-cert and --server-key belong together: give both or none")
     if certificate is None or key is None:
@@ -165,12 +165,12 @@ def server_files(certificate: Path | None, key: Path | None, client_authority: P
 
 
 def retries_within(timing: Timing) -> Retries:
-    """Limits of a store whose operations end within the time of the election: a try, and another one."""
+    """Limits of a store whose operations end within the times of the election: one attempt and one retry."""
     return Retries(attempt=timing.store_timeout * 0.45, retries=1, longest_wait=timing.store_timeout * 0.1)
 
 
 def _initialization(given: RunFlags) -> Callable[[web.Application, Store], None]:
-    """With a data directory and without an election, etcd-wrapper is answered."""
+    """With a data directory and without an election, serve the requests of etcd-wrapper."""
     folder = given.data_dir
     if folder is None or given.epoch is not None:
         if given.etcd_config is not None:

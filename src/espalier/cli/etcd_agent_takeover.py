@@ -19,7 +19,7 @@ from espalier.runtime.clock import SystemClock
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """From where to where, as texts of the command line."""
+    """Source and target, as texts of the command line."""
 
     source: str
     source_endpoint: str
@@ -29,7 +29,7 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class HttpFlags:
-    """Where HTTP is answered, and with which certificate: texts and paths of the command line."""
+    """The HTTP address and certificate: texts and paths of the command line."""
 
     listen: str = ""
     certificate: Path | None = None

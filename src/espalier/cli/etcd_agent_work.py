@@ -29,9 +29,9 @@ from espalier.etcdbackup.stores.store import Store
 from espalier.runtime.clock import SystemClock
 
 _SHOWN = 3
-"""Foreign objects that are named."""
+"""The largest number of foreign objects that are named."""
 _CLOCKS = 300.0
-"""Seconds by which clocks may differ that nobody need compare."""
+"""Seconds of clock skew that are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class CopyOptions:
 
 
 class Interrupted(Failure):
-    """Somebody stopped it; nothing of it runs on."""
+    """Interrupted; none of its processes is left."""
 
     exit = Exit.INTERRUPTED
 
@@ -92,7 +92,7 @@ async def show(url: str, name: str | None, endpoint: str, output_format: str) ->
 async def verify(
     url: str, endpoint: str, output_format: str, *, every: bool, max_age: str, revision: int | None
 ) -> None:
-    """Read sets to their end, print what they are, and fail unless they are whole."""
+    """Read sets completely, print the results, and fail unless they are intact."""
     output.check_format(output_format)
     seconds = flags.seconds(max_age, "--max-age") if max_age else None
     with explained("stopped; nothing was changed"):
@@ -119,7 +119,7 @@ async def verify(
 
 
 def _shortcomings(verdict: Verdict, now: datetime, seconds: float | None, revision: int | None) -> Iterator[str]:
-    """In which way the latest set is not what was asked for."""
+    """Why the latest set does not meet the requirements."""
     age = now.timestamp() - verdict.snapshots.newest
     if seconds is not None and age > seconds:
         newest = verdict.snapshots.members[-1].name
@@ -189,7 +189,7 @@ def _copy_facts(source: Store, target: Store, done: Copied) -> dict[str, object]
 
 
 def opened(url: str, endpoint: str, *, source: bool = False, retries: Retries | None = None) -> Store:
-    """The store of a URL. Raises `Usage` for one that is none."""
+    """The store of a URL. Raises `Usage` for an invalid one."""
     try:
         return open_store(url, os.environ, source=source, endpoint=endpoint, retries=retries)
     except ValueError as error:
@@ -198,7 +198,7 @@ def opened(url: str, endpoint: str, *, source: bool = False, retries: Retries | 
 
 @contextmanager
 def explained(stopped: str) -> Iterator[None]:
-    """Errors of stores with their exit codes; a sentence for who interrupts."""
+    """Map errors of stores to exit codes, and print a message when interrupted."""
     try:
         yield
     except Unavailable as error:
@@ -223,7 +223,7 @@ def _chosen(store: Store, inventory: Inventory, name: str | None) -> SnapshotSet
 
 
 def _nothing_found(store: Store, inventory: Inventory) -> str:
-    """That there is no full snapshot, and where one might be."""
+    """The message that there is no full snapshot, and where one might be."""
     said = f"no full snapshot found in {store.where}"
     last = store.where.rpartition("/")[2]
     if last in (LAYOUT, LEGACY_LAYOUT):

@@ -1,4 +1,4 @@
-"""Flags of `etcd-agent run` and `copy` that make them parts of a migration."""
+"""Flags of `etcd-agent run` and `copy` for migrations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def epoch(help: str) -> Callable[[Decorated], Decorated]:
 
 
 def membership(command: Decorated) -> Decorated:
-    """etcd's own flags that say which member of which cluster it is."""
+    """etcd's own flags that identify a member and its cluster."""
     for option in (
         click.option(
             "--initial-advertise-peer-urls", default="http://localhost:2380", metavar="URLS", show_default=True,
@@ -66,21 +66,21 @@ def membership(command: Decorated) -> Decorated:
 
 
 def election(epoch: int, cluster: str, timing: Path | None) -> ElectionFlags:
-    """The configuration from these flags together. Raises `Usage`, also for what the file has."""
+    """The configuration from all of these flags. Raises `Usage`, also for problems in the file."""
     if not cluster:
         raise Usage("--cluster must be given with --epoch, such as the technical ID and UID of the shoot")
     return ElectionFlags(epoch, cluster, read_times(timing))
 
 
 def needs_epoch(**given: object) -> None:
-    """Raise `Usage` if one of these flags was given, which mean nothing without `--epoch`."""
+    """Raise `Usage` if one of these flags is given without `--epoch`."""
     for name, value in given.items():
         if value:
             raise Usage(f"--{name.replace('_', '-')} needs --epoch")
 
 
 def needs_data_directory(command: Decorated) -> Decorated:
-    """Refuse flags of `membership` that are given without `--data-dir`: nothing would ask for them."""
+    """Reject flags of `membership` that are given without `--data-dir`: they would have no effect."""
 
     @functools.wraps(command)
     def checked(**given: Any) -> Any:

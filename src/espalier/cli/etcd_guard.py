@@ -15,7 +15,7 @@ from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 
 _LONGEST_PATH = 107
-"""Of a unix socket on Linux."""
+"""The longest path of a unix socket on Linux."""
 
 
 EXIT_CODES = """
@@ -68,7 +68,7 @@ def etcd_guard(
         "liveness": list(flags.address(liveness, "--liveness")) if liveness else None,
         "patience": flags.seconds(stop_timeout, "--stop-timeout"),
     }
-    # What this command has loaded is not needed beside an etcd.
+    # What this command has loaded is not needed while etcd runs.
     os.execv(  # noqa: S606 - no shell
         sys.executable, [sys.executable, "-m", "espalier.etcdbackup.guard", json.dumps(given)]
     )

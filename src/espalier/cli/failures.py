@@ -1,4 +1,4 @@
-"""End of a command: exit codes, and the sentence on standard error for each."""
+"""Exit codes of commands, and the message on standard error for each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PACKAGES = ("espalier.simulator", "espalier.realnodes", "espalier.assets")
 _LOCAL = ("apsw", "cel_expr_python", *_PACKAGES)
 """Modules of the extra `local`, and the packages that an image of the manager leaves out."""
 _LONGEST_LINE = 4096
-"""Characters of a line that a server said: kube-apiserver quotes values as long as they are."""
+"""Characters of a server's message that are shown: kube-apiserver quotes values in full."""
 _ETCD = ("cronsim", "google.protobuf", "grpc", "obstore")
 """Modules of the extra `etcd`."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -29,33 +29,33 @@ class Exit(enum.IntEnum):
 
     OK = 0
     REFUSED = 1
-    """The input is wrong, the API server refused it, or the operation failed for a reason that was said."""
+    """The input is invalid, the API server rejected it, or the operation failed for the reported reason."""
     USAGE = 2
-    """The command line is wrong, or a file of the local environment."""
+    """The command line, or a file of the local environment, is invalid."""
     UNREACHABLE = 3
     """No API server answered."""
     TIMEOUT = 4
-    """Time is over; what was asked for goes on in the background."""
+    """Timed out; the operation continues in the background."""
     DAMAGED = 5
     """A backup is damaged, incomplete or too old."""
     INTERRUPTED = 130
-    """Ctrl-C; what was asked for goes on in the background."""
+    """Ctrl-C; the operation continues in the background."""
 
 
 class Failure(Exception):
-    """A command can't do what was asked. The message is for people: what, why, and what to do."""
+    """A command can't do what was requested. The message says what, why, and what to do."""
 
     exit = Exit.REFUSED
 
 
 class Usage(Failure):
-    """The command line is wrong."""
+    """The command line is invalid."""
 
     exit = Exit.USAGE
 
 
 class Broken(Failure):
-    """A file or folder of the local environment can't be used. The message names it, and says what to do."""
+    """A file or folder of the local environment is unusable. The message names it, and says what to do."""
 
     exit = Exit.USAGE
 
@@ -73,13 +73,13 @@ class Damaged(Failure):
 
 
 class Overdue(Failure):
-    """Time is over."""
+    """Timed out."""
 
     exit = Exit.TIMEOUT
 
 
 def explain(error: BaseException) -> tuple[Exit, str] | None:
-    """Exit code and sentence for an error that a user can meet; None for a defect of ours."""
+    """Exit code and message for an error that users can meet; None for a bug of ours."""
     match error:
         case Failure():
             return error.exit, str(error)
@@ -126,5 +126,5 @@ def printing() -> Iterator[None]:
 
 
 def _discard_output() -> None:
-    """Write what is left in the buffer to nowhere: each further flush would fail, and be reported, once more."""
+    """Discard what is left in the buffer: each further flush would fail and be reported again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -21,14 +21,14 @@ Value = TypeVar("Value")
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 FILE = click.Path(path_type=Path, readable=False)
-"""A file or folder. Who opens it says what is wrong with it."""
+"""A file or folder. The code that opens it reports problems."""
 
 
 class OneOf(click.Choice[Value]):
-    """One of these words, or of the values of an enumeration, in whatever case."""
+    """One of these words, or of the values of an enumeration, in any case."""
 
     def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
-        """The word that stands for a choice."""
+        """The word for a choice."""
         return str(choice).casefold()
 
     def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
@@ -38,7 +38,7 @@ class OneOf(click.Choice[Value]):
 
 
 class Number(click.ParamType[float]):
-    """A number within limits, whole when the limits are."""
+    """A number within limits; an integer if the limits are."""
 
     name = "number"
 
@@ -46,7 +46,7 @@ class Number(click.ParamType[float]):
         self.least, self.most = least, most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number that a text says."""
+        """The number in a text."""
         try:
             number = type(self.least)(value)
         except ValueError:
@@ -60,7 +60,7 @@ class Number(click.ParamType[float]):
 
 
 class NumberOrAll(click.ParamType[int | None]):
-    """A whole number from 1 on; or None, written as -1, where there is no limit."""
+    """An integer of at least 1; or None, written as -1, for no limit."""
 
     name = "number"
 
@@ -68,7 +68,7 @@ class NumberOrAll(click.ParamType[int | None]):
         self.most = most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
-        """The number that a text says."""
+        """The number in a text."""
         try:
             number = int(value)
         except ValueError:
@@ -139,7 +139,7 @@ def log_level(*, default: str) -> Callable[[Decorated], Decorated]:
 
 
 def output(ways: str = "json, yaml or jsonpath=TEMPLATE") -> Callable[[Decorated], Decorated]:
-    """`--output`, given to the command as `output_format`, empty for what people read."""
+    """`--output`, passed to the command as `output_format`; empty for output for people."""
     return click.option("--output", "-o", "output_format", default="", metavar="FORMAT", help=f"{ways}.")
 
 
@@ -174,7 +174,7 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def namespaces(given: Iterable[str]) -> tuple[str, ...]:
-    """The namespaces that `--namespace` names, once each. Raises `Usage` for what can't be one."""
+    """The distinct namespaces in `--namespace`. Raises `Usage` for an invalid name."""
     names = dict.fromkeys(name for text in given for name in text.split(","))
     for name in names:
         if not _NAMESPACE.fullmatch(name):
@@ -192,7 +192,7 @@ def seconds(text: str, flag: str = "--timeout") -> float:
 
 
 def address(text: str, flag: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`; without a host, that of this machine alone. Raises `Usage`."""
+    """Host and port of `HOST:PORT`; without a host, this machine only. Raises `Usage`."""
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise Usage(f"{flag}: found {text!r}, allowed is HOST:PORT such as 127.0.0.1:8080")

@@ -1,4 +1,4 @@
-"""Following one object until something is true of it, by watch and never by polling."""
+"""Waiting for a condition of one object, by watch and never by polling."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BACKGROUND = "It continues in the background while a manager runs; `espalier get
 
 
 async def follow(client: Client, resource: Resource, key: Key) -> AsyncGenerator[Object | None, None]:
-    """Each state of one object, beginning with the present one; None while it is not there. Never ends by itself."""
+    """Each state of one object, starting with the current one; None while it does not exist. Never ends by itself."""
     fields = f"metadata.name={key.name}"
     while True:
         listed = await client.list(resource, key.namespace or None, fields=fields)
@@ -66,7 +66,7 @@ async def until_ready(client: Client, key: Key, *, generation: int, timeout: flo
 
 
 async def _next(states: AsyncGenerator[Object | None, None], failure: str) -> Object | None:
-    """The next state; a failure that no state ends in time is raised."""
+    """The next state; raises a failure after its time, unless another state comes first."""
     try:
         async with asyncio.timeout(PATIENCE if failure else None):
             return await anext(states)
@@ -93,7 +93,7 @@ async def until_gone(client: Client, key: Key, *, timeout: float, progress: Prog
                     return
                 cluster = state.decode(Cluster)
                 waiting = blocking(cluster)
-                # What was in the way before its deletion no longer is.
+                # What blocked it before its deletion no longer does.
                 failure = _failure(cluster) if cluster.status.phase == "Deleting" else ""
                 progress.wait(waiting)
     except TimeoutError:
@@ -106,6 +106,6 @@ def condition(cluster: Cluster, type_: str) -> Condition | None:
 
 
 def blocking(cluster: Cluster) -> str:
-    """The one thing that is waited for, in the words of the conditions."""
+    """What the cluster waits for, in the words of its conditions."""
     ready = condition(cluster, "Ready")
     return ready.message if ready and ready.message else "waiting for the first status"

@@ -26,7 +26,7 @@ _APPLY = "apply the output of `espalier manifests --of garden` (in seeds `--of s
 
 
 def advice(resource: Resource, error: Exception) -> str:
-    """Advice for operators whose garden or seed lacks a kind or a right; empty if there is none."""
+    """Advice for operators if a kind or permission is missing in a garden or seed; empty if there is none."""
     if isinstance(error, Forbidden):
         return "in the garden, `espalier garden` grants gardenlets their permissions once the Seed exists"
     if not isinstance(error, NotFound):

@@ -1,4 +1,4 @@
-"""Manifests of gardens and of seeds: CRDs, namespaces, accounts and rights, and the garden's webhooks."""
+"""Manifests of gardens and seeds: CRDs, namespaces, accounts, RBAC, and the garden's webhooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`espalier gardenlet --seed NAME`: what runs shoots' control planes in one seed, by what the garden says."""
+"""`espalier gardenlet --seed NAME`: runs shoots' control planes in one seed, as the garden requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from espalier.shoots.gardenlet.config import GardenletConfig
 USER_AGENT = "espalier-gardenlet"
 LEASE = "espalier-gardenlet"
 SHOOT_ACCESS = "gardenlet"
-"""Secret in a shoot's namespace with the kubeconfig by which its gardenlet asks for nodes."""
+"""The Secret in a shoot's namespace with the kubeconfig with which its gardenlet lists nodes."""
 
 
 @click.command(cls=Command)

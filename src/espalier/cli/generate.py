@@ -1,4 +1,4 @@
-"""`espalier generate`: manifests to begin with, and what the manager would write for one, without any cluster."""
+"""`espalier generate`: starter manifests, and the objects that the manager would create, without any cluster."""
 
 from __future__ import annotations
 
@@ -98,14 +98,14 @@ def objects(
     Example:
       espalier generate objects -f examples/docker.yaml > objects.yaml
     """
-    # Other commands need not load what judges and renders.
+    # Other commands need not load the code for validation and rendering.
     from espalier.cli import crd_rules  # noqa: PLC0415
     from espalier.cli.offline import OfflineManager  # noqa: PLC0415
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
     found = documents.read(filename, several=True)
     refused = crd_rules.problems(found, []) if crd_rules.ASKED else []
-    if any(one.violation.message == TOO_MANY for one in refused):  # it may take for ever to be rendered
+    if any(one.violation.message == TOO_MANY for one in refused):  # rendering them could take forever
         raise ManifestError(refused)
     offline_manager = OfflineManager(PROVIDERS, found, releases, namespace)
     clusters = [one for one in found if one.kind == Cluster.resource.kind]

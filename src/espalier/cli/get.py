@@ -48,7 +48,7 @@ async def clusters(
         client = connected.client
         selection = Selection(Cluster.resource, None if all_namespaces else connected.namespace, name, selector)
         if name:
-            found = await client.get(Cluster.resource, name, connected.namespace)  # it is there, or says that it is not
+            found = await client.get(Cluster.resource, name, connected.namespace)  # fails if it does not exist
             if not watch and output_format not in ("", "wide"):
                 output.write_objects([found.tree], output_format, single=True)
                 return

@@ -1,4 +1,4 @@
-"""Advice for operators whose manager lacks a kind or a right in its management cluster."""
+"""Advice for operators if a kind or permission is missing in the management cluster."""
 
 from __future__ import annotations
 

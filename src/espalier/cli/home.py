@@ -1,4 +1,4 @@
-"""State of the local environment: everything lies under `$ESPALIER_HOME`."""
+"""State of the local environment: all of it is below `$ESPALIER_HOME`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from espalier.kube.errors import KubeError, ServerFailure
 from espalier.kube.kubeconfig import Kubeconfig
 
 _FULL = 507
-"""HTTP status of a write that an API server has no space for."""
+"""HTTP status of a write for which an API server has no space."""
 
 _ADVICE = {
     errno.ENOSPC: "make room on its disk",
@@ -29,7 +29,7 @@ _ADVICE = {
 
 
 def private(path: str, flags: int) -> int:
-    """An opener of files (`open(..., opener=private)`) that only their owner may read, also where they are there."""
+    """An opener (`open(..., opener=private)`) for files that only their owner may read, also if they already exist."""
     descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
     os.fchmod(descriptor, 0o600)
     return descriptor
@@ -37,7 +37,7 @@ def private(path: str, flags: int) -> int:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """An `OSError` of a write to this file says which file it was: the system does so only when files are opened."""
+    """Add the file name to an `OSError` of a write: the system does so only when files are opened."""
     try:
         yield
     except OSError as error:
@@ -47,7 +47,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 class Home(msgspec.Struct, frozen=True):
-    """Paths of one local environment. Nothing is created by naming it."""
+    """Paths of one local environment. Constructing it creates nothing."""
 
     root: Path
 
@@ -66,7 +66,7 @@ class Home(msgspec.Struct, frozen=True):
 
     @property
     def lock(self) -> Path:
-        """Held by the process that runs the local environment; holds its process id and address."""
+        """The lock file of the process that runs the local environment, with its process ID and address."""
         return self.root / "world.lock"
 
     @property
@@ -91,7 +91,7 @@ class Home(msgspec.Struct, frozen=True):
 
     @property
     def nodes(self) -> Path:
-        """Folder in which everything is written down that real nodes are made of."""
+        """Folder with the records of real nodes and everything that belongs to them."""
         return self.root / "nodes"
 
     @property
@@ -106,7 +106,7 @@ class Home(msgspec.Struct, frozen=True):
 
     @property
     def log(self) -> Path:
-        """Log of a detached world."""
+        """Log of a detached local environment."""
         return self.root / "world.log"
 
     def create(self) -> None:
@@ -135,7 +135,7 @@ class Home(msgspec.Struct, frozen=True):
                 file.chmod(0o600)
 
     def port_before(self) -> int:
-        """The port that the local environment served at when it last ran, 0 before the first time."""
+        """The port at which the local environment last served; 0 before the first start."""
         if not self.kubeconfig.exists():
             return 0
         try:
@@ -147,7 +147,7 @@ class Home(msgspec.Struct, frozen=True):
             ) from error
 
     def require_database(self) -> None:
-        """Raise `Broken` when there was a local environment, and its database is not there any more, or empty."""
+        """Raise `Broken` if a local environment existed, and its database is missing or empty."""
         there = self.database.exists()
         if there and self.database.stat().st_size:
             return
@@ -155,14 +155,14 @@ class Home(msgspec.Struct, frozen=True):
         if left:
             state = "is empty" if there else "is not there"
             raise self.broken_database(f"{self.database} {state}, but {left[0]} shows that there was one")
-        self.database.unlink(missing_ok=True)  # a first start that got no further
+        self.database.unlink(missing_ok=True)  # a first start that was interrupted
 
     def no_space(self, problem: str) -> Broken:
-        """A file can't be written for want of space."""
+        """The error for a file that can't be written, because the disk is full."""
         return Broken(f"{problem}: {_ADVICE[errno.ENOSPC]}, or set ESPALIER_HOME to another folder")
 
     def broken_database(self, problem: str) -> Broken:
-        """The database can't be used."""
+        """The error for an unusable database."""
         return Broken(
             f"{problem}. Nothing was changed. Make it usable, or restore the file from a backup; "
             "`espalier down --delete-data` deletes the local environment with all its clusters"

@@ -117,7 +117,7 @@ def write(found: base.Base, kubernetes: str, tag: str, output: Path) -> tuple[st
 
 
 def _layers(found: base.Base, kubernetes: str, work_folder: Path) -> dict[str, Layer]:
-    """Layers by what they are; the first two are the same for all Kubernetes versions."""
+    """Layers by their content; the first two are the same for all Kubernetes versions."""
     sources = Path(upgrader.__file__).parents[2]
     debian = Debian(found.root, sources)
     runtime = debian.runtime(upgrader.HOST_TOOLS, upgrader.MODULES, work_folder / "runtime")

@@ -1,4 +1,4 @@
-"""Installation of releases at the start of a manager."""
+"""Installation of releases when a manager starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ manager, and its server may trust them, or find them, only now."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 15.0
 
 _REFUSALS = (BadRequest, Conflict, Forbidden, Invalid, NotFound)
-"""Errors that a person has to fix. Nobody waits for it, but it is retried."""
+"""Errors that somebody has to fix. Nothing waits for it, but the installation is retried."""
 
 _log = structlog.get_logger("espalier.releases")
 
@@ -40,7 +40,7 @@ class InstallReleases:
     prepared: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
-        """Go on until all are there: the caches know them."""
+        """Continue until all exist in the caches."""
         loop = asyncio.get_running_loop()
         end, pause = loop.time() + PATIENCE, FIRST_PAUSE
         left: list[KubeObject] = self.releases.objects()

@@ -1,4 +1,4 @@
-"""`espalier kubeconfig NAME`: the way into a workload cluster."""
+"""`espalier kubeconfig NAME`: access to a workload cluster."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def read_for_aws(client: Client, key: Key) -> bytes:
 
 
 async def _get(client: Client, resource: Resource, key: Key) -> tuple[Object | None, Forbidden | None]:
-    """The object, if it is there and may be read; else the refusal, if there is one."""
+    """The object, if it exists and may be read; otherwise the refusal, if there is one."""
     try:
         return await client.get(resource, key.name, key.namespace), None
     except NotFound:

@@ -1,4 +1,4 @@
-"""`espalier create|upgrade|delete cluster`: push a manifest, wait for the condition, say what is waited for."""
+"""`espalier create|upgrade|delete cluster`: apply a manifest, wait for the condition, print what is waited for."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ async def _push(
 
 
 async def _hand_out_kubeconfigs(client: Client, cluster: Object, progress: Progress) -> None:
-    """Write the kubeconfigs of a cluster that was created; it is there all the same where one can't be read."""
+    """Write the kubeconfigs of a created cluster; the cluster exists even if one of them can't be read."""
     key = cluster.key
     try:
         path = await write_kubeconfig(client, key)
@@ -251,7 +251,7 @@ async def _check_may_go(client: Client, key: Key) -> None:
     try:
         found = await client.get(Cluster.resource, key.name, key.namespace)
     except (Forbidden, NotFound):
-        return  # said by the deletion
+        return  # reported by the deletion
     manager = ((found.tree.get("spec") or {}).get("managementCluster") or {}).get("name") or ""
     if manager in ("", key.name):
         from espalier.cli import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
@@ -260,7 +260,7 @@ async def _check_may_go(client: Client, key: Key) -> None:
 
 
 async def _moves(tree: Tree, existing: Object, own: str, confirmed: bool | None) -> bool:
-    """True if a cluster gets the release of this program. Raises `Usage` where nobody can be asked."""
+    """True if a cluster moves to the release of this program. Raises `Usage` if there is no terminal to ask on."""
     left = chosen_release.left_behind_by_move(tree, existing, own)
     if not left:
         return True
@@ -276,7 +276,7 @@ async def _moves(tree: Tree, existing: Object, own: str, confirmed: bool | None)
 
 
 def absent(key: Key) -> Failure:
-    """There is no such cluster to upgrade."""
+    """The error for a cluster that does not exist and can't be upgraded."""
     return Failure(f"cluster {key} does not exist; create it with `espalier create cluster -f FILE`")
 
 
@@ -294,7 +294,7 @@ async def _expect(client: Client, key: Key, *, creating: bool) -> Object | None:
 
 
 async def write_kubeconfig(client: Client, key: Key, *, for_aws: bool = False) -> Path:
-    """Write the workload cluster's kubeconfig where EKS Anywhere writes it, readable by its owner only."""
+    """Write the workload cluster's kubeconfig to the path that EKS Anywhere uses, readable by its owner only."""
     content = await (kubeconfig.read_for_aws if for_aws else kubeconfig.read)(client, key)
     folder = Path(key.name)
     folder.mkdir(exist_ok=True)

@@ -22,25 +22,26 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Holder:
-    """Process of the local environment, and the address of its API server ("" until it serves)."""
+    """The process of the local environment, and the address of its API server (empty until it serves)."""
 
     pid: int
     url: str = ""
     started: int = 0
     boot: str = ""
-    """When the process began, as the machine counts: its number is given to another one once it is gone. Not known of
-    a local environment of an earlier release, nor where there is no /proc."""
+    """The start time of the process in ticks: its ID may be reused. Unknown for a local environment of an earlier
+    release, and without /proc."""
 
 
 class Lock:
-    """Held by the running local environment. The file names its holder; the kernel's lock says if it still runs."""
+    """Held by the running local environment. The file names its holder; the kernel's lock shows whether it is still
+    running."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
         self._descriptor = descriptor
 
     def announce(self, url: str) -> None:
-        """Write down process id and address, for `status` and `down`."""
+        """Write process ID and address, for `status` and `down`."""
         os.ftruncate(self._descriptor, 0)
         with naming(self._path):
             os.pwrite(self._descriptor, json.dumps(asdict(_oneself(url))).encode(), 0)
@@ -69,7 +70,7 @@ def hold(path: Path) -> Iterator[Lock]:
 
 
 def holder(path: Path) -> Holder | None:
-    """Holder of the lock; None if it is free."""
+    """The holder of the lock; None if it is free."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -87,11 +88,12 @@ def holder(path: Path) -> Holder | None:
 
 
 def stop(path: Path, running: Holder) -> None:
-    """Ask the process that holds the lock to end. Raises `Failure` when the file names another one, which is let be.
+    """Send SIGTERM to the process that holds the lock. Raises `Failure` if the file names another process, which is
+    left alone.
 
     Anybody may hold a lock on the file while the process ID in it belongs to another program.
     """
-    if not (_PROC / "self/stat").exists():  # no /proc: the kernel's lock and the number are all there is
+    if not (_PROC / "self/stat").exists():  # no /proc: only the kernel's lock and the process ID are known
         with contextlib.suppress(ProcessLookupError):
             os.kill(running.pid, signal.SIGTERM)
         return
@@ -100,7 +102,7 @@ def stop(path: Path, running: Holder) -> None:
     except ProcessLookupError:
         raise _invalid_lock(path, running, "no such process") from None
     try:
-        # Checked while the descriptor stands for the process: its number can't get to another one in between.
+        # Checked while the descriptor refers to the process: its ID can't be reused in between.
         found = identify(running.pid)
         if running.started and (found is None or (found.started, found.boot) != (running.started, running.boot)):
             raise _invalid_lock(path, running, "that process ID belongs to another process now")
@@ -127,7 +129,7 @@ def _has_open(pid: int, path: Path) -> bool:
     except OSError:
         return False
     for one in descriptors:
-        with contextlib.suppress(OSError):  # closed meanwhile
+        with contextlib.suppress(OSError):  # closed in the meantime
             if os.path.samestat(one.stat(), file):
                 return True
     return False
@@ -139,7 +141,8 @@ def _oneself(url: str) -> Holder:
 
 
 async def released(path: Path, timeout: float) -> bool:
-    """True if the holder lets go within `timeout` seconds. The kernel's wait runs on a thread: the loop stays free."""
+    """True if the holder releases the lock within `timeout` seconds. The kernel's wait runs in a thread, so the event
+    loop is not blocked."""
     loop = asyncio.get_running_loop()
     free = asyncio.Event()
 
@@ -149,10 +152,10 @@ async def released(path: Path, timeout: float) -> bool:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         finally:
             os.close(descriptor)
-        with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(free.set)
 
-    # A daemon, because nothing can end the kernel's wait: the loop's own threads would keep the process alive.
+    # A daemon thread, because nothing can end the kernel's wait: the loop's own threads would keep the process alive.
     threading.Thread(target=wait, daemon=True, name="waiting for the local environment").start()
     try:
         async with asyncio.timeout(timeout):

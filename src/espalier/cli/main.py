@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 
 class Program(Group):
-    """All commands, each imported when it is meant: to import them all takes longer than most run."""
+    """All commands, each imported on demand: importing all of them takes longer than most commands run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names."""
+        """The names of the commands."""
         return list(COMMANDS)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Their names, and what they do."""
+        """Their names, and their short help."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, listed.sentence) for name, listed in COMMANDS.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The same for shells, and the flags."""
+        """The same for shell completion, and the flags."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415  only for shells
 
         found = [
@@ -48,7 +48,7 @@ class Program(Group):
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name, None when there is none."""
+        """The command of this name; None if there is none."""
         listed = COMMANDS.get(cmd_name)
         if listed is None:
             return None
@@ -105,13 +105,13 @@ def run(tokens: Sequence[str]) -> int:
 
 
 def open_standard_streams() -> None:
-    """Give a process that was started without standard streams (`>&-`) empty ones: else the next file that is opened
-    would be one of them, which libuv refuses by ending the process."""
+    """Open empty standard streams for a process that was started without them (`>&-`): otherwise the next opened file
+    would become one of them, and libuv aborts the process then."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number
     if sys.stdout is None:
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115  as long as the process
     if sys.stderr is None:
@@ -124,6 +124,6 @@ def main() -> NoReturn:
     code = run(sys.argv[1:])
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):  # the reader left
+        with suppress(OSError):  # the reader has exited
             stream.flush()
-    os._exit(code)  # what was opened is closed: to take the interpreter apart takes a tenth of a short command's time
+    os._exit(code)  # everything open is closed: shutting the interpreter down takes a tenth of a short command's time

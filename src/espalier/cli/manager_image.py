@@ -1,4 +1,4 @@
-"""The image of the manager that `espalier manifests` deploys: Python, its locked libraries, Espalier, nothing else."""
+"""The image of the manager that `espalier manifests` deploys: Python, its locked libraries and Espalier."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ LIBRARY = "usr/lib/espalier"
 """Directory of Espalier and its libraries in the image."""
 BILL = "usr/share/sbom/espalier.cdx.json"
 REQUIREMENTS = Path(__file__).with_name("requirements-manager.txt")
-"""The locked ones of Espalier without its extra."""
+"""The locked requirements of Espalier without its extra."""
 LEFT_OUT = ("simulator", "realnodes", "assets")
-"""The packages that only the local environment needs."""
+"""Packages that only the local environment needs."""
 TRIED = ("espalier.cli.main", "espalier.cli.manager", "espalier.cli.manifests", "espalier.cli.plan", "jsonpatch")
-"""Imported by the Python of the image before there is one: what can't be loaded is said now."""
+"""Imported by the image's Python before the image is written, to report missing modules at once."""
 
 
 def write(tag: str, output: Path) -> tuple[str, Mapping[str, int], str]:
@@ -60,7 +60,7 @@ def write(tag: str, output: Path) -> tuple[str, Mapping[str, int], str]:
 
 
 def _program(debian: Debian, staged: Path) -> list[Path]:
-    """Espalier as it is installed here, and the file that starts it; there is no shell that could read a script."""
+    """The installed Espalier, and its start script; there is no shell that could read a script."""
     package, number = Path(espalier.__file__).parent, version("espalier")
     metadata = f"Metadata-Version: 2.1\nName: espalier\nVersion: {number}\n"
     made = [
@@ -85,7 +85,7 @@ def _program(debian: Debian, staged: Path) -> list[Path]:
 
 
 def _accounts(staged: Path) -> Mapping[str, Path]:
-    """Files that programs look up: a name for the user, and host names by files first, then by DNS."""
+    """Files that programs look up: a user name, and host names from files first, then from DNS."""
     texts = {
         "etc/passwd": f"root:x:0:0:root:/:/sbin/nologin\nespalier:x:{USER}:{USER}:espalier:/:/sbin/nologin\n",
         "etc/group": f"root:x:0:\nespalier:x:{USER}:\n",
@@ -95,7 +95,7 @@ def _accounts(staged: Path) -> Mapping[str, Path]:
 
 
 def _with_compiled(debian: Debian, staged: Path, files: list[Path], work_folder: Path) -> dict[str, Path | str]:
-    """Files by their path in the image, with their modules compiled beside them: nothing could keep that there."""
+    """Files by their path in the image, with compiled modules: nothing could write these at run time."""
     found: dict[str, Path | str] = {str(file.relative_to(staged)): file for file in files}
     sources = {path: file for path, file in found.items() if path.endswith(".py") and isinstance(file, Path)}
     names = {f"{Path(path).parent}/__pycache__/{Path(path).stem}.{debian.tag}.pyc": path for path in sources}

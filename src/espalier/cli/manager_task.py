@@ -1,4 +1,4 @@
-"""A manager that runs beside a command: begun, watched over, and stopped in order."""
+"""A manager that runs beside a command: started, supervised and stopped in order."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from espalier.runtime.manager import Ending, Manager
 
 @dataclass(frozen=True)
 class ManagerTask:
-    """A manager, and the task in which it runs."""
+    """A manager, and the task that runs it."""
 
     manager: Manager
     task: asyncio.Task[Ending]
 
     @classmethod
     def begin(cls, manager: Manager) -> ManagerTask:
-        """Have the manager run."""
+        """Start the manager."""
         return cls(manager, asyncio.create_task(manager.run(), name="manager"))
 
     async def leading(self) -> None:
-        """Returns once controllers run; raises what ended the manager before."""
+        """Return once controllers run; raise the error if the manager fails first."""
         await self._unless_it_ends(self.manager.leading)
 
     async def until_failed_or(self, stop: asyncio.Event) -> None:
-        """Returns when `stop` is set; raises what ended the manager, if that comes first."""
+        """Return when `stop` is set; raise the error if the manager fails first."""
         await self._unless_it_ends(stop)
 
     async def stop(self) -> None:
-        """Stop the manager, and wait for it; what ended it was raised to who watched."""
+        """Stop the manager, and wait for it; its error was already raised to the supervisor."""
         self.manager.stop()
         await asyncio.gather(self.task, return_exceptions=True)
 

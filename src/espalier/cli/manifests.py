@@ -28,10 +28,10 @@ from espalier.runtime.component import kinds
 
 NAME = "espalier-controller-manager"
 CLUSTERS_ROLE = f"{NAME}-clusters"
-"""Name of the Role in each watched namespace; the system's namespace, where there is another, may be one of them."""
+"""Name of the Role in each watched namespace, which may include the system's namespace."""
 
 COPIES_ROLE = f"{NAME}-kubeconfig-copies"
-"""Name of the Role in each namespace whose owner wishes for copies of kubeconfigs."""
+"""Name of the Role in each namespace whose owner wants copies of kubeconfigs."""
 
 ACCOUNT = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{NAME}"
 
@@ -39,7 +39,7 @@ SERVICE = "espalier-webhook-service"
 SERVICE_NAMES = f"{SERVICE}.{SYSTEM_NAMESPACE}.svc,{SERVICE}.{SYSTEM_NAMESPACE}.svc.cluster.local"
 WEBHOOK_PORT, HEALTH_PORT = 9443, 8081
 USER = 65532
-"""As whom the manager runs in its image: nobody that a node knows."""
+"""The user of the manager in its image, which no node knows."""
 
 
 class Of(StrEnum):
@@ -183,7 +183,7 @@ def installed(
 
 
 def kubeconfig_copy_rights(namespaces: Sequence[str]) -> list[Tree]:
-    """The right to copy kubeconfigs to these namespaces."""
+    """The permission to copy kubeconfigs to these namespaces."""
     return _in_each(
         namespaces, COPIES_ROLE, [one for part in components.of_manager(PROVIDERS) for one in part.rights.by_owners]
     )
@@ -198,7 +198,7 @@ def _in_each(namespaces: Sequence[str], name: str, granted: Sequence[Right]) -> 
 def _granted(
     role: Resource, binding: Resource, name: str, namespace: str, granted: Sequence[Right]
 ) -> tuple[Tree, Tree]:
-    """A role, and what gives it to the manager."""
+    """A role, and its binding to the manager."""
     subject = {"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM_NAMESPACE}
     reference = {"apiGroup": role.group, "kind": role.kind, "name": name}
     return (

@@ -15,13 +15,13 @@ from espalier.cli.commands import Group
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 
-if TYPE_CHECKING:  # loaded by the commands that need them: most command lines are about something else
+if TYPE_CHECKING:  # imported by the commands that need them, to keep other commands fast
     from espalier.realnodes.nspawn.container import Running
     from espalier.realnodes.nspawn.state import NodeRecord, State
 
 NAME = click.argument("name", help="The node's name, as `espalier nodes list` shows it.")
 LONGEST_LOG = 16 * 1024 * 1024
-"""Bytes of what bootstrap data said that are shown: the end."""
+"""Bytes shown from the end of the output of bootstrap data."""
 
 
 @click.group(cls=Group)
@@ -30,7 +30,7 @@ def nodes() -> None:
 
 
 def state_of(home: Home) -> State:
-    """Directory with the records of real nodes."""
+    """Folder with the records of real nodes."""
     from espalier.realnodes.nspawn.state import State  # noqa: PLC0415
 
     return State(home.nodes)
@@ -89,7 +89,7 @@ async def logs(name: str, *, unit: str, follow: bool, bootstrap: bool) -> None:
     if bootstrap:
         record = _find(name)
         root = state_of(Home.locate()).folder(record.id).root
-        try:  # root in the node has written it: no link of his is followed out of there
+        try:  # written by root in the node: links in its path are not followed
             said = confined.read(root, inside.LOG, start=-LONGEST_LOG, limit=LONGEST_LOG)
         except OSError as error:
             raise Failure(f"node {record.name} has not run its bootstrap data yet ({error.strerror})") from None

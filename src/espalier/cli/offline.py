@@ -1,4 +1,4 @@
-"""Clusters of manifests without a management cluster: one is made up, of the newest release there is."""
+"""Clusters of manifests without a management cluster: assumes one of the newest release."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
 
 _KNOWN_LATER = (NOT_CHECKED, names.VALUES_NOT_RESOLVED, names.CREDENTIALS_NOT_PERMITTED)
-"""Reasons to wait for a provider's answer, or for Secrets of the management cluster."""
+"""Reasons for waiting for a provider's answer, or for Secrets of the management cluster."""
 
 
 class Examined(NamedTuple):
@@ -46,7 +46,7 @@ class Examined(NamedTuple):
 
 
 class OfflineManager:
-    """Makes objects of manifests. Nothing is there but what the manifests and the releases say."""
+    """Renders the objects of manifests. Only the contents of the manifests and the releases exist."""
 
     def __init__(self, providers: Providers, found: Sequence[Document], releases: Path | None, namespace: str) -> None:
         self._providers = providers
@@ -58,9 +58,9 @@ class OfflineManager:
         self._previews = Previews(snapshot, self._observer, {}, now=datetime.now(UTC))
 
     def objects(self, document: Document, *, workload: bool) -> list[Tree]:
-        """The objects made for one Cluster, in the order of writing; or those for its `workload` cluster.
+        """The objects for one Cluster, in the order of writing; or those for its `workload` cluster.
 
-        Raises `ManifestError` naming everything that admission would refuse, and `Failure` for what can't be made.
+        Raises `ManifestError` with everything that admission would refuse, and `Failure` for what can't be rendered.
         """
         render_input, nothing = self.render_input(document), ClusterAPIObjects()
         made: list[Tree]
@@ -117,7 +117,7 @@ class OfflineManager:
     def _preview(self, document: Document) -> tuple[Key, Preview]:
         tree = document.tree
         key = Key(tree["metadata"]["namespace"], tree["metadata"]["name"])
-        # Each cluster is checked by itself: in the management cluster that it names.
+        # Each cluster is checked separately, in the management cluster that it names.
         manager = (tree["spec"].get("managementCluster") or {}).get("name") or key.name
         named = ConfigMap(
             metadata=ObjectMeta(name=MANAGEMENT_CLUSTER, namespace=SYSTEM_NAMESPACE),
@@ -164,7 +164,7 @@ class _Templates:
 
 
 class _Variables(Mapping[str, str]):
-    """An environment in which every variable has its name as its value: no real credentials are in what is printed."""
+    """An environment in which each variable has its name as value: nothing printed contains real credentials."""
 
     def __getitem__(self, name: str) -> str:
         return f"${name}"
@@ -177,7 +177,7 @@ class _Variables(Mapping[str, str]):
 
 
 _EKS_ANYWHERE = Object(to_bytes(crd_of(capi.Cluster)))
-"""A definition of EKS Anywhere's build of Cluster API: everything that can be asked for is rendered."""
+"""A CRD of EKS Anywhere's build of Cluster API, so that every field is rendered."""
 
 
 def _refusals(document: Document, preview: Preview) -> list[Problem]:

@@ -23,14 +23,14 @@ FORMATS = ("", "wide", "name", "json", "yaml")
 
 
 def check_format(output: str) -> str:
-    """The output format itself. Raises `Usage` when it is none of ours."""
+    """The output format itself. Raises `Usage` for an unknown one."""
     if output in FORMATS or output.startswith("jsonpath="):
         return output
     raise Usage(f"-o: found {output!r}, allowed are wide, name, json, yaml and jsonpath='{{.metadata.name}}'")
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that colours on a terminal only, and never breaks words of a table that is piped."""
+    """A console with colours only on a terminal, which never wraps words of piped tables."""
     from rich.console import Console  # noqa: PLC0415  the formats for programs need not load it
 
     stream = sys.stderr if stderr else sys.stdout
@@ -38,29 +38,29 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def say(text: str = "", *, stderr: bool = False) -> None:
-    """Print sentences. What others wrote may stand in them: it can't steer the terminal."""
+    """Print sentences, with text of others escaped for the terminal."""
     stream = sys.stderr if stderr else sys.stdout
     stream.write(printable(text) + "\n")
     stream.flush()
 
 
 def write_data(text: str) -> None:
-    """Print what programs read, as it is; on a terminal, which no program reads, like a sentence."""
+    """Print output for programs unchanged; on a terminal, escaped like a sentence."""
     sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
 
 
 def write_styled(text: str) -> None:
-    """Print what was made fit for a terminal, and then given colours."""
+    """Print styled text that is already escaped for a terminal."""
     sys.stdout.write(text)
 
 
 def error(text: str) -> None:
-    """Say on standard error why a command ends."""
+    """Print on standard error why a command ends."""
     say(text if text.startswith("Error") else f"error: {text}", stderr=True)
 
 
 def write_objects(objects: Sequence[Tree], output: str, *, single: bool) -> None:
-    """Print trees as `output` asks. A single object that was named is not wrapped into a List."""
+    """Print trees in the requested format. A single object that was named is not wrapped in a List."""
     for item in objects:
         if isinstance(item.get("metadata"), dict):
             item["metadata"].pop("managedFields", None)
@@ -81,7 +81,7 @@ def write_objects(objects: Sequence[Tree], output: str, *, single: bool) -> None
 
 
 def write_facts(facts: Tree, output: str) -> None:
-    """Print what is no object, in the formats that make sense for it."""
+    """Print data that is not an object, in the formats that make sense for it."""
     if output == "json":
         write_data(_json(facts))
     elif output == "yaml":
@@ -97,7 +97,7 @@ def _json(tree: Tree) -> str:
 
 
 def to_yaml(tree: Any) -> str:
-    """YAML as people write it: keys in their order, block style."""
+    """YAML in block style, with keys in their order."""
     return yaml.dump(tree, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=120)
 
 
@@ -109,7 +109,7 @@ def name_of(tree: Tree) -> str:
 
 
 _ACTION = re.compile(r"""\{((?:[^{}"']|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')*)\}""")
-"""An expression in braces; those within quotes are no braces."""
+"""An expression in braces; braces within quotes do not count."""
 
 
 def json_path(tree: Tree, template: str) -> str:
@@ -220,7 +220,7 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, senten
 _BETWEEN = 3
 """Blanks between columns."""
 _SENTENCE = 30
-"""Columns of a terminal in which sentences can be read."""
+"""Columns of a terminal that suffice for reading sentences."""
 
 
 def cell_of(value: Any) -> str:

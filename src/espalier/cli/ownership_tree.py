@@ -30,7 +30,7 @@ class Member:
 
     @property
     def kind(self) -> str:
-        """Kind, with its group where the kind alone would be taken for that of EKS Anywhere."""
+        """The kind, with its group if it could be mistaken for EKS Anywhere's kind of the same name."""
         kind: str = self.tree["kind"]
         group = self.tree["apiVersion"].partition("/")[0]
         return f"{kind}.{group}" if (kind, group) == ("Cluster", "cluster.x-k8s.io") else kind
@@ -54,7 +54,7 @@ class Member:
 
     @property
     def is_calm(self) -> bool:
-        """True if nothing here or below is in trouble or under way."""
+        """True if nothing here or below has a problem or is in progress."""
         return all(member.state.is_calm for member in self.whole())
 
 
@@ -72,7 +72,7 @@ class State:
 
     @property
     def is_calm(self) -> bool:
-        """True if there is neither trouble nor work under way."""
+        """True if there is neither a problem nor work in progress."""
         return self.status in ("True", "") and not self.busy
 
     @property
@@ -82,7 +82,7 @@ class State:
 
     @property
     def sentence(self) -> str:
-        """Reason of the trouble; empty if there is none."""
+        """The reason of the problem; empty if there is none."""
         if self.is_calm:
             return ""
         lines = "; ".join(line.lstrip("* ").strip() for line in self.message.splitlines() if line.strip())
@@ -143,7 +143,7 @@ def family(root: Tree, objects: Iterable[Tree]) -> Member:
 
 
 def _leads_to(top: str, uid: str, parents: dict[str, str]) -> bool:
-    """True if an object has the root above it: two that own each other have not."""
+    """True if the root is an ancestor of an object: two objects may own each other."""
     passed = set()
     while uid != top and uid not in passed:
         passed.add(uid)

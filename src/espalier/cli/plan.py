@@ -1,4 +1,4 @@
-"""`espalier plan`: what a manifest, another release or another manager would change, before anybody does it."""
+"""`espalier plan`: what a manifest, another release or another manager would change."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def plan(
     Example:
       espalier plan -f examples/docker.yaml
     """
-    # Other commands need not load what judges and renders.
+    # Other commands need not load the code for validation and rendering.
     from espalier.cli import chosen_release, plan_text, preflight  # noqa: PLC0415
     from espalier.cli.planning import PlanRequest  # noqa: PLC0415
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
@@ -88,7 +88,7 @@ async def plan(
                 planned = await asked.of_manifest(connected.client, connected.namespace)
             else:
                 planned = await asked.of_release(connected.client, namespace)
-        with printing():  # whoever reads no more of it asks for the exit code all the same
+        with printing():  # the reader may close the pipe and still want the exit code
             if output_format:
                 output.write_facts(plan_text.facts(planned), output_format)
             else:

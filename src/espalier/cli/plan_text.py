@@ -1,4 +1,4 @@
-"""A plan as people read it, and as programs do."""
+"""A plan as text, and as data for programs."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def write(planned: Sequence[Planned]) -> None:
 
 
 def _width() -> int:
-    """As `shutil.get_terminal_size` finds it, but to load that module takes longer than to print a plan."""
+    """As `shutil.get_terminal_size`, but importing that module takes longer than printing a plan."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):
         return int(columns)
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or _NO_TERMINAL
-    except (OSError, ValueError):  # no terminal, or closed
+    except (OSError, ValueError):  # not a terminal, or closed
         return _NO_TERMINAL
 
 
@@ -154,7 +154,7 @@ class _TextWriter:
                 yield from self._wrapped(f"because of {', '.join(why)}", 10)
 
     def summary(self, previews: Sequence[Preview]) -> list[str]:
-        """One line over all clusters, if it fits."""
+        """One summary line for all clusters, if it fits."""
         refused = sum(bool(preview.refusals) for preview in previews)
         objects = Counter(change.verb for preview in previews for change in (*preview.asked, *preview.objects))
         groups = [group for preview in previews for group in preview.groups]

@@ -1,4 +1,4 @@
-"""Plans: what is there is read once, and previews are made of it."""
+"""Plans: the current objects are read once, and previews are computed from them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from espalier.runtime.snapshot import Snapshot
 
 
 class PlanRequest:
-    """The plans that a command line asks for."""
+    """The plans that a command line requests."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class PlanRequest:
         *,
         moves: bool | None = None,
     ) -> None:
-        """`moves`: as `espalier upgrade cluster --move-release` or `--keep-release` would do; None as applying does."""
+        """`moves`: as with `espalier upgrade cluster --move-release` or `--keep-release`; None as with apply."""
         self._providers = providers
         self._found = found
         self._version = eksa_version
@@ -54,7 +54,7 @@ class PlanRequest:
         self._notices: tuple[str, ...] = ()
 
     async def of_manifest(self, client: Client, namespace: str) -> list[Planned]:
-        """Each Cluster of the manifest, with the objects that it links; the later ones find the earlier ones there."""
+        """Each Cluster of the manifest with the objects that it links; later Clusters see the earlier ones."""
         trees = [tree for _, tree in documents.in_namespace(self._found, namespace)]
         others = [tree for tree in trees if tree["kind"] != Cluster.resource.kind]
         clusters = [tree for tree in trees if tree["kind"] == Cluster.resource.kind]
@@ -72,7 +72,7 @@ class PlanRequest:
         return self._noticed(planned)
 
     def _upgrade(self, existing: Object | None, tree: Tree, own: str) -> None:
-        """Set the release that an upgrade would send. Raises what it raises."""
+        """Set the release that an upgrade would send. Raises the same errors."""
         if existing is None:
             raise lifecycle.absent(_key(tree))
         preflight.check_is_managed(existing)
@@ -80,7 +80,7 @@ class PlanRequest:
         chosen_release.upgraded(tree, existing, own, moves=moves)
 
     async def of_release(self, client: Client, namespace: str | None) -> list[Planned]:
-        """All clusters, as if another release were asked for."""
+        """All clusters, as if they were upgraded to another release."""
         previews, clusters = await self._read_all(client, namespace, [self._version])
         planned = []
         for cluster in clusters:
@@ -91,7 +91,7 @@ class PlanRequest:
         return self._noticed(planned)
 
     async def of_manager(self, client: Client, namespace: str | None) -> list[Planned]:
-        """All clusters, as a manager of this build finds them."""
+        """All clusters, as seen by a manager of this build."""
         previews, clusters = await self._read_all(client, namespace, [], starts=True)
         planned = [
             Planned(previews.as_it_is(cluster.key), previews.at_next_change(cluster.key)) for cluster in clusters
@@ -99,7 +99,7 @@ class PlanRequest:
         return self._noticed(planned)
 
     def _noticed(self, planned: list[Planned]) -> list[Planned]:
-        """Each says what could not be read: what it says besides rests on that."""
+        """Each preview says what could not be read, because its other results depend on that."""
         return [
             one._replace(now=replace(one.now, warnings=(*self._notices, *one.now.warnings))) if self._notices else one
             for one in planned
@@ -183,7 +183,7 @@ _API_VERSION = Cluster.resource.api_version
 
 
 def _is_managed(cluster: Object) -> bool:
-    """True if a manager does anything with a Cluster; of one that can't be read, it says so."""
+    """True if a manager acts on a Cluster; for one that can't be decoded, it reports that."""
     try:
         return not is_self_managed(read(cluster))
     except msgspec.ValidationError:

@@ -179,11 +179,11 @@ async def check(
     *,
     pushed_as: str = "",
 ) -> None:
-    """Raise `ManifestError` with all that can be known to be wrong with a manifest, if anything is.
+    """Raise `ManifestError` with everything that is known to be wrong with a manifest, if anything is.
 
-    `known` is what was found in it; for a manifest that `espalier create|upgrade cluster` sends with this release
-    (`pushed_as`), what these refuse counts as well. With what is in the management cluster the rest of it is judged
-    only then, and as far as that answers: a manifest that is right is judged on its way.
+    `known` are the problems found in it; for a manifest that `espalier create|upgrade cluster` sends with this release
+    (`pushed_as`), what these refuse counts as well. With problems, the rest is checked against the management cluster
+    here, as far as it answers; a correct manifest is checked when it is sent.
     """
     clusters = [(one, tree) for one in found if (tree := documents.readable(one)) is not None]
     problems = list(known)
@@ -210,7 +210,7 @@ async def check(
 
 _LONGEST_NAME = 300
 _PATIENCE = 5.0
-"""Seconds that a manifest which is wrong in any case is judged by what is elsewhere."""
+"""Seconds for which a manifest with known problems is also checked against the management cluster."""
 
 
 def check_is_managed(existing: Object) -> None:
@@ -273,7 +273,7 @@ async def judge(providers: Providers, client: Client, prepared: Sequence[tuple[R
 
 
 async def _linked_refusals(client: Client, resource: Resource, tree: Tree) -> list[tuple[str, str]]:
-    """The same of an object that a Cluster links, by the rules of its definition."""
+    """The same for an object that a Cluster links, by the rules of its CRD."""
     if not crd_rules.ASKED:
         return []
     metadata = tree["metadata"]
@@ -326,6 +326,6 @@ def _by_itself(providers: Providers, tree: Tree) -> list[tuple[str, str]]:
     try:
         cluster = msgspec.convert(tree, Cluster)
     except msgspec.ValidationError:
-        return []  # of a manifest that was read, only what the server knows better
+        return []  # for a manifest that was read, only what the server knows better
     found = [] if is_self_managed(cluster) else content.violations(cluster, providers)
     return [(one.field, one.sentence) for one in found]

@@ -1,4 +1,4 @@
-"""Processes that last: the manager, and the local environment."""
+"""Settings of long-running processes: the manager, and the local environment."""
 
 from __future__ import annotations
 

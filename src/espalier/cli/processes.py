@@ -133,7 +133,7 @@ async def managed(
             health_address=health,
             metrics_address=metrics,
             component=component,
-            fill_within=None,  # who ends is started again and again; who waits says for what
+            fill_within=None,  # a process that exits is restarted again and again; one that waits reports for what
             advice=advice,
         )
     finally:
@@ -159,7 +159,7 @@ def authority(file: Path) -> bytes:
 
 
 def address(flag: str, text: str) -> tuple[str, int] | None:
-    """Host and port to listen at; None for nothing. Raises `Usage`."""
+    """Host and port to listen on; None for nothing. Raises `Usage`."""
     if text in ("0", ""):
         return None
     host, colon, port = text.rpartition(":")
@@ -169,7 +169,7 @@ def address(flag: str, text: str) -> tuple[str, int] | None:
 
 
 def election(access: Access, lease: str, user_agent: str, clock: Clock, rng: random.Random) -> ElectionThread:
-    """The election by a Lease in the system's namespace, in a thread of its own."""
+    """The election by a Lease in the system's namespace, in its own thread."""
     fence = Fence(clock.monotonic)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     return ElectionThread(

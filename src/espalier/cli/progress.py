@@ -1,4 +1,4 @@
-"""Live, calm progress on standard error: one moving line on a terminal, one line per change elsewhere."""
+"""Progress on standard error: one updated line on a terminal, one line per change elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from espalier.cli.output import console
 
 
 class Progress:
-    """Says what is being waited for. `say` keeps a line; `wait` shows one until the next comes."""
+    """Prints what is being waited for. `say` keeps a line; `wait` shows one until the next comes."""
 
     def __init__(self, out: Console | None = None) -> None:
         self.out = out or console(stderr=True)
@@ -30,12 +30,12 @@ class Progress:
         self.settle()
 
     def say(self, text: str, sign: str = "[green]✓[/]", *, aside: str = "") -> None:
-        """Keep a line: something is done, or has changed. `aside` stands behind it, dimmed."""
+        """Print a line that stays: something is done, or has changed. `aside` follows it, dimmed."""
         self.settle()
         self.out.print(f"{sign} {_safe(text)}" + (f"   [dim]({_safe(aside)})[/]" if aside else ""))
 
     def wait(self, text: str) -> None:
-        """Show what is waited for, until something else is said. The same text twice is said once."""
+        """Show what is waited for, until something else is printed. The same text is not repeated."""
         if text == self._last:
             return
         self._last = text
@@ -49,7 +49,7 @@ class Progress:
             self._status.start()
 
     def settle(self) -> None:
-        """Take the moving line away."""
+        """Remove the updated line."""
         self._last = ""
         if self._status:
             self._status.stop()
@@ -57,5 +57,5 @@ class Progress:
 
 
 def _safe(text: str) -> str:
-    """A sentence in which others may have written: it neither steers the terminal nor is read as markup."""
+    """A sentence that may contain text of others: escaped for the terminal, and not read as markup."""
     return escape(in_one_line(text))

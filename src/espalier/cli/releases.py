@@ -145,7 +145,7 @@ async def _is_equal(client: Client, object_: KubeObject) -> bool:
 
 
 async def _installed(connect: flags.Connection) -> list[tuple[EKSARelease, Bundles | None]] | None:
-    """The releases of the management cluster, None when there is none to ask."""
+    """The releases of the management cluster; None if there is none to ask."""
     try:
         async with connection.connect(connect) as connected:
             releases = await connected.client.list(EKSARelease.resource)
@@ -204,14 +204,14 @@ async def _find(version: str, offered: Releases, connect: flags.Connection) -> R
 
 
 async def _distros(client: Client, bundles: Bundles) -> tuple[DistroRelease, ...]:
-    """The EKS Distro Releases that Bundles name, and that are there."""
+    """The existing EKS Distro Releases that Bundles name."""
     listed = await client.list(DistroRelease.resource, SYSTEM_NAMESPACE)
     names = {entry.eks_d.name for entry in bundles.spec.versions_bundles}
     return tuple(_shown(found, DistroRelease) for found in listed.items if found.name in names)
 
 
 def _shown(found: Object, kind: type[K]) -> K:
-    """An object without what only its server cares for."""
+    """An object without fields that only its server uses."""
     return strip_managed_fields(found).decode(kind)
 
 

@@ -19,11 +19,11 @@ from espalier.shoots.gardenlet.context import ShootHealth
 
 NODE_LEASES, SYSTEM = "kube-node-lease", "kube-system"
 PATIENCE = 15.0
-"""Seconds that all questions about the health of a shoot may take."""
+"""Seconds for all requests about the health of a shoot."""
 
 
 class ConnectedShootAPIs:
-    """Asks by clients that `connect` makes, given a shoot's namespace."""
+    """Sends requests through clients that `connect` creates for a shoot's namespace."""
 
     def __init__(self, connect: Callable[[str], Awaitable[Client]]) -> None:
         self._connect = connect
@@ -45,7 +45,7 @@ class ConnectedShootAPIs:
         ]
 
     async def release_leases(self, namespace: str, controllers: Sequence[str]) -> None:
-        """See `ShootAPIs`. As client-go releases one: nobody holds it, and it lasts for a second."""
+        """See `ShootAPIs`. Releases a Lease as client-go does: without a holder, and valid for a second."""
         async with self._client(namespace) as client:
             for name in controllers:
                 try:
@@ -101,6 +101,6 @@ def _is_available(resource: Resource, found: Object) -> bool:
 
 
 def _part(found: Object, name: str) -> Mapping[str, Any]:
-    """`spec` or `status` of what a shoot answered; empty where it is no object."""
+    """`spec` or `status` in the response of a shoot; empty if it is not an object."""
     part = found.tree.get(name)
     return part if isinstance(part, dict) else {}

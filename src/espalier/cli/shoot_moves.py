@@ -1,4 +1,4 @@
-"""Moves of shoots: asked for as a user does, and followed until they are over."""
+"""Moves of shoots: requested as a user does, and followed to their end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from espalier.kube.client import Client, PatchType
 
 
 async def move(client: Client, key: Key, destination: str, *, give_up_source: bool = False) -> None:
-    """Ask for a move. What the garden's admission says against it is raised."""
+    """Request a move. Refusals of the garden's admission are raised."""
     if give_up_source:
         # After the seed, as admission takes nothing else together with a move.
         await _patch(client, key, {"spec": {"seedName": destination}})
@@ -57,14 +57,14 @@ async def until_moved(client: Client, key: Key, destination: str, *, timeout: fl
 
 
 def has_settled(shoot: Shoot) -> bool:
-    """True if the shoot is whole on the seed that it shall have."""
+    """True if the shoot is healthy on its desired seed."""
     last = shoot.status.last_operation
     is_done = last is not None and last.finished and last.type != OperationType.MIGRATE
     return bool(shoot.spec.seed_name) and shoot.spec.seed_name == shoot.status.seed_name and is_done
 
 
 def failure(shoot: Shoot) -> str:
-    """Why its operation has failed for good; empty while it is tried again."""
+    """Why its operation has failed for good; empty while it is retried."""
     last = shoot.status.last_operation
     if last is None or last.state != OperationState.FAILED:
         return ""

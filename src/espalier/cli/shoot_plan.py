@@ -1,4 +1,4 @@
-"""A move of a shoot before it is made: steps, what was seen, the expected gap, data at risk. Pure but for `observe`."""
+"""The plan of a shoot's move: steps, observations, expected gap, data at risk. Pure except for `observe`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from espalier.shoots.gardenlet.credentials import lacks_credentials
 from espalier.shoots.gardenlet.flows import MIGRATE, RECONCILE
 
 START = 10.0
-"""Seconds in which etcd and the API server are started at the destination, by experience."""
+"""Typical seconds for starting etcd and the API server at the destination."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Seen:
     profiles: Mapping[str, CloudProfile]
     buckets: Mapping[str, BackupBucket]
     times: Mapping[str, MoveTimes] = field(default_factory=dict)
-    """With which times gardenlets run, by seed, as far as they say so."""
+    """The times with which gardenlets run, by seed, as far as they report them."""
     unread: tuple[str, ...] = ()
     """Kinds that may not be read."""
     lacks_credentials: str = ""
@@ -55,7 +55,7 @@ class Seen:
 
 
 async def observe(client: Client, key: Key, destination: str) -> Seen:
-    """Read all that a plan needs, at once. What may not be read is left out, and said."""
+    """Read everything that a plan needs at once. What may not be read is omitted and reported."""
     unread: list[str] = []
 
     async def of(resource: Resource, namespace: str | None = None) -> list[Object]:
@@ -98,24 +98,24 @@ async def _lacks_credentials(client: Client, bucket: BackupBucket) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that was looked at."""
+    """A check and its result."""
 
     what: str
     ready: bool | None
-    """None where it can't be told."""
+    """None if it is unknown."""
     message: str
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds that a move is expected to take, or to wait, and what they consist of."""
+    """Expected seconds of a move or a wait, and their parts."""
 
     total: float
     parts: tuple[tuple[str, float], ...]
 
     @classmethod
     def of(cls, *parts: tuple[str, float]) -> Times:
-        """The sum of parts."""
+        """The sum of the parts."""
         return cls(sum(seconds for _, seconds in parts), parts)
 
 
@@ -126,21 +126,22 @@ class Plan:
     source: str
     destination: str
     refusals: tuple[str, ...]
-    """The sentences of the garden's admission."""
+    """The refusals of the garden's admission."""
     findings: tuple[Finding, ...]
     steps: tuple[tuple[str, str], ...]
-    """Where, and what."""
+    """Location and content."""
     good: Times
     bad: Times
     is_source_alive: bool
     at_risk: str
     times_of: str
-    """Whose times these are."""
+    """The source of the times."""
     unread: tuple[str, ...] = field(default=())
 
     @classmethod
     def of(cls, seen: Seen) -> Plan:
-        """The plan by what was seen. Times are those of the destination's gardenlet, or defaults where it says none."""
+        """The plan from these observations. Times are those of the destination's gardenlet, or defaults if it reports
+        none."""
         times = seen.times.get(seen.destination, MoveTimes())
         shoot = seen.shoot.decode(Shoot)
         source = shoot.status.seed_name or shoot.spec.seed_name or ""
@@ -191,7 +192,7 @@ def bad_case(times: MoveTimes) -> Times:
 
 
 def _whose(seen: Seen, source: str) -> str:
-    """Whose times a plan has, and what is wrong with them."""
+    """The source of a plan's times, and what is wrong with them."""
     of_garden = "the garden's own time is that of `espalier garden` by default"
     mine = seen.times.get(seen.destination)
     if mine is None:
@@ -244,7 +245,7 @@ def _condition(shoot: Shoot) -> Condition | None:
 
 
 def _bucket_of_data(shoot: Shoot) -> str:
-    """The bucket of the epoch whose data are copied: its Seed may be gone, or another one of its name."""
+    """The bucket of the epoch whose data are copied: its Seed may be gone, or replaced by another one of its name."""
     try:
         last = ownership.parse(shoot.metadata.annotations.get(OWNERSHIP)).last_started
     except OwnershipError:

@@ -44,7 +44,7 @@ def facts(shoot: Shoot) -> Iterator[tuple[str, str]]:
 
 
 def epochs(shoot: Shoot) -> list[tuple[str, ...]]:
-    """Who had, and has, the shoot's etcd."""
+    """Which seeds had, and have, the shoot's etcd."""
     try:
         found = ownership.parse(shoot.metadata.annotations.get(OWNERSHIP))
     except OwnershipError as error:
@@ -53,7 +53,7 @@ def epochs(shoot: Shoot) -> list[tuple[str, ...]]:
 
 
 def errors(shoot: Shoot) -> list[tuple[str, ...]]:
-    """Tasks that fail."""
+    """Failing tasks."""
     return [(one.task_id, ", ".join(one.codes), one.description) for one in shoot.status.last_errors]
 
 
@@ -64,7 +64,7 @@ def conditions(shoot: Shoot) -> list[tuple[str, ...]]:
 
 
 def write_plan(plan: Plan) -> None:
-    """Print a plan for people."""
+    """Print a plan as text."""
     output.say(f"Move from seed {plan.source} to seed {plan.destination}")
     output.say()
     marks = {True: "yes", False: "NO", None: "?"}

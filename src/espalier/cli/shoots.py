@@ -27,7 +27,7 @@ timeout_ = click.option(
 
 
 def waiting_time(timeout: str) -> float:
-    """The seconds of `--timeout`. Raises `Usage` for none: what was started would be reported as late at once."""
+    """The seconds of `--timeout`. Raises `Usage` for 0: the operation would be reported as timed out at once."""
     seconds = flags.seconds(timeout)
     if seconds <= 0:
         raise Usage(f"--timeout: found {timeout}, allowed: more than 0s, like 5m")
@@ -191,7 +191,7 @@ async def plan(name: str, *, destination: str, connect: flags.Connection, output
 
 
 async def _shoot(client: Client, key: Key) -> Object:
-    """A Shoot by its name. Raises `Failure` with what there is instead."""
+    """A Shoot by its name. Raises `Failure` with the existing ones."""
     try:
         return await client.get(Shoot.resource, key.name, key.namespace)
     except NotFound as error:

@@ -44,7 +44,7 @@ class Columns:
     _shown: list[int] = field(default_factory=list)
 
     def learn(self, table: Tree) -> None:
-        """Take the columns from a table that tells them; of a watch, only the first does."""
+        """Take the columns from a table that has them; in a watch, only the first does."""
         definitions = table.get("columnDefinitions") or []
         if definitions:
             self._shown = [at for at, column in enumerate(definitions) if self.wide or not column.get("priority")]
@@ -60,12 +60,12 @@ class Columns:
         return found
 
     def news(self, row: list[Any]) -> list[Any]:
-        """Identity of a line: all of it but the age, which always changes."""
+        """Identity of a line: all of it except the age, which always changes."""
         return [cell for name, cell in zip(self.names, row, strict=True) if name != "Age"]
 
 
 async def write(client: Client, selection: Selection, *, wide: bool = False) -> str:
-    """Print the objects of a selection. Returns the resource version from which to watch for what happens next."""
+    """Print the objects of a selection. Returns the resource version from which to watch for changes."""
     columns = Columns(wide, selection.namespace is None and selection.resource.namespaced)
     table, rows = await _read(client, selection, columns)
     if rows:
@@ -101,7 +101,7 @@ async def watch(client: Client, selection: Selection, *, wide: bool = False) -> 
                 columns.learn(change.tree)
                 show(change.tree)
         except (Expired, Unreachable):
-            continue  # the list says whether the API server is there at all
+            continue  # the list shows whether the API server answers at all
 
 
 async def watch_objects(client: Client, selection: Selection) -> AsyncGenerator[Object, None]:
@@ -123,7 +123,7 @@ async def watch_objects(client: Client, selection: Selection) -> AsyncGenerator[
 
 
 async def _changes(client: Client, selection: Selection, version: str, accept: str) -> AsyncGenerator[Object, None]:
-    """Events of a watch, through as many connections as it takes. Raises `Expired` or `Unreachable`."""
+    """Events of a watch, over as many connections as needed. Raises `Expired` or `Unreachable`."""
     fields = selection.query.get("fieldSelector", "")
     while True:
         async for event in client.watch(
@@ -156,21 +156,21 @@ def _say_nothing_found(selection: Selection) -> None:
 
 
 class _Printer:
-    """Lines of one table that comes bit by bit: columns keep the width of the widest cell so far."""
+    """Lines of one table that arrive gradually: columns keep the width of the widest cell so far."""
 
     def __init__(self) -> None:
         self._widths: list[int] = []
         self._waiting: list[list[str]] = []
 
     def add(self, columns: Sequence[str], row: Sequence[Any]) -> None:
-        """Have a row printed with the next ones; before the first, the header."""
+        """Add a row to the next output; before the first one, the header."""
         if not self._widths:
             self._widths = [0] * len(columns)
             self._waiting.append([output.cell_of(column.upper()) for column in columns])
         self._waiting.append([output.cell_of(cell) for cell in row])
 
     def write(self) -> None:
-        """Print what was added."""
+        """Print the added rows."""
         for row in self._waiting:
             self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, row, strict=True)]
         for row in self._waiting:

@@ -1,4 +1,4 @@
-"""Progress of what reads and writes many bytes: amount, rate and time left, on a terminal only."""
+"""Progress of long reads and writes: amount, rate and time left, on a terminal only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from espalier.cli.output import console
 
 
 class Transfer:
-    """A bar on standard error, which goes when it is done. Where that is no terminal, nothing is shown."""
+    """A progress bar on standard error, removed at the end. Without a terminal, nothing is shown."""
 
     def __init__(self, title: str, total: int | None = None) -> None:
         columns = (
@@ -43,5 +43,5 @@ class Transfer:
         self._progress.stop()
 
     def moved(self, size: int) -> None:
-        """So many more bytes."""
+        """Add transferred bytes."""
         self._progress.advance(self._task, size)

@@ -35,7 +35,7 @@ _READY = "ready"
 STOP_SECONDS = 40.0
 START_SECONDS = 60.0
 REAL_START_SECONDS = 240.0
-"""A real management cluster is ready in about fifteen seconds on a machine that has nothing else to do."""
+"""A real management cluster is ready in about fifteen seconds on an idle machine."""
 
 
 class Nodes(StrEnum):
@@ -117,10 +117,10 @@ async def up(
     process_tuning.tune()
     logs.setup(level=log_level)
     fit(nodes, api_server, in_place)
-    offered = Releases.load(releases)  # a folder that can't be used is said before anything starts
+    offered = Releases.load(releases)  # report an unusable folder before anything starts
     home = Home.locate()
     if nodes is Nodes.SIMULATED:
-        os.umask(0o077)  # real nodes have files that programs of other users there read
+        os.umask(0o077)  # other users' programs read files of real nodes
     if detach:
         with home.explained():
             home.create()
@@ -129,7 +129,7 @@ async def up(
         arguments += ["--releases", str(releases)] if releases else []
         await _detach(home, arguments, REAL_START_SECONDS if nodes is Nodes.REAL else START_SECONDS)
         return
-    # What a local environment in the background prints goes to its log.
+    # The output of a background process goes to its log.
     printed = naming(home.log) if ready_descriptor >= 0 else contextlib.nullcontext()
     with _Starter(ready_descriptor) as starter, home.explained(), printed:
         await _run(home, RealNodes(node_addresses, in_place), nodes, port, boot_seconds, offered, starter)
@@ -156,7 +156,7 @@ class _Starter:
             self.report(f"{explained[0]:d} {explained[1]}")
 
     def report(self, text: str) -> None:
-        """Say it, once; nobody may wait."""
+        """Report once; nobody may be waiting."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             with contextlib.suppress(OSError):
@@ -193,18 +193,18 @@ async def _run(
 
 
 class RunningEnvironment(Protocol):
-    """Either kind of world."""
+    """Either kind of local environment."""
 
     url: str
 
     async def until_failed_or(self, stop: asyncio.Event) -> None:
-        """Returns when `stop` is set; raises what failed, if that comes first."""
+        """Return when `stop` is set; raise the error if something fails first."""
 
 
 def _environment(
     home: Home, nodes: Nodes, real: RealNodes, port: int, boot_seconds: float, releases: Releases
 ) -> AbstractAsyncContextManager[RunningEnvironment]:
-    # Imported here: the other commands need not load a whole local environment.
+    # Imported here: other commands need not load the local environment.
     if nodes is Nodes.REAL:
         from espalier.cli.environment.real import BuiltBases, RealEnvironment, RealSettings  # noqa: PLC0415
 
@@ -223,7 +223,7 @@ def _environment(
 
 
 def fit(nodes: Nodes, api_server: ApiServer | None, in_place: FrontEnd = FrontEnd.ANNOTATIONS) -> None:
-    """Raise `Usage` for a kind of API server, or of upgrades, that can't serve that kind of nodes."""
+    """Raise `Usage` if the API server or the upgrades do not support this kind of nodes."""
     if nodes is Nodes.SIMULATED and in_place is FrontEnd.HOOKS:
         raise Usage(
             "--in-place: found hooks, allowed with --nodes simulated is annotations: "
