@@ -106,6 +106,6 @@ def condition(cluster: Cluster, type_: str) -> Condition | None:
 
 
 def blocking(cluster: Cluster) -> str:
-    """What the cluster waits for, in the words of its conditions."""
+    """The message of the condition that the cluster waits for."""
     ready = condition(cluster, "Ready")
     return ready.message if ready and ready.message else "waiting for the first status"

@@ -2,5 +2,5 @@
 
 import os
 
-# Before gRPC is loaded: it would write to stderr, past all logging, what our errors say as well.
+# Before gRPC is imported: it would also write to stderr what our errors say, bypassing all logging.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")

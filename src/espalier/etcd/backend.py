@@ -21,7 +21,7 @@ from espalier.etcd.messages import rpc_pb2 as rpc
 
 KEY, META, LEASE, ALARM, CLUSTER = b"key", b"meta", b"lease", b"alarm", b"cluster"
 BUCKETS = (ALARM, b"auth", b"authRoles", b"authUsers", CLUSTER, KEY, LEASE, b"members", b"members_removed", META)
-"""All that etcd makes, in order."""
+"""All buckets that etcd creates, in order."""
 
 CONSISTENT_INDEX, TERM, STORAGE_VERSION = b"consistent_index", b"term", b"storageVersion"
 SCHEDULED_COMPACTION, FINISHED_COMPACTION = b"scheduledCompactRev", b"finishedCompactRev"
@@ -34,7 +34,7 @@ _MOST = (1 << 63) - 1
 
 
 def revision_key(main: int, sub: int = 0, *, tombstone: bool = False) -> bytes:
-    """A revision as a key of the bucket `key`: sorted as bytes, records are in the order of their revisions."""
+    """A revision as a key of the bucket `key`: as sorted bytes, records are in the order of their revisions."""
     key = _REVISION.pack(main, b"_", sub)
     return key + _TOMBSTONE if tombstone else key
 
@@ -74,25 +74,25 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class State:
-    """The content of an etcd's database beside its records."""
+    """The content of an etcd's database besides its records."""
 
     revision: int = 1
-    """Of the last change; 1 when there never was one."""
+    """The last revision; 1 if there was no change."""
     compacted: int = NEVER_COMPACTED
-    """The oldest revision that can be read."""
+    """The oldest readable revision."""
     leases: Mapping[int, int] = field(default_factory=dict)
-    """ID -> seconds granted."""
+    """Granted seconds, by lease ID."""
     alarms: Iterable[tuple[int, str]] = ()
-    """Members and the names of what they raised."""
+    """Members, and the names of their alarms."""
     index: int = 1
-    """Of the last entry of raft's log that is in the data."""
+    """The index of the last entry of raft's log that the data contain."""
     term: int = 1
     version: str = "3.6.0"
-    """Of the data, "" before etcd 3.6."""
+    """The version of the storage; empty before etcd 3.6."""
 
 
 def write_backend(file: BinaryIO, records: Iterable[Record], state: State, *, page_size: int = 4096) -> Meta:
-    """Write a database from its start; `records` in order. Nothing is held in memory but what is in `state`."""
+    """Write a database from its start; `records` in order. Only `state` is held in memory."""
     alarms = sorted(
         rpc.AlarmMember(member_id=member, alarm=alarm).SerializeToString() for member, alarm in state.alarms
     )
@@ -126,7 +126,7 @@ def read_records(database: Database, start: int = 0) -> Iterator[Record]:
 
 
 def read_state(database: Database) -> State:
-    """The content of a database beside its records. Raises `Damaged`."""
+    """The content of a database besides its records. Raises `Damaged`."""
     entries = {name: dict(bucket.items()) for name in (META, LEASE, ALARM) if (bucket := database.bucket(name))}
     meta = entries.get(META, {})
     compacted = max(_compaction(meta, FINISHED_COMPACTION), _compaction(meta, SCHEDULED_COMPACTION))

@@ -52,9 +52,9 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 TIMEOUT = 10.0
-"""Seconds for a call, where nothing else is said."""
+"""Default timeout of a call in seconds."""
 SLOW_TIMEOUT = 480.0
-"""Seconds for defragmentation and hashes, which read a whole database (etcd-backup-restore's default)."""
+"""Timeout in seconds of defragmentation and hashes, which read a whole database (etcd-backup-restore's default)."""
 
 
 def connect(
@@ -63,7 +63,7 @@ def connect(
     timeout: float = TIMEOUT,
     rng: random.Random | None = None,
 ) -> Client:
-    """A client of the cluster of these members. Nothing is sent yet; raises `ValueError` for a wrong endpoint."""
+    """A client of the cluster with these members. Sends nothing yet; raises `ValueError` for an invalid endpoint."""
     return Client(Connection(endpoints, tls, rng), timeout=timeout, rng=rng)
 
 
@@ -90,7 +90,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections; idempotent. What is under way raises `Unavailable`."""
+        """Close all connections; idempotent. Calls in progress raise `Unavailable`."""
         await self._transport.close()
 
     # --- Keys ---------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class Client:
         return results.txn_result(answer)
 
     async def get(self, key: bytes, *, revision: int = 0) -> KeyValue | None:
-        """One key, as it is or was; None if it isn't there."""
+        """One key at a revision; None if it does not exist."""
         items = (await self.do(Range(key, revision=revision))).items
         return items[0] if items else None
 
@@ -131,14 +131,12 @@ class Client:
         return (await self.do(Put(key, value, lease))).header.revision
 
     async def delete(self, key: bytes, range_end: bytes = b"") -> int:
-        """Delete a key or a range; returns how many there were."""
+        """Delete a key or a range; returns the number of deleted keys."""
         return (await self.do(DeleteRange(key, range_end))).deleted
 
     async def pages(self, of: Range) -> AsyncGenerator[RangeResult, None]:
-        """A range in parts of `of.limit` keys, in the order of keys, all as they were at one revision.
-
-        Raises `Compacted` if that was compacted meanwhile. To be closed (`contextlib.aclosing`).
-        """
+        """A range in parts of `of.limit` keys, in the order of keys, all at one revision. Raises `Compacted` if that is
+        compacted meanwhile. To be closed (`contextlib.aclosing`)."""
         if not of.limit or not of.range_end or of.order == "DESCEND" or of.target != "KEY":
             raise ValueError("pages need a limit, a range with an end, and the order of keys")
         page = await self.do(of)
@@ -149,10 +147,8 @@ class Client:
             yield page
 
     async def compact(self, revision: int, *, physical: bool = False) -> Header:
-        """Drop all history before a revision; with `physical`, wait until the database has let it go.
-
-        Raises `Compacted` if that was done already, and `FutureRevision`.
-        """
+        """Discard all history before a revision; with `physical`, wait until it is removed from the database. Raises
+        `Compacted` if that was done already, and `FutureRevision`."""
         message = rpc.CompactionRequest(revision=revision, physical=physical)
         return results.header((await self._call(services.COMPACT, message, None)).header)
 
@@ -188,7 +184,7 @@ class Client:
     # --- Leases -------------------------------------------------------------------------------------------------
 
     async def grant(self, ttl: int, *, lease: int = 0) -> LeaseResult:
-        """Make a lease of `ttl` seconds; 0 as its ID lets etcd choose one. Raises `LeaseExists`, `Refused`."""
+        """Create a lease of `ttl` seconds; with 0 as its ID etcd chooses one. Raises `LeaseExists`, `Refused`."""
         answer = await self._call(services.LEASE_GRANT, rpc.LeaseGrantRequest(ttl=ttl, id=lease), None)
         if answer.error:
             raise error_of(Code.FAILED_PRECONDITION, answer.error)
@@ -199,7 +195,7 @@ class Client:
         return results.header((await self._call(services.LEASE_REVOKE, rpc.LeaseRevokeRequest(id=lease), None)).header)
 
     async def keep_alive(self, lease: int) -> LeaseResult:
-        """Let a lease's time begin anew, once. Raises `LeaseNotFound` for one that ended."""
+        """Renew a lease once. Raises `LeaseNotFound` for one that ended."""
         stream = await self._transport.open(
             services.LEASE_KEEP_ALIVE, rpc.LeaseKeepAliveRequest(id=lease), self._timeout
         )
@@ -217,7 +213,7 @@ class Client:
         return LeaseResult(answer.id, answer.ttl)
 
     async def time_to_live(self, lease: int, *, keys: bool = False) -> LeaseResult:
-        """The time left of a lease, and its keys. One that ended has a `ttl` of -1."""
+        """The remaining time of a lease, and its keys. One that ended has a `ttl` of -1."""
         message = rpc.LeaseTimeToLiveRequest(id=lease, keys=keys)
         answer = await self._call(services.LEASE_TIME_TO_LIVE, message, None, repeatable=True)
         return LeaseResult(answer.id, answer.ttl, answer.granted_ttl, tuple(answer.keys))
@@ -230,7 +226,7 @@ class Client:
     # --- Members ------------------------------------------------------------------------------------------------
 
     async def members(self, *, linearizable: bool = True) -> tuple[Member, ...]:
-        """The members of the cluster; with `linearizable=False` as far as this member knows, also without a leader."""
+        """The members of the cluster; with `linearizable=False` as known to this member, also without a leader."""
         message = rpc.MemberListRequest(linearizable=linearizable)
         answer = await self._call(services.MEMBER_LIST, message, None, repeatable=True)
         return tuple(map(results.member, answer.members))
@@ -244,10 +240,8 @@ class Client:
         return snapshot(self._transport, self._timeout if timeout is None else timeout)
 
     async def hash_kv(self, revision: int = 0, *, timeout: float = SLOW_TIMEOUT) -> HashResult:
-        """A hash over all keys and their history up to a revision (0: the newest), equal on all members.
-
-        Raises `Compacted` and `FutureRevision`.
-        """
+        """A hash of all keys and their history up to a revision (0: the newest), equal on all members. Raises
+        `Compacted` and `FutureRevision`."""
         message = rpc.HashKVRequest(revision=revision)
         answer = await self._call(services.HASH_KV, message, timeout, repeatable=True)
         header = results.header(answer.header)
@@ -255,11 +249,11 @@ class Client:
         return HashResult(header, answer.hash, answer.compact_revision, at)
 
     async def database_hash(self, *, timeout: float = SLOW_TIMEOUT) -> int:
-        """A hash over all of a member's database."""
+        """A hash of a member's whole database."""
         return (await self._call(services.HASH, rpc.HashRequest(), timeout, repeatable=True)).hash
 
     async def defragment(self, *, timeout: float = SLOW_TIMEOUT) -> None:
-        """Have a member write its database anew. It answers nothing else meanwhile."""
+        """Have a member rewrite its database. It answers no other request meanwhile."""
         await self._call(services.DEFRAGMENT, rpc.DefragmentRequest(), timeout)
 
     async def alarms(self) -> tuple[Alarm, ...]:
@@ -268,12 +262,12 @@ class Client:
         return _alarms(await self._call(services.ALARM, message, None, repeatable=True))
 
     async def disarm(self, alarm: Alarm) -> None:
-        """End an alarm."""
+        """Disarm an alarm."""
         message = rpc.AlarmRequest(action=rpc.AlarmRequest.DEACTIVATE, member_id=alarm.member_id, alarm=alarm.type)
         await self._call(services.ALARM, message, None)
 
     async def move_leader(self, member: int) -> None:
-        """Have the leader, which must be the member asked, hand over to another."""
+        """Have the leader, which must be the member that is called, hand over to another one."""
         await self._call(services.MOVE_LEADER, rpc.MoveLeaderRequest(target_id=member), None)
 
     async def _call(

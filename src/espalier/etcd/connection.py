@@ -1,4 +1,4 @@
-"""Connections to the members of a cluster over gRPC: which member is asked, and what happens when one fails."""
+"""Connections to the members of a cluster over gRPC: which member is called, and what happens when one fails."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Channel = grpc.aio.Channel
 State = grpc.ChannelConnectivity
 
 MAX_RESPONSE = 64 * 1024 * 1024
-"""Bytes of a message that are received at most. gRPC's default is 4 MiB, etcd itself sends up to 2 GiB; 500 objects of
-Kubernetes have 2 to 10 MiB, 128 operations of a transaction (etcd's limit) not more than a request: 1.5 MiB."""
+"""The largest received message in bytes. gRPC's default is 4 MiB, etcd itself sends up to 2 GiB; 500 objects of
+Kubernetes have 2 to 10 MiB, and 128 operations of a transaction (etcd's limit) no more than a request: 1.5 MiB."""
 
 OPTIONS = MappingProxyType(
     {
         "grpc.max_receive_message_length": MAX_RESPONSE,
-        "grpc.max_send_message_length": -1,  # the server knows what it takes, and says so
+        "grpc.max_send_message_length": -1,  # the server knows its limit, and reports it
         # etcd allows pings every 5 s, while there are calls (its --grpc-keepalive-min-time)
         "grpc.keepalive_time_ms": 6_000,
         "grpc.keepalive_timeout_ms": 2_500,
@@ -45,19 +45,19 @@ OPTIONS = MappingProxyType(
         "grpc.min_reconnect_backoff_ms": 1_000,
         "grpc.max_reconnect_backoff_ms": 2_000,
         "grpc.enable_http_proxy": 0,
-        "grpc.enable_retries": 0,  # who repeats what is decided here
-        "grpc.use_local_subchannel_pool": 1,  # other certificates, other connections
+        "grpc.enable_retries": 0,  # retries are decided here
+        "grpc.use_local_subchannel_pool": 1,  # different certificates need different connections
     }
 )
 _NEEDS_LEADER = (("hasleader", "true"),)
-"""Ends streams to a member that is cut off from the others (etcd's `WithRequireLeader`)."""
+"""Ends streams to a member that is isolated from the others (etcd's `WithRequireLeader`)."""
 _CERTIFICATE_AGE = 5.0
-"""Seconds after which files of certificates are compared again."""
+"""Seconds after which certificate files are compared again."""
 _TRUST, _DISTRUST = 1.0, 5.0
-"""Seconds for which members that have not failed are waited for first, and for which a failure counts."""
+"""Seconds for which members without a recent failure are preferred, and for which a failure is recent."""
 _INSTANT = 0.001
 _PAUSE, _LONGEST_PAUSE = 0.05, 1.0
-"""Seconds between two tries of a repeatable call, the first and the longest, each give or take a half."""
+"""Seconds between attempts of a repeatable call, first and longest, randomized by half."""
 
 
 class Connection:
@@ -106,14 +106,14 @@ class Connection:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _share(self, deadline: float) -> float:
-        """Seconds for one member: half of what is left, if another one could be asked after."""
+        """Seconds for one member: half of the remaining time if another one could be called afterwards."""
         left = max(_INSTANT, deadline - asyncio.get_running_loop().time())
         return left / 2 if len(self._members) > 1 and left > 2 * _INSTANT else left
 
     async def open(
         self, method: ServerStream[Request, Response] | BothStream[Request, Response], request: Request, timeout: float
     ) -> Stream[Request, Response]:
-        """Open a stream to one member and send its first request; returns when that begins to answer."""
+        """Open a stream to one member and send its first request; returns when the response begins."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while True:
@@ -134,7 +134,7 @@ class Connection:
         request: Request,
         seconds: float,
     ) -> Stream[Request, Response]:
-        """A stream to a member. Raises `TimeoutError` when nothing comes."""
+        """A stream to a member. Raises `TimeoutError` if no response begins."""
         with member.used() as channel:
             if isinstance(method, ServerStream):
                 reads = method.of(channel)(request, metadata=_NEEDS_LEADER)
@@ -159,7 +159,7 @@ class Connection:
             await member.close()
 
     async def _ready(self, deadline: float) -> _Member:
-        """A member that is connected. Raises `Unavailable`, which says why there is none."""
+        """A connected member. Raises `Unavailable` with the reasons if there is none."""
         if self._closed:
             raise Closed("the client was closed", sent=False)
         await self._look_at_certificates()
@@ -182,7 +182,7 @@ class Connection:
         return found
 
     async def _first_ready(self, members: Sequence[_Member], deadline: float) -> _Member | None:
-        """The first of the members that is connected; None if none is in time."""
+        """The first of these members that connects; None if none does in time."""
         waiting = {asyncio.ensure_future(member.ready()): member for member in members}
         try:
             async with asyncio.timeout_at(deadline):
@@ -196,13 +196,13 @@ class Connection:
         return next(waiting[task] for task in waiting if task in done)
 
     def _demote(self, member: _Member) -> None:
-        """A member failed: ask the others first."""
+        """A member failed: call the others first."""
         member.failed_at = asyncio.get_running_loop().time()
         if len(self._members) > 1 and self._members[0] is member:
             self._members.append(self._members.pop(0))
 
     async def _look_at_certificates(self) -> None:
-        """Read certificates that changed; connections that are made from now on use them."""
+        """Read changed certificates; new connections use them."""
         if not self._uses_tls:
             return
         async with self._looking:
@@ -224,7 +224,7 @@ class Connection:
             self._content = content
 
     async def _why(self) -> str:
-        """Why no member is connected: gRPC says it to calls only."""
+        """Why no member is connected: gRPC reports it only to calls."""
         reasons = []
         for member in self._members:
             with member.used() as channel:
@@ -251,18 +251,18 @@ class Connection:
 
 
 class _Member:
-    """One endpoint and its channel. A channel with other certificates is closed when its last call ended."""
+    """One endpoint and its channel. A channel with old certificates is closed when its last call ends."""
 
     def __init__(self, of: Endpoint) -> None:
         self.endpoint = of
         self.failed_at = float("-inf")
-        """Of the loop's time."""
+        """By the loop's clock."""
         self._channel: Channel | None = None
         self._calls: dict[Channel, int] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def connect(self, tls: TlsContent | None, server_name: str) -> None:
-        """Make a channel if there is none."""
+        """Create a channel if there is none."""
         if self._channel is not None:
             return
         options: list[tuple[str, Any]] = list(OPTIONS.items())
@@ -281,7 +281,7 @@ class _Member:
         return self._channel
 
     def state(self) -> State:
-        """How the channel is; an idle one begins to connect."""
+        """The state of the channel; an idle one starts connecting."""
         return self._current.get_state(try_to_connect=True)
 
     async def ready(self) -> None:
@@ -290,7 +290,7 @@ class _Member:
 
     @contextmanager
     def used(self) -> Iterator[Channel]:
-        """The channel, kept open meanwhile."""
+        """The channel, kept open during the block."""
         channel = self.acquire()
         try:
             yield channel
@@ -298,13 +298,13 @@ class _Member:
             self.release(channel)
 
     def acquire(self) -> Channel:
-        """The channel, kept open until it is released as often as it was held."""
+        """The channel, kept open until it is released as often as it was acquired."""
         channel = self._current
         self._calls[channel] += 1
         return channel
 
     def release(self, channel: Channel) -> None:
-        """A call on the channel ended."""
+        """A call on the channel has ended."""
         if channel not in self._calls:
             return
         self._calls[channel] -= 1
@@ -312,7 +312,7 @@ class _Member:
             self._end(channel)
 
     def retire(self) -> None:
-        """Have the next call make a new channel."""
+        """Have the next call create a new channel."""
         channel, self._channel = self._channel, None
         if channel is not None and not self._calls[channel]:
             self._end(channel)
@@ -331,7 +331,7 @@ class _Member:
 
 
 class _GrpcStream(Generic[Request, Response]):
-    """A `Stream` of a member."""
+    """A `Stream` to a member."""
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class _GrpcStream(Generic[Request, Response]):
         self._writes = writes
         self._channel: Channel | None = member.acquire()
         self._sending = asyncio.Lock()
-        """gRPC cuts a stream on which a request is sent while another one is."""
+        """gRPC cuts a stream on which a request is sent while another one is being sent."""
 
     async def send(self, request: Request) -> None:
         """Send a further request."""
@@ -359,7 +359,7 @@ class _GrpcStream(Generic[Request, Response]):
             raise Unavailable(f"{self._member.endpoint.url} ended the stream", sent=False) from error
 
     async def begun(self) -> None:
-        """Return when the member has begun to answer, or has ended the stream."""
+        """Return when the member has started to respond, or has ended the stream."""
         await self._connection._settled(self._member, self._reads.initial_metadata())
 
     async def receive(self) -> Response | None:
@@ -377,7 +377,7 @@ class _GrpcStream(Generic[Request, Response]):
         if channel is not None:
             self._reads.cancel()
             try:
-                await self._reads.code()  # its tasks end
+                await self._reads.code()  # its tasks end with it
             finally:
                 self._member.release(channel)
 

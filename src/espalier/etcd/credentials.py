@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 LARGEST_FILE = 1024 * 1024
-"""Bytes. A certificate has 1 to 5 KB; an authority's file may have a few hundred of them."""
+"""Bytes. A certificate has 1 to 5 KB; a CA file may contain a few hundred of them."""
 
 
 class CertificateError(Exception):
@@ -19,13 +19,13 @@ class CertificateError(Exception):
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """Paths of PEM files. Without an authority gRPC's own are trusted; without a certificate none is shown."""
+    """Paths of PEM files. Without an authority, gRPC's own are trusted; without a certificate, none is sent."""
 
     certificate_authority: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
     server_name: str = ""
-    """The name that the server's certificate must have, where it isn't the endpoint's host (of a socket: localhost)."""
+    """The name in the server's certificate, if it is not the endpoint's host (for a socket: localhost)."""
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
@@ -37,20 +37,20 @@ class TlsFiles:
         return tuple(path for path in (self.certificate_authority, self.certificate, self.key) if path is not None)
 
     def read(self) -> TlsContent:
-        """The present content of the files. Raises `CertificateError`; also for files that are just being exchanged."""
+        """The current content of the files. Raises `CertificateError`; also for files that are being replaced."""
         return TlsContent(_read(self.certificate_authority), _read(self.certificate), _read(self.key)).checked(self)
 
 
 @dataclass(frozen=True, repr=False)
 class TlsContent:
-    """PEM of the files."""
+    """The PEM content of the files."""
 
     certificate_authority: bytes | None
     certificate: bytes | None
     key: bytes | None
 
     def checked(self, files: TlsFiles) -> TlsContent:
-        """The same, if gRPC can use it: it would only say that it can't connect. Raises `CertificateError`."""
+        """The same, if gRPC can use it; gRPC would only report that it can't connect. Raises `CertificateError`."""
         if self.certificate_authority is not None:
             _certificate(self.certificate_authority, files.certificate_authority)
         if self.certificate is not None and self.key is not None:

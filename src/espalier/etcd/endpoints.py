@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 _SCHEMES = {"http": False, "https": True, "unix": False, "unixs": True}
 _LONGEST_SOCKET = 107
-"""Bytes of a unix socket's path that Linux can hold."""
+"""The longest path of a unix socket on Linux, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -16,15 +16,13 @@ class Endpoint:
 
     url: str
     target: str
-    """The address as gRPC writes it."""
+    """The address in gRPC's format."""
     tls: bool
 
 
 def endpoint(url: str, *, tls: bool = False) -> Endpoint:
-    """The endpoint of a URL; one without a scheme (`host:port`) uses TLS if the others' settings say so.
-
-    Raises `ValueError`, which says what is wrong with it.
-    """
+    """The endpoint of a URL; one without a scheme (`host:port`) uses TLS if there are TLS settings. Raises `ValueError`
+    with the problem."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         scheme, rest = "https" if tls else "http", url

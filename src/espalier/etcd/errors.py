@@ -29,10 +29,10 @@ LONGEST_MESSAGE = 2000
 
 
 class EtcdError(Exception):
-    """A request to etcd failed. `message` is the server's, or says why there is none."""
+    """A request to etcd failed. `message` is the server's, or says why there is no response."""
 
     code = Code.UNKNOWN
-    """gRPC's code of the answer."""
+    """gRPC's status code of the response."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -40,56 +40,56 @@ class EtcdError(Exception):
 
 
 class Unavailable(EtcdError):
-    """No answer in time, or one from a member without a leader. It may work later, or at another member."""
+    """No response in time, or one from a member without a leader. It may work later, or at another member."""
 
     code = Code.UNAVAILABLE
 
     def __init__(self, message: str, *, sent: bool = True) -> None:
         super().__init__(message)
         self.sent = sent
-        """False if the request certainly had no effect; otherwise a write may have been made, or may still be."""
+        """False if the request certainly had no effect; otherwise a write may have been applied, or may still be."""
 
 
 class Closed(Unavailable):
-    """The client, or the watch, was closed on this side: there is no use in trying again."""
+    """The client, or the watch, was closed on this side: retrying is useless."""
 
 
 class Compacted(EtcdError):
-    """The revision asked for was compacted."""
+    """The requested revision was compacted."""
 
     code = Code.OUT_OF_RANGE
 
     def __init__(self, message: str, revision: int = 0) -> None:
         super().__init__(message)
         self.revision = revision
-        """The revision up to which etcd is compacted: the oldest that can be read. 0: etcd did not say (it tells
-        watches only)."""
+        """The revision up to which etcd is compacted: the oldest readable one. 0: etcd did not say (it tells only
+        watches)."""
 
 
 class FutureRevision(EtcdError):
-    """The revision asked for is later than the store's."""
+    """The requested revision is later than the store's."""
 
     code = Code.OUT_OF_RANGE
 
 
 class Refused(EtcdError):
-    """The request can't be carried out as it is."""
+    """The request can't be executed as it is."""
 
     code = Code.INVALID_ARGUMENT
 
 
 class RequestTooLarge(Refused):
-    """The request has more bytes, or a transaction more operations, than etcd takes."""
+    """The request has more bytes, or a transaction more operations, than etcd accepts."""
 
 
 class LeaseNotFound(Refused):
-    """The lease ran out, was revoked, or never was."""
+    """The lease expired, was revoked, or never existed."""
 
     code = Code.NOT_FOUND
 
 
 class LeaseExists(Refused):
-    """A lease of this ID is there already."""
+    """A lease with this ID exists."""
 
     code = Code.FAILED_PRECONDITION
 
@@ -111,17 +111,17 @@ class NoSpace(Exhausted):
 
 
 class ResponseTooLarge(Exhausted):
-    """More bytes than this client holds. A range can be asked for in parts, by a limit."""
+    """More bytes than this client accepts. A range can be requested in parts, with a limit."""
 
 
 class Corrupt(EtcdError):
-    """Data is not what it was."""
+    """The data are corrupt."""
 
     code = Code.DATA_LOSS
 
 
 class NotEtcd(EtcdError):
-    """The answer is not of this protocol."""
+    """The response is not of this protocol."""
 
     code = Code.UNIMPLEMENTED
 
@@ -141,7 +141,7 @@ _BY_CODE: dict[Code, type[EtcdError]] = {
     Code.DEADLINE_EXCEEDED: Unavailable,
     Code.CANCELLED: Unavailable,
     Code.ABORTED: Unavailable,
-    Code.INTERNAL: Unavailable,  # HTTP/2 was cut in the middle of a message
+    Code.INTERNAL: Unavailable,  # HTTP/2 was cut within a message
     Code.INVALID_ARGUMENT: Refused,
     Code.NOT_FOUND: Refused,
     Code.ALREADY_EXISTS: Refused,
@@ -156,10 +156,10 @@ _BY_CODE: dict[Code, type[EtcdError]] = {
 
 
 def error_of(code: Code, message: str) -> EtcdError:
-    """The error of an answer. `code` stays that of the answer where several belong to one class."""
+    """The error of a response. `code` stays that of the response if several belong to one class."""
     kind = _BY_TEXT.get(message) or _BY_CODE.get(code, EtcdError)
     if code is Code.RESOURCE_EXHAUSTED and kind is Exhausted and "message larger than max" in message:
-        # gRPC's words: of the server about a request (or, about a response, "trying to send"), and of this side
+        # gRPC's texts: the server's about a request (or, about a response, "trying to send"), and this side's
         is_response = "CLIENT: " in message or "trying to send" in message
         kind = ResponseTooLarge if is_response else RequestTooLarge
     error = kind(message[:LONGEST_MESSAGE])

@@ -18,7 +18,7 @@ from espalier.etcd.backend import CONSISTENT_INDEX, KEY, META, STORAGE_VERSION, 
 from espalier.etcd.bbolt.reading import Damaged, Database
 
 DIGEST_SIZE = 32
-"""Bytes of the SHA-256 behind the database in a snapshot."""
+"""Bytes of the SHA-256 after the database in a snapshot."""
 SECTOR = 512
 """Databases are multiples of this, so snapshots with their digest are not."""
 
@@ -36,10 +36,8 @@ def snapshot_chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def check_snapshot(file: BinaryIO, name: str) -> None:
-    """Read a snapshot from its start and compare it with the digest behind it. Raises `Damaged`.
-
-    A file of whole sectors is a database that was copied, and has none.
-    """
+    """Read a snapshot from its start and compare it with the digest at its end. Raises `Damaged`. A file of whole
+    sectors is a copied database, and has none."""
     size = file.seek(0, os.SEEK_END)
     if size % SECTOR not in {0, DIGEST_SIZE}:
         raise Damaged(
@@ -92,7 +90,7 @@ def _hashed(
 
 
 def hash_database(database: Database) -> int:
-    """The hash of `Maintenance.Hash`: CRC-32C of all buckets, without what differs between members anyway."""
+    """The hash of `Maintenance.Hash`: CRC-32C of all buckets, without what differs between members."""
 
     def content() -> Iterator[bytes]:
         for name in database.root.buckets():
@@ -107,7 +105,7 @@ def hash_database(database: Database) -> int:
 
 
 def crc32c(chunks: Iterable[bytes], before: int = 0) -> int:
-    """CRC-32C (Castagnoli) of all chunks, one behind the other. `before` is that of what comes before them."""
+    """CRC-32C (Castagnoli) of all chunks in order. `before` is that of the preceding bytes."""
     one, two, three, four = _tables()
     crc = before ^ 0xFFFF_FFFF
     for data in _gathered(chunks):
@@ -125,7 +123,7 @@ def crc32c(chunks: Iterable[bytes], before: int = 0) -> int:
 
 @cache
 def _tables() -> list[list[int]]:
-    """The remainders of a byte, and of a byte with one, two and three zero bytes behind it."""
+    """The remainders of a byte, and of a byte followed by one, two and three zero bytes."""
     first = []
     for byte in range(256):
         crc = byte

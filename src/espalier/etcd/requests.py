@@ -12,7 +12,7 @@ from msgspec import Struct
 from espalier.etcd.messages import rpc_pb2 as rpc
 
 FROM_KEY = b"\0"
-"""The end of a range that has none; as `key`, with this end, it means all keys."""
+"""The end of a range without an end; as `key`, with this end, it means all keys."""
 
 Target = Literal["KEY", "VERSION", "CREATE", "MOD", "VALUE"]
 Order = Literal["NONE", "ASCEND", "DESCEND"]
@@ -20,7 +20,7 @@ Relation = Literal["=", "!=", ">", "<"]
 
 
 def prefix_end(prefix: bytes) -> bytes:
-    """The end of the range of all keys with a prefix: the first key behind them; `FROM_KEY` if there can't be one."""
+    """The end of the range of all keys with a prefix: the first key after them; `FROM_KEY` if there is none."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else FROM_KEY
 
@@ -34,9 +34,9 @@ class Range(Struct, frozen=True):
     revision: int = 0
     order: Order = "NONE"
     target: Target = "KEY"
-    """By which field the result is sorted."""
+    """The field by which the result is sorted."""
     serializable: bool = False
-    """Let the member answer from what it has: faster, and possibly stale."""
+    """Let the member answer from its own data: faster, and possibly stale."""
     keys_only: bool = False
     count_only: bool = False
     min_mod_revision: int = 0
@@ -46,7 +46,7 @@ class Range(Struct, frozen=True):
 
     @classmethod
     def of_prefix(cls, prefix: bytes) -> Range:
-        """All keys with a prefix; of all keys, if it is empty."""
+        """All keys with a prefix; all keys, if it is empty."""
         return cls(prefix or FROM_KEY, prefix_end(prefix))
 
 
@@ -56,13 +56,13 @@ class Put(Struct, frozen=True):
     key: bytes
     value: bytes = b""
     lease: int = 0
-    """The key goes when this lease ends; 0: it stays."""
+    """The key is deleted when this lease ends; 0: never."""
     prev_kv: bool = False
-    """Return what was there before."""
+    """Return the previous key and value."""
     ignore_value: bool = False
-    """Keep the value of a key that exists; `value` must be empty."""
+    """Keep the value of an existing key; `value` must be empty."""
     ignore_lease: bool = False
-    """Keep the lease of a key that exists; `lease` must be 0."""
+    """Keep the lease of an existing key; `lease` must be 0."""
 
 
 class DeleteRange(Struct, frozen=True):
@@ -71,14 +71,12 @@ class DeleteRange(Struct, frozen=True):
     key: bytes
     range_end: bytes = b""
     prev_kv: bool = False
-    """Return what was there before."""
+    """Return the deleted keys and values."""
 
 
 class Compare(Struct, frozen=True):
-    """A condition on a key, or on each key of a range. A key that is not there has 0 in all its numbers.
-
-    A comparison of the value of a key that is not there fails, whatever the relation.
-    """
+    """A condition on a key, or on each key of a range. All numbers of a missing key are 0. A comparison of the value of
+    a missing key fails, whatever the relation."""
 
     key: bytes
     target: Literal["VERSION", "CREATE", "MOD", "VALUE", "LEASE"]
@@ -88,7 +86,7 @@ class Compare(Struct, frozen=True):
 
 
 class Txn(Struct, frozen=True):
-    """If all comparisons hold, carry out `success`, otherwise `failure`; in order, at one revision."""
+    """If all comparisons hold, execute `success`, otherwise `failure`; in order, at one revision."""
 
     compare: tuple[Compare, ...] = ()
     success: tuple[Operation, ...] = ()
@@ -99,7 +97,7 @@ Operation: TypeAlias = Range | Put | DeleteRange | Txn
 
 
 def version(key: bytes, relation: Relation, operand: int, range_end: bytes = b"") -> Compare:
-    """A condition on how often a key was written since it was created; 0: it is not there."""
+    """A condition on how often a key was written since it was created; 0: it does not exist."""
     return Compare(key, "VERSION", relation, operand, range_end)
 
 

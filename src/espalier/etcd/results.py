@@ -1,4 +1,4 @@
-"""Answers of etcd, as values."""
+"""Results of etcd, as values."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from espalier.etcd.messages import rpc_pb2 as rpc
 
 
 class KeyValue(Struct, frozen=True, gc=False):
-    """A key as it is, or was, at one revision."""
+    """A key at one revision."""
 
     key: bytes
     value: bytes
     create_revision: int
-    """The revision at which it was created, last."""
+    """The revision of its last creation."""
     mod_revision: int
-    """The revision at which it was written, last; in the event of a deletion, the deletion's."""
+    """The revision of its last write; in the event of a deletion, that of the deletion."""
     version: int
     """How often it was written since it was created."""
     lease: int
-    """The lease with which it goes; 0: none."""
+    """The lease with which it expires; 0: none."""
 
 
 class Header(Struct, frozen=True, gc=False):
-    """The header of every answer, about the member that gave it."""
+    """The header of every response, about the member that sent it."""
 
     cluster_id: int
     member_id: int
     revision: int
-    """The store's revision when the request was carried out."""
+    """The store's revision when the request was executed."""
     raft_term: int
 
 
@@ -41,9 +41,10 @@ class RangeResult(Struct, frozen=True):
     header: Header
     items: tuple[KeyValue, ...]
     count: int
-    """Keys in the range, whatever the limit (but not those that minimum and maximum revisions leave out)."""
+    """Number of keys in the range, whatever the limit (but without those that minimum and maximum revisions exclude).
+    """
     more: bool
-    """True if the limit left some out."""
+    """True if the limit excluded some."""
 
 
 class PutResult(Struct, frozen=True):
@@ -51,7 +52,7 @@ class PutResult(Struct, frozen=True):
 
     header: Header
     previous: KeyValue | None
-    """With `prev_kv`: what was there before, if there was anything."""
+    """With `prev_kv`: the previous key and value, if there were any."""
 
 
 class DeleteResult(Struct, frozen=True):
@@ -60,17 +61,17 @@ class DeleteResult(Struct, frozen=True):
     header: Header
     deleted: int
     previous: tuple[KeyValue, ...]
-    """With `prev_kv`: what was there before."""
+    """With `prev_kv`: the deleted keys and values."""
 
 
 class TxnResult(Struct, frozen=True):
-    """A transaction was carried out. Headers of `results` have no more than the revision."""
+    """A transaction was executed. Headers of `results` contain only the revision."""
 
     header: Header
     succeeded: bool
     """True if all comparisons held."""
     results: tuple[Result, ...]
-    """Of each operation that was carried out, in order."""
+    """Of each executed operation, in order."""
 
 
 Result: TypeAlias = RangeResult | PutResult | DeleteResult | TxnResult
@@ -82,11 +83,11 @@ class Event(Struct, frozen=True, gc=False):
     type: Literal["PUT", "DELETE"]
     item: KeyValue
     previous: KeyValue | None
-    """With `prev_kv`: what was there before, unless it was compacted."""
+    """With `prev_kv`: the previous key and value, unless they were compacted."""
 
 
 class LeaseResult(Struct, frozen=True):
-    """A lease. `ttl` counts seconds; it is -1 for one that ended, or never was."""
+    """A lease. `ttl` is in seconds; -1 for one that ended, or never existed."""
 
     id: int
     ttl: int
@@ -102,9 +103,9 @@ class Status(Struct, frozen=True):
     db_size: int
     """Bytes of the database file."""
     db_size_in_use: int
-    """Bytes of it that would be left after defragmentation."""
+    """Bytes that would remain after defragmentation."""
     db_size_quota: int
-    """The quota in bytes; 0: an etcd before 3.6, which does not tell."""
+    """The quota in bytes; 0: an etcd before 3.6, which does not report it."""
     leader: int
     """The ID of the leading member; 0: there is none."""
     raft_index: int
@@ -121,14 +122,14 @@ class Status(Struct, frozen=True):
 
 
 class HashResult(Struct, frozen=True):
-    """A hash over all keys and their history, from the compacted revision to `revision`."""
+    """A hash of all keys and their history, from the compacted revision to `revision`."""
 
     header: Header
     hash: int
     compact_revision: int
     """-1: never compacted."""
     revision: int
-    """The revision that was asked for; an etcd before 3.6 does not tell, then it is the header's or the one asked."""
+    """The requested revision; an etcd before 3.6 does not report it, then it is the header's or the requested one."""
 
 
 class Alarm(Struct, frozen=True):

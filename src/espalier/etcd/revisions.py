@@ -1,7 +1,7 @@
-"""Whole revisions out of the messages of a watch.
+"""Complete revisions from the messages of a watch.
 
-etcd sends the events of a watch in the order of their revisions, and all events of a revision in one message, unless
-it was asked to cut messages that are too long (`fragment`): then a cut may go through a revision.
+etcd sends the events of a watch in the order of their revisions, and all events of a revision in one message, unless it
+was asked to split long messages (`fragment`): then a revision may be split.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from espalier.etcd.errors import NotEtcd, ResponseTooLarge
 from espalier.etcd.results import Event
 
 LARGEST_REVISION = 256 * 1024 * 1024
-"""Bytes of keys and values of one revision that are held at most: a hundred times what etcd takes in a transaction."""
+"""The largest buffered revision in bytes of keys and values: a hundred times what etcd accepts in a transaction."""
 
 
 class Revisions:
-    """Holds back the events of a revision until all of them are there."""
+    """Buffers the events of a revision until it is complete."""
 
     def __init__(self) -> None:
         self._held: list[Event] = []
         self._size = 0
         self.last = 0
-        """The last revision that was returned whole."""
+        """The last complete revision that was returned."""
 
     def add(self, events: tuple[Event, ...], *, more: bool) -> tuple[Event, ...]:
         """Add a message's events; returns those of whole revisions. `more`: the rest is in the next message.
@@ -47,11 +47,11 @@ class Revisions:
         return out
 
     def advance(self, revision: int) -> None:
-        """There are no events up to a revision but those that were returned."""
+        """All events up to a revision were returned."""
         self.last = max(self.last, revision)
 
     def drop(self) -> None:
-        """Forget what is held: it will come again."""
+        """Discard the buffer: its events will be sent again."""
         self._held.clear()
         self._size = 0
 

@@ -1,4 +1,4 @@
-"""Snapshots of a member's database, checked while they are streamed."""
+"""Snapshots of a member's database, verified while they are streamed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from espalier.etcd.messages.services import SNAPSHOT
 from espalier.etcd.transport import Transport
 
 HASH_SIZE = hashlib.sha256().digest_size
-"""A snapshot's last bytes are the sha256 of all before."""
+"""A snapshot ends with the SHA-256 of all preceding bytes."""
 SECTOR = 512
 """The database's size is a multiple of this, so that of a snapshot with its hash is not."""
 
@@ -24,7 +24,7 @@ class Chunk(Struct, frozen=True, gc=False):
 
     data: bytes
     remaining: int
-    """Bytes that etcd has yet to send, by its own count, without the hash."""
+    """Bytes that etcd still has to send by its own count, without the hash."""
     version: str
     """The version of etcd's storage (`3.6.0`); empty before 3.6."""
 

@@ -19,7 +19,7 @@ Received_co = TypeVar("Received_co", bound=Message, covariant=True)
 
 
 class Stream(Protocol[Sent_contra, Received_co]):
-    """An open stream. Many may send, one after the other, while one receives."""
+    """An open stream. Several tasks may send, one after the other, while one receives."""
 
     async def send(self, request: Sent_contra) -> None:
         """Send a further request. Raises `EtcdError`. When this is cancelled, the stream ends."""
@@ -31,11 +31,11 @@ class Stream(Protocol[Sent_contra, Received_co]):
         """
 
     async def close(self) -> None:
-        """End the stream, if it hasn't ended, and wait until nothing of it is left. Idempotent."""
+        """End the stream if it has not ended, and wait for its tasks. Idempotent."""
 
 
 class Transport(Protocol):
-    """A way to one etcd cluster. Errors are those of `error_of(code, text)`."""
+    """Access to one etcd cluster. Errors are those of `error_of(code, text)`."""
 
     async def call(
         self, method: Unary[Request, Response], request: Request, *, timeout: float, repeatable: bool
@@ -54,4 +54,4 @@ class Transport(Protocol):
         """
 
     async def close(self) -> None:
-        """Close all connections; idempotent. What is under way fails with `Unavailable`."""
+        """Close all connections; idempotent. Calls in progress fail with `Unavailable`."""

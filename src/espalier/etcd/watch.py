@@ -22,11 +22,11 @@ log = structlog.get_logger(__name__)
 
 Filter = Literal["NOPUT", "NODELETE"]
 _PAUSE, _LONGEST_PAUSE = 0.05, 2.0
-"""Seconds before a watch is opened again, the first time and at most, each give or take a half."""
+"""Seconds until a watch is opened again, first and longest, randomized by half."""
 
 
 class Changes(Struct, frozen=True):
-    """Changes of whole revisions, in order; or none, then it is a sign of progress."""
+    """Changes of complete revisions, in order; without events, it reports progress."""
 
     revision: int
     """All changes up to this revision were returned."""
@@ -76,11 +76,11 @@ class Watch:
         self._receiving: asyncio.Task[rpc.WatchResponse | None] | None = None
         self._closed = False
         self.cluster_id = 0
-        """Of the member that was connected to last."""
+        """The member of the last connection."""
         self.store_revision = 0
-        """The revision of that member's store when the watch was opened there."""
+        """The revision of that member's store when the watch was opened."""
         self.openings = 0
-        """How often it was opened: after a connection broke, a member may have other data than before."""
+        """How often it was opened: after a broken connection, another member may have other data."""
 
     @property
     def revision(self) -> int:
@@ -88,7 +88,7 @@ class Watch:
         return self._revisions.last
 
     async def __aenter__(self) -> Watch:
-        """Open the watch: changes after this are in it. Raises as iterating does."""
+        """Open the watch, which includes all later changes. Raises the same errors as iterating."""
         try:
             await self._connected()
         except BaseException:
@@ -125,10 +125,8 @@ class Watch:
                 return changes
 
     async def request_progress(self) -> None:
-        """Ask etcd for a sign of progress: `Changes` without events, once all before it were sent.
-
-        Does nothing while the connection is broken.
-        """
+        """Request progress from etcd: `Changes` without events, after all earlier ones. Does nothing while the
+        connection is broken."""
         if self._stream is not None:
             try:
                 await self._stream.send(rpc.WatchRequest(progress_request=rpc.WatchProgressRequest()))
@@ -136,7 +134,7 @@ class Watch:
                 log.debug("could not request the progress of a watch", error=str(failure))
 
     async def reopen(self) -> None:
-        """Leave the present connection and go on at another one: for who knows that this one is stuck."""
+        """Leave the current connection and continue at another member: for callers that know this one is stuck."""
         if self._stream is not None:
             await self._stream.close()
 
@@ -146,7 +144,7 @@ class Watch:
         await self._disconnect()
 
     def _changes(self, response: rpc.WatchResponse) -> Changes | None:
-        """The changes of a response, if whole revisions came with it."""
+        """The changes in a response, if it completes a revision."""
         if response.canceled:
             raise _ended(response)
         if response.created:
@@ -158,7 +156,7 @@ class Watch:
         return Changes(self.revision, ())
 
     async def _receive(self, stream: Stream[rpc.WatchRequest, rpc.WatchResponse]) -> rpc.WatchResponse | None:
-        """The next response. When this is cancelled, it is still waited for, and returned by the next call."""
+        """The next response. If this is cancelled, waiting continues, and the next call returns the response."""
         if self._receiving is None:
             self._receiving = asyncio.ensure_future(stream.receive())
         receiving = self._receiving
@@ -169,7 +167,7 @@ class Watch:
         return receiving.result()
 
     async def _connected(self) -> Stream[rpc.WatchRequest, rpc.WatchResponse]:
-        """The stream; a new one, if there is none."""
+        """The stream; opens a new one if there is none."""
         loop = asyncio.get_running_loop()
         end = None if self._patience is None else loop.time() + self._patience
         before: Unavailable | None = None
@@ -185,7 +183,7 @@ class Watch:
                 if isinstance(failure, Closed):
                     raise
                 if end is not None and loop.time() + pause >= end:
-                    # An attempt that ran out of what was left of the time says nothing about etcd.
+                    # An attempt that only had the rest of the time says nothing about etcd.
                     raise (before if before is not None and loop.time() >= end else failure) from None
                 before = failure
                 log.debug("reopening an etcd watch", error=str(failure))
@@ -214,7 +212,7 @@ class Watch:
         self.cluster_id, self.store_revision = created.header.cluster_id, created.header.revision
         self.openings += 1
         if not self._start:
-            # From here on, the place is known, and nothing is missed when the connection breaks before any event.
+            # From here on the position is known, and nothing is missed if the connection breaks before any event.
             self._revisions.advance(created.header.revision)
             self._start = self.revision + 1
 
@@ -230,7 +228,7 @@ class Watch:
 
 
 def _ended(response: rpc.WatchResponse) -> EtcdError:
-    """Why etcd ended a watch. The stream has no status then: the reason is a text only."""
+    """The error with which etcd ended a watch. The stream has no status then: the reason is only a text."""
     if response.compact_revision:
         text = "etcdserver: mvcc: required revision has been compacted"
         return Compacted(text, response.compact_revision)

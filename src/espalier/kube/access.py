@@ -50,7 +50,7 @@ class ExecPlugin(RedactedRepr, frozen=True):
     env: Mapping[str, str] = {}
     install_hint: str = ""
     cluster: Mapping[str, Any] | None = None
-    """Facts of the cluster for a plugin that asks for them (`provideClusterInfo`)."""
+    """Facts of the cluster for a plugin that requests them (`provideClusterInfo`)."""
 
 
 class Impersonation(msgspec.Struct, frozen=True):

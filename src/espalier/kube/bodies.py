@@ -39,10 +39,8 @@ def decode_object(raw: bytes, resource: Resource | None = None) -> Object:
 
 
 def decode_list(raw: bytes, resource: Resource) -> tuple[ObjectList, str]:
-    """A page and the token of the next, empty on the last. Items are copied out, so that the page can be freed.
-
-    API servers leave `apiVersion` and `kind` out of the items of built-in kinds; they are filled in.
-    """
+    """A page and the token of the next one, empty on the last. Items are copied, so that the page can be freed. API
+    servers omit `apiVersion` and `kind` of items of built-in kinds; they are filled in."""
     try:
         page = _decode_list(raw)
         items = [_object(bytes(item), resource) for item in page.items]

@@ -18,9 +18,9 @@ from espalier.kube.wire import Request
 
 CONNECT_SECONDS = 10.0
 KEEP_ALIVE_SECONDS = 30.0
-"""Idle connections are given up well before servers do (75 s and more), so that no write meets a closing one."""
+"""Idle connections are closed well before servers do (after 75 s or more), so that no write meets a closing one."""
 _DEAD_PEER_OPTIONS = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
-"""A watch may be silent for minutes. With these a host that vanished is noticed after one."""
+"""A watch may be silent for minutes. With these options a vanished host is noticed after one."""
 
 
 class Channel:
@@ -92,7 +92,7 @@ class Channel:
         return Unreachable(f"cannot reach the API server at {self.base}: {cause}", sent=sent)
 
     def closed(self) -> Unreachable:
-        """The error of a request after the end."""
+        """The error of a request after `close`."""
         return Unreachable(f"the connection to the API server at {self.base} is closed", sent=False)
 
     def too_large(self) -> AnswerTooLarge:
@@ -112,7 +112,7 @@ def keep_alive(connection: socket.socket) -> None:
     """Enable TCP keepalive."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _DEAD_PEER_OPTIONS.items():
-        if hasattr(socket, option):  # not every system has each
+        if hasattr(socket, option):  # not supported by every system
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
@@ -135,7 +135,7 @@ NO_WORD = "it closed the connection without an answer"
 
 
 def reason(error: OSError) -> str:
-    """The system's words for an error; event loops put their own in front."""
+    """The system's message for an error; event loops add their own before it."""
     if error.errno and not isinstance(error, socket.gaierror | ssl.SSLError):
         return os.strerror(error.errno)
     return error.strerror or str(error)

@@ -251,10 +251,8 @@ class Client:
         return None if is_status(response.body) else decode_object(response.body, resource)
 
     async def raw(self, request: Request) -> Response:
-        """Any other request (discovery, health), with this client's headers and retries.
-
-        The response is not judged: its status may be any.
-        """
+        """Any other request (discovery, health), with this client's headers and retries. Returns the response whatever
+        its status."""
         headers = {**self._headers, **request.headers}
         request = Request(request.method, request.path, request.query, headers, request.body, request.timeout)
         return await self._attempt(self.transport.request, request)

@@ -54,7 +54,7 @@ class FixedCredentials:
         return self._credential
 
     def reject(self, credential: Credential) -> bool:
-        """There is no other."""
+        """There are no others."""
         return False
 
 
@@ -68,7 +68,7 @@ class TokenFile:
         self._read_at = float("-inf")
 
     async def current(self) -> Credential:
-        """The token of the file, read at most a minute ago."""
+        """The token in the file, read at most a minute ago."""
         now = asyncio.get_running_loop().time()
         if now - self._read_at >= _TOKEN_FILE_AGE:
             try:
@@ -132,7 +132,7 @@ class ExecCredentials:
             return self._credential
 
     def reject(self, credential: Credential) -> bool:
-        """The plugin is run again."""
+        """Run the plugin again."""
         if self._credential is credential:
             self._credential = None
         return True
@@ -185,7 +185,7 @@ def credentials_of(
 
 
 def _read_output(plugin: ExecPlugin, output: bytes) -> _ExecStatus:
-    """The credential a plugin printed. What it printed is a secret: no error shows it."""
+    """The credential that a plugin printed. The output is secret: no error shows it."""
     try:
         answer = json_trees.decode(output, _ExecCredential)
     except msgspec.MsgspecError:

@@ -25,7 +25,7 @@ _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryL
 
 
 class UnknownResource(KubeError):
-    """The API server serves nothing of that name."""
+    """The API server serves nothing under that name."""
 
 
 class ServedResource(NamedTuple):
@@ -54,10 +54,8 @@ class Discovery:
             return self._served
 
     async def resolve(self, word: str) -> Resource:
-        """The resource meant by a plural, singular, kind or short name, alone or with `.group` or `.version.group`.
-
-        Where several groups have it, the server's first is meant, as for kubectl. Raises `UnknownResource`.
-        """
+        """The resource for a plural, singular, kind or short name, alone or with `.group` or `.version.group`. If
+        several groups have it, the server's first one counts, as for kubectl. Raises `UnknownResource`."""
         known = self._served is not None
         found = _find(word, await self.resources())
         if found is None and known:
@@ -206,7 +204,7 @@ def _of_group(group: _Group) -> Iterator[ServedResource]:
     for version in group.versions:
         for resource in version.resources:
             if resource.response_kind is None:
-                continue  # nothing but subresources is served under this name
+                continue  # only subresources are served under this name
             kind = resource.response_kind.kind
             yield ServedResource(
                 Resource(group.metadata.name, version.version, resource.resource, kind, resource.scope == "Namespaced"),

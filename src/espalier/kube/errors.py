@@ -27,12 +27,12 @@ from espalier.api import json_trees
 from espalier.api.meta import Part, Tree
 
 LONGEST_MESSAGE, LONGEST_REASON = 10_000, 200
-"""The maximum length of a server's message in an error. It goes into conditions, which allow 32 KiB: a longer one would
-have the whole status refused."""
+"""The maximum length of a server's message in an error. Conditions, which repeat it, allow 32 KiB: the API server
+rejects a status with a longer one."""
 
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""Errors of decoding JSON that others wrote."""
+"""Errors of decoding JSON from others."""
 
 
 class StatusCause(Part):
@@ -55,7 +55,7 @@ class StatusDetails(Part):
 
 
 class Status(Part, omit_defaults=False):
-    """`meta/v1 Status`, the body of every failure. Encoded whole, for clients know it by its kind."""
+    """`meta/v1 Status`, the body of every failure. Encoded completely, because clients identify it by its kind."""
 
     api_version: str = "v1"
     kind: str = "Status"

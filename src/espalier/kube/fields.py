@@ -209,7 +209,7 @@ def without_below(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def _node(member: bool, below: FieldSet) -> FieldSet | None:
-    """An element's node out of whether it is in the set, and what is below it; None: nothing."""
+    """The node of an element that is in the set or not, and has these fields below it; None for neither."""
     if member:
         return {SELF: {}, **below} if below else {}
     return below or None

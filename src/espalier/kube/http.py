@@ -28,7 +28,7 @@ with without_system_certificates():
 
 _READ_BUFFER = 256 * 1024
 _TURNS_TO_CLOSE = 10
-"""Iterations of the event loop until a cut connection is closed; it takes three."""
+"""Iterations of the event loop until an aborted connection is closed; it takes three."""
 
 
 class HttpTransport:
@@ -67,7 +67,7 @@ class HttpTransport:
                 raise self._unreachable(request, error) from error
 
     async def stream(self, request: Request) -> Stream | Response:
-        """Start a watch. `request.timeout` bounds the time to its beginning, not its length."""
+        """Start a watch. `request.timeout` limits the time until it starts, not its duration."""
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
         try:
             async with asyncio.timeout(request.timeout):

@@ -175,7 +175,7 @@ class Kubeconfig:
 
 
 def kubeconfig_files(explicit: Path | None, environment: Mapping[str, str]) -> Sequence[Path]:
-    """The files kubectl would read: the one asked for, those in KUBECONFIG, or `~/.kube/config`."""
+    """The files that kubectl would read: the requested one, those in KUBECONFIG, or `~/.kube/config`."""
     if explicit is not None:
         return [explicit]
     named = [Path(name) for name in environment.get("KUBECONFIG", "").split(os.pathsep) if name]
@@ -185,10 +185,8 @@ def kubeconfig_files(explicit: Path | None, environment: Mapping[str, str]) -> S
 def find_access(
     *, kubeconfig: Path | None = None, context: str | None = None, environment: Mapping[str, str]
 ) -> Access:
-    """The API server that a command or a manager is meant for.
-
-    As kubectl finds it: the kubeconfig asked for, KUBECONFIG, `~/.kube/config`, else the pod's service account.
-    """
+    """The API server for a command or a manager. As kubectl finds it: the requested kubeconfig, KUBECONFIG,
+    `~/.kube/config`, else the pod's service account."""
     files = kubeconfig_files(kubeconfig, environment)
     if kubeconfig is None and not any(file.exists() for file in files):
         in_cluster = in_cluster_access(environment)

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A metric that is not measured yet. `name` is that of the exposition, without the suffixes of Prometheus."""
+    """A metric without measurements. `name` is that of the exposition, without the suffixes of Prometheus."""
 
     name: str
     type: Literal["counter", "gauge", "histogram"]

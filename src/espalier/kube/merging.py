@@ -8,11 +8,9 @@ from espalier.api.meta import Tree
 
 
 def difference(current: Tree, wanted: Tree, *, whole: bool = False) -> Tree:
-    """The merge patch that gives `current` everything in `wanted`; empty when it has it.
-
-    None in `wanted` asks for a field's removal. With `whole`, fields that `wanted` does not name go as well.
-    Lists are compared and written as one value.
-    """
+    """The merge patch that makes `current` contain `wanted`; empty if it does already. None in `wanted` removes a
+    field. With `whole`, fields that `wanted` does not name are removed as well. Lists are compared and written as one
+    value."""
     patch: Tree = {}
     for name, value in wanted.items():
         present = current.get(name)

@@ -33,7 +33,7 @@ MEASURES = (REQUESTS, REQUEST_SECONDS, REQUEST_BYTES, RESPONSE_BYTES)
 
 
 class RequestMetrics:
-    """Counts and durations of requests, in one registry. Watches are counted, and timed to their beginning."""
+    """Counts and durations of requests, in one registry. Watches are counted, and timed until they start."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.total = REQUESTS.counter(registry)

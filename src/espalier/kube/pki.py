@@ -49,7 +49,9 @@ class KeyPair:
     @cached_property
     def x509(self) -> x509.Certificate:
         """The parsed certificate."""
-        with warnings.catch_warnings():  # Cluster API numbers its authorities 0, which RFC 5280 disallows
+        with (
+            warnings.catch_warnings()
+        ):  # Cluster API gives its authorities the serial number 0, which RFC 5280 disallows
             warnings.simplefilter("ignore", CryptographyDeprecationWarning)
             return x509.load_pem_x509_certificate(self.certificate)
 
@@ -81,7 +83,7 @@ class Authority(KeyPair):
 
     @classmethod
     def load(cls, certificate: bytes, key: bytes, rng: random.Random | None = None) -> Authority:
-        """An authority kept earlier. Raises `ValueError` when key and certificate do not belong together."""
+        """An existing authority. Raises `ValueError` if key and certificate do not match."""
         authority = cls(certificate, key, rng)
         if authority._private_key.public_key() != authority.x509.public_key():
             raise ValueError("the private key does not belong to the certificate of the authority")

@@ -56,7 +56,7 @@ class Rights:
 
     @property
     def kinds(self) -> frozenset[Resource]:
-        """Every kind that is used."""
+        """All kinds that these rules name."""
         rights = (*self.everywhere, *self.system, *self.by_owners)
         return frozenset(kind for right in rights for kind in right.resources)
 

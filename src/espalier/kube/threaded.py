@@ -83,7 +83,7 @@ class ThreadedTransport:
             return response
 
     async def stream(self, request: Request) -> Stream | Response:
-        """Start a watch. `request.timeout` bounds the time to its beginning, not its length."""
+        """Start a watch. `request.timeout` limits the time until it starts, not its duration."""
         if self._closed:
             raise self._channel.closed()
         return await self._loaded().stream(request)
@@ -220,7 +220,7 @@ class Connection:
         parts = urlsplit(self._channel.base)
         host, port = parts.hostname or "", parts.port or (443 if self._context else 80)
         client = http.client.HTTPConnection(host, port)
-        client.auto_open = 0  # it would connect anew by itself, without TLS
+        client.auto_open = 0  # it would reconnect by itself, without TLS
         try:
             client.sock = self._socket(host, port)
         except ssl.SSLCertVerificationError as error:

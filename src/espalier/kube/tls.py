@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from espalier.kube.errors import KubeError
 
 _SYSTEM_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-"""Variables by which OpenSSL is told where the system's certificates are."""
+"""Variables that tell OpenSSL where the system's certificates are."""
 
 
 class CertificateError(KubeError):

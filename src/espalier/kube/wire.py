@@ -43,7 +43,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """One API response; header names are lower case. Any status: judging it is the client's work."""
+    """One API response; header names are lower case. Any status: the client decides what it means."""
 
     status: int
     body: bytes = b""
@@ -51,7 +51,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Stream(Protocol):
-    """A running watch: one undecoded JSON document (a watch event) per item, ended by the server or by `close`."""
+    """A running watch: one undecoded JSON document (a watch event) per item, until the server or `close` ends it."""
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
@@ -77,7 +77,7 @@ class Transport(Protocol):
 
 @runtime_checkable
 class Endpoint(Protocol):
-    """An API server in this process, or the way to one."""
+    """An API server in this process, or a way to reach one."""
 
     async def serve(self, request: Request, user: User) -> Response:
         """Handle a request that is not a watch; returns when its effects are durable."""

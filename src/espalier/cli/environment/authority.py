@@ -1,4 +1,4 @@
-"""The certificate authority of a simulated local environment: made at its first start, and read at all others."""
+"""The certificate authority of a simulated local environment: created at its first start, then read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CERTIFICATE, KEY = "ca.crt", "ca.key"
 
 
 def load(home: Home) -> Authority | None:
-    """The authority, None before the first start. Raises `Broken`, which names the file that is not as it was."""
+    """The authority; None before the first start. Raises `Broken`, which names the unusable file."""
     certificate, key = home.authority / CERTIFICATE, home.authority / KEY
     there = [file for file in (certificate, key) if file.exists()]
     if not there:
@@ -55,7 +55,7 @@ def _broken(home: Home, problem: str) -> Broken:
 
 
 def make(home: Home, *, now: datetime) -> Authority:
-    """A new authority, kept whole or not at all."""
+    """A new authority, stored completely or not at all."""
     authority = Authority.create("espalier", now=now)
     staged = home.authority.with_name(f".{home.authority.name}.{secrets.token_hex(4)}")
     staged.mkdir(mode=0o700)

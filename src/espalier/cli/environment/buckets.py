@@ -1,4 +1,4 @@
-"""Object stores of this process, and the network to them, which may be cut."""
+"""Object stores in this process, and the network to them, which can be cut."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from espalier.simulator.connections import Link
 
 
 class Buckets:
-    """Stores by URL: whoever names the same one gets the same objects."""
+    """Stores by URL: the same URL gives the same objects."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -32,19 +32,19 @@ class Buckets:
         return open_store
 
     def managed_through(self, link: Link) -> ManagedBuckets:
-        """Buckets as the extensions of a seed make and delete them, through a network."""
+        """Buckets, as the extensions of a seed create and delete them, through a network."""
         return ManagedBuckets(self.stores, link)
 
 
 class ManagedBuckets:
-    """Makes and deletes buckets (`Stores` of the extensions of type `local`)."""
+    """Creates and deletes buckets (`Stores` of the extensions of type `local`)."""
 
     def __init__(self, stores: dict[str, MemoryStore], link: Link) -> None:
         self._stores = stores
         self._link = link
 
     async def ensure_bucket(self, url: str, credentials: Mapping[str, bytes]) -> None:
-        """See `Stores`: a store is there once somebody writes to it."""
+        """See `Stores`: a store exists once something is written to it."""
         self._reach(url)
 
     async def delete_bucket(self, url: str, credentials: Mapping[str, bytes]) -> None:
@@ -66,7 +66,7 @@ class ManagedBuckets:
 
 
 class ReachedStore:
-    """A store that is out of reach while its network is cut."""
+    """A store that is unreachable while its network is cut."""
 
     def __init__(self, store: Store, is_cut: Callable[[], bool]) -> None:
         self.where = store.where

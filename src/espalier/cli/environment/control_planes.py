@@ -30,7 +30,7 @@ class ControlPlanes(Protocol):
         ...
 
     def stores(self, bucket: Link) -> Stores:
-        """The buckets, as the extensions of a seed make and delete them."""
+        """The buckets, as the extensions of a seed create and delete them."""
         ...
 
     def read_backup(self, bucket: Link) -> ReadBackup:
@@ -43,7 +43,7 @@ class ControlPlanes(Protocol):
 
 
 class InProcessControlPlanes:
-    """Simulated etcds and embedded API servers: on virtual time as well (`ControlPlanes`)."""
+    """Simulated etcds and embedded API servers; they also run on virtual time (`ControlPlanes`)."""
 
     def __init__(self, clock: Clock) -> None:
         self._buckets = Buckets(clock)

@@ -58,16 +58,16 @@ IN_PROCESS = "https://garden.internal"
 """Address of the garden's webhooks: answered in this process, never sent."""
 ACCOUNT = Credentials("demo", "demo")
 CLOUD_SECRET = "cloud"  # noqa: S105  the name of a Secret
-"""Secret of each project with the account, for `secretBindingName`."""
+"""The Secret of each project with the cloud account, for `secretBindingName`."""
 BUCKETS = "file:///{bucket}"
-"""Where buckets are, as agents name them."""
+"""The base URL of buckets, as agents use it."""
 
 Wrap = Callable[[str, Transport], Transport]
-"""Stands in the connections of a program (`garden`, `gardenlet a`, `extensions a`), and may let things go wrong."""
+"""Wraps the transports of a program (`garden`, `gardenlet a`, `extensions a`), to inject faults."""
 
 
 def unchanged(_program: str, transport: Transport) -> Transport:
-    """Let nothing go wrong."""
+    """Inject no faults."""
     return transport
 
 
@@ -77,19 +77,19 @@ class Settings:
 
     garden: GardenConfig = field(default_factory=GardenConfig)
     gardenlet: GardenletConfig = field(default_factory=lambda: GardenletConfig("", dns_type=PROVIDER))
-    """Of all seeds, but for its name."""
+    """The machine type of all seeds, apart from its name."""
     backups: BackupSettings = field(default_factory=lambda: BackupSettings(Schedule(), Retention()))
     """When agents take snapshots."""
     boot_seconds: float = 30.0
     first_address: str = "10.250.0.0"
-    """Addresses of virtual machines come after it."""
+    """The address before the first one of virtual machines."""
     random_keys: bool = True
-    """False makes keys from the random generator, so that all is repeatable: for simulation only."""
+    """False makes keys from the random generator, so that runs are reproducible: for simulation only."""
 
 
 @dataclass(frozen=True)
 class Links:
-    """The networks of a seed, each of which may be cut."""
+    """The networks of a seed, each of which can be cut."""
 
     garden: Link
     """From the gardenlet to the garden."""
@@ -119,7 +119,7 @@ class Links:
 
 @dataclass
 class Program:
-    """A program that runs: its manager, and the task in which it does."""
+    """A running program: its manager, and its task."""
 
     manager: Manager
     task: asyncio.Task[Any]
@@ -148,13 +148,13 @@ class SeedCluster(Protocol):
         """True while its API server runs."""
 
     async def start(self) -> None:
-        """Give it power; idempotent."""
+        """Power it on; idempotent."""
 
     async def destroy(self) -> None:
-        """Take its power at once; idempotent."""
+        """Power it off immediately; idempotent."""
 
     def client(self, *, link: Link | None = None, life: Life | None = None, agent: str = "espalier") -> Client:
-        """A client of its API server: through a network, and for a container as long as it lives."""
+        """A client of its API server: through a network, and for the lifetime of a container."""
 
 
 class GardenSeed(ABC):
@@ -165,14 +165,14 @@ class GardenSeed(ABC):
     def __init__(self, garden: Garden, name: str) -> None:
         self.name = name
         self.clock = garden.clock
-        """Of its programs: clocks of machines differ."""
+        """The clock of its programs: clocks of machines differ."""
         self.links = Links.of(name, garden.control_planes)
         self.config = _named(garden.settings.gardenlet, name)
         self._garden = garden
 
     @property
     def client(self) -> Client:
-        """A client of the seed's API server, for who looks at it."""
+        """A client of the seed's API server, for observers."""
         return self.cluster.client(agent="user")
 
     @abstractmethod
@@ -201,7 +201,7 @@ class GardenSeed(ABC):
         self.run_extensions()
 
     async def power_off(self) -> None:
-        """Destroy it: nothing in it gets to clean up. Objects and volumes are there again at the next `power_on`."""
+        """Destroy it without any cleanup. Objects and volumes exist again after the next `power_on`."""
         for name in (f"gardenlet {self.name}", f"extensions {self.name}"):
             await self._garden.kill(name)
         await self.cluster.destroy()
@@ -285,7 +285,7 @@ class Garden:
         control_planes: ControlPlanes | None = None,
         new_machines: Callable[[Garden], Machines] | None = None,
     ) -> None:
-        """`new_machines` makes virtual machines something else than simulated kubelets."""
+        """With `new_machines`, virtual machines are something other than simulated kubelets."""
         self._new_seed = new_seed
         self.clock, self.random, self.wrap = clock, rng, wrap
         self.settings = settings or Settings()
@@ -319,7 +319,7 @@ class Garden:
         control_planes: ControlPlanes | None = None,
         new_machines: Callable[[Garden], Machines] | None = None,
     ) -> AsyncIterator[Garden]:
-        """A garden with these seeds and projects, all running; nothing is left running afterwards."""
+        """A garden with these seeds and projects, all running; nothing keeps running afterwards."""
         garden = cls(clock, rng, settings, wrap=wrap, control_planes=control_planes, new_machines=new_machines)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(garden.stop)
@@ -364,7 +364,7 @@ class Garden:
         await self.server.close()
 
     async def add_seed(self, name: str) -> GardenSeed:
-        """Register a seed, with a bucket of its own, and have it run."""
+        """Register a seed with a bucket of its own, and start it."""
         secret = {"name": f"backup-{name}", "namespace": names.GARDEN_NAMESPACE}
         await self._make(core.SECRET, {"metadata": secret, "stringData": {"account": name}})
         spec = {
@@ -406,7 +406,7 @@ class Garden:
         self.programs[name] = Program(manager, asyncio.create_task(manager.run(), name=name))
 
     async def kill(self, name: str) -> None:
-        """`kill -9` of a program; nothing to do if it does not run."""
+        """`kill -9` of a program; does nothing if it is not running."""
         program = self.programs.pop(name, None)
         if program is not None:
             await program.kill()
@@ -414,7 +414,7 @@ class Garden:
             self.webhooks = None
 
     async def restart(self, name: str) -> None:
-        """Kill a program, if it runs, and start it again."""
+        """Kill a program if it is running, and start it again."""
         await self.kill(name)
         kind, _, seed = name.partition(" ")
         match kind:
@@ -438,10 +438,8 @@ class Garden:
         return Client(transport, field_manager="espalier", user_agent=_agent(program), retry=Retry(attempts=1))
 
     def shoot(self, technical_id: str) -> Client:
-        """A client of a shoot's API server by its name in DNS, asked anew for each request.
-
-        Raises `Unreachable` while there is none.
-        """
+        """A client of a shoot's API server by its DNS name, resolved again for each request. Raises `Unreachable` if
+        there is none."""
         host = f"api.{technical_id}.{self.settings.gardenlet.domain}"
         record = self.cloud.inventory.resolve(host)
         if record is None:
@@ -449,12 +447,12 @@ class Garden:
         return self.at(record.values[0])
 
     def at(self, address: str) -> Client:
-        """A client of the API server at an address that DNS gave. Raises `Unreachable`."""
+        """A client of the API server at an address from DNS. Raises `Unreachable`."""
         seed, technical_id = self.place_of(address)
         return seed.shoot(technical_id)
 
     def place_of(self, address: str) -> tuple[GardenSeed, str]:
-        """The seed and the shoot of an address that DNS gave. Raises `Unreachable`."""
+        """The seed and the shoot of an address from DNS. Raises `Unreachable`."""
         technical_id, seed, *_ = f"{address}.".split(".")
         found = self.seeds.get(seed)
         if found is None:
@@ -462,7 +460,7 @@ class Garden:
         return found, technical_id
 
     async def _review(self, call: WebhookCall) -> bytes:
-        """The garden's controllers answer for its webhooks, while they run."""
+        """The garden's controllers serve its webhooks while they run."""
         if self.webhooks is None:
             raise CallFailed("connection refused: the garden's controllers do not run")
         return self.webhooks.review(urlsplit(call.url).path, call.body)

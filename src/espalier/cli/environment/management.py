@@ -42,7 +42,7 @@ async def prepare(client: Client, releases: Releases, kinds: Sequence[type[KubeO
 
 
 async def prepare_kinds(client: Client, releases: Releases, kinds: Sequence[type[KubeObject]]) -> None:
-    """All but the record of the management cluster, and what says which Cluster that is."""
+    """Everything but the record of the management cluster and the ConfigMap that names it."""
     await _namespace(client)
     await install_definitions(kinds, client)
     await install(client, releases.objects())
@@ -61,7 +61,7 @@ async def make_record(client: Client, releases: Releases) -> None:
     versions = list(reversed(releases.versions))
     while versions:
         try:
-            with client.warning(lambda _text: None):  # that it is paused is meant
+            with client.warning(lambda _text: None):  # it is paused on purpose
                 for object_ in management_cluster(releases, versions.pop()):
                     await _unless_there(client, object_)
         except Invalid:
@@ -129,7 +129,7 @@ def management_cluster(releases: Releases, version: str = "") -> list[KubeObject
 
 
 async def install_definitions(kinds: Sequence[type[KubeObject]], client: Client) -> None:
-    """Apply CRDs and wait until the server serves them all."""
+    """Apply CRDs, and wait until the server serves all of them."""
     for kind in kinds:
         await client.apply(CUSTOM_RESOURCE_DEFINITION, crd_of(kind), field_manager=FIELD_MANAGER)
     await until_established(client, {kind.resource.group_resource for kind in kinds})

@@ -1,4 +1,4 @@
-"""A shoot that moves: what is done, and what is measured while it is. On the real clock and on virtual time."""
+"""A shoot that moves: the actions and the measurements. On the real clock or on virtual time."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ POLL_INTERVAL = 0.25
 VERSION = "1.35.4"
 """Of a shoot whose control plane is simulated."""
 PATIENCE = 300.0
-"""Seconds after which something that is waited for is given up."""
+"""Seconds after which a wait times out."""
 DELTA_PERIOD = 5.0
 
 QUICK = Timing(
     poll_period=0.5,
     store_timeout=0.5,
     validity=2,
-    serving_grace=10,  # of the embedded API server; it is not shorter for a demonstration
+    serving_grace=10,  # of the embedded API server, and not shortened for a demonstration
     snapshot_timeout=5,
     progress_period=1,
     progress_timeout=14,
@@ -55,11 +55,11 @@ QUICK = Timing(
     clock_skew=1,
     lease_wait=13,
 )
-"""Times that are as short as their inequalities allow for a small etcd on one machine."""
+"""Times that are as short as their inequalities allow, for a small etcd on one machine."""
 
 
 def quick_settings(*, random_keys: bool = True, timing: Timing = QUICK, nodes_timeout: float = 20) -> Settings:
-    """Settings with which a migration takes seconds, and a silent seed is given up after 15."""
+    """Settings with which a migration takes seconds, and a silent seed is given up after 15 s."""
     return Settings(
         garden=GardenConfig(heartbeat_grace=6, give_up_after=15, monitor_period=1),
         gardenlet=GardenletConfig(
@@ -91,18 +91,18 @@ class Move:
     acknowledged: int
     """Writes of the whole demonstration so far."""
     lost: int
-    """Acknowledged writes that are not there any more, and were before the move."""
+    """Acknowledged writes that existed before the move and are gone."""
     nodes_kept: int
     pods_kept: int
     secrets_kept: int
     creates: int
     deletes: int
     left: tuple[str, ...] | None
-    """The remains of the shoot on the source; None for one that is destroyed or cut off."""
+    """The remains of the shoot on the source; None for a source that is destroyed or cut off."""
 
 
 class MigrationScenario:
-    """A shoot in a garden, and its moves. `tell` is told what is waited for."""
+    """A shoot in a garden, and its moves. `tell` gets what is waited for."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class MigrationScenario:
             await asyncio.gather(writing, return_exceptions=True)
 
     async def shoot(self) -> Shoot:
-        """The Shoot as it is now."""
+        """The current Shoot."""
         return (await self._garden.client.get(Shoot.resource, NAME, GARDEN_NAMESPACE)).decode(Shoot)
 
     async def move(
@@ -203,14 +203,14 @@ class MigrationScenario:
         )
 
     async def returned(self, seed: str) -> int:
-        """Give a destroyed seed its power back, and wait until it has cleaned up. Gives its calls to the cloud."""
+        """Power a destroyed seed on, and wait until it has cleaned up. Returns its calls to the cloud."""
         since = self._garden.clock.now()
         await self._garden.seeds[seed].power_on()
         await self._until(lambda: self._is_gone(seed), f"seed {seed} returns, and cleans up what it had of the shoot")
         return sum(1 for _ in self._garden.cloud.log.of(since, f"seed {seed}"))
 
     async def settled(self, seed: str) -> None:
-        """Wait until the shoot is whole on a seed."""
+        """Wait until the shoot is healthy on a seed."""
 
         async def is_settled() -> bool:
             shoot = await self.shoot()

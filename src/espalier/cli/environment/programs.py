@@ -1,4 +1,4 @@
-"""Location of real programs: folders that `espalier assets build` filled, or that the environment names."""
+"""Location of real programs: folders that `espalier assets build` filled, or that environment variables name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def find_cluster_api() -> Path | None:
 
 
 def lacking(folder: Path, programs: Sequence[str] = CONTROL_PLANE_PROGRAMS) -> list[str]:
-    """The programs that a folder does not hold."""
+    """The programs that a folder lacks."""
     return [program for program in programs if not os.access(folder / program, os.X_OK)]
 
 

@@ -50,7 +50,7 @@ TOOLS = {
     "nsenter": "util-linux",
     "setsid": "util-linux",
 }
-"""Programs that nodes need on this machine, and the Debian packages that they are in."""
+"""Programs that nodes need on this machine, and their Debian packages."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class BuiltBases:
         return find_base(version)
 
     def all(self) -> list[Base]:
-        """Every base whose images have the names that kubeadm knows."""
+        """All bases whose images have the names that kubeadm expects."""
         return [base for base in find_bases() if base.repository == DEFAULT_REPOSITORY]
 
 
@@ -143,7 +143,7 @@ class RealEnvironment:
             yield cls(running.url, managing)
 
     async def until_failed_or(self, stop: asyncio.Event) -> None:
-        """Returns when `stop` is set; raises what ended the manager, if that comes first."""
+        """Return when `stop` is set; raise the error if the manager fails first."""
         await self.managing.until_failed_or(stop)
 
 
@@ -172,7 +172,7 @@ async def check(settings: RealSettings, state: State) -> AddressRange:
 
 
 async def _remove_webhooks(client: Client) -> None:
-    """They fail closed, as do runtime hooks, and those of a former run point to where nobody answers."""
+    """They fail closed, as do runtime hooks, and those of an earlier run point to an address where nothing answers."""
     found = [(resource, tree["metadata"]["name"]) for resource, tree in manifests.webhook_configurations()]
     for resource, name in [*found, (ExtensionConfig.resource, RUNTIME_EXTENSION)]:
         with suppress(NotFound):

@@ -1,4 +1,4 @@
-"""A user of a shoot who writes all the time, and remembers which writes were acknowledged."""
+"""A user of a shoot who writes continuously, and remembers the acknowledged writes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ LABEL = "written-by"
 
 
 class ShootWriter:
-    """Creates one ConfigMap after the other through the shoot's API, found anew by its name each time."""
+    """Creates ConfigMaps through the shoot's API, whose name is resolved again each time."""
 
     def __init__(self, connect: Callable[[], Client], clock: Clock, *, period: float = 0.2, name: str = "demo") -> None:
         self._connect, self._clock, self.period, self._name = connect, clock, period, name
         self.acknowledged: list[tuple[float, int]] = []
-        """Moment and number of each write that was answered with success, by the clock's monotonic time."""
+        """Time and number of each acknowledged write, by the monotonic clock."""
         self.answers: dict[int, Object] = {}
-        """The API server's answers to them, by number: with UIDs and revisions."""
+        """The API server's responses to them, by number: with UIDs and revisions."""
         self.trouble = ""
         """Why the last write failed; empty if it did not."""
         self._number = 0
@@ -49,12 +49,12 @@ class ShootWriter:
             body = {"metadata": metadata, "data": {"number": str(number)}}
             self.answers[number] = await client.create(CONFIG_MAP, body)
         except AlreadyExists:
-            return  # stored, and the answer was lost
+            return  # stored, but the response was lost
         finally:
             await client.close()
 
     async def lost(self, until: float) -> list[int]:
-        """Numbers of writes that were acknowledged before a moment, and are not there. Raises `KubeError`."""
+        """Numbers of writes that were acknowledged before a moment and are missing. Raises `KubeError`."""
         present = await self._present()
         return [number for at, number in self.acknowledged if at <= until and f"{self._name}-{number}" not in present]
 
@@ -86,5 +86,5 @@ class ShootWriter:
 
 
 def _content(written: Object) -> Tree:
-    """All but what lists leave out of their items."""
+    """The object without the fields that lists omit from their items."""
     return {name: value for name, value in written.tree.items() if name not in ("apiVersion", "kind")}

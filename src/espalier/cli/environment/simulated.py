@@ -106,12 +106,12 @@ class SimulatedEnvironment:
             await managing.leading()
             await make_record(client, releases)  # by admission, also when an earlier one was lost
             await follow_newest(client, releases)
-            # Last: whoever gets an answer finds everything there.
+            # Last: clients that get a response find everything in place.
             url = await _serve(stack, server, home, clock, authority, port)
             yield cls(url, releases.newest().kubernetes_versions, managing)
 
     async def until_failed_or(self, stop: asyncio.Event) -> None:
-        """Returns when `stop` is set; raises what ended the manager, if that comes first."""
+        """Return when `stop` is set; raise the error if the manager fails first."""
         await self.managing.until_failed_or(stop)
 
 
@@ -136,7 +136,7 @@ class InProcessWebhooks:
 async def _serve(
     stack: AsyncExitStack, server: Server, home: Home, clock: SystemClock, known: Authority | None, port: int
 ) -> str:
-    """Serve the API server, and write the administrator's kubeconfig. What is issued is new each time."""
+    """Serve the API server, and write the administrator's kubeconfig. Certificates are new each time."""
     authority = known or authorities.make(home, now=clock.now())
     shell = HttpShell(
         server,

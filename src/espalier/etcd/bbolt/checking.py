@@ -1,4 +1,4 @@
-"""The whole of a bbolt file held against the rules of the format, as bbolt's own `check` does."""
+"""Checks a whole bbolt file against the rules of the format, as bbolt's own `check` does."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from espalier.etcd.bbolt.layout import BRANCH, COUNT_FOLLOWS, FREELIST, NESTED, 
 from espalier.etcd.bbolt.reading import Bucket, Database
 
 MOST_NESTED = 8
-"""Buckets inside of one another."""
+"""Levels of nested buckets."""
 MOST_PAGES = 1 << 32
-"""A bit is kept for each page in memory; of 4 KiB these are 16 TiB."""
+"""A bit in memory for each page; with 4 KiB pages this covers 16 TiB."""
 
 
 def check(database: Database) -> int:
-    """Read all of a file and return the number of records; raise `Damaged` with the first thing that is wrong.
-
-    Every page is part of one tree, or of the freelist, or free; keys ascend.
-    """
+    """Read all of a file and return the number of records; raise `Damaged` with the first problem. Each page is part of
+    one tree or of the freelist, or free; keys ascend."""
     return _Check(database).run()
 
 

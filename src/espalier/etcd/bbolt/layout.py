@@ -23,9 +23,9 @@ BRANCH, LEAF, META, FREELIST = 0x01, 0x02, 0x04, 0x10
 NESTED = 0x01
 """The flag of a leaf's element whose value is a bucket."""
 NO_FREELIST = 0xFFFF_FFFF_FFFF_FFFF
-"""In place of the number of a freelist's page: what is free is what no tree reaches. etcd writes its files so."""
+"""In place of the number of a freelist's page: pages that no tree reaches are free. etcd writes its files this way."""
 COUNT_FOLLOWS = 0xFFFF
-"""The count of a freelist whose real count is its first number."""
+"""The count of a freelist whose first number is the real count."""
 
 MOST_ELEMENTS = 0xFFFF
 LEAST_PAGE_SIZE, MOST_PAGE_SIZE = 1 << 10, 1 << 24
@@ -38,7 +38,7 @@ META_SIZE = PAGE.size + _META.size + _SUM.size
 
 
 class Meta(NamedTuple):
-    """A state of the whole file. Two are kept, and the valid one of the later transaction counts."""
+    """A state of the whole file. Two are kept; the valid one with the later transaction counts."""
 
     page_size: int
     root: int
@@ -46,12 +46,12 @@ class Meta(NamedTuple):
     sequence: int
     freelist: int
     pages: int
-    """The number of pages in use: those from here on do not belong to this state."""
+    """The number of pages in use: those from here on are not part of this state."""
     transaction: int
 
 
 def encode_meta(meta: Meta) -> bytes:
-    """The meta page of a state, filled up to a page. Its place in the file is that of page `transaction % 2`."""
+    """The meta page of a state, padded to a page. Its position in the file is page `transaction % 2`."""
     body = _META.pack(
         _MAGIC, _VERSION, meta.page_size, 0, meta.root, meta.sequence, meta.freelist, meta.pages, meta.transaction
     )
@@ -60,7 +60,7 @@ def encode_meta(meta: Meta) -> bytes:
 
 
 def decode_meta(page: bytes) -> Meta | None:
-    """The state that a meta page tells of; None if it is none, or was not written to its end."""
+    """The state in a meta page; None if it is invalid or incomplete."""
     if len(page) < META_SIZE:
         return None
     body = page[PAGE.size : PAGE.size + _META.size]

@@ -31,35 +31,35 @@ from espalier.etcd.bbolt.layout import (
 )
 
 MOST_LEVELS = 32
-"""Branches above a leaf. A tree of two children each has 2**32 leaves then; real ones have three or four levels."""
+"""Branches above a leaf. A tree with two children each has 2**32 leaves then; real ones have three or four levels."""
 LONGEST_PAGE = 1 << 28
-"""Bytes of one page with all that it goes on into: of a value, or of the freelist of a database of 128 GiB."""
+"""Bytes of one page with its overflow pages: a value, or the freelist of a database of 128 GiB."""
 
 Read = Callable[[int, int], bytes]
 """Takes an offset and a size; returns fewer bytes at the end of the file."""
 
 
 class Damaged(Exception):
-    """A file is no bbolt file, or not a whole one. The message names the file, the page and what is wrong there."""
+    """A file is not a complete bbolt file. The message names the file, the page and the problem."""
 
 
 class Page(NamedTuple):
-    """A page with all it goes on into."""
+    """A page with its overflow pages."""
 
     number: int
     flags: int
     elements: int
     data: bytes
-    """From the page's header on."""
+    """Its bytes, from its header on."""
 
 
 class Node(NamedTuple):
-    """A page of a bucket's tree, and what the page above says of its keys."""
+    """A page of a bucket's tree, and the limits that the page above sets for its keys."""
 
     page: Page
     least: bytes
     below: bytes | None
-    """All keys are less; None: no limit."""
+    """All keys are less than this; None: no limit."""
 
 
 class Database:
@@ -74,7 +74,7 @@ class Database:
     @classmethod
     @contextmanager
     def open(cls, path: Path) -> Iterator[Database]:
-        """A file that nobody writes to meanwhile."""
+        """A file that nobody writes to while it is read."""
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             size = os.fstat(descriptor).st_size
@@ -89,20 +89,20 @@ class Database:
 
     @property
     def root(self) -> Bucket:
-        """The bucket that holds all others."""
+        """The bucket that contains all others."""
         return Bucket(self, self.meta.root, self.meta.sequence)
 
     @property
     def size(self) -> int:
-        """Bytes that belong to the state; a file may be longer."""
+        """Bytes of the state; the file may be longer."""
         return self.meta.pages * self.meta.page_size
 
     def bucket(self, name: bytes) -> Bucket | None:
-        """The bucket of a name, if there is one."""
+        """The bucket of a name; None if it does not exist."""
         return self.root.bucket(name)
 
     def page(self, number: int) -> Page:
-        """A page with all it goes on into."""
+        """A page with its overflow pages."""
         meta = self.meta
         if not 2 <= number < meta.pages:
             self.refuse(f"page {number} is referred to, but pages of buckets are 2 to {meta.pages - 1}")
@@ -126,7 +126,7 @@ class Database:
         raise Damaged(f"{self.name} is damaged: {why}")
 
     def _find_meta(self) -> Meta:
-        """The valid meta page of the later transaction. The second is looked for where page sizes allow."""
+        """The valid meta page of the later transaction. The second is searched at all possible page sizes."""
         metas = [decode_meta(self._read(0, META_SIZE))]
         sizes = [LEAST_PAGE_SIZE << shift for shift in range((MOST_PAGE_SIZE // LEAST_PAGE_SIZE).bit_length())]
         for size in sizes if metas[0] is None else [metas[0].page_size]:
@@ -136,7 +136,7 @@ class Database:
         found = [meta for meta in metas if meta is not None]
         if not found:
             raise Damaged(f"{self.name} is not an etcd database: neither of its first two pages is a valid meta page")
-        # The later one even if the file is too short for it: pages of the earlier state may have been used again.
+        # The later one even if the file is too short for it: pages of the earlier state may have been reused.
         meta = max(found, key=lambda meta: meta.transaction)
         if meta.pages * meta.page_size > self._size:
             size = meta.pages * meta.page_size
@@ -151,11 +151,11 @@ class Bucket:
         self._database = database
         self._inline = inline
         self.root = root
-        """Number of the page that its tree begins with; 0 for a bucket that lies inside of another's leaf."""
+        """Number of the root page of its tree; 0 for a bucket inside another one's leaf."""
         self.sequence = sequence
 
     def items(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Keys and values in order, from the first key not less than `start`. Nested buckets are left out."""
+        """Keys and values in order, from the first key not less than `start`. Nested buckets are omitted."""
         for key, value, flags in self.elements(start):
             if not flags & NESTED:
                 yield key, value
@@ -174,25 +174,25 @@ class Bucket:
                     yield key, value, flags
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key, if there is one."""
+        """The value of a key; None if it does not exist."""
         for found, value in self.items(key):
             return value if found == key else None
         return None
 
     def last(self) -> tuple[bytes, bytes] | None:
-        """The last key with its value, if any."""
+        """The last key with its value; None if there is none."""
         node = self.right_edge()[-1]
         elements = list(self.leaf_elements(node))
         return elements[-1][:2] if elements else None
 
     def buckets(self) -> Iterator[bytes]:
-        """Names of the buckets inside."""
+        """Names of the nested buckets."""
         for key, _, flags in self.elements():
             if flags & NESTED:
                 yield key
 
     def bucket(self, name: bytes) -> Bucket | None:
-        """The bucket of a name inside, if there is one."""
+        """The nested bucket of a name; None if it does not exist."""
         for key, value, flags in self.elements(name):
             return self._nested(key, value) if key == name and flags & NESTED else None
         return None
@@ -216,7 +216,7 @@ class Bucket:
                     bound = key
 
     def right_edge(self) -> list[Node]:
-        """The pages that lead to the last key: the root, the last below it, and so on to a leaf."""
+        """The pages on the path to the last key: the root, its last child, and so on to a leaf."""
         if self._inline is not None:
             return [Node(self._inline, b"", None)]
         edge = [self._node(self.root, b"", None, 0)]
@@ -226,7 +226,7 @@ class Bucket:
         return edge
 
     def branch_elements(self, node: Node) -> list[tuple[bytes, int]]:
-        """Least keys and numbers of the pages below."""
+        """Least keys and numbers of the child pages."""
         page, refuse = node.page, self._database.refuse
         end = PAGE.size + page.elements * BRANCH_ELEMENT.size
         if not page.elements or end > len(page.data):

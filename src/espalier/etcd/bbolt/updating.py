@@ -19,7 +19,7 @@ from espalier.etcd.bbolt.reading import Bucket, Database
 from espalier.etcd.bbolt.writing import Pages, Records, Tree, sync
 
 MOST_BUCKETS = 10_000
-"""Entries of a root bucket, which every update writes anew. etcd has ten."""
+"""Entries of the root bucket, which every update rewrites. etcd has ten."""
 
 
 class InUse(Exception):
@@ -36,10 +36,8 @@ class Update:
         self._changed: dict[bytes, bytes] = {}
 
     def append(self, name: bytes, records: Records) -> None:
-        """Add records behind the last one of a bucket, which is made if there is none; any number of them.
-
-        Raises `NotSorted` for a key that is not greater than the one before it, in the file or in `records`.
-        """
+        """Append records to a bucket, which is created if it does not exist; any number of them. Raises `NotSorted` for
+        a key that is not greater than the one before it, in the file or in `records`."""
         bucket = self._bucket(name)
         tree = Tree(self._pages, 0 if bucket is None else bucket.sequence)
         if bucket is not None:
@@ -51,7 +49,7 @@ class Update:
         self._changed[name] = tree.as_value()
 
     def replace(self, name: bytes, records: Records) -> None:
-        """Make a bucket hold these records and no others. They may be read from the bucket itself."""
+        """Replace the content of a bucket by these records. They may be read from the bucket itself."""
         bucket = self._bucket(name)
         tree = Tree(self._pages, 0 if bucket is None else bucket.sequence)
         for key, value in records:
@@ -59,7 +57,7 @@ class Update:
         self._changed[name] = tree.as_value()
 
     def finish(self) -> bytes:
-        """Write what is left, durably; return the meta page that makes it the file's state."""
+        """Write the rest durably; return the meta page that makes it the file's state."""
         entries: dict[bytes, tuple[bytes, int]] = {}
         for key, value, flags in self._database.root.elements():
             if len(entries) == MOST_BUCKETS:
@@ -102,7 +100,7 @@ def updating(path: Path) -> Iterator[Update]:
             yield update
             page = update.finish()
         except BaseException:
-            with suppress(OSError):  # what is behind the old state does no harm
+            with suppress(OSError):  # anything after the old state does no harm
                 os.ftruncate(descriptor, size)
             raise
         os.pwrite(descriptor, page, (meta.transaction + 1) % 2 * meta.page_size)

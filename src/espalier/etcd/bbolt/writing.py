@@ -64,7 +64,7 @@ def write_database(file: BinaryIO, buckets: Iterable[tuple[bytes, Records]], *, 
 
 
 class Pages:
-    """New pages, behind one another from page `first` on."""
+    """New pages, written one after the other from page `first` on."""
 
     def __init__(self, file: BinaryIO, page_size: int, *, first: int) -> None:
         self.page_size = page_size
@@ -74,7 +74,7 @@ class Pages:
         file.seek(first * page_size)
 
     def write(self, flags: int, count: int, body: bytes) -> int:
-        """Write a page, over as many pages as it needs; return its number."""
+        """Write a page, with as many overflow pages as it needs; return its number."""
         number = self.next
         length = -(-(PAGE.size + len(body)) // self.page_size)
         self._buffer += PAGE.pack(number, flags, count, length - 1)
@@ -86,7 +86,7 @@ class Pages:
         return number
 
     def flush(self) -> None:
-        """Hand what was written to the system."""
+        """Pass buffered bytes to the operating system."""
         self._file.write(self._buffer)
         self._file.flush()
         self._buffer.clear()
@@ -104,7 +104,7 @@ class Tree:
         self._branches: list[_Branch] = []
 
     def add(self, key: bytes, value: bytes, flags: int = 0) -> None:
-        """Add a record behind all others. Raises `NotSorted`, and `ValueError` for an empty key."""
+        """Append a record. Raises `NotSorted`, and `ValueError` for an empty key."""
         if self._last is not None and key <= self._last:
             raise NotSorted(f"key {key!r} comes after {self._last!r}; keys must ascend")
         if not key:
@@ -132,13 +132,13 @@ class Tree:
             self.add(key, value, flags)
 
     def finish(self) -> int:
-        """Write what is left; return the number of the root page."""
+        """Write the rest; return the number of the root page."""
         if self._leaf or not self._branches:
             leaf = self._end_leaf()
             if not self._branches:
                 return leaf[1]
             self._enter(0, leaf)
-        for level, branch in enumerate(self._branches):  # grows while it is walked
+        for level, branch in enumerate(self._branches):  # grows during the iteration
             if level == len(self._branches) - 1:
                 break
             self._enter(level + 1, branch.end())
@@ -146,8 +146,8 @@ class Tree:
         return root.children[0][1] if len(root.children) == 1 else root.end()[1]
 
     def as_value(self) -> bytes:
-        """Write what is left; return the bucket as the value of its name. A small one lies in the value itself."""
-        if not self._branches and self._leaf_size <= self._pages.page_size // 4:  # as bbolt itself decides
+        """Write the rest; return the bucket as the value of its name. A small one is part of the value itself."""
+        if not self._branches and self._leaf_size <= self._pages.page_size // 4:  # the same limit as in bbolt
             page = PAGE.pack(0, LEAF, len(self._leaf), 0) + _leaf_body(self._leaf)
             return BUCKET.pack(0, self._sequence) + page
         return BUCKET.pack(self.finish(), self._sequence)
@@ -161,7 +161,7 @@ class Tree:
         return first, number
 
     def _enter(self, level: int, page: tuple[bytes, int]) -> None:
-        """Enter a page in the branch above it, and a branch that is full by that in the one above."""
+        """Enter a page in its parent branch, and a branch that becomes full in its own parent."""
         written: tuple[bytes, int] | None = page
         while written is not None:
             if level == len(self._branches):
@@ -220,7 +220,7 @@ def _leaf_parts(elements: list[tuple[bytes, bytes, int]]) -> Iterator[bytes]:
 
 
 def sync(file: BinaryIO) -> None:
-    """Make what was handed to the system durable, if it is a real file."""
+    """Sync written bytes to disk, if it is a real file."""
     try:
         descriptor = file.fileno()
     except OSError:

@@ -1,4 +1,4 @@
-"""User data of a virtual machine as its image follows them: cloud-init writes the files, and kubelet joins by them."""
+"""User data of a virtual machine as its image applies it: cloud-init writes the files, and kubelet joins with them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from espalier.api.gardener.operating_system_config import BOOTSTRAP_KUBECONFIG, 
 from espalier.simulator.cloud.user_data import files_of
 
 JOINED = "/var/lib/kubelet/pki/kubelet-client-current.pem"
-"""The certificate that kubelet has once its request was approved and signed."""
+"""kubelet's certificate, once its request is approved and signed."""
 WITHIN = 300
-"""Seconds for that."""
+"""Seconds until then."""
 COMMANDS = (
     f"ln -s {BOOTSTRAP_KUBECONFIG} /etc/kubernetes/bootstrap-kubelet.conf",
     f"ln -s {KUBELET_CONFIG} /var/lib/kubelet/config.yaml",

@@ -1,4 +1,4 @@
-"""Load balancers of the cloud: an address on the nodes' bridge for each place to which a record of its DNS leads."""
+"""Load balancers of the cloud: an address on the nodes' bridge for each target of its DNS records."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _log = structlog.get_logger("espalier.load_balancers")
 
 
 class LoadBalancers:
-    """Each is one seed's way to one API server: where that moves, the record leads to another one."""
+    """Each is one seed's route to one API server: when that moves, the record points to another one."""
 
     def __init__(self, cloud: Cloud, state: State, bridge: Bridge, find: Callable[[str], Found]) -> None:
-        """`find` gives what is behind a place at this moment. Raises `OSError` when there is nothing."""
+        """`find` returns the current backend of a target. Raises `OSError` if there is none."""
         self._cloud = cloud
         self._state = state
         self._bridge = bridge
@@ -38,7 +38,7 @@ class LoadBalancers:
         cloud.observe(self._observed)
 
     async def run(self) -> None:
-        """Have one for each place, until cancelled."""
+        """Keep one for each target, until cancelled."""
         try:
             while True:
                 await self._changed.wait()
@@ -52,7 +52,7 @@ class LoadBalancers:
                 forwarder.close()
 
     def resolve(self, name: str) -> Resolved | None:
-        """The address that a name has now (`Resolve`)."""
+        """The current address of a name (`Resolve`)."""
         record = self._cloud.inventory.resolve(name)
         if record is None:
             return None

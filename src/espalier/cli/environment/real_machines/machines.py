@@ -1,4 +1,4 @@
-"""Virtual machines of the simulated cloud as real nodes: what its inventory has runs, and nothing else."""
+"""Virtual machines of the simulated cloud as real nodes: exactly those in its inventory run."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ B = TypeVar("B", bound=NodeBase)
 
 BRIDGE = "esp-shoots"
 ADDRESSES = "10.250.0.0/16"
-"""Of workers, as the Infrastructure of a shoot has them; load balancers have the first ones."""
+"""The network of workers, as in the Infrastructure of a shoot; load balancers have its first addresses."""
 FIRST_ADDRESS = "10.250.1.0"
-"""Machines come after it."""
+"""The last address before those of machines."""
 
 _log = structlog.get_logger("espalier.machines")
 
@@ -51,7 +51,7 @@ MOST_BEHIND = 3
 
 
 def newest_base(bases: Iterable[B], version: str) -> B | None:
-    """Of those whose kubelets may join a control plane of this version, the newest."""
+    """The newest of those whose kubelets may join a control plane of this version."""
     newest = numbers(version)
     oldest = (newest[0], newest[1] - MOST_BEHIND)
     fitting = [base for base in bases if oldest <= numbers(base.version) <= newest]
@@ -60,21 +60,19 @@ def newest_base(bases: Iterable[B], version: str) -> B | None:
 
 @dataclass(frozen=True)
 class RealMachines:
-    """Where real nodes are made, and of what."""
+    """Assets and folders of real nodes."""
 
     state: State
     bridge: Bridge
     base: NodeBase
     pods: str
-    """The range of all pods."""
+    """The CIDR of all pods."""
 
     @classmethod
     @asynccontextmanager
     async def on_this_machine(cls, home: Path, base: NodeBase, pods: str) -> AsyncIterator[RealMachines]:
-        """Those that keep everything in a folder. Nothing of them is left behind.
-
-        Raises `RangeInUse` or `CommandFailed` when there can be no bridge.
-        """
+        """Machines with all state in a folder; nothing of them stays behind. Raises `RangeInUse` or `CommandFailed` if
+        the bridge can't be created."""
         state = State(home)
         bridge = Bridge(state, AddressRange.parse(ADDRESSES), BRIDGE)
         await bridge.claim()
@@ -86,11 +84,11 @@ class RealMachines:
 
     @property
     def containers(self) -> Sequence[Tree]:
-        """Of a pod that writes every second."""
+        """The container of a pod that writes every second."""
         return pod_writers.CONTAINERS
 
     def silences(self) -> dict[str, float]:
-        """Seconds of the longest time in which such a pod wrote nothing, by the folder of its logs."""
+        """The longest time in seconds in which such a pod wrote nothing, by the folder of its logs."""
         return pod_writers.silences(self.state)
 
     def settings(self, settings: Settings) -> Settings:
@@ -127,7 +125,7 @@ class NodesOfCloud:
         cloud.observe(self._observed)
 
     async def run(self) -> None:
-        """See `Machines`. Nodes run on when this is cancelled."""
+        """See `Machines`. Nodes keep running when this is cancelled."""
         async with AsyncExitStack() as stack:
             name_server = NameServer(self._balancers.resolve)
             stack.callback((await name_server.listen(str(self._made_of.bridge.range.bridge))).close)
@@ -145,7 +143,7 @@ class NodesOfCloud:
             self._changes.put_nowait((item, is_there))
 
     async def _boot(self, machine: VirtualMachine) -> None:
-        """Start a node. One that can't start stays away, as machines in clouds do."""
+        """Start a node. One that can't start stays off, as machines in clouds do."""
         state, bridge, base = self._made_of.state, self._made_of.bridge, self._made_of.base
         uid = self._uid(machine)
         record = NodeRecord(node_id(uid), machine.name, "", uid, machine.network, machine.address, base.version)
@@ -183,5 +181,5 @@ class NodesOfCloud:
             _log.error("a machine can't be removed", machine=machine.name, error=str(error))
 
     def _uid(self, machine: VirtualMachine) -> str:
-        """Ids are a cloud's own: other clouds on this machine have the same."""
+        """IDs are unique in one cloud only: other clouds on this machine have the same ones."""
         return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self._made_of.state.root}/{machine.id}"))

@@ -1,4 +1,4 @@
-"""A name server for nodes: what the cloud's DNS says of a name, in the format of RFC 1035."""
+"""A name server for nodes: serves the records of the cloud's DNS, in the format of RFC 1035."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class Resolved(NamedTuple):
 
 
 Resolve: TypeAlias = Callable[[str], Resolved | None]
-"""Finds a name, without a dot at its end; None if there is none."""
+"""Finds a name, without the final dot; None if it does not exist."""
 
 
 class NameServer(asyncio.DatagramProtocol):
-    """Answers each question for itself, from what is known at that moment."""
+    """Answers each query from the current records."""
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
         self._transport: asyncio.DatagramTransport | None = None
 
     async def listen(self, host: str, port: int = PORT) -> asyncio.DatagramTransport:
-        """Begin; closing what is given ends it. Raises `OSError`."""
+        """Start; close the result to stop. Raises `OSError`."""
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_datagram_endpoint(lambda: self, local_addr=(host, port))
         return transport
@@ -55,7 +55,7 @@ class NameServer(asyncio.DatagramProtocol):
 
 
 def answer(question: bytes, resolve: Resolve) -> bytes | None:
-    """The answer to a message; None for what is no question with one name."""
+    """The answer to a message; None if it is not a query for one name."""
     try:
         id_, flags, count, *_ = _HEAD.unpack_from(question)
         name, end = _name(question, _HEAD.size)
@@ -74,7 +74,7 @@ def answer(question: bytes, resolve: Resolve) -> bytes | None:
 
 
 def _name(message: bytes, start: int) -> tuple[str, int]:
-    """A name, and where it ends. Raises `ValueError`: compressed ones are no questions."""
+    """A name, and its end. Raises `ValueError` for compressed names, which do not occur in queries."""
     labels: list[str] = []
     position = start
     while position < len(message) and position - start <= _LONGEST_NAME:

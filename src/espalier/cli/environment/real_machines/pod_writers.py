@@ -1,4 +1,4 @@
-"""Pods that write a line every second, and ask nobody but themselves: they show if something interrupts a node."""
+"""Pods that write a line every second and depend on nothing else: they show whether something interrupts a node."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ _LOGS = "var/log/pods"
 
 
 def silences(state: State) -> dict[str, float]:
-    """Seconds of the longest time between two lines, by the folder of each pod's logs.
-
-    From the files on the nodes, with the moments that their container runtime gives: no API server is asked.
-    """
+    """The longest time in seconds between two lines, by the folder of each pod's logs. Read from the files on the
+    nodes, with the times of their container runtime, without any API server."""
     folders = (
         folder
         for node in state.nodes()
@@ -36,7 +34,7 @@ def _moments(folder: Path) -> Iterator[datetime]:
     for file in folder.glob("*.log*"):
         for line in file.read_text().splitlines():
             moment, stream, _ = line.split(maxsplit=2)
-            if stream == "stdout":  # what fails is complained of elsewhere
+            if stream == "stdout":  # failures are reported elsewhere
                 yield datetime.fromisoformat(moment)
 
 

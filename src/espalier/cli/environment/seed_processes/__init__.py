@@ -1,1 +1,1 @@
-"""Programs of images that run in seeds of this process as processes of their own: real etcds and control planes."""
+"""Programs of images that run as processes in seeds: real etcds and control planes."""

@@ -25,7 +25,7 @@ VERSION_SECONDS = 30.0
 
 
 class RealControlPlanes:
-    """See `ControlPlanes`. Schedulers idle: nothing runs the pods that they would place."""
+    """See `ControlPlanes`. Schedulers are idle: nothing would run the pods that they place."""
 
     def __init__(self, home: Path, programs: Path, version: str, etcd: Path | None = None) -> None:
         """`programs` is a folder with `environment.programs.CONTROL_PLANE_PROGRAMS`, `version` that of Kubernetes.
@@ -43,7 +43,7 @@ class RealControlPlanes:
     @classmethod
     @asynccontextmanager
     async def with_programs(cls, programs: Path, *, etcd: Path | None = None) -> AsyncIterator[RealControlPlanes]:
-        """Those that keep everything in a temporary folder."""
+        """Control planes with all state in a temporary folder."""
         version = await version_of(programs / "kube-apiserver")
         with tempfile.TemporaryDirectory(prefix="espalier-", ignore_cleanup_errors=True) as home:
             yield cls(Path(home), programs, version, etcd)
@@ -90,7 +90,7 @@ def _folder_link(bucket: Link) -> FolderLink:
 
 
 async def version_of(program: Path) -> str:
-    """The version of one of Kubernetes' programs, as `1.36.3`. Raises `OSError`, `ValueError`, `TimeoutError`."""
+    """The version of a Kubernetes program, such as `1.36.3`. Raises `OSError`, `ValueError`, `TimeoutError`."""
     process = await asyncio.create_subprocess_exec(program, "--version", stdout=asyncio.subprocess.PIPE)
     try:
         async with asyncio.timeout(VERSION_SECONDS):
@@ -98,7 +98,7 @@ async def version_of(program: Path) -> str:
     finally:
         if process.returncode is None:
             process.kill()
-            await process.communicate()  # what is not read yet would hold up `wait`
+            await process.communicate()  # unread output would block `wait`
     name, _, version = output.decode(errors="replace").strip().rpartition(" v")
     if name != "Kubernetes":
         raise ValueError(f"{program} --version: found {output[:100]!r}, allowed is Kubernetes vVERSION")

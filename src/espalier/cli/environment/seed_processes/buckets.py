@@ -25,7 +25,7 @@ class FolderLink(Link):
     def cut(self) -> None:
         """Cut it; idempotent."""
         super().cut()
-        # A link to itself, which can't be followed: where a file or nothing is, stores find no objects.
+        # A link to itself, which can't be followed: if there were a file or nothing, stores would find no objects.
         self._replace(lambda new: new.symlink_to(self.folder))
 
     def restore(self) -> None:
@@ -40,7 +40,7 @@ class FolderLink(Link):
 
 
 class FolderBuckets:
-    """Makes and deletes buckets (`Stores` of the extensions of type `local`)."""
+    """Creates and deletes buckets (`Stores` of the extensions of type `local`)."""
 
     def __init__(self, link: FolderLink) -> None:
         self._link = link

@@ -1,4 +1,4 @@
-"""A real etcd behind its guard, and the agent beside it or the copy before it, as containers that are processes."""
+"""A real etcd behind its guard, its agent, and the copy before it, as containers that are processes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _CONFIGURATION = "--config-file="
 
 @dataclass(frozen=True)
 class EtcdProcesses:
-    """Makes the programs of etcds and their agents, in one seed."""
+    """Creates the programs of etcds and their agents in one seed."""
 
     home: Path
     etcd: Path
     """etcd's program."""
     buckets: Path
-    """Where this seed has the folder of all buckets."""
+    """This seed's path to the folder of all buckets."""
     schedule: Schedule
 
     async def run_etcd(self, container: Container) -> int:
@@ -51,7 +51,7 @@ class EtcdProcesses:
         return await run_process(container, command, listening=lambda found: container.listen(port, TcpEndpoint(found)))
 
     async def run_agent(self, container: Container) -> int:
-        """Run an agent, or a copy, as the command says."""
+        """Run an agent or a copy, depending on the command."""
         mounts = Mounts.of(container, self.home)
         command_line = CommandLine.of(container.arguments)
         flags = {"listen": f"{HOST}:0"}
@@ -74,7 +74,7 @@ class EtcdProcesses:
 
 
 class Agent(TcpEndpoint):
-    """The way to an agent (`AgentCalls`)."""
+    """The endpoint of an agent (`AgentCalls`)."""
 
     def __init__(self, port: int, http: aiohttp.ClientSession) -> None:
         super().__init__(port)

@@ -30,13 +30,13 @@ _HTTPS = 443
 
 @dataclass(frozen=True)
 class KubernetesProcesses:
-    """Makes the programs of Kubernetes' own images."""
+    """Creates the programs of Kubernetes' own images."""
 
     home: Path
     programs: Path
     """The folder with them."""
     version: str
-    """Of what is in it, as `v1.36.3`."""
+    """The version of the programs in it, such as `v1.36.3`."""
 
     async def run_api_server(self, container: Container) -> int:
         """Run kube-apiserver on the etcd that its command names."""
@@ -84,7 +84,7 @@ class KubernetesProcesses:
 
 
 class ApiServer(TcpEndpoint):
-    """The way to a real kube-apiserver (`Endpoint`): users show certificates of its authority."""
+    """The endpoint of a real kube-apiserver (`Endpoint`): users present certificates of its authority."""
 
     def __init__(self, authority: Authority, clock: Clock) -> None:
         super().__init__(0)
@@ -116,14 +116,14 @@ class ApiServer(TcpEndpoint):
                 user=user.name,
                 credentials=pair,
             )
-            # Its certificate goes from seed to seed, and so has names and no address.
+            # Its certificate moves from seed to seed, so it has names and no address.
             access = msgspec.structs.replace(kubeconfig.context(), tls_server_name="localhost")
             found = self._transports[user] = HttpTransport(access, environment={})
         return found
 
 
 async def _redirected(container: Container, content: bytes) -> str:
-    """A kubeconfig that leads to the same servers by ports of this machine."""
+    """A kubeconfig for the same servers, at ports of this machine."""
     [tree] = yaml_trees.trees(content, "the program's kubeconfig")
     for one in tree["clusters"]:
         url = urlsplit(one["cluster"]["server"])

@@ -1,4 +1,4 @@
-"""A container's volumes as folders of this machine, and its command with the paths that these have here."""
+"""A container's volumes as folders of this machine, and its command with the paths that they have here."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from espalier.simulator.pods.in_process import Container
 from espalier.simulator.pods.memory_volumes import Mounted
 
 FOLDER = "folder"
-"""The key under which a volume has its folder."""
+"""The key under which a volume stores its folder."""
 
 
 class Folder:
-    """A folder that is removed with the last who holds it."""
+    """A folder that is removed with its last user."""
 
     def __init__(self, home: Path) -> None:
-        # Short, as sockets lie in it: their paths have at most 107 bytes.
+        # Short, because it contains sockets: their paths have at most 107 bytes.
         self.path = Path(tempfile.mkdtemp(prefix="v", dir=home))
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 @dataclass(frozen=True)
 class Mounts:
-    """The folders of one run of a container, by the paths that it has for them."""
+    """The folders of one run of a container, by their paths in the container."""
 
     folders: Mapping[str, Folder]
     own: Folder
-    """For what is made for this run alone."""
+    """The folder for files of this run."""
 
     @classmethod
     def of(cls, container: Container, home: Path) -> Mounts:
-        """Have a folder for each volume; files of Secrets and ConfigMaps are written into theirs."""
+        """Create a folder for each volume, with the files of Secrets and ConfigMaps."""
         return cls({path: _folder(volume, home) for path, volume in container.volumes.items()}, Folder(home))
 
     def here(self, text: str) -> str:
-        """A text with the paths of this machine in place of the container's."""
+        """A text in which paths of the container are replaced by paths of this machine."""
         if not self.folders:
             return text
         known = "|".join(re.escape(path) for path in sorted(self.folders, key=len, reverse=True))

@@ -1,4 +1,4 @@
-"""How processes are reached that run in seeds, and how they reach Services of their seed: ports of this machine."""
+"""Ports of this machine: how processes in seeds are reached, and how they reach Services of their seed."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class TcpEndpoint:
 
 
 Found: TypeAlias = tuple[TcpEndpoint, Sequence[Life]]
-"""Where a connection leads, and what has to last while it does."""
+"""The target of a connection, and what must stay alive meanwhile."""
 
 
 class Forwarder:
-    """Passes connections on, each to what is found when it is made. `find` raises `OSError` when there is nothing."""
+    """Forwards each connection to its current target. `find` raises `OSError` if there is none."""
 
     def __init__(self, name: str, find: Callable[[], Found]) -> None:
         self._name = name
@@ -38,7 +38,7 @@ class Forwarder:
         self._closed = False
 
     async def listen(self, host: str = HOST, port: int = 0) -> int:
-        """Begin; gives the port. Raises `OSError` when the address is not there, or in use."""
+        """Start; returns the port. Raises `OSError` if the address does not exist, or is in use."""
         self._server = await asyncio.start_server(self._accept, host, port)
         found: int = self._server.sockets[0].getsockname()[1]
         return found
@@ -58,14 +58,14 @@ class Forwarder:
 
         def done(task: asyncio.Task[None]) -> None:
             self._connections.discard(task)
-            writer.transport.abort()  # here: a task that is cancelled before it begins cleans nothing up
+            writer.transport.abort()  # here: a task that is cancelled before it starts cleans up nothing
 
         task = asyncio.create_task(self._pass_on(reader, writer), name=self._name)
         self._connections.add(task)
         task.add_done_callback(done)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):  # nothing is there, or it has ended
+        with suppress(OSError):  # there is no target, or it has ended
             endpoint, lives = self._find()
             far_reader, far_writer = await asyncio.open_connection(HOST, endpoint.port)
             try:
@@ -75,10 +75,8 @@ class Forwarder:
 
 
 async def forwarded(container: Container, host: str, port: int) -> int:
-    """A port of this machine that leads to a Service of the seed, found anew for each connection.
-
-    It is there as long as the container lives.
-    """
+    """A port of this machine that forwards to a Service of the seed, resolved for each connection. It lives as long as
+    the container."""
 
     def find() -> Found:
         return endpoint_of(container.find(host, port), TcpEndpoint), ()
@@ -89,7 +87,7 @@ async def forwarded(container: Container, host: str, port: int) -> int:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Until one of them ends; then the other does too."""
+    """Copy until one of them ends; then end the other."""
     try:
         while chunk := await reader.read(_CHUNK):
             writer.write(chunk)
@@ -101,7 +99,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def unverified() -> ssl.SSLContext:
-    """TLS as kubelets probe with it: they know no authority of the certificates of pods."""
+    """TLS as in kubelets' probes, which do not verify the certificates of pods."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -109,7 +107,7 @@ def unverified() -> ssl.SSLContext:
 
 
 async def status_of(port: int, path: str, tls: ssl.SSLContext | None = None) -> int:
-    """The status of a GET, as kubelets make probes. Raises `OSError`, `ValueError`."""
+    """The status of a GET request, as in kubelets' probes. Raises `OSError`, `ValueError`."""
     reader, writer = await asyncio.open_connection(HOST, port, ssl=tls)
     try:
         writer.write(f"GET {path} HTTP/1.1\r\nHost: {HOST}:{port}\r\nConnection: close\r\n\r\n".encode())

@@ -1,4 +1,4 @@
-"""One run of a container as a process of this machine, which has its network."""
+"""One run of a container as a process of this machine, which uses its network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from espalier.simulator.pods.in_process import Container
 
 HOST = "127.0.0.1"
 LAST_LINES = 5
-"""Of its log: the termination message of a program that failed."""
+"""Bytes of its log that become the termination message of a failed program."""
 _LONGEST_LINE = 1 << 20
 _LISTENING = re.compile(rf"(?:https?://)?{re.escape(HOST)}:(\d+)$")
 
@@ -61,14 +61,14 @@ async def run_process(
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Wait for a process that is killed, however often this is cancelled: what nobody waits for outlives the loop."""
+    """Wait for a killed process, however often this is cancelled: an awaited process can't outlive the loop."""
     while process.returncode is None:
         with suppress(asyncio.CancelledError):
             await process.wait()
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    """To it and its children."""
+    """Send a signal to it and its children."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
@@ -88,7 +88,7 @@ async def _lines(output: asyncio.StreamReader) -> AsyncIterator[str]:
     while True:
         try:
             line = await output.readline()
-        except ValueError:  # longer than anything that is read
+        except ValueError:  # longer than any line that is read
             continue
         if not line:
             return

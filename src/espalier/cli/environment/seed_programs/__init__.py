@@ -1,1 +1,1 @@
-"""Programs of images that run in seeds of this process: etcd, its agent, and the parts of a control plane."""
+"""Programs of images that run in this process: etcd, its agent, and the parts of a control plane."""

@@ -1,4 +1,4 @@
-"""etcd-backup-restore as a container of this process: the agent beside an etcd, or the copy at a destination."""
+"""etcd-backup-restore as a container in this process: the agent of an etcd, or the copy at a destination."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from espalier.simulator.etcd.reaching import ReachingEtcd
 from espalier.simulator.pods.in_process import Container
 
 INSIDE_TIMEOUT = 5.0
-"""Seconds for a call of the agent to its etcd."""
+"""Timeout in seconds of the agent's requests to its etcd."""
 LARGEST_BODY = 1 << 16
 _CREDENTIALS = "_APPLICATION_CREDENTIALS"
 
@@ -44,19 +44,19 @@ class StoreConfig:
 
 
 OpenStore: TypeAlias = Callable[[StoreConfig], Store]
-"""Opens a store. Raises `ValueError` for one that can't be."""
+"""Opens a store. Raises `ValueError` if that is impossible."""
 
 
 @dataclass(frozen=True)
 class Agents:
-    """Makes the programs of agents."""
+    """Creates the programs of agents."""
 
     open_store: OpenStore
     timing: Timing = field(default_factory=Timing)
     backups: BackupSettings = field(default_factory=lambda: BackupSettings(Schedule(), Retention()))
 
     async def run(self, container: Container) -> int:
-        """Run an agent, or a copy, as the command says."""
+        """Run an agent or a copy, depending on the command."""
         command_line = CommandLine.of(container.arguments)
         running: AgentRun | CopierRun
         match command_line.positional:
@@ -111,12 +111,12 @@ class Agents:
 
 
 class CallRefused(Exception):
-    """An agent does not do what it is asked for; the message says why."""
+    """An agent refuses a request; the message says why."""
 
 
 @runtime_checkable
 class AgentCalls(Protocol):
-    """The way to an agent."""
+    """The endpoint of an agent."""
 
     async def call(self, path: str, body: bytes) -> bytes:
         """The answer of `copyop/initiate` or `copyop/status`. Raises `CallRefused`, `Unreachable`."""

@@ -1,4 +1,4 @@
-"""kube-apiserver as a container of this process: the embedded API server on the etcd of its shoot."""
+"""kube-apiserver as a container in this process: the embedded API server with its shoot's etcd."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from espalier.simulator.pods.life import Life
 from espalier.simulator.pods.pod_network import ConnectionRefused
 
 LOST = 3
-"""Exit code when its etcd is gone, as `apiserver/__main__.py` has it."""
+"""Exit code when its etcd is gone, as in `apiserver/__main__.py`."""
 UNSTARTED = 1
 
 
 async def kube_apiserver(container: Container) -> int:
-    """Serve what is in etcd, until that is gone for 10 seconds (decision 0111)."""
+    """Serve until etcd has been gone for 10 seconds (decision 0111)."""
     command_line = CommandLine.of(container.arguments)
     host, _, port = command_line.text("etcd-servers").rpartition("//")[2].rpartition(":")
 

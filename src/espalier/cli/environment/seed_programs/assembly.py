@@ -1,4 +1,4 @@
-"""Which image has which program in a seed of this process, and what is reached in it."""
+"""The programs of images in a seed of this process, and their endpoints."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SeedPrograms:
 
 
 def in_process(agents: Agents) -> dict[str, InProcessProgram]:
-    """The programs of a control plane that stay in this process."""
+    """The programs of a control plane that run in this process."""
     return {
         images.program(images.ETCD): etcd,
         images.program(images.AGENT): agents.run,
@@ -51,9 +51,8 @@ _PORTS = {"kube-controller-manager": 10257, "kube-scheduler": 10259, "machine-co
 
 
 async def idle(container: Container) -> int:
-    """Do nothing, and be healthy while the shoot's API server is there: for controllers that nothing in this process
-    stands in for. Real ones end when they can't renew their Lease.
-    """
+    """Do nothing, and be healthy while the shoot's API server answers: for controllers that are not simulated. Real
+    ones exit when they can't renew their Lease."""
 
     async def answers(_path: str) -> int:
         try:
@@ -72,7 +71,7 @@ _IDLE: Mapping[str, InProcessProgram] = dict.fromkeys(_PORTS, idle)
 
 
 def client_in(container: Container, user: User = ADMIN) -> Client:
-    """A client of the shoot's API server for a program in its control plane, as long as its container lives."""
+    """A client of the shoot's API server for a program in its control plane, for the lifetime of its container."""
 
     def reach() -> Reached:
         listener = container.find(API_SERVER, API_SERVER_PORT)

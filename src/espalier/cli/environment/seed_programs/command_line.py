@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 USAGE = 2
-"""Exit code of a program that does not understand its command."""
+"""Exit code of a program with an invalid command."""
 
 
 class InvalidCommandLine(ValueError):
-    """A command that is not understood; the message names the flag."""
+    """An invalid command; the message names the flag."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class CommandLine:
 
     @classmethod
     def of(cls, arguments: Sequence[str]) -> CommandLine:
-        """Read a command; what comes after `--` is another one's."""
+        """Parse a command; what follows `--` belongs to another command."""
         flags: dict[str, str] = {}
         positional = []
         for word in arguments:
@@ -43,14 +43,14 @@ class CommandLine:
         return found
 
     def number(self, name: str) -> int:
-        """A number of 1 and more. Raises `InvalidCommandLine`."""
+        """A number of at least 1. Raises `InvalidCommandLine`."""
         found = self.text(name)
         if not (found.isascii() and found.isdigit() and int(found) >= 1):
             raise InvalidCommandLine(f"--{name}: found {found!r}, allowed is a number, 1 or more")
         return int(found)
 
     def is_set(self, name: str) -> bool:
-        """True if a flag is there, and not false."""
+        """True if a flag is given, and not false."""
         return self.flags.get(name, "false") not in ("false", "")
 
     def port(self, name: str, default: int) -> int:
@@ -62,7 +62,7 @@ class CommandLine:
 
 
 def with_flags(arguments: Sequence[str], flags: Mapping[str, str]) -> list[str]:
-    """A command with these flags in place of those of their names; others are added."""
+    """A command in which these flags replace those of the same names; others are added."""
     left, words = dict(flags), list(arguments)
     end = words.index("--") if "--" in words else len(words)
     for index, word in enumerate(words[:end]):

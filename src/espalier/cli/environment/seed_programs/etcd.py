@@ -1,4 +1,4 @@
-"""etcd as a container of this process, behind its guard. Its data live in its pod's volume."""
+"""etcd as a container in this process, behind its guard. Its data are in its pod's volume."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from espalier.simulator.pods.life import Life, Over
 from espalier.simulator.pods.pod_network import ConnectionRefused, Listener
 
 DATA = "/var/etcd/data"
-"""Where the volume is mounted, in both containers."""
+"""Mount path of the volume in both containers."""
 CLIENTS = 2379
 AGAIN = 0.5
-"""Seconds after which a guard that is not there is looked for again."""
+"""Seconds until a missing guard is looked up again."""
 
 
 class Disk:
-    """The content of the volume: an etcd's data, and where they come from."""
+    """The content of the volume: an etcd's data, and their origin."""
 
     def __init__(self, container: Container) -> None:
         self.guard = MemoryGuard(container.clock, container.random)
@@ -39,7 +39,7 @@ def disk_of(container: Container) -> Disk:
 
 
 async def etcd(container: Container) -> int:
-    """Run the guard; its agent says when etcd runs, and until when clients pass."""
+    """Run the guard; its agent decides when etcd runs, and until when clients are admitted."""
     guard = disk_of(container).guard
     container.life.at_end(guard.kill)
     container.listen(CommandLine.of(container.arguments).port("listen", CLIENTS), guard)
@@ -66,7 +66,7 @@ class PodGuard:
             return False
 
     async def start(self) -> None:
-        """Have etcd run. Raises `NotStarted`."""
+        """Start etcd. Raises `NotStarted`."""
         found = await self._reached()
         try:
             await found.life.during(found.guard.start())
@@ -74,7 +74,7 @@ class PodGuard:
             raise NotStarted(str(over)) from over
 
     async def stop(self) -> None:
-        """End etcd."""
+        """Stop etcd."""
         try:
             found = self._find()
             await found.life.during(found.guard.stop())
@@ -82,7 +82,7 @@ class PodGuard:
             return
 
     async def ended(self) -> None:
-        """Return when etcd does not run."""
+        """Return when etcd is not running."""
         try:
             found = self._find()
             await found.life.during(found.guard.ended())
@@ -90,7 +90,7 @@ class PodGuard:
             return
 
     async def open(self, until: float) -> None:
-        """Let clients pass until then."""
+        """Admit clients until then."""
         try:
             found = await self._reached()
             await found.life.during(found.guard.open(until))
@@ -98,7 +98,7 @@ class PodGuard:
             return
 
     async def shut(self) -> float | None:
-        """Let nothing pass: without a guard nothing does."""
+        """Admit nobody: without a guard nobody is admitted."""
         try:
             found = self._find()
             return await found.life.during(found.guard.shut())
@@ -106,7 +106,7 @@ class PodGuard:
             return None
 
     def inside(self) -> tuple[Inside, Life]:
-        """The way past the proxy. Raises `ConnectionRefused`."""
+        """The endpoint behind the proxy. Raises `ConnectionRefused`."""
         found = self._find()
         return found.inside, found.life
 
@@ -125,17 +125,17 @@ class PodGuard:
 
 
 class Inside:
-    """The way of an agent to its etcd, past the proxy."""
+    """The agent's connection to its etcd, without the proxy."""
 
     def __init__(self, guard: MemoryGuard) -> None:
         self._guard = guard
 
     def transport(self) -> Transport:
-        """A way past the proxy."""
+        """A connection without the proxy."""
         return self._guard.inside()
 
     def left(self, transport: Transport) -> None:
-        """See `EtcdEndpoint`: the agent is no client of the proxy."""
+        """See `EtcdEndpoint`: the agent is not a client of the proxy."""
 
 
 class _Found:

@@ -1,4 +1,4 @@
-"""machine-controller-manager as a container of this process: the machines of one shoot, on the simulated cloud."""
+"""machine-controller-manager as a container in this process: the machines of one shoot, on the simulated cloud."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ PORT = 10258
 
 @dataclass(frozen=True)
 class MachineControllers:
-    """Makes the programs of machine controller managers."""
+    """Creates the programs of machine controller managers."""
 
     connect: Callable[[Life], Client]
-    """A client of the seed, for a container as long as it lives."""
+    """A client of the seed, for the lifetime of a container."""
     call: CallCloud
     timing: Timing
     joins_by_token: bool = False
     """True where machines are real, and need a token to join."""
 
     async def run(self, container: Container) -> int:
-        """Act on the machines in the namespace that the command names, until the container is stopped."""
+        """Manage the machines in the namespace of the command, until the container is stopped."""
         command_line = CommandLine.of(container.arguments)
 
         async def call(request: CloudRequest) -> list[AnyItem]:
