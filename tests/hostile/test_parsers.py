@@ -67,4 +67,4 @@ def test_nested_yaml_is_refused_before_the_composer_runs_out_of_stack(name: str,
         check=False,
     )
     assert done.returncode == 0, f"ended with {done.returncode}\n{done.stderr[-3000:]}"
-    assert f"nested more than {MOST_LEVELS} levels deep; make it flatter" in done.stdout
+    assert f"nested more than {MOST_LEVELS} levels deep; reduce its nesting" in done.stdout

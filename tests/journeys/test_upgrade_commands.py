@@ -32,7 +32,7 @@ def create(env: LocalEnvironment, machine: str) -> None:
 def test_upgrades_are_listed_described_and_tried_again(env: LocalEnvironment) -> None:
     nothing = env.espalier("upgrades", "list")
     assert (nothing.code, nothing.out) == (0, "")
-    assert "No upgrades in place found" in nothing.err
+    assert "No in-place upgrades found" in nothing.err
     create(env, "nobody")
     told = ""
     for _ in range(100):

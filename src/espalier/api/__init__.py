@@ -1,1 +1,1 @@
-"""The nouns: typed kinds, their schemas, defaults and validation. Pure; imports nothing of Espalier."""
+"""Typed kinds, their schemas, defaults and validation. Pure; imports nothing of Espalier."""

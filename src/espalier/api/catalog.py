@@ -17,16 +17,16 @@ class Catalog:
         self._kinds = {(cls.resource.api_version, cls.resource.kind): cls for cls in kinds}
         ours = [cls.resource for cls in self._kinds.values() if cls.resource.group == GROUP and cls not in aws.KINDS]
         self.datacenters = {one.kind: one for one in ours if one.kind.endswith("DatacenterConfig")}
-        """Kinds that `spec.datacenterRef` of a Cluster may name."""
+        """Kinds that `spec.datacenterRef` of a Cluster may reference."""
         self.machine_configs = tuple(one.kind for one in ours if one.kind.endswith("MachineConfig"))
-        """Kinds that a `machineGroupRef` may name."""
+        """Kinds that a `machineGroupRef` may reference."""
         self.further = tuple(one.kind for one in ours if one.kind.endswith(("TemplateConfig", "IPPool")))
-        """Kinds that machine configs may name."""
+        """Kinds that machine configs may reference."""
 
     def kind_of(self, api_version: str, kind: str) -> type[KubeObject] | None:
-        """The typed kind, None when there is none."""
+        """The typed kind; None if there is none."""
         return self._kinds.get((api_version, kind))
 
     def resource_of(self, api_version: str, kind: str) -> Resource:
-        """The coordinates of a typed kind. Raises `KeyError` when there is none."""
+        """The coordinates of a typed kind. Raises `KeyError` if there is none."""
         return self._kinds[api_version, kind].resource

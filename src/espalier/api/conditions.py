@@ -24,11 +24,11 @@ class AnyCondition(Protocol):
 
 
 class Timed(AnyCondition, Protocol):
-    """One that has the time of its last transition."""
+    """A condition with the time of its last transition."""
 
     @property
     def last_transition_time(self) -> str:
-        """The time; empty if nobody has set it."""
+        """The time; empty if it is not set."""
 
 
 C = TypeVar("C", bound=AnyCondition)
@@ -40,31 +40,31 @@ def condition(type: str, status: Literal["True", "False", "Unknown"], reason: st
 
 
 def get(conditions: Iterable[C], type: str) -> C | None:
-    """The condition of that type, None when nobody has said anything yet."""
+    """The condition of that type; None if it is not reported yet."""
     return next((condition for condition in conditions if condition.type == type), None)
 
 
 def is_true(conditions: Iterable[AnyCondition], type: str) -> bool:
-    """True if the condition is there and "True"."""
+    """True if the condition exists and is "True"."""
     found = get(conditions, type)
     return found is not None and found.status == "True"
 
 
 def is_true_in(status: object, type: str) -> bool:
-    """The same of an undecoded `status`, whatever that holds."""
+    """The same for an undecoded `status`, whatever it contains."""
     found: Any = status.get("conditions") if isinstance(status, Mapping) else None
     listed = [one for one in found if isinstance(one, Mapping)] if isinstance(found, Sequence) else []
     return any(one.get("type") == type and one.get("status") == "True" for one in listed)
 
 
 def is_false(conditions: Iterable[AnyCondition], type: str) -> bool:
-    """True if the condition is there and "False"."""
+    """True if the condition exists and is "False"."""
     found = get(conditions, type)
     return found is not None and found.status == "False"
 
 
 def set(conditions: Sequence[Condition], condition: Condition, now: datetime) -> list[Condition]:
-    """The conditions with this one in its place."""
+    """The conditions, with this one replaced or added."""
     present = get(conditions, condition.type)
     since = transition_time(present, condition.status, timestamp(now))
     condition = msgspec.structs.replace(condition, last_transition_time=since)
@@ -74,7 +74,7 @@ def set(conditions: Sequence[Condition], condition: Condition, now: datetime) ->
 
 
 def transition_time(before: Timed | None, status: str, now: str) -> str:
-    """The transition time of a condition with this status: it moves only when the status does."""
+    """The transition time of a condition with this status: it changes only with the status."""
     return (before.last_transition_time if before is not None and before.status == status else "") or now
 
 

@@ -1,4 +1,4 @@
-"""Built-in kinds of Kubernetes: coordinates of those we touch, and types of the few that we write."""
+"""Built-in kinds of Kubernetes: coordinates of those that are used, and types of the few that are written."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from typing import Annotated, Literal

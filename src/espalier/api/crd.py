@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions out of the declarations of typed kinds."""
+"""CustomResourceDefinitions, generated from the declarations of typed kinds."""
 
 from __future__ import annotations
 

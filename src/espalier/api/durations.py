@@ -15,9 +15,9 @@ def seconds(text: str) -> int:
     return int(exact_seconds(text))
 
 
-@lru_cache(maxsize=256)  # the same few in all clusters, each time that one is rendered
+@lru_cache(maxsize=256)  # rendering uses the same few values in all clusters
 def exact_seconds(text: str) -> Fraction:
-    """The same with parts of a second."""
+    """The same with fractions of a second."""
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ValueError(f'"{text}" is not a duration; expected hours, minutes and seconds like 10m0s or 1h30m')

@@ -1,4 +1,4 @@
-"""Reference pages out of the declarations of typed kinds: every field, its type, and what it is for."""
+"""Reference pages, generated from the declarations of typed kinds: every field, its type and its purpose."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _rows(schema: Schema, path: str) -> Iterator[str]:
 
 
 def _type(schema: Schema) -> tuple[str, Schema, str]:
-    """Name of a type, the schema whose fields come next, and the suffix of the path to them."""
+    """The name of a type, the schema with its fields, and the suffix of their path."""
     if schema.get("x-kubernetes-int-or-string"):
         return "integer or percentage", {}, ""
     if schema.get("type") == "array":

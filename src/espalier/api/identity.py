@@ -68,6 +68,6 @@ def _uid_of_cluster(metadata: ObjectMeta) -> str:
 
 
 def owner_of(labels: Mapping[str, str]) -> Key | None:
-    """The Cluster for which an object with these labels was made, None for an object of others."""
+    """The Cluster for which an object with these labels was made; None for other objects."""
     name, namespace = labels.get(CLUSTER_NAME_LABEL), labels.get(CLUSTER_NAMESPACE_LABEL)
     return Key(namespace, name) if name and namespace else None

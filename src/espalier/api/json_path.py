@@ -155,7 +155,7 @@ def _filter(condition: str) -> Step:
     def holds(item: Any) -> bool:
         try:
             return any(compare(one, other) for one in left(item) for other in right(item))
-        except TypeError:  # a number and a text have no order
+        except TypeError:  # a number and a text can't be compared
             return False
 
     return lambda value: (item for item in _children(value) if holds(item))

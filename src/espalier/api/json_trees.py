@@ -15,7 +15,7 @@ import msgspec
 T = TypeVar("T")
 
 MOST_LEVELS = 128
-"""Maps and lists inside of each other. The deepest objects that are known (definitions of kinds) have about 60."""
+"""Levels of nested maps and lists. The deepest known objects (CRDs) have about 60."""
 
 _as_it_is = msgspec.json.Encoder()
 _sorted = msgspec.json.Encoder(order="sorted")
@@ -39,8 +39,8 @@ def decode(text: bytes | str | msgspec.Raw, type: type[T]) -> T: ...
 
 
 def decode(text: bytes | str | msgspec.Raw, type: Any = Any) -> Any:
-    """The value of a JSON text, or of a part that was left undecoded. Whatever is wrong with it is a
-    `msgspec.MsgspecError`, `TooDeep` among them."""
+    """The value of a JSON text, or of a part that was left undecoded. Any problem with it is a `msgspec.MsgspecError`,
+    including `TooDeep`."""
     encoded = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
     require_flat(encoded)
     try:
@@ -66,8 +66,8 @@ def require_flat(text: bytes) -> None:
     """Raise `TooDeep` if a JSON text is nested too deeply. Does not check that the text is JSON."""
     if text.count(b"[") + text.count(b"{") <= MOST_LEVELS:
         return
-    # Without escapes and without what stands in strings, only brackets are left. Escaped backslashes go first: what
-    # then still stands before a quote escapes it.
+    # Without strings and their escapes, only brackets are left. Escaped backslashes are removed first: a backslash
+    # that is then left before a quote escapes it.
     bare = text.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NO_BRACKETS)
     brackets = b"".join(bare.split(b'"')[::2])
     if max(accumulate(memoryview(brackets.translate(_STEPS)).cast("b")), default=0) > MOST_LEVELS:
@@ -91,7 +91,7 @@ def decoder(type: type[T]) -> Callable[[bytes], T]:
 
 
 def without_nulls(value: Any) -> Any:
-    """A tree without null fields, which are absent for API servers; null items of lists stay."""
+    """A tree without null fields, which API servers treat as absent; null items of lists stay."""
     if isinstance(value, dict):
         return {name: without_nulls(inner) for name, inner in value.items() if inner is not None}
     if isinstance(value, list):

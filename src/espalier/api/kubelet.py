@@ -20,7 +20,7 @@ KIND: Final = "KubeletConfiguration"
 
 PATCHES_FOLDER: Final = "/etc/kubernetes/patches"
 PATCH: Final = f"{PATCHES_FOLDER}/kubeletconfiguration0+strategic.yaml"
-"""The file on a node by which kubeadm brings a KubeletConfiguration to it."""
+"""The file on a node with which kubeadm gives it a KubeletConfiguration."""
 
 _BOOLEANS = """
     cgroupsPerQOS cpuCFSQuota enableContentionProfiling enableControllerAttachDetach enableDebugFlagsHandler
@@ -47,7 +47,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "topologyManagerPolicy": ("none", "best-effort", "restricted", "single-numa-node"),
     "topologyManagerScope": ("container", "pod"),
 }
-"""Text that is one of these; if it is empty, the kubelet takes its default."""
+"""A text that is one of these; if it is empty, the kubelet uses its default."""
 
 _INTEGERS = """
     containerLogMaxFiles containerLogMaxWorkers evictionMaxPodGracePeriod iptablesDropBit iptablesMasqueradeBit
@@ -97,9 +97,9 @@ THRESHOLD: Final = f"{QUANTITY}|^[+]?0*(100([.]0*)?|[0-9]{{1,2}}([.][0-9]*)?|[.]
 """Regular expressions of values that are not negative. A threshold is an amount, or a percentage."""
 
 MOST_ITEMS: Final = 300
-"""Items of a list or map: far more than any node needs."""
+"""Maximum number of items of a list or map: far more than any node needs."""
 MOST_BYTES: Final = 64 * 1024
-"""Bytes of a configuration as JSON: one with every field has 5,000. Each node gets a copy."""
+"""Maximum bytes of a configuration as JSON: one with every field has 5,000. Each node gets a copy."""
 
 _TEXT: Schema = {"type": "string"}
 _OPEN: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -122,7 +122,7 @@ def _text(pattern: str) -> Schema:
 
 
 def _of(names: Iterable[str], values: Schema) -> Schema:
-    """A map that has no other names."""
+    """A map without other keys."""
     return {"type": "object", "properties": dict.fromkeys(names, values)}
 
 

@@ -1,4 +1,4 @@
-"""`metav1.LabelSelector`, in whatever object it stands."""
+"""`metav1.LabelSelector`, as a field of any object."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from collections.abc import Mapping

@@ -25,18 +25,19 @@ _OF_SERVERS = frozenset(
     {"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields"}
     | {"ownerReferences", "resourceVersion", "selfLink", "uid"}
 )
-"""In metadata. `ownerReferences` too: an object whose owner is gone would be garbage collected."""
+"""Fields of metadata that are removed. `ownerReferences` too: an object whose owner is gone would be garbage collected.
+"""
 
 
 class Note(NamedTuple):
-    """A field that is read differently than written."""
+    """A field that is read differently from how it is written."""
 
     field: str
     message: str
 
 
 class Lenient(NamedTuple):
-    """An object, and its fields that are read differently than written."""
+    """An object, and its fields that are read differently from how they are written."""
 
     tree: Tree
     notes: tuple[Note, ...]

@@ -1,4 +1,4 @@
-"""Manifests of clusters: reading them, and checking that they belong together."""
+"""Manifests of clusters: parsing them, and checking that their objects belong together."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ from espalier.api.yaml_trees import Builder, child, decoded, error_in, nodes, pr
 
 
 class Document(msgspec.Struct, frozen=True):
-    """One object of a manifest: its tree, the file it came from, and its place there (`index` counts from 1)."""
+    """One object of a manifest: its tree, its file, and its position there (`index` counts from 1)."""
 
     tree: Tree
     source: str
     index: int
     node: yaml.Node
     notes: tuple[Note, ...] = ()
-    """Fields that are read differently than written."""
+    """Fields that are read differently from how they are written."""
 
     @property
     def kind(self) -> str:
-        """`kind`, empty when it is not there."""
+        """`kind`; empty if it is missing."""
         return str(self.tree.get("kind") or "")
 
     @property
     def api_version(self) -> str:
-        """`apiVersion`, empty when it is not there."""
+        """`apiVersion`; empty if it is missing."""
         return str(self.tree.get("apiVersion") or "")
 
     @property
     def metadata(self) -> Tree:
-        """`metadata`, empty when it is not a map."""
+        """`metadata`; empty if it is not a map."""
         metadata = self.tree.get("metadata")
         return metadata if isinstance(metadata, dict) else {}
 
     @property
     def name(self) -> str:
-        """`metadata.name`, empty when it is not there."""
+        """`metadata.name`; empty if it is missing."""
         return str(self.metadata.get("name") or "")
 
     @property
     def namespace(self) -> str:
-        """`metadata.namespace`, empty when it is not there."""
+        """`metadata.namespace`; empty if it is missing."""
         return str(self.metadata.get("namespace") or "")
 
     def line(self, field: str) -> int:
-        """The line of a field; of the nearest one around it when the field is not there, or is too long for a path."""
+        """The line of a field; of the nearest one around it if the field is missing, or too long for a path."""
         node, line = self.node, self.node.start_mark.line
         for step in paths.parsed(field) or ():
             found = child(node, step)
@@ -67,7 +67,7 @@ class Document(msgspec.Struct, frozen=True):
         return line + 1
 
     def problem(self, violation: Violation) -> Problem:
-        """A violation of this object, with its place."""
+        """A violation of this object, with its position."""
         return Problem(self.source, violation, self.line(violation.field))
 
 
@@ -147,7 +147,7 @@ def kinds_of(catalog: Catalog) -> tuple[str, ...]:
 
 
 def _identity(document: Document, catalog: Catalog) -> list[Violation]:
-    """Problems that leave the kind of an object unknown."""
+    """Problems with which the kind of an object is unknown."""
     missing = [
         Violation(field, "nothing", "", "required field is missing; set it")
         for field, value in (("apiVersion", document.api_version), ("kind", document.kind))
@@ -192,14 +192,14 @@ def _no_cluster(documents: Sequence[Document]) -> Problem:
 
 
 def _datacenter(cluster: Document, documents: Sequence[Document], catalog: Catalog) -> list[Violation]:
-    """True if the datacenter that a cluster names is the one beside it."""
+    """True if the referenced datacenter is this object of the manifest."""
     spec = cluster.tree.get("spec")
     reference = spec.get("datacenterRef") if isinstance(spec, dict) else None
     if not isinstance(reference, dict):
         return []
     kind, name = reference.get("kind"), reference.get("name")
     if not isinstance(kind, str) or not isinstance(name, str):
-        return []  # the schema says it
+        return []  # reported by the schema
     if kind not in catalog.datacenters:
         allowed = ", ".join(catalog.datacenters)
         message = "unsupported kind of datacenter"
@@ -213,5 +213,5 @@ def _datacenter(cluster: Document, documents: Sequence[Document], catalog: Catal
 
 
 def _one_namespace(one: Document, other: Document) -> bool:
-    """True if the namespaces are equal; an omitted one is that of the command."""
+    """True if the namespaces are equal; the default is that of the command."""
     return not one.namespace or not other.namespace or one.namespace == other.namespace

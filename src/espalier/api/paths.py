@@ -21,7 +21,7 @@ _END = re.compile(r"\](?=[.\[]|\Z)")
 
 
 def render(path: Sequence[Step]) -> str:
-    """The text of a path. Indexes, and keys that are no plain names, stand in brackets; the root is empty."""
+    """The text of a path. Indexes, and keys that are not plain names, are in brackets; the root is empty."""
     text = ""
     for step in path:
         if isinstance(step, str) and _PLAIN.fullmatch(step):
@@ -32,7 +32,7 @@ def render(path: Sequence[Step]) -> str:
 
 
 def parts_of_map(value: Any) -> Mapping[Any, Any] | None:
-    """The parts of a map; whatever else is compared as a whole."""
+    """The parts of a map; other values are compared as a whole."""
     return value if isinstance(value, dict) else None
 
 
@@ -56,7 +56,7 @@ def parse(text: str) -> tuple[Step, ...]:
     if len(text) > _LONGEST:
         raise ValueError(f"this is not a field path: it has {len(text)} characters, allowed are {_LONGEST}")
     ways: dict[int, tuple[int, Step]] = {}
-    for position in reversed(range(len(text))):  # a key may hold what looks like its end: what follows decides
+    for position in reversed(range(len(text))):  # a key may contain what looks like its end: the rest decides
         for end, step in _steps(text, position):
             if end == len(text) or end in ways:
                 ways[position] = end, step
@@ -72,7 +72,7 @@ def parse(text: str) -> tuple[Step, ...]:
 
 
 def parsed(text: str) -> tuple[Step, ...] | None:
-    """The same; None when the text is no path, or its keys are too long for one."""
+    """The same; None if the text is not a path, or its keys are too long for one."""
     try:
         return parse(text)
     except ValueError:
@@ -80,7 +80,7 @@ def parsed(text: str) -> tuple[Step, ...] | None:
 
 
 def _steps(text: str, position: int) -> Iterator[tuple[int, Step]]:
-    """The steps that may stand at a position, each with where it ends: the shortest first."""
+    """The steps that are possible at a position, each with its end: the shortest first."""
     if text[position] == "[":
         for bracket in _END.finditer(text, position + 1):
             key = text[position + 1 : bracket.start()]

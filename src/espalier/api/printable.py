@@ -11,7 +11,7 @@ _STEERING = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u20
 
 
 LONGEST_OBJECT_NAME = 253
-"""The most characters of the name of an object."""
+"""The maximum characters of the name of an object."""
 
 
 def printable(text: str) -> str:

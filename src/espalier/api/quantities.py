@@ -14,7 +14,7 @@ _POWERS: dict[str, Decimal] = {
 
 
 def amount(text: str) -> Decimal:
-    """The number that a quantity stands for. Raises `decimal.InvalidOperation` when it is none."""
+    """The number for a quantity. Raises `decimal.InvalidOperation` for an invalid one."""
     for length in (2, 1):
         if (power := _POWERS.get(text[-length:])) is not None:
             return Decimal(text[:-length]) * power

@@ -15,24 +15,24 @@ from espalier.api import paths
 
 HIDDEN = "(hidden)"
 CUT = "…"
-"""Ends what is quoted in part."""
+"""Marks the end of a truncated quotation."""
 
 _SECRET = re.compile(r"(?i)passw|token|secret|credential|private-?_?key|encryption-?_?key|cakey")
 _SECRET_VALUE = re.compile(r"(?i)\bauth\b|^(proxy-?)?authorization$")
 """Names whose own value may be secret; fields below them have their own names."""
 _HARMLESS = re.compile(r"(?i)(name|ref|namespace|ttl|expiration|timeout)$")
-"""Suffixes of names that refer to a secret but hold none: its name, or its lifetime."""
+"""Suffixes of names that refer to a secret without containing it: its name, or its lifetime."""
 _SECRET_IN_SOME_KIND = re.compile(r"(?i)^(data|string_?data|kubeconfig)$")
-"""Names whose value may be secret if it is not known which kind of object it is of."""
+"""Names whose value may be secret if the kind of the object is unknown."""
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
 _PROXY = re.compile(r"(?i)^https?_?proxy$")
-"""Names whose value is the address of a proxy. It may have a user and a password without a scheme before them."""
+"""Names whose value is the address of a proxy, which may have a user and a password without a scheme before them."""
 _SPOKEN = re.compile(
     r"(?i)(--[a-z0-9-]*(?:passw|token|secret|credential|private-key)[a-z0-9-]*=|\bbearer )(?!token\b)\S+"
 )
 """Flags and headers in the middle of a text."""
 _OBJECT = re.compile(r"\s*(\{\s*\"|\[\s*[\"{\[])")
-"""Start of an object that is text (JSON in an annotation)."""
+"""The start of an object in a text (JSON in an annotation)."""
 _CONTENTS = ("content", "passwd", "auditPolicyContent")
 _DATA = ("data", "stringData")
 _NAMED = ("name", "key")
@@ -40,12 +40,12 @@ _LONG = 240
 _LEAST = 6
 """Minimum length of a value that is searched for in sentences: shorter ones, and plain words, match everywhere."""
 _MOST_QUOTED = 2000
-"""Characters of a value that a sentence quotes at most."""
+"""The maximum characters of a value that a sentence quotes."""
 _PLAIN = re.compile(r"(?i)true|false|null|none|[0-9.]+(ns|us|ms|s|m|h|d)?|([0-9]+h)?([0-9]+m)?([0-9]+s)?")
 
 
 def is_secret(path: Iterable[paths.Step]) -> bool:
-    """True if the value at a path may be secret by the names on the way to it."""
+    """True if the value at a path may be secret, judged by the names in the path."""
     names = [step for step in path if isinstance(step, str)]
     if any(_SECRET.search(name) and not _HARMLESS.search(name) for name in names):
         return True
@@ -58,7 +58,7 @@ def hides_all_below(name: str) -> bool:
 
 
 def shown(path: tuple[paths.Step, ...], value: Any, *, kind: str = "") -> Any:
-    """A value as it may be shown: nothing that may be secret, no content of files, no password of a URL."""
+    """A value in a form that may be shown: without secrets, contents of files, and passwords in URLs."""
     if value is None or isinstance(value, bool):
         return value
     if kind == "Secret" and path[:1] and path[0] in _DATA:
@@ -107,7 +107,7 @@ def _without_beginnings(text: str, secrets: Collection[str]) -> str:
 
 
 def all_concealed(value: Any, secrets: Collection[str]) -> Any:
-    """The same of every text of a tree of maps and lists, names of fields apart."""
+    """The same for every text in a tree of maps and lists, except names of fields."""
     if isinstance(value, str):
         return concealed(value, secrets)
     if isinstance(value, dict):
@@ -125,7 +125,7 @@ def digest_of(text: str) -> str:
 
 
 def _below(path: tuple[paths.Step, ...], item: dict[str, Any], field: str) -> tuple[paths.Step, ...]:
-    """The path to a field of a map. What a pair of name and value is called stands in the name."""
+    """The path to a field of a map. For a pair of name and value, the last element is that name."""
     if field == "value":
         return (*path, *(item[key] for key in _NAMED if isinstance(item.get(key), str)))
     return path
@@ -146,7 +146,7 @@ def _secrets(path: tuple[paths.Step, ...], value: Any) -> Iterator[str]:
 
 
 def _user_of_proxy(path: tuple[paths.Step, ...], value: str) -> str:
-    """The user and password in the address of a proxy; empty if the value is no such address, or has none."""
+    """The user and password in the address of a proxy; empty if the value has none."""
     if not any(isinstance(step, str) and _PROXY.match(step) for step in path):
         return ""
     return value.rpartition("@")[0].rpartition("://")[2]

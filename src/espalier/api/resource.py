@@ -21,7 +21,7 @@ class Resource(NamedTuple):
 
     @property
     def group_resource(self) -> str:
-        """The name people and RBAC use: `secrets`, `clusters.cluster.x-k8s.io`."""
+        """The name for people and RBAC: `secrets`, `clusters.cluster.x-k8s.io`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:

@@ -25,7 +25,7 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 _NOT_A_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 _LONGEST_INTEGER = 310
-"""Characters: more than a float can hold is text."""
+"""The maximum characters of a number; a longer one is text."""
 
 _INTEGER_IN_JSON = 1e21
 """Below this, Go writes a float without a fraction as an integer."""
@@ -41,7 +41,7 @@ def resolve(text: str) -> Scalar:
     if len(digits) <= _LONGEST_INTEGER and _INTEGER.fullmatch(digits):
         return _integer(digits)
     number = float(digits) if _FLOAT.fullmatch(digits) else math.inf
-    if math.isinf(number):  # no number, or one too large for a float: the name of a commit may look like that
+    if math.isinf(number):  # not a number, or too large for a float: the hash of a commit may look like one
         return text
     return int(number) if number.is_integer() and abs(number) < _INTEGER_IN_JSON else number
 

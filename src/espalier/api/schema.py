@@ -21,7 +21,7 @@ from espalier.api.structural import Schema, metadata_schema, object_schema
 from espalier.api.violations import Violation, nearest_name, shown
 
 MOST_NAMED = 40
-"""Most allowed fields that are listed for an unknown one."""
+"""The maximum number of allowed fields that are listed for an unknown one."""
 
 
 def violations(kind: type[KubeObject], tree: Tree) -> list[Violation]:
@@ -147,7 +147,7 @@ _UNQUOTED = {
     "number": re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?"),
     "boolean": re.compile("true|false"),
 }
-"""Text that only its quotes keep from being a value of the type."""
+"""A text that would be a value of the type without its quotes."""
 
 _TYPES = {
     "object": "a map of fields",

@@ -9,7 +9,7 @@ import semver
 
 
 def parsed(text: str) -> semver.Version | None:
-    """A version, None for a text that is none. The `v` may be left out."""
+    """A version; None for an invalid text. The `v` may be omitted."""
     try:
         return semver.Version.parse(text.removeprefix("v"))
     except ValueError:
@@ -17,6 +17,6 @@ def parsed(text: str) -> semver.Version | None:
 
 
 def numbers_of(text: str) -> str:
-    """The numbers of a version, `1.36.3` of `v1.36.3-eks-1-36-1`; a text that is no version stays as it is."""
+    """The numbers of a version, `1.36.3` for `v1.36.3-eks-1-36-1`; an invalid text is returned unchanged."""
     found = parsed(text)
     return str(found.finalize_version()) if found else text

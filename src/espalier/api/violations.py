@@ -1,4 +1,4 @@
-"""Violations as people read them: the field, what was found, what is allowed, what to do, and where."""
+"""Violations as messages: the field, what was found, what is allowed, what to do, and where."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class ManifestError(Exception):
-    """Manifests that can't be used; `problems` are all that were found."""
+    """Unusable manifests; `problems` are all problems that were found."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -64,7 +64,7 @@ class ManifestError(Exception):
 
 
 def _is_secret(field: str) -> bool:
-    return is_secret(paths.parsed(field) or (field,))  # of what is no path, the whole text
+    return is_secret(paths.parsed(field) or (field,))  # the whole text if it is not a path
 
 
 def nearest_name(name: str, known: Sequence[str]) -> str | None:
@@ -77,6 +77,6 @@ def nearest_name(name: str, known: Sequence[str]) -> str | None:
 
 
 def shown(value: Any) -> str:
-    """A value as people wrote it, cut when it is long."""
+    """A value as written, truncated if it is long."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LONGEST_FOUND else text[: LONGEST_FOUND - 1] + "…"

@@ -75,7 +75,7 @@ def _measure(text: str, source: str) -> None:
             if isinstance(event, _OPENING):
                 depth += 1
         if depth > MOST_LEVELS:
-            message = f"this is nested more than {MOST_LEVELS} levels deep; make it flatter"
+            message = f"this is nested more than {MOST_LEVELS} levels deep; reduce its nesting"
             raise ManifestError([problem_at(source, message, event.start_mark)])
         if count > MOST_NODES:
             message = f"a document has more than {MOST_NODES} fields; split it"
@@ -83,7 +83,7 @@ def _measure(text: str, source: str) -> None:
 
 
 def _events(text: str) -> Iterator[yaml.Event]:
-    """Events of a text, as far as it is YAML: composing it stops at the same place, and says why."""
+    """Events of a text up to the first error: composing it stops at the same place, and reports the error."""
     with suppress(yaml.YAMLError):
         yield from yaml.parse(text, Loader=yaml.CBaseLoader)
 
@@ -100,8 +100,8 @@ def trees(text: str | bytes, source: str, *, lenient: bool = False) -> list[Any]
 
 
 def document(path: Path, most: int) -> Any:
-    """The tree of the one document of a file. Raises `OSError`, and `ValueError` for anything else than one of at most
-    `most` bytes."""
+    """The tree of the single document in a file. Raises `OSError`, and `ValueError` unless it is one document of at
+    most `most` bytes."""
     with path.open("rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
@@ -125,7 +125,7 @@ def _sentence(error: yaml.MarkedYAMLError, text: str) -> str:
 
 
 def decoded(text: bytes, source: str) -> str:
-    """The text of a file. Raises `ManifestError` when it is not UTF-8."""
+    """The text of a file. Raises `ManifestError` if it is not UTF-8."""
     try:
         return text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -146,17 +146,17 @@ def child(node: yaml.Node, step: paths.Step) -> tuple[int, yaml.Node] | None:
 
 
 def fields(node: yaml.Node | None) -> dict[str, yaml.Node]:
-    """The nodes of the fields of a map that are written in it; none for other nodes."""
+    """The nodes of the explicit fields of a map; none for other nodes."""
     return {key.value: value for key, value in node.value} if isinstance(node, yaml.MappingNode) else {}
 
 
 def written(node: yaml.Node | None) -> str:
-    """The text of a scalar, as it stands there; empty for other nodes."""
+    """The original text of a scalar; empty for other nodes."""
     return str(node.value) if isinstance(node, yaml.ScalarNode) else ""
 
 
 def rename(node: yaml.Node | None, key: str, name: str) -> None:
-    """Give a field of a map another name, by which its line is found from now on."""
+    """Rename a field of a map, so that its line is found under the new name."""
     for found, _ in node.value if isinstance(node, yaml.MappingNode) else ():
         if found.value == key:
             found.value = name
@@ -177,7 +177,7 @@ class Builder:
         self.problems: list[Problem] = []
 
     def build(self, node: yaml.Node) -> Any:
-        """The tree of a root; complete only when there are no `problems`."""
+        """The tree of a root; complete only if there are no `problems`."""
         self._count = 0
         return self._value(node, ())
 
@@ -190,8 +190,8 @@ class Builder:
             return self._scalar(node, path)
         if id(node) in self._open:
             raise ManifestError([problem_at(self._source, "an anchor must not contain itself", node.start_mark)])
-        if len(self._open) >= MOST_LEVELS:  # through aliases it may become deeper than it is written
-            message = f"this is nested more than {MOST_LEVELS} levels deep, its aliases followed; make it flatter"
+        if len(self._open) >= MOST_LEVELS:  # aliases may make it deeper than its text
+            message = f"this is nested more than {MOST_LEVELS} levels deep, its aliases followed; reduce its nesting"
             raise ManifestError([problem_at(self._source, message, self._followed_at())])
         self._open[id(node)] = node
         try:

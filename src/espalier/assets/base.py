@@ -34,11 +34,11 @@ FACTS = "base.json"
 DEFAULT_REPOSITORY = "registry.k8s.io"
 FICLONE = 0x40049409
 DATABASES = (".db",)
-"""How the names of files end that containerd changes in place; everything else there is written once."""
+"""Suffixes of files that containerd changes in place; all others are written once."""
 
 
 class MissingAssets(Exception):
-    """Something that a real node starts from is not there. The message names it and the command that builds it."""
+    """An asset for real nodes is missing. The message names it and the command that builds it."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Base:
     """Kubernetes, without a leading v."""
     home: Path
     root: Path
-    """The file system of Debian that all versions share."""
+    """The Debian file system that all versions share."""
     images: Mapping[str, str]
-    """Full image name -> digest of its manifest; all of them are in the store."""
+    """Digest of the manifest by full image name; all of them are in the store."""
     repository: str
     """Repository in the images' names."""
 
@@ -81,11 +81,9 @@ class Base:
         return self.system / "usr/local/bin/kubeadm"
 
     def clone_store(self, target: Path) -> None:
-        """Make `target`, which must not be there, a /var/lib/containerd with all images, taking hardly any disk.
-
-        Databases are copied; blobs and unpacked layers, which nobody ever writes to, are shared: by the file system's
-        own copy-on-write, else by hard links, else (on another file system) copied. Raises `OSError`.
-        """
+        """Create `target`, which must not exist: a /var/lib/containerd with all images that takes hardly any disk
+        space. Databases are copied; blobs and unpacked layers, which are never written to, are shared: by the file
+        system's copy-on-write, else by hard links, else (on another file system) copied. Raises `OSError`."""
         share = _sharing(self.store, target.parent)
         shutil.copytree(
             self.store,
@@ -126,10 +124,8 @@ def find_bases(*, assets: Path | None = None) -> list[Base]:
 
 
 def find_root(*, assets: Path | None = None) -> Path:
-    """The file system of Debian that was built last, whichever nodes start from it.
-
-    Raises `MissingAssets`, which says how to build it.
-    """
+    """The most recently built Debian file system, whichever nodes use it. Raises `MissingAssets`, which says how to
+    build it."""
     found = [home for home in (assets or assets_folder()).glob(f"{ROOT}-*") if is_finished(home)]
     if not found:
         raise MissingAssets(f"there is no Debian file system to copy Python from: run espalier assets build {ROOT}")

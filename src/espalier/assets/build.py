@@ -98,7 +98,7 @@ def _link_envtest(assets: Path) -> Path:
     return folder
 
 
-# --- What a machine must have ------------------------------------------------------------------------------------
+# --- Requirements of a machine --------------------------------------------------------------------------------
 
 
 def missing_requirements(components: Sequence[Component], assets: Path) -> list[str]:
@@ -133,7 +133,7 @@ def _missing_go(modules: Sequence[GoModule]) -> tuple[list[str], Path | None]:
 
 
 def _missing_space(components: Sequence[Component], assets: Path, go_cache: Path | None) -> list[str]:
-    """The file systems that are too full for the results, or for what Go keeps while it builds."""
+    """The file systems with too little space for the results, or for Go's caches during the build."""
     needs: dict[int, tuple[Path, int]] = {}
     demands = [(assets, sum(component.size for component in components))]
     if go_cache is not None:

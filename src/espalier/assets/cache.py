@@ -28,15 +28,13 @@ def cache_folder() -> Path:
 
 
 def is_finished(home: Path) -> bool:
-    """True if a complete build is there; its files are not checked."""
+    """True if a complete build exists; its files are not checked."""
     return (home / SUMS).is_file()
 
 
 def is_intact(home: Path) -> bool:
-    """True if a build ended there, and nothing was changed, lost or added since: every byte is read.
-
-    Files that only another user may read count as intact: this user could not rebuild them either.
-    """
+    """True if a build ended there, and nothing was changed, lost or added since: every byte is read. Files that only
+    another user may read count as intact: this user could not rebuild them either."""
     try:
         recorded = (home / SUMS).read_bytes()
         return recorded == sums(home)
@@ -47,7 +45,7 @@ def is_intact(home: Path) -> bool:
 
 
 def seal(home: Path) -> None:
-    """Record what lies in a folder; from now on it is finished."""
+    """Record the contents of a folder, which makes it a finished build."""
     (home / SUMS).write_bytes(sums(home))
 
 
@@ -62,7 +60,7 @@ def sums(home: Path) -> bytes:
 
 
 def size_of(home: Path) -> int:
-    """Bytes that a folder takes on disk; a file with several names counts once."""
+    """Bytes that a folder takes on disk; a file with several links counts once."""
     seen = {}
     for folder, _, names in os.walk(home):
         for name in names:

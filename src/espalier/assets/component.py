@@ -21,20 +21,20 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class Component(abc.ABC):
-    """Something that is built into its own directory."""
+    """Something that is built into its own folder."""
 
     name: str
     size: int
-    """Bytes of the result, about."""
+    """Approximate bytes of the result."""
     workspace: int
-    """Bytes that caches of the building programs grow by, about, when they hold nothing of it yet."""
+    """Approximate bytes by which empty caches of the build tools grow."""
     minutes: float
-    """With cold caches, on two cores, about."""
+    """Approximate minutes with cold caches on two cores."""
 
     @property
     @abc.abstractmethod
     def version(self) -> str:
-        """The version of what is built, without a leading v."""
+        """The version of the result, without a leading v."""
 
     @property
     @abc.abstractmethod
@@ -44,7 +44,7 @@ class Component(abc.ABC):
     @property
     @abc.abstractmethod
     def ingredients(self) -> Iterable[bytes]:
-        """Everything that decides what is built, needs left out."""
+        """Everything that determines the result, except `needs`."""
 
     @property
     def needs(self) -> Sequence[Component]:
@@ -68,11 +68,11 @@ class Component(abc.ABC):
 
     @abc.abstractmethod
     def make(self, work_folder: Path, assets: Path, progress: Progress) -> None:
-        """Build and try it in an empty folder; what it needs lies below `assets`. Raises `BuildFailed`."""
+        """Build and test it in an empty folder; what it needs is below `assets`. Raises `BuildFailed`."""
 
     @cached_property
     def recipe(self) -> str:
-        """A hash of everything that decides what is built."""
+        """A hash of everything that determines the result."""
         digest = hashlib.sha256()
         for ingredient in self.ingredients:
             digest.update(ingredient.replace(PACKAGE, FORMER_PACKAGE))
@@ -82,12 +82,12 @@ class Component(abc.ABC):
 
     @property
     def label(self) -> str:
-        """Name and version, for people."""
+        """Name and version, as text."""
         return f"{self.name} {self.version}"
 
     @property
     def key(self) -> str:
-        """The name by which one version of it can be asked for."""
+        """The name that selects one version of it."""
         return f"{self.name}-{self.version}"
 
     def home(self, assets: Path) -> Path:
@@ -96,7 +96,7 @@ class Component(abc.ABC):
 
 
 def with_needs(components: Iterable[Component]) -> list[Component]:
-    """The components and all they need, each once, what is needed first."""
+    """The components and all that they need, each once, in build order."""
     ordered: dict[str, Component] = {}
 
     def visit(component: Component) -> None:
@@ -117,6 +117,6 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def platform() -> str:
-    """The machine that is built for."""
+    """The platform to build for."""
     machine = os.uname()
     return f"{machine.sysname}/{machine.machine}"

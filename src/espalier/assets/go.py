@@ -1,4 +1,4 @@
-"""Programs from a Go module whose go.mod pins everything: one binary with several names, or a binary for each."""
+"""Programs from a Go module whose go.mod pins everything: one binary with several names, or one for each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from espalier.assets.component import Component, numbers, platform
 from espalier.assets.processes import BuildFailed, Progress, follow
 
 BUILD_ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
-"""Settings that make a build the same everywhere. The machine's own Go settings say where modules come from."""
+"""Settings that make builds reproducible. The machine's own Go settings determine where modules come from."""
 BUILD_FLAGS = ("-trimpath", "-buildvcs=false")
 
 
@@ -26,13 +26,13 @@ class GoModule(Component):
     module: str
     """The required module whose version is the component's version; empty for a program of our own."""
     programs: Mapping[str, tuple[str, ...]]
-    """Program -> arguments that make it print its version (none: it has no such thing)."""
+    """Program -> arguments with which it prints its version (none: it can't)."""
     packages: Mapping[str, str] = field(default_factory=dict)
-    """Program -> Go package; without, all programs are one binary of the folder's own main.go."""
+    """Program -> Go package; without it, all programs are one binary of the folder's own main.go."""
     modfile: str = "go.mod"
-    """Another one than go.mod, for another version of the same program; its sums lie beside it."""
+    """Another file than go.mod, for another version of the same program; its sums are next to it."""
     folders: tuple[str, ...] = ()
-    """Folders of `module` that are copied beside the programs, by the same path."""
+    """Folders of `module` that are copied next to the programs, under the same path."""
     stamps: Mapping[str, str] = field(default_factory=dict)
     """Variables to be set by the linker; `{version}`, `{major}` and `{minor}` are filled in."""
 
@@ -45,7 +45,7 @@ class GoModule(Component):
 
     @cached_property
     def go_version(self) -> tuple[int, ...]:
-        """The oldest Go that go.mod admits."""
+        """The oldest Go version that go.mod allows."""
         return numbers(self._pinned(r"^go (\S+)"))
 
     @property
@@ -73,12 +73,12 @@ class GoModule(Component):
         return (*BUILD_FLAGS, f"-ldflags={' '.join(linker)}")
 
     def make(self, work_folder: Path, assets: Path, progress: Progress) -> None:
-        """Compile, link by name, and hear from each program the version that it was built as."""
+        """Compile and link the programs, and check the version that each of them prints."""
         if self.packages:
             for program, package in self.packages.items():
                 self._compile(package, work_folder / program, progress)
         else:
-            binary = f"{self.name}.bin"  # named apart, as a program may be called as the component
+            binary = f"{self.name}.bin"  # in a folder of its own, because a program may have the name of the component
             self._compile(".", work_folder / binary, progress)
             for program in self.programs:
                 (work_folder / program).symlink_to(binary)
@@ -95,7 +95,7 @@ class GoModule(Component):
         def on_line(line: str | None) -> bool:
             nonlocal compiled, downloading
             names_package = line is not None and re.fullmatch(r"[\w.~/-]+", line) is not None
-            compiled += names_package  # -v names each package when it begins to compile it
+            compiled += names_package  # -v prints each package when its compilation starts
             if line:
                 downloading = line.startswith("go: downloading ")
             progress.show("fetching modules" if downloading and not compiled else f"{compiled} packages compiled")
@@ -105,7 +105,7 @@ class GoModule(Component):
         follow(command, self.folder, environment=go_environment(), label=self.label, on_line=on_line)
 
     def _copy_folders(self, target: Path) -> None:
-        """Take what is wanted besides programs out of Go's module cache."""
+        """Copy additional folders from Go's module cache."""
         if not self.folders:
             return
         command = ["go", "list", "-m", "-f", "{{.Dir}}", self.module]
@@ -114,7 +114,9 @@ class GoModule(Component):
         )
         module = Path(listed.stdout.strip())
         for source in (path for name in self.folders for path in (module / name).rglob("*") if path.is_file()):
-            copy = target / source.relative_to(module)  # contents only: the module cache is read-only, also its folders
+            copy = target / source.relative_to(
+                module
+            )  # contents only: the module cache is read-only, including its folders
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(source.read_bytes())
 
@@ -136,7 +138,7 @@ class GoModule(Component):
 
 
 def go_environment() -> dict[str, str]:
-    """The surroundings of every Go command."""
+    """The environment of all Go commands."""
     return {**os.environ, **BUILD_ENVIRONMENT}
 
 

@@ -1,4 +1,4 @@
-"""Inventory of the cache: built components, and folders of no present recipe."""
+"""Inventory of the cache: built components, and folders of former recipes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class State(enum.StrEnum):
 
     BUILT = "built"
     MISSING = "missing"
-    """A present recipe names it, nobody built it yet."""
+    """A current recipe names it, but it is not built."""
     OUTDATED = "outdated"
     """Built by a recipe that no longer exists; `prune` removes it."""
     IN_USE = "outdated, in use"
@@ -31,14 +31,14 @@ class State(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Item:
-    """One component, built or not, or one folder that no recipe names."""
+    """One component, built or not, or one folder without a recipe."""
 
     name: str
     version: str
     state: State
     folder: Path
     size: int
-    """Bytes on disk, for what is missing about."""
+    """Bytes on disk; approximate if it is not built."""
     minutes: float | None = None
     """The approximate minutes to build it; None for what can't be built any more."""
 
@@ -73,7 +73,8 @@ def outdated(assets: Path) -> list[Item]:
 
 
 def prune(assets: Path, say: Say, *, dry_run: bool) -> Sequence[Item]:
-    """Remove what is outdated and not in use, after saying what, and what killed builds left. Returns what was said."""
+    """Remove outdated builds that are not in use, after printing them, and leftovers of killed builds. Returns the
+    printed lines."""
     items = outdated(assets)
     for item in items:
         fate = "is in use and stays" if item.state is State.IN_USE else "would be removed" if dry_run else "is removed"
@@ -102,8 +103,8 @@ def _current(assets: Path) -> list[Component]:
 
 
 def _mounted() -> list[str]:
-    """The mounts of this machine that name folders in their options, one a line."""
+    """The mounts of this machine with folders in their options, one per line."""
     try:
         return Path("/proc/self/mountinfo").read_text().splitlines()
-    except FileNotFoundError:  # not Linux: there are no nodes either
+    except FileNotFoundError:  # not Linux, so there are no nodes
         return []

@@ -19,7 +19,7 @@ LAST_LINES = 30
 
 
 class BuildFailed(Exception):
-    """A build program, or its result, failed; the message has the last lines of its output."""
+    """A build program failed, or its result is wrong; the message has the last lines of its output."""
 
 
 def follow(
@@ -30,10 +30,8 @@ def follow(
     label: str,
     on_line: Callable[[str | None], bool],
 ) -> None:
-    """Run a program. Each line of it is told, and None now and then while none comes; the answer is whether it matters.
-
-    Raises `BuildFailed` with the last lines that matter.
-    """
+    """Run a program. `on_line` gets each line, and None at intervals without one; it returns True for lines that matter.
+    Raises `BuildFailed` with the last lines that matter."""
     output: deque[str] = deque(maxlen=LAST_LINES)
     with running(command, folder, environment) as process:
         for line in _lines_or_none(process):
@@ -104,12 +102,12 @@ def run(command: Sequence[str | Path], label: str, environment: Mapping[str, str
 
 
 def _lines_or_none(process: subprocess.Popen[str]) -> Iterator[str | None]:
-    """The program's lines as they come, and None at intervals without one, so that the elapsed time can be shown."""
+    """The program's lines as they arrive, and None at intervals without one, so that the elapsed time can be shown."""
     lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def read() -> None:
         assert process.stdout is not None
-        with contextlib.suppress(ValueError):  # closed under our hands: the block was left early
+        with contextlib.suppress(ValueError):  # closed by us: the block was left early
             for line in process.stdout:
                 lines.put(line.rstrip())
         lines.put(None)
@@ -153,6 +151,6 @@ class Progress:
 
 
 def elapsed(started: float) -> str:
-    """The time since `started`, for people."""
+    """The time since `started`, as text."""
     minutes, seconds = divmod(round(time.monotonic() - started), 60)
     return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

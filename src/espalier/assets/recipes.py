@@ -77,7 +77,7 @@ def _own(name: str, size: int) -> GoModule:
 
 ETCD = _etcd()
 ETCD_BEFORE = _etcd("v3.5.mod")
-"""The minor version before, for tests of what speaks to etcd."""
+"""The previous minor version, for tests of clients of etcd."""
 ETCDUTL = GoModule(
     "etcdutl",
     folder=HERE / "etcdutl",
@@ -88,12 +88,12 @@ ETCDUTL = GoModule(
     workspace=300 * MIB,
     minutes=0.5,
 )
-"""Judges snapshots and data directories of etcd, for tests of backups."""
+"""Checks snapshots and data directories of etcd, for tests of backups."""
 ETCDBRCTL = GoModule(
     "etcdbrctl",
     folder=HERE / "etcdbrctl",
     module="github.com/gardener/etcd-backup-restore",
-    programs={"etcdbrctl": ()},  # it logs its version, among other lines
+    programs={"etcdbrctl": ()},  # its log contains its version, among other lines
     packages={"etcdbrctl": "github.com/gardener/etcd-backup-restore"},
     size=60 * MIB,
     workspace=1500 * MIB,
@@ -118,7 +118,7 @@ CLUSTER_API = GoModule(
     "cluster-api",
     folder=HERE / "cluster-api",
     module=CLUSTER_API_MODULE,
-    # Their only way to tell the version is to start and log it.
+    # They only log their version when they start.
     programs=dict.fromkeys(
         ("cluster-api-core", "cluster-api-kubeadm-bootstrap", "cluster-api-kubeadm-control-plane"), ()
     ),
@@ -141,7 +141,7 @@ CAPV = GoModule(
     "capv",
     folder=HERE / "capv",
     module=CAPV_MODULE,
-    # It has no way to tell its version but to start and log it.
+    # It only logs its version when it starts.
     programs={"capv": ()},
     packages={"capv": CAPV_MODULE},
     folders=("config/default/crd/bases", "config/rbac", "config/govmomi/webhook"),
@@ -150,7 +150,7 @@ CAPV = GoModule(
     minutes=2,
     stamps={f"{CAPV_MODULE}/pkg/version.{name}": value for name, value in VERSION.items()},
 )
-"""Cluster API's provider for vSphere, for tests of provider vSphere."""
+"""Cluster API's provider for vSphere, for tests of that provider."""
 VCENTER = GoModule(
     "vcenter",
     folder=HERE / "vcenter",
@@ -160,7 +160,7 @@ VCENTER = GoModule(
     workspace=500 * MIB,
     minutes=1,
 )
-"""The simulator of vCenter for tests of provider vSphere."""
+"""The simulator of vCenter, for tests of provider vSphere."""
 CONTAINERD = GoModule(
     "containerd",
     folder=HERE / "containerd",

@@ -41,7 +41,7 @@ MODULES_LEFT_OUT = (
     *("sqlite3", "dbm", "unittest", "__pycache__", "turtle.py", "sitecustomize.py", "antigravity.py", "this.py"),
     *("_curses", "_curses_panel", "_sqlite3", "_dbm", "_ctypes_test", "readline", "nis", "ossaudiodev", "_crypt"),
 )
-"""Of the standard library: what belongs to terminals, development and tests."""
+"""Parts of the standard library for terminals, development and tests."""
 TESTS_LEFT_OUT = ("_test", "_xxtest", "xxlimited")
 
 
@@ -51,7 +51,7 @@ class Debian:
     def __init__(self, root: Path, *paths: Path) -> None:
         self._root = root
         self._paths = paths
-        """Where else modules are looked for; what is found there is none of the runtime's files."""
+        """Additional search path for modules; modules found there are not part of the runtime."""
 
     @property
     def python(self) -> str:
@@ -79,7 +79,7 @@ class Debian:
         return self._layer((), [file for file in modules if file.suffix in (".py", ".so")], extensions, work_folder)
 
     def run_module(self, module: str, arguments: Sequence[str], *paths: Path) -> str:
-        """The output of a module that is run as a program, with the variables of this process. Raises `BuildFailed`."""
+        """The output of a module that is run as a program, with this process's environment. Raises `BuildFailed`."""
         code = f"import runpy, sys; sys.argv[0] = {module!r}; runpy.run_module({module!r}, run_name='__main__')"
         return self._run(code, *arguments, paths=paths, environment=os.environ)
 
@@ -111,7 +111,7 @@ class Debian:
 
     @property
     def tag(self) -> str:
-        """How this Python marks compiled modules that lie beside their source: `cpython-311`."""
+        """The tag of this Python in names of compiled modules: `cpython-311`."""
         return f"cpython-{self.python.rpartition('python')[2].replace('.', '')}"
 
     def compile(

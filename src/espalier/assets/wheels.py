@@ -22,22 +22,22 @@ from espalier.runtime import confined
 LEFT_OUT = (".pyi", ".pyx", ".pxd", ".c", ".h", ".js", "/RECORD", "/INSTALLER", "/REQUESTED", "/direct_url.json")
 """Files that no program reads."""
 FOLDED = ("purelib", "platlib")
-"""Folders of a wheel's `.data` whose content belongs beside its packages."""
+"""Folders of a wheel's `.data` whose content belongs next to its packages."""
 
 
 @dataclass(frozen=True)
 class Library:
-    """One library that an image holds."""
+    """One library in an image."""
 
     name: str
     version: str
     license: str
     sha256: str
-    """Of the wheel, as the requirements lock it."""
+    """The hash of the wheel in the locked requirements."""
 
 
 def download(debian: Debian, requirements: Path, folder: Path) -> Sequence[Path]:
-    """Have pip bring the wheels of locked requirements, whose hashes it checks; by name. Raises `BuildFailed`."""
+    """Have pip download the wheels of locked requirements, and verify their hashes; by name. Raises `BuildFailed`."""
     pip = importlib.util.find_spec("pip")
     if pip is None or pip.origin is None:
         raise BuildFailed("pip, which installs the libraries, is not installed beside Espalier: install it there")
@@ -50,7 +50,7 @@ def download(debian: Debian, requirements: Path, folder: Path) -> Sequence[Path]
 
 
 def unpack(wheel: Path, target: Path) -> Library:
-    """Unpack a wheel for import into a folder. Raises `BuildFailed` for one that is none."""
+    """Unpack a wheel for import into a folder. Raises `BuildFailed` for an invalid one."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             for entry in archive.infolist():
@@ -70,7 +70,7 @@ def unpack(wheel: Path, target: Path) -> Library:
 
 
 def _place(name: str) -> Path | None:
-    """Path of a wheel's file below the folder; None for one that is left out. Raises `ValueError`."""
+    """Path of a wheel's file below the folder; None for an omitted one. Raises `ValueError`."""
     parts = confined.relative(name)
     if name.startswith("/") or name.endswith("/") or name.endswith(LEFT_OUT):
         return None
@@ -80,7 +80,7 @@ def _place(name: str) -> Path | None:
 
 
 def _license(facts: Message) -> str:
-    """As SPDX names it, or as its author does in few words; empty when nothing is said."""
+    """The license in SPDX format, or in the author's words if these are few; empty if there is none."""
     said = facts.get("License-Expression") or facts.get("License") or ""
     return said if len(said) <= 80 and "\n" not in said else ""
 

@@ -65,7 +65,7 @@ COMMANDS: Mapping[str, Listed] = {
         "Run the local environment: a management cluster with all controllers, and simulated machines or real nodes.",
     ),
     "upgrade": Listed("lifecycle", "Upgrade a cluster."),
-    "upgrades": Listed("upgrades", "Show upgrades in place, and retry failed ones."),
+    "upgrades": Listed("upgrades", "Show in-place upgrades, and retry failed ones."),
     "validate": Listed(
         "validate",
         "Check a manifest without a cluster: schemas, admission rules, and references between its objects.",

@@ -32,7 +32,7 @@ Upgrade = ControlPlaneUpgrade | MachineDeploymentUpgrade | NodeUpgrade
 
 @click.group(cls=Group)
 def upgrades() -> None:
-    """Show upgrades in place, and retry failed ones."""
+    """Show in-place upgrades, and retry failed ones."""
 
 
 @upgrades.command("list")
@@ -51,7 +51,7 @@ async def list_(*, connect: flags.Connection, output_format: str) -> None:
     if output_format:
         output.write_objects([one.tree for one, _ in found], output_format, single=False)
     elif not found:
-        output.say("No upgrades in place found.", stderr=True)
+        output.say("No in-place upgrades found.", stderr=True)
     else:
         rows = [(typed.kind, one.name, typed.spec.kubernetes_version, *_state(typed)) for one, typed in found]
         output.write_table(("Kind", "Name", "Version", "Progress", "State", "Message"), rows)

@@ -182,7 +182,7 @@ def _refused_unread(body: bytes, error: json_trees.TooDeep) -> tuple[bytes, Admi
     uid = _UID.search(body, 0, 4096)
     if uid is None:
         raise NoReview(f"not an {KIND} of {API_VERSION}: {error}") from error
-    response = AdmissionResponse(False, f"the object cannot be read: {error}; make it flatter", 422, Invalid.reason)
+    response = AdmissionResponse(False, f"the object cannot be read: {error}; reduce its nesting", 422, Invalid.reason)
     return encode(uid[1].decode(), None, response), response
 
 

@@ -22,7 +22,7 @@ _BRANCH = "Branch; main by default."
 _PATH = "Folder of the cluster in the repository."
 _OWNER = "User or organization that owns the repository."
 _REPOSITORY = "Name of the repository."
-_PERSONAL = "Whether the owner is a user, not an organization."
+_PERSONAL = "True if the owner is a user, not an organization."
 
 _SSH = "^ssh://([^/ ]+@)?[^/ @]+/.+"
 """Git needs both the host and the path. As the URL can't be changed later, a stored one without them is kept."""

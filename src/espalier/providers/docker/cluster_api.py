@@ -105,7 +105,7 @@ class DockerMachineStatus(Observed, frozen=True):
             "Machine that this is the infrastructure of",
         ),
         Column("ProviderID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider"),
-        Column("Ready", '.status.conditions[?(@.type=="Ready")].status', "string", "Whether the container runs"),
+        Column("Ready", '.status.conditions[?(@.type=="Ready")].status', "string", "True if the container is running"),
         AGE,
     ),
     status=True,
