@@ -171,7 +171,7 @@ class EtcdStore(Store):
     async def _read(self) -> None:
         """All objects as they were `HISTORY` revisions ago, or at the oldest revision that etcd has kept.
 
-        What came since is brought by the watch: so watches of clients go on where they were before a restart.
+        What came since is brought by the watch: so watches of clients continue where they were before a restart.
         """
         header = (await self._client.do(Range(self._keys.prefix))).header
         self._cluster = header.cluster_id
@@ -309,7 +309,7 @@ class EtcdStore(Store):
                 if not absent:
                     log.warning("etcd does not answer", error=str(failure))
                 absent = True
-                self._demand.set()  # who waits goes on waiting, until etcd answers or is lost
+                self._demand.set()  # waiting requests keep waiting until etcd answers or is lost
                 await asyncio.sleep(_AGAIN)
                 continue
             except EtcdError as failure:
@@ -375,7 +375,7 @@ class EtcdStore(Store):
         for each in waiting:
             if not each.done():
                 each.set_exception(_unavailable(reason))
-                each.exception()  # whoever waited may have been cancelled
+                each.exception()  # the waiting request may have been cancelled
 
 
 class _Asked:

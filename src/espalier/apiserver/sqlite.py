@@ -72,7 +72,7 @@ class SqliteStore(Store):
     becomes read-only: writes raise `Full`.
 
     With an `encryption` the file has objects only as that says. What is stored in another way, by an earlier key or in
-    clear, is stored anew at the start.
+    clear, is stored again at the start.
     """
 
     def __init__(self, path: Path, encryption: Encryption | None = None) -> None:
@@ -154,11 +154,11 @@ class SqliteStore(Store):
                     if row.body.startswith(ENCRYPTED):
                         require_clear(_path(row), row.body)
                 return rows
-            return self._stored_anew(self._encryption, connection, rows)
+            return self._reencrypted(self._encryption, connection, rows)
         except CannotDecrypt as error:
             raise Unusable(f"{self._path} can't be read: {error}") from error
 
-    def _stored_anew(self, encryption: Encryption, connection: apsw.Connection, rows: list[_Row]) -> list[_Row]:
+    def _reencrypted(self, encryption: Encryption, connection: apsw.Connection, rows: list[_Row]) -> list[_Row]:
         clear = [row._replace(body=encryption.unseal(row.table, _path(row), row.body)) for row in rows]
         stale = [one for row, one in zip(rows, clear, strict=True) if encryption.is_stale(row.table, row.body)]
         if stale:

@@ -6,7 +6,7 @@ it (`main.go`, `go.mod`, `go.sum`, and the files of a node); nothing built is ev
 
 Results lie in `${ESPALIER_CACHE:-${XDG_CACHE_HOME:-~/.cache}/espalier}/assets/<name>-<version>-<recipe hash>/`, each
 with a `SHA256SUMS`. A folder with another name there is being built, or was when the build got killed. What a real
-node starts from is found by `find_base`; its layout is told in `base.py`.
+node starts from is found by `find_base`; `base.py` describes its layout.
 """
 
 from espalier.assets.base import Base, MissingAssets, find_base

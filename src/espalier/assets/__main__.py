@@ -5,7 +5,7 @@ Exit codes: 0 everything is there, 1 a build failed, 2 this machine lacks someth
 
 import sys
 
-if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs this has not installed anything yet
+if sys.version_info < (3, 11):  # noqa: UP036 - nothing is installed yet when this runs
     sys.exit(f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}")
 
 import argparse

@@ -30,8 +30,8 @@ def follow(
     label: str,
     on_line: Callable[[str | None], bool],
 ) -> None:
-    """Run a program. `on_line` gets each line, and None at intervals without one; it returns True for lines that matter.
-    Raises `BuildFailed` with the last lines that matter."""
+    """Run a program. `on_line` gets each line, and None at intervals without one; it returns True for lines that
+    matter. Raises `BuildFailed` with the last of these."""
     output: deque[str] = deque(maxlen=LAST_LINES)
     with running(command, folder, environment) as process:
         for line in _lines_or_none(process):

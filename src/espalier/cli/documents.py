@@ -211,9 +211,9 @@ async def apply_all(
 ) -> list[Object]:
     """Apply all or nothing, as far as that can be known: every object is tried on the server before one is written.
 
-    `first` writes what these objects need, once all of them were taken. What the server warns of is told once: where
-    all is written, then. It plans a Cluster on trial without the other objects, so its plan is told only if these are
-    as they were.
+    `first` writes what these objects need, once all of them were taken. Warnings of the server are printed once: those
+    of the write. It plans a Cluster on trial without the other objects, so its plan is printed only if these are
+    unchanged.
     """
     told: list[str] = []
     with client.warning(told.append):

@@ -79,7 +79,7 @@ async def write(client: Client, selection: Selection, *, wide: bool = False) -> 
 async def watch(client: Client, selection: Selection, *, wide: bool = False) -> None:
     """Print the objects of a selection, and a line whenever one of them changes. Never ends by itself.
 
-    A watch that breaks is begun anew with a list, of which only the lines that were not shown yet are printed.
+    A watch that breaks is restarted with a list, of which only new lines are printed.
     """
     columns = Columns(wide, selection.namespace is None and selection.resource.namespaced)
     printer = _Printer()

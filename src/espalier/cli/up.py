@@ -136,7 +136,7 @@ async def up(
 
 
 class _Starter:
-    """The waiting command: it is told that the local environment serves, or why it does not start.
+    """The waiting command: it learns whether the local environment serves, or why it does not start.
 
     Not by the log, which may lie on a disk that is full.
     """

@@ -332,7 +332,7 @@ def progress(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
             of_others = Wait(_reason_of(conditions), message)
     if of_others is not None:
         return of_others
-    # Both before the upgrade is made and after it was taken away, until Cluster API goes on.
+    # Both before the upgrade is made and after it was taken away, until Cluster API continues.
     return Wait(UPGRADING, f"machines of {live.kind} {live.metadata.name} are reserved for an in-place upgrade")
 
 

@@ -2,7 +2,7 @@
 
 Each change of a key is a record of the bucket `key`, by its revision; of a deletion, only the key is kept. What etcd
 needs of a record to start (create revision, version, lease) lies in it, so a file of records with the right revisions
-is a database. Members and the place in the log of raft are written anew by a restore (`etcdbackup/restore/`).
+is a database. Members and the place in raft's log are rewritten by a restore (`etcdbackup/restore/`).
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ class Changes(Struct, frozen=True):
 class Watch:
     """Changes from `start_revision` (0: from now) on, as an asynchronous iterator that doesn't end.
 
-    To be used with `async with`: then no stream or task is left of it. When a connection breaks, it goes on at the
-    next member behind the last revision that it returned. Iteration may be cancelled (by a timeout) and go on.
+    To be used with `async with`: then no stream or task is left of it. When a connection breaks, it continues at the
+    next member after the last revision that it returned. Iteration may be cancelled (by a timeout) and continued.
 
     Iterating raises `Compacted` with the revision when changes that are still needed were compacted, `Unavailable`
     after `patience` seconds without a member (None: never), and another `EtcdError` when etcd ends the watch.

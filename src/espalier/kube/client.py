@@ -100,7 +100,7 @@ class Client:
     ) -> ObjectList:
         """Read a whole collection, `limit` objects at a time, as it was at one moment.
 
-        When that moment is compacted away between two pages, the list is read anew in one piece. Raises
+        When that moment is compacted away between two pages, the list is read again in one piece. Raises
         `AnswerTooLarge`.
         """
         try:
@@ -114,7 +114,7 @@ class Client:
         """Read a collection page by page; all pages show the same moment.
 
         Pages that are too large become smaller ones. Raises `Expired` when that moment is compacted away before the
-        last page: begin anew.
+        last page: start again.
         """
         path = _path(resource, namespace)
         query = _selectors(labels, fields)
@@ -153,7 +153,7 @@ class Client:
         has agreed: there may be no event for long.
 
         Whoever wants more watches again from the last resource version seen; bookmarks keep it young. Raises
-        `Expired` when it is too old (list anew), `Unreachable` when the connection breaks.
+        `Expired` when it is too old (list again), `Unreachable` when the connection breaks.
         """
         query = _selectors(labels, fields) | {"watch": "true", "allowWatchBookmarks": "true"}
         query["resourceVersion"] = resource_version

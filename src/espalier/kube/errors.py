@@ -11,7 +11,7 @@ KubeError
     ├── NotFound         404
     ├── AlreadyExists    409, reason AlreadyExists
     ├── Conflict         409, any other reason
-    ├── Expired          410: the resource version is too old; list anew
+    ├── Expired          410: the resource version is too old; list again
     ├── Invalid          422: a field is wrong
     ├── TooManyRequests  429
     └── ServerFailure    5xx
@@ -151,7 +151,7 @@ class Conflict(ApiError):
 
 
 class Expired(ApiError):
-    """410: the resource version is too old; list anew."""
+    """410: the resource version is too old; list again."""
 
     code, reason = 410, "Expired"
 

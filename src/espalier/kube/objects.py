@@ -90,7 +90,7 @@ class Object:
 
     @property
     def tree(self) -> dict[str, Any]:
-        """The whole object as dicts and lists, made anew at each call (so it may be changed)."""
+        """The whole object as dicts and lists, built again at each call (so it may be changed)."""
         return _tree(self.raw)
 
     def __eq__(self, other: object) -> bool:

@@ -191,7 +191,7 @@ class Controller:
             self._alarm, self._alarm_at = loop.call_at(at, self._wake), at
 
     def _wake(self) -> None:
-        # Loops may wake us a moment early: then the pump takes nothing and has to set the alarm anew.
+        # Loops may wake us a moment early: then the pump takes nothing and has to set the alarm again.
         self._alarm = None
         self._pump()
 

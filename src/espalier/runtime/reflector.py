@@ -222,7 +222,7 @@ class Reflector:
         self._failures = min(self._failures + 1, 16)
         if self.silent_since is None:
             self.silent_since = asyncio.get_running_loop().time()
-        import structlog  # noqa: PLC0415  whoever fills caches by hand need not load it
+        import structlog  # noqa: PLC0415  tests that fill caches by hand need not load it
 
         why = (str(error) or "no answer in time") if error else "the server ended the watch at once"
         logger = structlog.get_logger("espalier.cache")

@@ -112,7 +112,7 @@ class ClusterAPIObjects:
 
     def _made_of(self, resource: Resource, kind: Callable[[Object], str]) -> Iterator[str]:
         for one in self.caches[resource].list():
-            with suppress(msgspec.ValidationError):  # reported by whoever acts on it
+            with suppress(msgspec.ValidationError):  # reported by the code that acts on it
                 yield kind(one)
 
     def add(self, caches: Caches, providers: Iterable[Infrastructure]) -> None:

@@ -146,7 +146,7 @@ class Checks(Generic[Q, A]):
         if check.problem is not None:
             check.status = with_result(check.status, check.object.metadata.generation, *check.problem)
             return Done()
-        if check.check_plan is None:  # whoever uses it next waits for a check
+        if check.check_plan is None:  # its next user waits for a check
             check.status = msgspec.structs.replace(check.status, spec_valid=None, failure_reason="", failure_message="")
             return Done()
         requests, namespace = check.check_plan.requests, check.object.key.namespace

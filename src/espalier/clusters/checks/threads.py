@@ -19,7 +19,7 @@ class Session(Protocol):
     """A session that a thread blocks on."""
 
     def abort(self) -> None:
-        """End the session: whoever waits for it gets an error. May be called from any thread."""
+        """End the session: waiting calls get an error. May be called from any thread."""
 
 
 class Threads:

@@ -125,7 +125,7 @@ class Copier:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._parallel):
                     group.create_task(work())
-        except ExceptionGroup as errors:  # Python before 3.11.4 groups anew what is raised in `except*`
+        except ExceptionGroup as errors:  # Python before 3.11.4 regroups what is raised in `except*`
             raise errors.exceptions[0] from None
 
     async def _one(self, copy: Copy) -> None:

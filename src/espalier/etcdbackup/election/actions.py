@@ -1,4 +1,4 @@
-"""Actions of an election, for whoever drives its state machines. Each ends with an event, except those on the proxy and
+"""Actions of an election, for the driver of its state machines. Each ends with an event, except those on the proxy and
 on etcd that say so."""
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Contents:
     """The first revision that a client sees: greater if revisions were skipped."""
     events: int
     leases: tuple[int, ...]
-    """Leases that were granted anew, because snapshots do not have them."""
+    """Leases that were granted again, because snapshots do not have them."""
 
 
 def state_of(path: Path) -> State:

@@ -27,7 +27,8 @@ from espalier.runtime.clock import Clock
 log = structlog.get_logger(__name__)
 
 _WITHOUT_FINAL = (
-    "it may still appear; if it is lost, have the copy go on without it, as docs/etcd-backup.md says (Release by hand)"
+    "it may still appear; if it is lost, let the copy continue without it, as docs/etcd-backup.md says "
+    "(Release by hand)"
 )
 _MOST_NAMED = 3
 """The most objects that a message names."""
@@ -191,5 +192,5 @@ def _require_all(stock: Inventory, damaged: Mapping[str, Damaged], where: str) -
         where,
         f"revision {latest.reach} can be restored, but the last one was {last}: {causes[0]}",
         f"bring back what is missing; or, if writes after revision {latest.reach} may be lost, delete "
-        f"{', '.join(later[:_MOST_NAMED])}{more} there: then the copy goes on",
+        f"{', '.join(later[:_MOST_NAMED])}{more} there: then the copy continues",
     )

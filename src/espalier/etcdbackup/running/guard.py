@@ -40,7 +40,7 @@ class GuardClient:
         self.trouble = ""
         """The reason why the guard can't be reached; empty while it can."""
         self._may_run = True
-        """False from the report that etcd has ended until it is started: a guard that was unreachable is told so."""
+        """False from the report that etcd has ended until it is started: an unreachable guard is told so later."""
 
     async def run(self) -> NoReturn:
         """Keep connected until cancelled."""

@@ -75,7 +75,7 @@ async def _in_parallel(store: Store, members: Sequence[StoredSnapshot], progress
         async with asyncio.TaskGroup() as group:
             for _ in range(min(PARALLEL, len(members))):
                 group.create_task(work())
-    except ExceptionGroup as errors:  # Python before 3.11.4 groups anew what is raised in `except*`
+    except ExceptionGroup as errors:  # Python before 3.11.4 regroups what is raised in `except*`
         raise errors.exceptions[0] from None
     return [found[stored.key] for stored in members]
 

@@ -95,7 +95,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True)
 class Backoff:
-    """Pause before the next start, in seconds: longer each time, anew after a program ran for `forgets`."""
+    """Pause before the next start, in seconds: longer each time, reset after a program ran for `forgets`."""
 
     first: float = 0.5
     most: float = 30.0

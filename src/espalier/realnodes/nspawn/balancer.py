@@ -3,7 +3,7 @@
     python -m espalier.realnodes.nspawn.balancer SETTINGS
 
 It is a process of its own so that nodes keep their API server while the local environment is down. SETTINGS is a JSON
-file, read anew at SIGHUP: `[{"address": "10.77.0.2", "port": 6443, "backends": ["10.77.0.3", ...]}]`. Backends listen
+file, read again at SIGHUP: `[{"address": "10.77.0.2", "port": 6443, "backends": ["10.77.0.3", ...]}]`. Backends listen
 at the same port. A backend that does not answer `/readyz` gets no new connections and loses those it has.
 """
 

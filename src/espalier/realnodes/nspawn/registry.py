@@ -5,7 +5,7 @@
 While a cluster is upgraded, nodes of both versions run pods of either. It offers what the stores of all bases hold, by
 the names that clusters use, and nothing else; reading only (OCI distribution, pull). It is a process of its own,
 standard library only: a node that starts while the local environment is down would fail otherwise for want of an image.
-SETTINGS is a JSON file, read anew for each request: `{"host": ..., "port": ..., "names": {...}, "stores": [...],
+SETTINGS is a JSON file, read again for each request: `{"host": ..., "port": ..., "names": {...}, "stores": [...],
 "makings": {name: {"folder": ..., "command": [...]}}}`. A command makes an image that is in no base, when a node asks.
 """
 

@@ -1,4 +1,4 @@
-"""Fitness of a seed for a shoot: pure, for admission, the scheduler, and whoever acts without a webhook."""
+"""Fitness of a seed for a shoot: pure, for admission, the scheduler, and controllers that act without a webhook."""
 
 from __future__ import annotations
 

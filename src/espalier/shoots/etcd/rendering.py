@@ -137,7 +137,7 @@ def _stateful_set(etcd: Etcd, command: list[str], files: dict[str, str]) -> Rend
     spec: Tree = {
         "replicas": etcd.spec.replicas,
         "serviceName": names.agent_service(name) if copies else names.peer_service(name),
-        "podManagementPolicy": "Parallel",  # else a pod that is not ready is never made anew with another template
+        "podManagementPolicy": "Parallel",  # else a pod that is not ready is never recreated with another template
         "updateStrategy": {"type": "RollingUpdate"},
         "selector": {"matchLabels": selector(etcd)},
         "template": pod,

@@ -116,7 +116,7 @@ def _report(attempt: Attempt[Any], outcome: Outcome) -> Report | None:
         case Wait(reason, message) if reason not in _UNTOLD:
             return Report(attempt.changed({"lastOperation": _still(attempt, OperationState.PROCESSING, message)}))
         case Fault("TooManyWrites") if _has_error(attempt):
-            return None  # the cause is told
+            return None  # the cause is already reported
         case Fault(_, message):
             description = quoted(message, LONGEST_DESCRIPTION)
             error: dict[str, Any] = {

@@ -54,7 +54,7 @@ async def begin(attempt: Attempt[Any]) -> Outcome:
     """
     before = attempt.seen.status.last_operation
     if before is not None and (before.type, before.state) == (attempt.operation, OperationState.PROCESSING):
-        # What it waits for is told already. Who reads it would be woken, and wake this one again.
+        # What it waits for is already reported. A write would wake its readers, which would wake this one again.
         said = attempt.said(OperationState.PROCESSING, before.progress, before.description)
     elif before is not None and (before.type, before.state) == (attempt.operation, OperationState.ERROR):
         said = attempt.present["lastOperation"]  # the same: its cause stays until something else is known

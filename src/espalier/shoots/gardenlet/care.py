@@ -129,7 +129,7 @@ class Care:
     def __init__(self, observer: Observer, tools: Tools, rng: random.Random, is_heard: Callable[[], bool]) -> None:
         self._observer, self._tools, self._rng, self._is_heard = observer, tools, rng, is_heard
         self._asked: dict[Key, _Asked] = {}
-        """After a restart everything is asked anew; until then conditions stay as they are."""
+        """After a restart everything is checked again; until then conditions stay as they are."""
 
     def observe(self, found: Object) -> _Look | None:
         """The look at a shoot of this seed."""

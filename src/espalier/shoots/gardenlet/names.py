@@ -26,7 +26,7 @@ COPIED_EPOCH = metadata_keys.DOMAIN + "copied-epoch"
 """On a BackupEntry: the epoch for which the predecessor's backups were copied into its container."""
 
 BACKUPS_SINCE = metadata_keys.DOMAIN + "backups-since"
-"""On a BackupEntry of a Shoot that is being deleted: the epoch in which it was created anew, as the backups of earlier
+"""On a BackupEntry of a Shoot that is being deleted: the epoch in which it was recreated, as the backups of earlier
 epochs were deleted."""
 
 CREDENTIALS_OF = metadata_keys.DOMAIN + "credentials-of"

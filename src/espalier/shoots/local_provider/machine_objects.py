@@ -131,7 +131,7 @@ def deployment_name(namespace: str, pool: WorkerPool) -> str:
 def class_name(namespace: str, pool: WorkerPool, network: str) -> str:
     """The name of a pool's MachineClass: it changes when machines would differ.
 
-    User data do not count: they have tokens, which the destination of a shoot creates anew.
+    User data do not count: they have tokens, which the destination of a shoot creates again.
     """
     image = pool.machine_image
     facts = [pool.machine_type, image.name if image else "", image.version if image else "", network]

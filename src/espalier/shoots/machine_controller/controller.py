@@ -87,7 +87,7 @@ class MachineController:
         self._writer = Writer(host.client, views.caches)
         self._orphans: dict[str, dict[str, float]] = {}
         """When each virtual machine without a Machine was first seen, by shoot and id. After a restart it is counted
-        anew: one is deleted later, never earlier."""
+        again: one is deleted later, never earlier."""
         self.controller = Controller(NAME, replanned(self.reconcile), rng=self._rng)
         for cache in (self._workers, *views.caches.values()):
             self.controller.watch(cache, _namespace)

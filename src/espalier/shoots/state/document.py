@@ -114,7 +114,7 @@ def digested(object_: Object) -> Object:
         document = Document(object_.raw)
         entries = [digested_state(entry.state) for entry in document.entries]
     except (UnreadableShootState, msgspec.MsgspecError):
-        entries = []  # whoever acts on it reads it live, and says what is wrong
+        entries = []  # the code that acts on it reads it live, and reports what is wrong
     object_.metadata.managed_fields = ABSENT
     head = msgspec.to_builtins(object_.head)
     return Object(encode_json({**head, "extensions": entries}), object_.head)

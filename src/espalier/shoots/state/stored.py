@@ -42,7 +42,7 @@ class StoredState:
                 try:
                     found[name] = (await client.get(SECRET, name, names.STATE_NAMESPACE)).tree
                 except (NotFound, Forbidden):  # rights are granted on those that are there
-                    continue  # `state_for` tells who asks for it
+                    continue  # `state_for` reports it to callers
         return cls(shoot_state, found)
 
     @property

@@ -73,7 +73,7 @@ class Inventory:
     def resolve(self, name: str, type_: str = "A") -> Record | None:
         """A DNS record of any account: everybody may ask. As in DNS, an alias answers for every type.
 
-        Of several, the oldest. Where an alias leads is not followed: whoever asks knows the names of seeds.
+        Of several, the oldest. Aliases are not followed: callers know the names of seeds.
         """
         found = (item for item in self.all("Record") if isinstance(item, Record))
         return next((one for one in found if one.name == name and one.type in (type_, "CNAME")), None)

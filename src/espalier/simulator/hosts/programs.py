@@ -183,7 +183,7 @@ class Host:
         if (asked.major, asked.minor) < (known.major, known.minor - 1):
             return f'Version to upgrade to "{version}" is lower than the lowest that kubeadm {own} supports'
         if asked.prerelease is None and (asked.major, asked.minor) > (now.major, now.minor + 1):
-            return f'Version to upgrade to "{version}" is too high; kubeadm goes on by one minor at a time'
+            return f'Version to upgrade to "{version}" is too high; kubeadm goes up by one minor at a time'
         return ""
 
     def _pull(self, configuration: dict[str, Any]) -> Ended | None:

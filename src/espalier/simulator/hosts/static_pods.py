@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MIRROR = "kubernetes.io/config.mirror"
-"""On a pod that shows a static pod: the kubelet makes it anew when somebody deletes it."""
+"""On a pod that shows a static pod: the kubelet recreates it when somebody deletes it."""
 
 COMPONENTS = {
     "kube-apiserver": "apiServer",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
 FORGOTTEN_AFTER = 2 * LONGEST_PAUSE
-"""A container that ran this long begins anew without a pause."""
+"""A container that ran this long is restarted without a pause."""
 
 
 class BackOff:

@@ -53,7 +53,7 @@ class Life:
 
 
 async def during(lives: Sequence[Life], work: Awaitable[T], timeout: float | None = None) -> T:
-    """The result of some work for others, which goes on without them once one of these lives ends. Raises `Over`.
+    """The result of some work for others, which continues without them once one of these lives ends. Raises `Over`.
 
     Raises `TimeoutError` after `timeout` seconds.
     """

@@ -212,7 +212,7 @@ class Workload(View, frozen=True):
 
     @property
     def template(self) -> Tree:
-        """The whole pod template, decoded anew (so it may be changed)."""
+        """The whole pod template, decoded again (so it may be changed)."""
         return msgspec.json.decode(self.spec.template)  # type: ignore[no-any-return]
 
     @property

@@ -41,7 +41,7 @@ def test_in_the_good_case_nothing_that_was_acknowledged_is_lost() -> None:
         assert moves.clock.monotonic() - began < 30, "Ready was there already: the copy waits for nothing"
         assert moves.witnesses.acknowledged
         assert await moves.missing(destination) == []
-        assert await revision(destination) < BUMP, "lossless: clients need not list anew"
+        assert await revision(destination) < BUMP, "lossless: clients need not list again"
 
     moving(story)
 
@@ -94,7 +94,7 @@ def test_a_source_without_its_bucket_closes_before_the_destination_goes_on() -> 
         await moves.taken_over(destination)
         timing = moves.timing
         assert moves.witnesses.last(1) <= cut + timing.validity
-        assert await revision(destination) > BUMP, "watchers list anew"
+        assert await revision(destination) > BUMP, "watchers list again"
         lost = await moves.missing(destination)
         assert lost, "what came last is gone"
         window = moves.schedule.delta_period + timing.validity

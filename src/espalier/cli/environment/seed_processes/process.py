@@ -30,7 +30,7 @@ async def run_process(
 ) -> int:
     """Run a command as the container's program; its exit code. It dies with the container, with all that it started.
 
-    `listening` is told the port that the first line with one names. On cancellation it is asked to end by SIGTERM, when
+    `listening` gets the port in the first line that has one. On cancellation it gets SIGTERM; when
     cancelled again it is killed.
     """
     process = await asyncio.create_subprocess_exec(

@@ -129,7 +129,7 @@ def _allocate(customers: Iterable[Customer], matches: Matches) -> _Lacking:
     return lacking
 
 
-# What is told.
+# Messages.
 
 
 def _wrong(config: Config, selected: _Selected) -> Iterator[str]:
