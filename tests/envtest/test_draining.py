@@ -46,7 +46,7 @@ async def give_rights(admin: Client, node: str) -> tuple[str, list[tuple[Resourc
 async def cordon(control_plane: ControlPlane, admin: Client, tmp_path: Path) -> Cordon:
     """The node, as the upgrader pod's ServiceAccount may see it."""
     await admin.create(NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NAME}})
-    account, _ = await give_rights(admin, NAME)
+    account, _ = await create_rbac(admin, NAME)
     token = await control_plane.run_kubectl("create", "token", account, "-n", SYSTEM_NAMESPACE)
     (tmp_path / "token").write_text(token)
     (tmp_path / "ca.crt").write_bytes(control_plane.ca)
@@ -119,7 +119,7 @@ async def test_a_budget_that_a_real_api_server_keeps_is_named_and_waited_for(adm
 async def test_the_holder_of_a_nodes_role_goes_with_it(admin: Client) -> None:
     _, first = await give_rights(admin, "other-node")
     await admin.delete(CLUSTER_ROLE, "other-node-node-upgrader")
-    _, second = await give_rights(admin, "other-node")  # garbage collection has not come to the first ones yet
+    _, second = await create_rbac(admin, "other-node")  # garbage collection has not come to the first ones yet
     assert first != second
     for resource, name in first:
         namespace = SYSTEM_NAMESPACE if resource.namespaced else None
@@ -132,7 +132,7 @@ async def test_the_holder_of_a_nodes_role_goes_with_it(admin: Client) -> None:
 async def test_the_role_permits_its_own_node_evictions_and_nothing_else(
     control_plane: ControlPlane, admin: Client
 ) -> None:
-    account, _ = await give_rights(admin, "ruled-node")
+    account, _ = await create_rbac(admin, "ruled-node")
     subject = f"--as=system:serviceaccount:{SYSTEM_NAMESPACE}:{account}"
     listed = await control_plane.run_kubectl("auth", "can-i", "--list", subject, "--no-headers")
     lines = [" ".join(line.split()) for line in listed.splitlines() if not line.startswith(" ")]

@@ -18,7 +18,7 @@ from espalier.clusters import credentials as permissions
 from espalier.clusters.checks import controller
 from espalier.clusters.checks.questions import Credentials, LookUpError
 from espalier.providers.cloudstack.checks.questions import REACHABLE, Answers, ObjectType, Query
-from espalier.providers.cloudstack.checks.simulated import everything_is_there
+from espalier.providers.cloudstack.checks.simulated import simulated_answers
 from espalier.providers.cloudstack.cluster_api import CloudStackCluster
 from espalier.providers.cloudstack.kinds import CloudStackDatacenterConfig, CloudStackMachineConfig
 from espalier.providers.registry import providers
@@ -65,7 +65,7 @@ class Clouds:
             await asyncio.sleep(self.seconds)
         if host in self.errors:
             raise self.errors[host]
-        found = await everything_is_there(asked, credentials)
+        found = await simulated_answers(asked, credentials)
         missing = self.missing.get(host, set())
         entities = {
             one: tuple(entity._replace(is_customized=not self.sized) for entity in there)

@@ -17,7 +17,7 @@ from espalier.clusters import credentials as permissions
 from espalier.clusters.checks import controller
 from espalier.clusters.checks.questions import Credentials, LookUpError
 from espalier.providers.nutanix.checks.questions import REACHABLE, Answers, ObjectType, Query
-from espalier.providers.nutanix.checks.simulated import everything_is_there
+from espalier.providers.nutanix.checks.simulated import simulated_answers
 from espalier.providers.nutanix.kinds import NutanixDatacenterConfig, NutanixMachineConfig
 from espalier.providers.registry import providers
 from espalier.runtime.virtual import Simulation, run
@@ -47,7 +47,7 @@ class Prism:
         self.asked.append((asked, credentials))
         if self.error is not None:
             raise self.error
-        found = await everything_is_there(asked, credentials)
+        found = await simulated_answers(asked, credentials)
         entities = {one: () if one.object_type in self.missing else there for one, there in found.entities.items()}
         categories = found.categories if self.categories else frozenset()
         return msgspec.structs.replace(found, entities=entities, categories=categories)

@@ -204,10 +204,10 @@ def test_a_record_is_not_deleted_by_who_may_not_see_what_it_manages(reads_map: b
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         laptop = Key("default", "laptop")
         with pytest.raises(Failure, match="which manages clusters: default/garden") as told:
-            await preflight.check_may_go(jane, laptop)
+            await preflight.check_deletable(jane, laptop)
         assert ("assumed to be" in str(told.value)) is not reads_map
         await limit(env, {"clusters": ["get", "delete"]})
         with pytest.raises(Failure, match='cannot list resource "clusters"'):
-            await preflight.check_may_go(jane, laptop)
+            await preflight.check_deletable(jane, laptop)
 
     story(tell, leave_out="" if reads_map else ADMINS)

@@ -115,7 +115,7 @@ async def no_right(role: Resource, resource: Resource, verb: str, client: Client
     await client.replace(role, found)
 
 
-async def give_rights(client: Client) -> None:
+async def create_rbac(client: Client) -> None:
     for tree in manifests.installed(PROVIDERS):
         for role in (ROLE, CLUSTER_ROLE):
             if tree["kind"] == role.kind:
@@ -173,7 +173,7 @@ UNLISTED = {
         "not listed yet: eksareleases.anywhere.eks.amazonaws.com "
         f"(eksareleases.anywhere.eks.amazonaws.com is forbidden: {ACCOUNT} cannot list resource "
         f'"eksareleases" in API group "anywhere.eks.amazonaws.com" at the cluster scope; {APPLY} grants it)',
-        give_rights,
+        create_rbac,
     ),
 }
 
@@ -302,7 +302,7 @@ REFUSED = {
         no_right_to_create,
         f'releases.distro.eks.amazonaws.com is forbidden: {ACCOUNT} cannot create resource "releases" in API group '
         f'"distro.eks.amazonaws.com" in the namespace "eksa-system"; {APPLY} grants it',
-        give_rights,
+        create_rbac,
         others=False,
     ),
     "the API server finds it invalid": Refused(
@@ -386,7 +386,7 @@ def test_a_cluster_whose_release_could_not_be_installed_reports_it() -> None:
         result = await env.until(lambda one: bool(one.status.failure_reason))
         assert result.status.failure_reason == names.EKSA_VERSION_INVALID
         assert missing in (result.status.failure_message or "")
-        await give_rights(env.client)
+        await create_rbac(env.client)
         await env.until_ready()
 
     story(before_start, tell)

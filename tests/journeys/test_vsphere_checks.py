@@ -20,7 +20,7 @@ from espalier.clusters.checks.questions import LOGIN_REFUSED, Credentials, LookU
 from espalier.kube.client import PatchType
 from espalier.providers.registry import providers
 from espalier.providers.vsphere.checks.questions import REACHABLE, Answers, ObjectType, Query
-from espalier.providers.vsphere.checks.simulated import everything_is_there
+from espalier.providers.vsphere.checks.simulated import simulated_answers
 from espalier.providers.vsphere.cluster_api import VSphereMachineTemplate
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
 from espalier.runtime.virtual import Simulation, run
@@ -56,7 +56,7 @@ class VCenter:
         self.asked.append((asked, credentials))
         if self.error is not None:
             raise self.error
-        answers = await everything_is_there(asked, credentials)
+        answers = await simulated_answers(asked, credentials)
         return msgspec.structs.replace(
             answers,
             paths={

@@ -98,8 +98,8 @@ def rights_taken(monkeypatch: pytest.MonkeyPatch, steps: ModuleType) -> list[str
     """The nodes whose upgraders these steps take rights from."""
     taken: list[str] = []
 
-    async def take_lost_rights(_workload: Any, name: str) -> None:
+    async def delete_orphaned_rbac(_workload: Any, name: str) -> None:
         taken.append(name)
 
-    monkeypatch.setattr(steps, "take_lost_rights", take_lost_rights)
+    monkeypatch.setattr(steps, "delete_orphaned_rbac", delete_orphaned_rbac)
     return taken

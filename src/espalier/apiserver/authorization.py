@@ -25,7 +25,7 @@ _GROUP = "authorization.k8s.io"
 _OPEN = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"})
 
 
-def masters_only(attributes: Attributes, user: User) -> bool:
+def administrators_only(attributes: Attributes, user: User) -> bool:
     """Allows everything to administrators, self-reviews to everybody, and nothing else."""
     return MASTERS in user.groups or (attributes.verb == "create" and attributes.resource in _OPEN)
 

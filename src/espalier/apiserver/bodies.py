@@ -65,7 +65,7 @@ def object_of(ask: RequestInfo, kind: str = "", api_version: str = "") -> Tree:
         raise unhandled(tree["kind"], api_version, kind, go_json.mistyped(tree["metadata"], wanted))
     if kind in _TYPED:
         _check_types(kind, api_version, tree)
-    if ask.query.get("fieldValidation") == "Strict" and (twice := go_json.doubles(ask.request.body)):
+    if ask.query.get("fieldValidation") == "Strict" and (twice := go_json.duplicate_fields(ask.request.body)):
         sentences = ", ".join(f'duplicate field "{name}"' for name in twice)
         raise unhandled(kind, api_version, kind, f"strict decoding error: {sentences}")
     hold_to_url(ask, tree, kind, api_version)

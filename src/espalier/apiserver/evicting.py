@@ -67,7 +67,7 @@ class Evictor:
             options.preconditions = {"uid": pod.head.metadata.uid, **(options.preconditions or {})}
             if options.preconditions["uid"] != pod.head.metadata.uid or _needs_no_leave(budgets[0].tree, status):
                 return
-            if (yield from self._take_leave(budgets[0], ask.name, dry_run=bool(options.dry_run))):
+            if (yield from self._count_disruption(budgets[0], ask.name, dry_run=bool(options.dry_run))):
                 return
         raise _being_processed(budgets[0].name)
 
@@ -81,7 +81,7 @@ class Evictor:
             if selector is not None and msgspec.convert(selector, type=LabelSelector).selects(labels):
                 yield budget
 
-    def _take_leave(self, old: Object, pod: str, *, dry_run: bool) -> Generator[Step, Any, bool]:
+    def _count_disruption(self, old: Object, pod: str, *, dry_run: bool) -> Generator[Step, Any, bool]:
         """Count the disruption; returns False if the budget has changed. Its controller confirms it later."""
         budget = old.tree
         name, status = budget["metadata"]["name"], budget.get("status") or {}

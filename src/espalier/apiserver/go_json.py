@@ -84,7 +84,7 @@ def summary(body: bytes) -> str:
     return (part.decode("utf-8", "replace") if body[:1] == b"{" else part.hex()) + more
 
 
-def doubles(body: bytes) -> list[str]:
+def duplicate_fields(body: bytes) -> list[str]:
     """Duplicate fields of an object, by path; empty when the body is not JSON."""
     twice: list[str] = []
 

@@ -12,7 +12,7 @@ import msgspec
 from espalier.api import core as builtin
 from espalier.api.meta import Part, Tree
 from espalier.api.resource import Key, Resource
-from espalier.apiserver.authorization import masters_only
+from espalier.apiserver.authorization import administrators_only
 from espalier.apiserver.requests import Attributes
 from espalier.apiserver.store import Store
 from espalier.kube.wire import User
@@ -127,7 +127,7 @@ class Rbac:
 
     def __call__(self, asked: Attributes, user: User) -> bool:
         """True if the user may make the request. Controllers ask the same again and again."""
-        if masters_only(asked, user):
+        if administrators_only(asked, user):
             return True
         grants = self._current()
         answer = self._answers.get((asked, user))

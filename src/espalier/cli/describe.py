@@ -188,7 +188,7 @@ def _lines(
 ) -> Iterator[tuple[str, Sequence[Member]]]:
     """The lines of the tree, each with its members. Equal healthy members share a line."""
     yield f"{before}{whole.kind} {whole.name}", [whole]
-    folded = not show_all and whole.kind == "Machine" and whole.is_calm
+    folded = not show_all and whole.kind == "Machine" and whole.is_healthy
     groups = [] if folded else list(_groups(whole.children, show_all=show_all))
     for at, group in enumerate(groups):
         last = at == len(groups) - 1
@@ -205,7 +205,7 @@ def _groups(children: Sequence[Member], *, show_all: bool) -> Iterator[list[Memb
     for child in children:
         if not show_all and child.kind.endswith("Template"):
             continue
-        if show_all or not child.is_calm or child.kind != "Machine":
+        if show_all or not child.is_healthy or child.kind != "Machine":
             yield [child]
         elif child.kind in well:
             well[child.kind].append(child)

@@ -149,7 +149,7 @@ async def delete_cluster(
                     for resource, tree in prepared
                 ]
             cluster = next(key for resource, key in targets if resource == Cluster.resource)
-            await _check_may_go(connected.client, cluster)
+            await _check_deletable(connected.client, cluster)
             missing = 0
             for resource, key in reversed(targets):
                 try:
@@ -230,10 +230,10 @@ async def _push(
             )
             progress.say(f"cluster {key} is ready")
             if creating:
-                await _hand_out_kubeconfigs(client, cluster, progress)
+                await _write_kubeconfigs(client, cluster, progress)
 
 
-async def _hand_out_kubeconfigs(client: Client, cluster: Object, progress: Progress) -> None:
+async def _write_kubeconfigs(client: Client, cluster: Object, progress: Progress) -> None:
     """Write the kubeconfigs of a created cluster; the cluster exists even if one of them can't be read."""
     key = cluster.key
     try:
@@ -246,7 +246,7 @@ async def _hand_out_kubeconfigs(client: Client, cluster: Object, progress: Progr
         progress.say(str(unread), sign="[yellow]![/]")
 
 
-async def _check_may_go(client: Client, key: Key) -> None:
+async def _check_deletable(client: Client, key: Key) -> None:
     """Raises `Failure` for the record of a management cluster that manages clusters."""
     try:
         found = await client.get(Cluster.resource, key.name, key.namespace)
@@ -256,7 +256,7 @@ async def _check_may_go(client: Client, key: Key) -> None:
     if manager in ("", key.name):
         from espalier.cli import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
 
-        await preflight.check_may_go(client, key)
+        await preflight.check_deletable(client, key)
 
 
 async def _moves(tree: Tree, existing: Object, own: str, confirmed: bool | None) -> bool:

@@ -53,9 +53,9 @@ class Member:
             yield from child.whole()
 
     @property
-    def is_calm(self) -> bool:
+    def is_healthy(self) -> bool:
         """True if nothing here or below has a problem or is in progress."""
-        return all(member.state.is_calm for member in self.whole())
+        return all(member.state.is_healthy for member in self.whole())
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class State:
     """Operations in progress, as names of conditions."""
 
     @property
-    def is_calm(self) -> bool:
+    def is_healthy(self) -> bool:
         """True if there is neither a problem nor work in progress."""
         return self.status in ("True", "") and not self.busy
 
@@ -83,7 +83,7 @@ class State:
     @property
     def sentence(self) -> str:
         """The reason of the problem; empty if there is none."""
-        if self.is_calm:
+        if self.is_healthy:
             return ""
         lines = "; ".join(line.lstrip("* ").strip() for line in self.message.splitlines() if line.strip())
         reason = "" if self.reason in (self.status, "") or self.status == "True" else self.reason
@@ -156,10 +156,10 @@ def obstacle(root: Member) -> Member | None:
 
     A False state weighs more than work that is under way: on each level the first False one leads on.
     """
-    troubled = [child for child in root.children if not child.is_calm]
+    troubled = [child for child in root.children if not child.is_healthy]
     for child in sorted(troubled, key=lambda child: all(member.state.status != "False" for member in child.whole())):
         return obstacle(child)
-    return None if root.state.is_calm else root
+    return None if root.state.is_healthy else root
 
 
 def _is_cluster_of_cluster_api(tree: Tree) -> bool:

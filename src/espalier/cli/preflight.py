@@ -219,7 +219,7 @@ def check_is_managed(existing: Object) -> None:
         raise Failure(f"cluster {existing.key} is self-managed, whatever the manifest says, and {_SELF_MANAGED}")
 
 
-async def check_may_go(client: Client, record: Key) -> None:
+async def check_deletable(client: Client, record: Key) -> None:
     """The record of a management cluster that is to be deleted manages nobody. Raises `Failure` with those it manages,
     or with the right that is missing to know them.
 

@@ -21,7 +21,7 @@ async def fill(ctx: Context, render_input: RenderInput, name: str) -> None:
     if name == authenticator.secret_name(render_input.name):
         await make_keys(ctx, render_input)
     elif name == authenticator.kubeconfig_name(render_input.name):
-        await hand_out_kubeconfig(ctx, render_input)
+        await write_user_kubeconfig(ctx, render_input)
 
 
 async def make_keys(ctx: Context, render_input: RenderInput) -> None:
@@ -40,7 +40,7 @@ async def make_keys(ctx: Context, render_input: RenderInput) -> None:
     await ctx.tools.writer.merge(SECRET, applied, {"data": filled["data"]}, Precondition.UID)
 
 
-async def hand_out_kubeconfig(ctx: Context, render_input: RenderInput) -> None:
+async def write_user_kubeconfig(ctx: Context, render_input: RenderInput) -> None:
     """Apply the Secret with the kubeconfig for users of AWS, once Cluster API has made its own."""
     admin = ctx.scope.capi_objects.kubeconfig
     content = authenticator.user_kubeconfig(render_input, admin) if admin is not None else None

@@ -19,16 +19,16 @@ from espalier.providers.snow.checks.devices import SnowDevices
 from espalier.providers.snow.provider import snow
 from espalier.providers.tinkerbell.provider import TINKERBELL
 from espalier.providers.vsphere.checks.questions import LookUp
-from espalier.providers.vsphere.checks.simulated import everything_is_there
+from espalier.providers.vsphere.checks.simulated import simulated_answers
 from espalier.providers.vsphere.checks.vcenter import VCenters
 from espalier.providers.vsphere.provider import vsphere
 
 
 def providers(
-    vcenters: LookUp = everything_is_there,
-    prism_centrals: nutanix_questions.LookUp = simulated_prism.everything_is_there,
-    cloudstacks: cloudstack_questions.LookUp = simulated_cloudstack.everything_is_there,
-    snow_devices: snow_questions.LookUp = simulated_devices.everything_is_there,
+    vcenters: LookUp = simulated_answers,
+    prism_centrals: nutanix_questions.LookUp = simulated_prism.simulated_answers,
+    cloudstacks: cloudstack_questions.LookUp = simulated_cloudstack.simulated_answers,
+    snow_devices: snow_questions.LookUp = simulated_devices.simulated_answers,
 ) -> Providers:
     """The providers by the kind of `spec.datacenterRef`, with their clients for infrastructure APIs."""
     return {

@@ -131,7 +131,7 @@ class ServingCertificate:
         if secret is None:
             kept = self._renewed(None, now)
             self._secrets.wrote(await self._client.create(SECRET, _secret(key, kept)))
-        elif kept is None or not kept.good_for(self._names, now):
+        elif kept is None or not kept.is_valid_for(self._names, now):
             kept = self._renewed(kept, now)
             self._secrets.wrote(await self._write(secret, kept))
         for resource, cache in self._configurations:
@@ -195,7 +195,7 @@ class Kept(msgspec.Struct, frozen=True):
         """The time of renewal, after two thirds of the shorter lifetime."""
         return min(_renew_at(self.authority), _renew_at(self.serving))
 
-    def good_for(self, names: Sequence[str], now: datetime) -> bool:
+    def is_valid_for(self, names: Sequence[str], now: datetime) -> bool:
         """True if it covers these names and is not due for renewal."""
         return now < self.renew_at and set(names) <= set(_names(self.serving.x509))
 

@@ -11,7 +11,7 @@ from espalier.kube.errors import ApiError, Unreachable
 from espalier.kube.inprocess import failure
 from espalier.kube.wire import ADMIN, Endpoint, Request, Response, Stream, User
 from espalier.simulator.pods import life
-from espalier.simulator.pods.life import Life, Over
+from espalier.simulator.pods.life import ContainerEnded, Life
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class ReachingTransport:
         serving = asyncio.ensure_future(reached.endpoint.serve(request, self._user))
         try:
             return await life.during(reached.lives, asyncio.shield(serving), request.timeout)
-        except Over as over:
+        except ContainerEnded as over:
             raise Unreachable(str(over)) from over
         except TimeoutError:
             raise Unreachable(f"the API server did not answer within {request.timeout:g} seconds") from None
@@ -111,7 +111,7 @@ async def during(lives: Sequence[Life], work: Awaitable[T]) -> T:
     """The result of a request, unless one of the lives ends before. Raises `Unreachable`."""
     try:
         return await life.during(lives, work)
-    except Over as over:
+    except ContainerEnded as over:
         raise Unreachable(str(over)) from over
 
 

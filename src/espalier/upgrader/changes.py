@@ -134,7 +134,7 @@ def check_changes(node: Node, changes: Changes) -> None:
         parts = path.split("/")[1:]
         if not path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in parts):
             raise StepFailed(f"files: found path {path!r}, allowed: absolute paths without '.' and '..'")
-        if link := node.files.link_on_the_way(path):
+        if link := node.files.first_blocking_link(path):
             raise StepFailed(f"files: can't write {path}: {link} is a link or of the wrong type; nothing was changed")
     for file in changes.files:
         _owner(node.files, file)

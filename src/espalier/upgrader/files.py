@@ -177,7 +177,7 @@ class Files:
         found = place.stat()
         return stat.S_IMODE(found.st_mode) == mode and (os.geteuid() != 0 or (found.st_uid, found.st_gid) == owner)
 
-    def link_on_the_way(self, path: str) -> str:
+    def first_blocking_link(self, path: str) -> str:
         """The first part of a path that is a link, or not a directory or file as required; empty if there is none."""
         place, names = self._root, [part for part in path.split("/") if part]
         for depth, name in enumerate(names, 1):

@@ -77,7 +77,7 @@ class ClusterTracker:
             caches = self._caches(self._client)
             capi_objects = ClusterAPIObjects(caches, cluster, self._infrastructures)
             followed = self._followed[cluster] = _Followed(capi_objects, self._side(cluster, caches))
-        if not followed.near.filled or not self._know_providers(cluster, followed):
+        if not followed.near.filled or not self._follow_providers(cluster, followed):
             return None
         self._reach(cluster, followed)
         far = followed.far
@@ -102,7 +102,7 @@ class ClusterTracker:
             tasks = [side.task for side in sides if side.task is not None]
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _know_providers(self, cluster: str, followed: _Followed) -> bool:
+    def _follow_providers(self, cluster: str, followed: _Followed) -> bool:
         """Follow the infrastructure of the providers that the cluster uses; True once it is read."""
         for provider in followed.capi_objects.providers() - followed.of_providers.keys():
             caches = self._caches(self._client)

@@ -120,7 +120,7 @@ def test_rights_of_upgraders_on_other_existing_nodes_stay() -> None:
     workload: Any = SimpleNamespace(
         nodes=lambda: [node("a"), node("b")], client=SimpleNamespace(list=listed, delete=delete)
     )
-    asyncio.run(context.take_lost_rights(workload, "a"))
+    asyncio.run(context.delete_orphaned_rbac(workload, "a"))
     assert deleted == ["a-node-upgrader", "gone-node-upgrader"]
 
 

@@ -76,12 +76,12 @@ class _Asked:
 
 
 def controller(
-    observer: Observer, tools: Tools, rng: random.Random, is_heard: Callable[[], bool] = lambda: True
+    observer: Observer, tools: Tools, rng: random.Random, is_lease_renewed: Callable[[], bool] = lambda: True
 ) -> Controller:
     """The controller of the seed's shoots. While the garden receives no Lease renewal, the garden reports their
     state."""
-    care = Care(observer, tools, rng, is_heard)
-    shoots = Reconciled(Shoot.resource, observer.shoot, care.observe, lambda _look: (care.look,), _report)
+    care = Care(observer, tools, rng, is_lease_renewed)
+    shoots = Reconciled(Shoot.resource, observer.shoot, care.observe, lambda _observation: (care.check,), _report)
     reconciler = Reconciler(shoots, tools.garden, forget=(care.forget,))
     made = Controller("shoot-care", replanned(reconciler.reconcile), workers=5, rng=rng)
     made.watch(observer.garden[Shoot.resource])
@@ -108,41 +108,43 @@ def controller(
 
 
 @dataclass
-class _Look:
-    """One look at a shoot."""
+class _Observation:
+    """The observation of a shoot."""
 
     object: Object
     said: ShootStatus | None = None
     """The status with the conditions; None if nothing is to be said."""
 
 
-def _report(look: _Look, _outcome: Outcome) -> Report | None:
+def _report(observation: _Observation, _outcome: Outcome) -> Report | None:
     """By version: the garden writes conditions beside these."""
-    if look.said is None:
+    if observation.said is None:
         return None
-    return Report(look.said, before=look.object.decode(Shoot).status, precondition=Precondition.VERSION)
+    return Report(observation.said, before=observation.object.decode(Shoot).status, precondition=Precondition.VERSION)
 
 
 class Care:
     """Keeps the conditions of shoots up to date."""
 
-    def __init__(self, observer: Observer, tools: Tools, rng: random.Random, is_heard: Callable[[], bool]) -> None:
-        self._observer, self._tools, self._rng, self._is_heard = observer, tools, rng, is_heard
+    def __init__(
+        self, observer: Observer, tools: Tools, rng: random.Random, is_lease_renewed: Callable[[], bool]
+    ) -> None:
+        self._observer, self._tools, self._rng, self._is_lease_renewed = observer, tools, rng, is_lease_renewed
         self._asked: dict[Key, _Asked] = {}
         """After a restart everything is checked again; until then conditions stay as they are."""
 
-    def observe(self, found: Object) -> _Look | None:
-        """The look at a shoot of this seed."""
-        return _Look(found) if self._is_ours(found) else None
+    def observe(self, found: Object) -> _Observation | None:
+        """The observation of a shoot of this seed."""
+        return _Observation(found) if self._is_ours(found) else None
 
     def forget(self, key: Key) -> None:
         """Nothing is asked about the shoot any more."""
         self._asked.pop(key, None)
 
-    async def look(self, look: _Look) -> Outcome:
+    async def check(self, observation: _Observation) -> Outcome:
         """Find out how the shoot is, as far as is due."""
-        found, key = look.object, look.object.key
-        if not self._is_heard():
+        found, key = observation.object, observation.object.key
+        if not self._is_lease_renewed():
             return Wait(
                 "SeedLeaseNotRenewed", "the seed has stopped renewing its Lease; the garden reports it", after=UNHEARD
             )
@@ -156,7 +158,7 @@ class Care:
         status = scope.shoot.status
         shoot = await self._shoot(key, scope)
         wanted = merged(status.conditions, conditions(scope, backups, shoot), scope.now)
-        look.said = msgspec.structs.replace(status, conditions=wanted)
+        observation.said = msgspec.structs.replace(status, conditions=wanted)
         asked = self._asked[key]
         due = min(asked.agent_due, asked.bucket_due, asked.shoot_due) - self._tools.clock.monotonic()
         after = self._tools.config.care if backups is None else max(1.0, due)

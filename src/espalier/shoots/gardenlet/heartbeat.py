@@ -34,7 +34,7 @@ class Heartbeat:
         self._heard = clock.monotonic()
 
     @property
-    def is_heard(self) -> bool:
+    def is_lease_renewed(self) -> bool:
         """True if the Lease was renewed recently, or could not be renewed yet since the start."""
         return self._clock.monotonic() - self._heard < 2.5 * self._period
 

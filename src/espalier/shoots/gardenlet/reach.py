@@ -96,7 +96,7 @@ def place_of(seed: Seed) -> Place | None:
     return Place(unknown=f"{field} has no endpoint, and without it only the Secret tells where its store is; set it")
 
 
-def told(
+def reported_conditions(
     before: Sequence[Condition], others: Mapping[str, Place], problems: Mapping[str, str], now: datetime
 ) -> list[Condition]:
     """The conditions of a Seed, given where the stores of other seeds are, and which of them were tried: by URL, why
@@ -219,7 +219,7 @@ def controller(observer: Observer, tools: Tools, connect: Connect, rng: random.R
     own = Key("", tools.config.seed)
     reach = Reach(observer, tools, connect, rng)
     of_seed = reconciler.Reconciled(
-        Seed.resource, observer.garden[Seed.resource].get, _Look, lambda _look: (reach.look,), _report
+        Seed.resource, observer.garden[Seed.resource].get, _Observation, lambda _observation: (reach.check,), _report
     )
     reconciles = reconciler.Reconciler(of_seed, tools.garden)
     made = Controller("bucket-reach", reconciler.replanned(reconciles.reconcile), workers=1, rng=rng)
@@ -228,20 +228,20 @@ def controller(observer: Observer, tools: Tools, connect: Connect, rng: random.R
 
 
 @dataclass
-class _Look:
-    """One look at the stores, for the own Seed."""
+class _Observation:
+    """The observation of stores, for the own Seed."""
 
     object: Object
     said: SeedStatus | None = None
     """Its status with the conditions."""
 
 
-def _report(look: _Look, _outcome: Outcome) -> reconciler.Report | None:
+def _report(observation: _Observation, _outcome: Outcome) -> reconciler.Report | None:
     """By version: the garden writes conditions beside these."""
-    if look.said is None:
+    if observation.said is None:
         return None
-    before = look.object.decode(Seed).status
-    return reconciler.Report(look.said, before=before, precondition=Precondition.VERSION)
+    before = observation.object.decode(Seed).status
+    return reconciler.Report(observation.said, before=before, precondition=Precondition.VERSION)
 
 
 class Reach:
@@ -252,16 +252,16 @@ class Reach:
         self._tried: dict[str, _Tried] = {}
         self._has_begun = False
 
-    async def look(self, look: _Look) -> Outcome:
+    async def check(self, observation: _Observation) -> Outcome:
         """Try the stores that are due, and say what has changed."""
-        own = look.object
+        own = observation.object
         others = self._others(own)
         await self._try({one.url for one in others.values() if one.url}, reported_urls(own.decode(Seed), others))
-        look.object = self._observer.own_seed or own  # as trying takes a while
-        status = look.object.decode(Seed).status
+        observation.object = self._observer.own_seed or own  # as trying takes a while
+        status = observation.object.decode(Seed).status
         problems = {url: one.problem for url, one in self._tried.items() if one.problem is not None}
-        wanted = told(status.conditions, others, problems, self._tools.clock.now())
-        look.said = msgspec.structs.replace(status, conditions=wanted)
+        wanted = reported_conditions(status.conditions, others, problems, self._tools.clock.now())
+        observation.said = msgspec.structs.replace(status, conditions=wanted)
         if not self._tried:
             return Done()
         due = min(one.due for one in self._tried.values()) - self._tools.clock.monotonic()

@@ -82,7 +82,7 @@ def component(
         times = MoveTimes(config.timing, config.dns_ttl)
         heartbeat = Heartbeat(config.seed, host.client, garden, manager.clock, config.heartbeat, times)
         manager.add(heartbeat)
-        manager.add(care.controller(observer, tools, manager.rng, lambda: heartbeat.is_heard))
+        manager.add(care.controller(observer, tools, manager.rng, lambda: heartbeat.is_lease_renewed))
         if connect is not None:
             manager.add(reach.controller(observer, tools, connect, manager.rng))
         manager.add(orphans.controller(observer, tools))

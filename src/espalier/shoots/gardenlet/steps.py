@@ -53,7 +53,7 @@ class Attempt:
     began: datetime
     """Before the read: leases count from here."""
     scope: Scope = field(init=False)
-    """The shoot as `look` has observed it: what follows an order reads what was there before."""
+    """The shoot as `observe_shoot` has observed it: what follows an order reads what was there before."""
     operation: OperationType = OperationType.RECONCILE
     """The due one, once `decide` has found it."""
     prevented: OperationType = OperationType.RECONCILE
@@ -102,7 +102,7 @@ async def check_claims(attempt: Attempt) -> Outcome:
     return Wait(TECHNICAL_ID_TAKEN, message, after=60)
 
 
-async def look(attempt: Attempt) -> Outcome:
+async def observe_shoot(attempt: Attempt) -> Outcome:
     """Observe the shoot. Raises `OwnershipError`."""
     attempt.scope = attempt.observer.scope(attempt.live, attempt.began)
     return Continue()
@@ -217,10 +217,10 @@ async def advance(attempt: Attempt) -> Outcome:
 STEPS: Sequence[Step[Attempt]] = (
     read,
     check_claims,
-    look,
+    observe_shoot,
     leave,
     begin,
-    look,
+    observe_shoot,
     decide,
     follow,
     sync_cluster,

@@ -34,8 +34,8 @@ _SETTLED = (OperationType.CREATE, OperationType.RECONCILE, OperationType.RESTORE
 
 
 @dataclass(frozen=True)
-class _Look:
-    """One look at a Worker."""
+class _Observation:
+    """The observation of a Worker."""
 
     object: Object
 
@@ -46,11 +46,11 @@ def controller(host: Host, views: MachineViews, leases: Leases) -> Controller:
     writer = Writer(host.client, {Worker.resource: workers})
     codec = SavedState(WorkerState)
 
-    def observe(found: Object) -> _Look | None:
-        return _Look(found) if _is_settled(found) and leases.of(found.namespace).is_valid else None
+    def observe(found: Object) -> _Observation | None:
+        return _Observation(found) if _is_settled(found) and leases.of(found.namespace).is_valid else None
 
-    def report(look: _Look, _outcome: Outcome) -> Report | None:
-        found = look.object
+    def report(observation: _Observation, _outcome: Outcome) -> Report | None:
+        found = observation.object
         try:
             state = codec.encode(state_of(views.of(found.namespace)))
         except StateTooLarge:
@@ -59,7 +59,7 @@ def controller(host: Host, views: MachineViews, leases: Leases) -> Controller:
             return None
         return Report({**found.tree["status"], "state": state}, precondition=Precondition.VERSION)
 
-    reconciler = Reconciler(Reconciled(Worker.resource, workers.get, observe, lambda _look: (), report), writer)
+    reconciler = Reconciler(Reconciled(Worker.resource, workers.get, observe, lambda _observation: (), report), writer)
     made = Controller(NAME, replanned(reconciler.reconcile), spacing=SPACING, rng=host.manager.rng)
     made.watch(workers)
     for cache in views.caches.values():

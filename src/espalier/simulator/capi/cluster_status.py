@@ -49,7 +49,7 @@ class Observed:
         return [found.decode(MachineDeployment) for found in self.deployments]
 
     @cached_property
-    def all_of_it(self) -> Rollup:
+    def machine_rollup(self) -> Rollup:
         """The rollup of all machines."""
         return _rollup(self.machines)
 
@@ -239,6 +239,6 @@ def _machine_conditions(observed: Observed) -> Iterator[Condition]:
     desired = 0 if observed.deleting else sum((count.desired_replicas or 0) for count in counts if count)
     yield from (
         s
-        for s in observed.all_of_it.conditions(desired)
+        for s in observed.machine_rollup.conditions(desired)
         if s.type in {"RollingOut", "ScalingUp", "ScalingDown", "Remediating"}
     )

@@ -12,7 +12,7 @@ from espalier.etcd.errors import Closed, Unavailable
 from espalier.etcd.messages.services import BothStream, ServerStream, Unary
 from espalier.etcd.transport import Stream, Transport
 from espalier.simulator.pods import life
-from espalier.simulator.pods.life import Life, Over
+from espalier.simulator.pods.life import ContainerEnded, Life
 
 T = TypeVar("T")
 Request = TypeVar("Request", bound=Message)
@@ -105,5 +105,5 @@ async def during(lives: tuple[Life, ...], work: Awaitable[T]) -> T:
     """The result of a request, unless one of the lives ends before. Raises `Unavailable`."""
     try:
         return await life.during(lives, work)
-    except Over as over:
+    except ContainerEnded as over:
         raise Unavailable(str(over)) from over

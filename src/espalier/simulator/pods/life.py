@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Over(ConnectionResetError):
+class ContainerEnded(ConnectionResetError):
     """The container has ended."""
 
 
@@ -48,12 +48,12 @@ class Life:
             self._ends.popitem()[1]()
 
     async def during(self, work: Awaitable[T]) -> T:
-        """The result of some work for another container, which may be cut off. Raises `Over` as soon as it ends."""
+        """The result of work for another container. Raises `ContainerEnded` as soon as this one ends."""
         return await during((self,), work)
 
 
 async def during(lives: Sequence[Life], work: Awaitable[T], timeout: float | None = None) -> T:
-    """The result of some work for others, which continues without them once one of these lives ends. Raises `Over`.
+    """The result of work for others, which continues in the background if one of these ends: `ContainerEnded`.
 
     Raises `TimeoutError` after `timeout` seconds.
     """
@@ -71,7 +71,7 @@ async def during(lives: Sequence[Life], work: Awaitable[T], timeout: float | Non
     over = next((life for life in lives if life.over), None)
     if over is None:
         raise TimeoutError
-    raise Over(f"{over.name} has ended: connection reset by peer")
+    raise ContainerEnded(f"{over.name} has ended: connection reset by peer")
 
 
 async def _until_done(task: asyncio.Future[T], lives: Sequence[Life], timeout: float | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from espalier.api.meta import Tree
 from espalier.simulator.pods.inputs import Inputs
-from espalier.simulator.pods.life import Life, Over
+from espalier.simulator.pods.life import ContainerEnded, Life
 
 Content = dict[str, Any]
 """The content of a volume, by path relative to it: bytes of files, or what a program keeps in place of a folder."""
@@ -39,7 +39,7 @@ class Mounted(MutableMapping[str, Any]):
 
     def _reached(self) -> Content:
         if self._life.over:
-            raise Over(f"{self._life.name} has ended, and its volumes are unmounted")
+            raise ContainerEnded(f"{self._life.name} has ended, and its volumes are unmounted")
         return self._content
 
     def _writable(self) -> Content:

@@ -50,7 +50,7 @@ class Context:
         return f"Machine {self.object.namespace}/{self.scope.upgrade.spec.machine.name}"
 
 
-async def give_rights(workload: Workload, node: str, changes: bytes) -> tuple[str, str]:
+async def create_rbac(workload: Workload, node: str, changes: bytes) -> tuple[str, str]:
     """Create the role, binding, ServiceAccount and Secret of the upgrader pod, and the namespace if it is missing.
 
     Returns the names of the ServiceAccount, and of the Secret with `changes`, empty without any. The role owns all of
@@ -71,7 +71,7 @@ async def give_rights(workload: Workload, node: str, changes: bytes) -> tuple[st
     return account, secret["metadata"]["name"] if secret else ""
 
 
-async def take_rights(workload: Workload, node: str) -> None:
+async def delete_rbac(workload: Workload, node: str) -> None:
     """Delete the role; garbage collection deletes what it owns."""
     try:
         await workload.client.delete(CLUSTER_ROLE, names.upgrader(node))
@@ -79,13 +79,13 @@ async def take_rights(workload: Workload, node: str) -> None:
         return
 
 
-async def take_lost_rights(workload: Workload, node: str) -> None:
+async def delete_orphaned_rbac(workload: Workload, node: str) -> None:
     """Delete the roles of a node whose Machine is deleted (empty if it is unknown), and of all nodes that are gone."""
     there = {one.metadata.name for one in workload.nodes()} - {node}
     for role in (await workload.client.list(CLUSTER_ROLE, labels=names.UPGRADER_LABEL)).items:
         of = names.node_of(role.name)
         if of is not None and of not in there:
-            await take_rights(workload, of)
+            await delete_rbac(workload, of)
 
 
 async def delete_pod(workload: Workload, scope: NodeScope) -> None:
@@ -98,7 +98,7 @@ async def delete_pod(workload: Workload, scope: NodeScope) -> None:
 async def clear_node(workload: Workload, scope: NodeScope) -> None:
     """Delete the upgrader pod and its role."""
     await delete_pod(workload, scope)
-    await take_rights(workload, scope.node_name)
+    await delete_rbac(workload, scope.node_name)
 
 
 async def write_configuration(workload: Workload, found: Object, asked: WantedConfiguration) -> None:

@@ -18,9 +18,9 @@ from espalier.upgrades.node.context import (
     RESOURCE,
     Context,
     clear_node,
+    delete_orphaned_rbac,
     own_note,
     resume_remediation,
-    take_lost_rights,
     write_configuration,
 )
 from espalier.upgrades.node.observe import NodeScope
@@ -43,7 +43,7 @@ async def end_on_node(ctx: Context) -> Outcome:
         if scope.cluster_view is not None and scope.cluster_view.is_being_read:  # as after a restart of the manager
             return Wait("Reading", f"reading workload cluster {scope.cluster}", after=5.0)
         if scope.workload is not None and not scope.workload.silent_for:
-            await take_lost_rights(scope.workload, scope.node_name)
+            await delete_orphaned_rbac(scope.workload, scope.node_name)
         return Continue()
     has_begun = condition_list.is_true(scope.upgrade.status.conditions, POD_CREATED)
     if scope.cluster_view is None or (scope.cluster_view.capi_objects.kubeconfig is None and not has_begun):
@@ -52,7 +52,7 @@ async def end_on_node(ctx: Context) -> Outcome:
         return scope.cluster_view.unreachable
     if scope.taken_by:
         return Continue()
-    if not scope.may_go:
+    if not scope.may_delete_pod:
         running = f"{names.UPGRADER_NAMESPACE}/{names.upgrader(scope.node_name)}"
         advice = f"to abort a step that does not finish, delete Pod {running} in the workload cluster"
         return Wait("UpgraderPodRunning", f"waiting for the upgrader pod on node {scope.node_name} to finish: {advice}")

@@ -171,7 +171,7 @@ class NodeScope:
         return [section for section in found if section is not None]
 
     @property
-    def may_go(self) -> bool:
+    def may_delete_pod(self) -> bool:
         """True if deleting the pod, its own or the earlier one, would interrupt no step."""
         found = self.earlier.decode(Pod) if self.earlier else self.pod
         if found is None or found.has_ended or not found.has_begun:

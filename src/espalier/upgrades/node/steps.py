@@ -24,13 +24,13 @@ from espalier.upgrades.node.containers import KUBEADM, POD_CREATED, NodeStep
 from espalier.upgrades.node.context import (
     RESOURCE,
     Context,
+    create_rbac,
+    delete_orphaned_rbac,
     delete_pod,
-    give_rights,
+    delete_rbac,
     own_note,
     resume_remediation,
     skip_remediation,
-    take_lost_rights,
-    take_rights,
     write_configuration,
 )
 from espalier.upgrades.node.observe import NodeScope
@@ -93,7 +93,7 @@ async def take_back(ctx: Context, reason: str) -> None:
     """Delete the pod's role when the Machine goes, once: when `reason` is reported for the first time."""
     told = condition_list.get(ctx.scope.upgrade.status.conditions, names.READY)
     if ctx.scope.workload is not None and (told is None or told.reason != reason):
-        await take_lost_rights(ctx.scope.workload, ctx.scope.node_name)
+        await delete_orphaned_rbac(ctx.scope.workload, ctx.scope.node_name)
 
 
 async def find_node(ctx: Context) -> Outcome:
@@ -117,7 +117,7 @@ async def await_others(ctx: Context) -> Outcome:
     if scope.earlier is None or scope.workload is None:
         return Continue()
     pod = f"upgrader pod {scope.earlier.key} of an earlier NodeUpgrade of this name"
-    if not scope.may_go:
+    if not scope.may_delete_pod:
         advice = "to abort a step that does not finish, delete it in the workload cluster"
         return Wait("NodeTaken", f"waiting for {pod} to finish its step: {advice}")
     await delete_pod(scope.workload, scope)
@@ -203,7 +203,7 @@ async def retry(ctx: Context) -> Outcome:
     scope = ctx.scope
     if names.RETRY_ANNOTATION not in scope.object.metadata.annotations:
         return Continue()
-    if scope.pod is not None and scope.workload is not None and scope.may_go:
+    if scope.pod is not None and scope.workload is not None and scope.may_delete_pod:
         await delete_pod(scope.workload, scope)
     asked = {"metadata": {"annotations": {names.RETRY_ANNOTATION: None}}}
     await ctx.tools.writer.merge(RESOURCE, scope.object, asked)
@@ -276,7 +276,7 @@ async def make_pod(ctx: Context) -> Outcome:
     elif scope.upgrade.spec.node_type == "ControlPlane":
         role = "control-plane"
     changed = msgspec.json.encode(scope.changes) if scope.changes else b""
-    account, changes = await give_rights(scope.workload, scope.node_name, changed)
+    account, changes = await create_rbac(scope.workload, scope.node_name, changed)
     wanted = pod.Upgrader(
         node_upgrade=str(scope.object.key),
         node=scope.node_name,
@@ -384,7 +384,7 @@ async def clear_up(ctx: Context) -> Outcome:
     The duration is noted on the Machine, for plans of the next upgrade, as the NodeUpgrade will be deleted.
     """
     if ctx.scope.workload is not None:
-        await take_rights(ctx.scope.workload, ctx.scope.node_name)
+        await delete_rbac(ctx.scope.workload, ctx.scope.node_name)
     took = status.seconds(ctx.scope.conditions, ctx.scope.pod, ctx.tools.clock.now())
     await resume_remediation(ctx, **_settled(ctx), **({} if took is None else {UPGRADE_SECONDS: f"{took:.0f}"}))
     return Done()

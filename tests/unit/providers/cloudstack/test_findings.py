@@ -11,7 +11,7 @@ from espalier.clusters.checks.questions import Credentials
 from espalier.providers.cloudstack.checks import findings
 from espalier.providers.cloudstack.checks.controller import configs
 from espalier.providers.cloudstack.checks.questions import Answers, Entity, ObjectType, Query, api_of, place_of
-from espalier.providers.cloudstack.checks.simulated import everything_is_there
+from espalier.providers.cloudstack.checks.simulated import simulated_answers
 from espalier.providers.cloudstack.kinds import AvailabilityZone, CloudStackDatacenterConfig, CloudStackMachineConfig
 from tests.support.cloudstack import API, disk, manifest, of, zone
 
@@ -170,4 +170,4 @@ def test_keys_are_sent_to_the_url_that_their_secret_has_and_to_no_other(
     asked_in = msgspec.convert(zone("az-1"), AvailabilityZone)
     asked = Query(api_of(asked_in), place_of(asked_in))
     data = {"api-url": API.encode(), "api-key": b"key", "secret-key": b"canary"} | changes
-    assert configs(everything_is_there).api.credentials(data, asked) == sent
+    assert configs(simulated_answers).api.credentials(data, asked) == sent

@@ -10,7 +10,7 @@ import pytest
 from espalier.clusters.checks.questions import Credentials, Server
 from espalier.providers.snow.checks import findings
 from espalier.providers.snow.checks.questions import Answers, Query
-from espalier.providers.snow.checks.simulated import everything_is_there
+from espalier.providers.snow.checks.simulated import simulated_answers
 from espalier.providers.snow.kinds import SnowMachineConfig, SnowMachineConfigSpec
 from tests.support.snow import DEVICE, MACHINES, OTHER_DEVICE, manifest, of
 
@@ -103,4 +103,4 @@ def test_a_device_that_said_nothing_lacks_nothing() -> None:
 
 
 async def test_simulated_devices_have_everything() -> None:
-    assert said(await everything_is_there(Query(Server(DEVICE), images=True), Credentials("a", "b"))) == []
+    assert said(await simulated_answers(Query(Server(DEVICE), images=True), Credentials("a", "b"))) == []

@@ -10,7 +10,7 @@ from espalier.api.meta import ObjectMeta
 from espalier.kube.objects import Object, to_bytes
 from espalier.providers.vsphere.checks import findings
 from espalier.providers.vsphere.checks.questions import Answers, ObjectType, Question, Template
-from espalier.providers.vsphere.checks.simulated import everything_is_there
+from espalier.providers.vsphere.checks.simulated import simulated_answers
 from espalier.providers.vsphere.kinds import (
     Resolved,
     VSphereDatacenterConfig,
@@ -21,7 +21,7 @@ from espalier.providers.vsphere.kinds import (
 from espalier.providers.vsphere.provider import vsphere
 
 GIB = 1024**3
-PROBLEMS = vsphere(everything_is_there).links.problems
+PROBLEMS = vsphere(simulated_answers).links.problems
 DATACENTER = msgspec.convert(
     {
         "server": "vcenter.example.com",

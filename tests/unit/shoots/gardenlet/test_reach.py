@@ -76,7 +76,7 @@ def test_where_the_seed_does_not_tell_it_is_said_which_field_would(found: Seed) 
     assert place.url == ""
     assert place.unknown.startswith("spec.backup.providerConfig of Seed east")
     assert "rosebud" not in place.unknown
-    [said] = told([], {"east": place}, {}, NOW)
+    [said] = reported_conditions([], {"east": place}, {}, NOW)
     assert (said.status, said.reason) == ("Unknown", "EndpointUnknown")
 
 
@@ -87,15 +87,15 @@ def test_a_seed_without_backups_has_no_store() -> None:
 def test_the_message_changes_with_the_attempt_and_with_nothing_else() -> None:
     others = {"east": Place(ENDPOINT), "north": Place("http://b")}
     own = Condition(GARDENLET_READY, "True")
-    first = told([own], others, {ENDPOINT: ""}, NOW)
+    first = reported_conditions([own], others, {ENDPOINT: ""}, NOW)
     assert [(one.type, one.status) for one in first] == [
         (GARDENLET_READY, "True"),
         (f"{BUCKET_REACHABLE}east", "True"),
     ], "what was not tried is not told"
     later = NOW.replace(hour=13)
-    assert told(first, others, {ENDPOINT: ""}, later) == first
-    assert told(first, others, {}, later) == first, "a new process has tried nothing"
-    lost = told(first, others, {ENDPOINT: "connection refused"}, later)[1]
+    assert reported_conditions(first, others, {ENDPOINT: ""}, later) == first
+    assert reported_conditions(first, others, {}, later) == first, "a new process has tried nothing"
+    lost = reported_conditions(first, others, {ENDPOINT: "connection refused"}, later)[1]
     assert (lost.status, lost.reason, lost.last_transition_time) == (
         "False",
         "BucketNotReached",
@@ -103,7 +103,7 @@ def test_the_message_changes_with_the_attempt_and_with_nothing_else() -> None:
     )
     advice = "let this seed's network reach it, or shoots of seed east can't be restored here"
     assert lost.message == f"{ENDPOINT}: connection refused; {advice}"
-    assert told(first, {}, {}, later) == [own]
+    assert reported_conditions(first, {}, {}, later) == [own]
 
 
 EAST = config(url="s3://{bucket}", endpoint=ENDPOINT)
@@ -224,7 +224,7 @@ def test_the_port_that_a_url_implies_names_no_other_server(short: str, whole: st
 def test_a_condition_of_an_earlier_process_counts_while_it_tells_of_the_present_url() -> None:
     stores = {"west": Place("https://a"), "north": Place(unknown="no endpoint")}
     for problems in ({"https://a": ""}, {"https://a": "connection refused"}):
-        before = told([], stores, problems, NOW)
+        before = reported_conditions([], stores, problems, NOW)
         own = msgspec.structs.replace(seed(), status=SeedStatus(conditions=before))
         assert reported_urls(own, stores) == {"https://a"}
         assert reported_urls(own, {"west": Place("https://b")}) == set()
@@ -234,7 +234,7 @@ def test_a_condition_of_an_earlier_process_counts_while_it_tells_of_the_present_
 
 def test_why_a_store_is_not_reached_is_reported_without_the_advice() -> None:
     url = "https://a.example/b;c"
-    (said,) = told([], {"east": Place(url)}, {url: "connection refused"}, NOW)
+    (said,) = reported_conditions([], {"east": Place(url)}, {url: "connection refused"}, NOW)
     (found,) = reports(apple(), "east", [config(url="s3://{bucket}", endpoint=url), seed("west", says=said)])
     assert found.problem == f"{url}: connection refused"
 

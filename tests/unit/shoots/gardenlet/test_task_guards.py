@@ -313,7 +313,7 @@ async def test_leftovers_of_an_epoch_are_removed_once_a_later_one_is_counted_and
 
     monkeypatch.setattr(steps, "_ran", ran)
     attempt = steps.Attempt(observer, tools, Live(live, None), NOW)
-    await steps.look(attempt)
+    await steps.observe_shoot(attempt)
     outcome = await steps.leave(attempt)
     assert did == ([LEAVE.name] if leaves else [])
     assert isinstance(outcome, Done if leaves or named != "a" else Continue)

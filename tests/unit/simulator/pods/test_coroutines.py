@@ -15,7 +15,7 @@ from espalier.api.core import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, POD, SERVICE,
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.simulator.pods.in_process import Container, InProcessProgram
-from espalier.simulator.pods.life import Over
+from espalier.simulator.pods.life import ContainerEnded
 from espalier.simulator.pods.pod_network import ConnectionRefused
 from espalier.simulator.seeds import Seed
 from tests.support.seeds import SHOOT, is_ready, on_a_seed, pod_of, until
@@ -171,7 +171,7 @@ def test_a_killed_container_has_no_say_and_its_volume_stays_as_it_was() -> None:
         try:
             return await rest(container)
         finally:
-            with pytest.raises(Over):
+            with pytest.raises(ContainerEnded):
                 volume["count"] = 1000
             told(container, "reached nothing")
 

@@ -12,7 +12,7 @@ from espalier.etcdbackup.running.memory import MemoryData
 from espalier.etcdbackup.running.parts import NotStarted
 from espalier.simulator.etcd.guarded import MemoryGuard
 from espalier.simulator.pods.in_process import Container
-from espalier.simulator.pods.life import Life, Over
+from espalier.simulator.pods.life import ContainerEnded, Life
 from espalier.simulator.pods.pod_network import ConnectionRefused, Listener
 
 DATA = "/var/etcd/data"
@@ -70,7 +70,7 @@ class PodGuard:
         found = await self._reached()
         try:
             await found.life.during(found.guard.start())
-        except Over as over:
+        except ContainerEnded as over:
             raise NotStarted(str(over)) from over
 
     async def stop(self) -> None:
@@ -78,7 +78,7 @@ class PodGuard:
         try:
             found = self._find()
             await found.life.during(found.guard.stop())
-        except (ConnectionRefused, Over):
+        except (ConnectionRefused, ContainerEnded):
             return
 
     async def ended(self) -> None:
@@ -86,7 +86,7 @@ class PodGuard:
         try:
             found = self._find()
             await found.life.during(found.guard.ended())
-        except (ConnectionRefused, Over):
+        except (ConnectionRefused, ContainerEnded):
             return
 
     async def open(self, until: float) -> None:
@@ -94,7 +94,7 @@ class PodGuard:
         try:
             found = await self._reached()
             await found.life.during(found.guard.open(until))
-        except Over:
+        except ContainerEnded:
             return
 
     async def shut(self) -> float | None:
@@ -102,7 +102,7 @@ class PodGuard:
         try:
             found = self._find()
             return await found.life.during(found.guard.shut())
-        except (ConnectionRefused, Over):
+        except (ConnectionRefused, ContainerEnded):
             return None
 
     def inside(self) -> tuple[Inside, Life]:

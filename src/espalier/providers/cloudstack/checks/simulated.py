@@ -6,7 +6,7 @@ from espalier.clusters.checks.questions import Credentials
 from espalier.providers.cloudstack.checks.questions import Answers, Entity, Query
 
 
-async def everything_is_there(query: Query, _credentials: Credentials, /) -> Answers:
+async def simulated_answers(query: Query, _credentials: Credentials, /) -> Answers:
     """Answers that make every spec valid. Disk sizes are unknown, because simulated machines have no disks."""
     return Answers(
         zones=1,

@@ -6,7 +6,7 @@ from espalier.clusters.checks.questions import Credentials
 from espalier.providers.nutanix.checks.questions import Answers, Entity, Query
 
 
-async def everything_is_there(query: Query, _credentials: Credentials, /) -> Answers:
+async def simulated_answers(query: Query, _credentials: Credentials, /) -> Answers:
     """Answers that make every spec valid. Names of images, and GPUs, are unknown: simulated machines have
     neither.
     """

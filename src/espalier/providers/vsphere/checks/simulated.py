@@ -6,7 +6,7 @@ from espalier.clusters.checks.questions import Credentials
 from espalier.providers.vsphere.checks.questions import Answers, Query, Question
 
 
-async def everything_is_there(query: Query, _credentials: Credentials, /) -> Answers:
+async def simulated_answers(query: Query, _credentials: Credentials, /) -> Answers:
     """Answers that make every spec valid. A pattern matches one object, with `0` in place of `*`.
 
     Templates are unknown, because simulated machines are not cloned.
