@@ -72,7 +72,7 @@ def questions(life: ProviderLife) -> Counter[Any]:
         return ask
 
     async def main(simulation: Simulation) -> None:
-        look_ups: Any = [written_down(one.everything_is_there) for one in SIMULATED]
+        look_ups: Any = [written_down(one.simulated_answers) for one in SIMULATED]
         there = registry.providers(*look_ups)
         async with managed_environment(simulation.clock, providers=there) as env:
             await life.before(env)
