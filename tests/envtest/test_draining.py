@@ -31,7 +31,7 @@ PATIENCE = 60.0
 LABELS = {"app": "drained"}
 
 
-async def give_rights(admin: Client, node: str) -> tuple[str, list[tuple[Resource, str]]]:
+async def create_rbac(admin: Client, node: str) -> tuple[str, list[tuple[Resource, str]]]:
     """As the controller gives them: name of the ServiceAccount, and everything that goes with the role."""
     with suppress(AlreadyExists):
         await admin.create(NAMESPACE, pod.NAMESPACE_OF_PODS)
@@ -117,7 +117,7 @@ async def test_a_budget_that_a_real_api_server_keeps_is_named_and_waited_for(adm
 
 
 async def test_the_holder_of_a_nodes_role_goes_with_it(admin: Client) -> None:
-    _, first = await give_rights(admin, "other-node")
+    _, first = await create_rbac(admin, "other-node")
     await admin.delete(CLUSTER_ROLE, "other-node-node-upgrader")
     _, second = await create_rbac(admin, "other-node")  # garbage collection has not come to the first ones yet
     assert first != second

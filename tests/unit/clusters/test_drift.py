@@ -310,5 +310,7 @@ def test_nothing_is_compared_with_objects_that_were_made_for_others() -> None:
 
 
 def test_a_cluster_that_cannot_be_rendered_cannot_be_compared() -> None:
-    scope = replace(made(objects=objects(), status=settled()), render_input=None, problem="Kubernetes 1.29 is not there")
+    scope = replace(
+        made(objects=objects(), status=settled()), render_input=None, problem="Kubernetes 1.29 is not there"
+    )
     assert synced.incomparable(scope) == "the cluster can't be rendered: Kubernetes 1.29 is not there"

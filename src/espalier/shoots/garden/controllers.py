@@ -101,7 +101,7 @@ class Garden:
         # Of this version: the seed's gardenlet has conditions beside this one.
         await self._writer.status(Seed.resource, live, wanted, Precondition.VERSION, before=status)
         if not is_alive and self._seed_leases.has_lease(key.name):
-            await self._nobody_tells(key.name)
+            await self._report_unknown(key.name)
         return Wait("LeaseCheckScheduled", "its Lease will be read again", after=self._config.monitor_period)
 
     async def _report_unknown(self, seed: str) -> None:

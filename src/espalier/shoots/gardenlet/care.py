@@ -146,7 +146,9 @@ class Care:
         found, key = observation.object, observation.object.key
         if not self._is_lease_renewed():
             return Wait(
-                "SeedLeaseNotRenewed", "the seed has stopped renewing its Lease; the garden reports it", after=UNHEARD
+                "SeedLeaseNotRenewed",
+                "the seed has stopped renewing its Lease; the garden reports it",
+                after=SILENT_RECHECK,
             )
         try:
             scope = self._observer.scope(Live(found, None), self._tools.clock.now())

@@ -164,7 +164,7 @@ class MachineController:
         await together(limited(action) for action in calls)
         orphans = await self._collect(namespace, snapshot.orphans, cloud, writer)
         if any(one.phase == PENDING for one in snapshot.views):
-            return Wait("MachinesStarting", "waiting for virtual machines to run", after=BOOT_LOOK)
+            return Wait("MachinesStarting", "waiting for virtual machines to run", after=BOOT_POLL_INTERVAL)
         return Wait("OrphanCheckScheduled", "nothing to do", after=ORPHAN_GRACE if orphans else ORPHAN_PERIOD)
 
     async def _cloud(self, namespace: str, class_: Object, guard: Guard) -> Cloud:

@@ -7,7 +7,7 @@ import pytest
 import uvloop
 
 from espalier.realnodes.nspawn import processes
-from espalier.realnodes.nspawn.commands import CommandFailed, run, start_apart
+from espalier.realnodes.nspawn.commands import CommandFailed, run, start_detached
 from tests.support.waiting import eventually
 
 
@@ -17,7 +17,7 @@ def test_a_detached_process_keeps_nothing_of_ours(
 ) -> None:
     async def story() -> None:
         async with asyncio.timeout(60):
-            await start_apart(["sleep", "1000"], pid=tmp_path / "pid", log=tmp_path / "log")
+            await start_detached(["sleep", "1000"], pid=tmp_path / "pid", log=tmp_path / "log")
             started = processes.identify(int((tmp_path / "pid").read_text()))
             assert started is not None
             descriptors = Path(f"/proc/{started.pid}/fd")  # its loader reads libraries first: nothing tells of its end

@@ -17,7 +17,16 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.runtime.clock import SystemClock
 from espalier.shoots.gardenlet.health import Report
-from espalier.shoots.gardenlet.reach import Place, Reach, is_elsewhere, place_of, reports, told, told_before, trusted
+from espalier.shoots.gardenlet.reach import (
+    Place,
+    Reach,
+    is_elsewhere,
+    place_of,
+    reported_conditions,
+    reported_urls,
+    reports,
+    trusted,
+)
 from tests.support.gardenlet_scopes import shoot
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
