@@ -26,6 +26,7 @@ def context() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 def left_behind(main: Coroutine[Any, Any, socket.socket]) -> list[str]:
     """The garbage collector's findings about the loop that ran this, beside the socket that it gave."""
+    gc.collect()  # of earlier tests
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", ResourceWarning)
         with closing(asyncio.run(main)):
