@@ -14,7 +14,17 @@ from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS, PORT
 from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, Column, KubeObject, Rule, kind
 from espalier.api.meta import Part
 from espalier.api.resource import Resource
-from espalier.providers.cloudstack.details import RESERVED
+
+RESERVED = (
+    *("cpuNumber", "cpuSpeed", "memory", "cpu.corespersocket", "cpuOvercommitRatio", "memoryOvercommitRatio"),
+    *("rootdisksize", "rootDiskController", "dataDiskController", "nic", "nicAdapter", "boot.mode", "UEFI", "BIOS"),
+    *("keyboard", "password", "Encrypted.Password", "SSH.PublicKey", "SSH.KeyPairNames", "username"),
+    *("nameonhypervisor", "hypervisortoolsversion", "platform", "timeoffset", "deployvm", "deployasis"),
+    *("kvm.vnc.port", "kvm.vnc.address", "svga.vramSize", "nestedVirtualizationFlag", "video.hardware", "video.ram"),
+    *("Message.ReservedCapacityFreed.Flag", "configDriveLocation", "skipFromDRS", "iothreads", "tpmversion"),
+    *("guest.cpu.mode", "guest.cpu.model", "extraconfig", "template_osid", "controlNodeLoginUser"),
+)
+"""Details of instances that CloudStack sets itself, so machine configs must not set them."""
 
 _NAME = {"maxLength": 253}
 _URL = {"maxLength": 512}

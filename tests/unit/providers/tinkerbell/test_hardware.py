@@ -15,7 +15,7 @@ from espalier.api.resource import Key
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware import demand
 from espalier.providers.tinkerbell.hardware.demand import Customer, Demand, Owner, Selection, canonical
-from espalier.providers.tinkerbell.hardware.judgement import MOST_SHOWN, Config, Verdict, judge
+from espalier.providers.tinkerbell.hardware.judgement import MOST_SHOWN, Config, Verdict, judge, problems
 from espalier.providers.tinkerbell.hardware.kinds import OWNER_NAME, BMCMachine, Hardware
 from espalier.providers.tinkerbell.hardware.problems import problems
 from espalier.providers.tinkerbell.hardware.rack import NAMESPACES, Slot, slots_of

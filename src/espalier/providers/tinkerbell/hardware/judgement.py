@@ -9,12 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from espalier.api.eksa import cluster as eksa
 from espalier.api.resource import Key
 from espalier.clusters import addresses
 from espalier.clusters.checks.problems import ADDRESS_TAKEN, MACHINES_INVALID, address_taken
+from espalier.clusters.provider import NOT_CHECKED
+from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware.demand import Customer, Demand, Selection
 from espalier.providers.tinkerbell.hardware.rack import NAMESPACES, Slot
-from espalier.providers.tinkerbell.kinds import HardwareOfCluster
+from espalier.providers.tinkerbell.kinds import HardwareOfCluster, TinkerbellMachineConfig
+from espalier.runtime.outcome import Wait
 
 NOT_ENOUGH = "NotEnoughHardware"
 MOST_SHOWN = 5
@@ -210,3 +214,22 @@ def _shortage(demand: Demand, lack: _Lack) -> str:
         f"{demand.selection.text}: {demand.whole} Hardware is needed{spare}; found {lack.own} used by this cluster, "
         f"{lack.free} free{promised}, {lack.held} used by others; {ways}"
     )
+
+
+# What a Cluster waits for.
+
+
+def problems(cluster: eksa.Cluster, children: Sequence[Object], _is_new: bool) -> Iterator[Wait]:
+    """Why a Cluster must wait: its current spec was not judged yet with a machine config, or Hardware is lacking."""
+    for child in children:
+        if child.kind != TinkerbellMachineConfig.resource.kind:
+            continue
+        status, name = child.decode(TinkerbellMachineConfig).status, f"{child.kind} {child.name}"
+        found = next((one for one in status.clusters if one.name == cluster.metadata.name), None)
+        is_judged = found is not None and found.generation == cluster.metadata.generation
+        if status.spec_valid is False and status.observed_generation == child.metadata.generation:
+            yield Wait(MACHINES_INVALID, f"{name}: {status.failure_message}")
+        elif found is None or not is_judged or status.observed_generation != child.metadata.generation:
+            yield Wait(NOT_CHECKED, f"waiting for {name} to be checked against the Hardware that it selects")
+        elif found.reason:
+            yield Wait(found.reason, f"{name}: {found.message}")
