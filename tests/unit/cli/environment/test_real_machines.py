@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from espalier.api.gardener.operating_system_config import BOOTSTRAP_KUBECONFIG
 from espalier.assets.base import Base
-from espalier.cli.environment.real_machines.cloud_config import COMMANDS, cloud_config
-from espalier.cli.environment.real_machines.machines import newest_base
+from espalier.cli.environment.real_machines.machines import COMMANDS, cloud_config, newest_base
 from espalier.cli.environment.real_machines.name_server import Resolved, answer
 
 ADDRESS, SIX, NAME = 1, 28, "api.shoot--dev--apple.internal.example.com"

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
 import structlog
 
 from espalier.api.cloud import AnyItem, VirtualMachine
+from espalier.api.gardener.operating_system_config import BOOTSTRAP_KUBECONFIG, KUBELET_CONFIG
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.assets.component import numbers
+from espalier.assets.node_base import PROBE_IMAGE
 from espalier.cli.environment.gardens import Garden, Settings, SimulatedSeed
-from espalier.cli.environment.real_machines import pod_writers
-from espalier.cli.environment.real_machines.cloud_config import cloud_config
+from espalier.cli.environment.migration_scenario import POD_ON
 from espalier.cli.environment.real_machines.load_balancers import LoadBalancers
 from espalier.cli.environment.real_machines.name_server import NameServer
 from espalier.cli.environment.seed_processes.network import Found, TcpEndpoint
@@ -33,6 +37,7 @@ from espalier.realnodes.nspawn.node_files import Identity, node_files
 from espalier.realnodes.nspawn.setup import remove_everything
 from espalier.realnodes.nspawn.state import NodeRecord, State, node_id
 from espalier.simulator.cloud.service import Cloud
+from espalier.simulator.cloud.user_data import files_of
 from espalier.simulator.pods.pod_network import endpoint_of
 
 B = TypeVar("B", bound=NodeBase)
@@ -183,3 +188,60 @@ class NodesOfCloud:
     def _uid(self, machine: VirtualMachine) -> str:
         """IDs are unique in one cloud only: other clouds on this machine have the same ones."""
         return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self._made_of.state.root}/{machine.id}"))
+
+
+JOINED = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+"""The certificate that kubelet has once its request was approved and signed."""
+JOINS_WITHIN = 300
+"""Seconds for that."""
+COMMANDS = (
+    f"ln -s {BOOTSTRAP_KUBECONFIG} /etc/kubernetes/bootstrap-kubelet.conf",
+    f"ln -s {KUBELET_CONFIG} /var/lib/kubelet/config.yaml",
+    "systemctl start kubelet",
+    f"timeout {JOINS_WITHIN} sh -c 'until [ -e {JOINED} ]; do sleep 0.2; done'",
+)
+"""Kubelet's unit has the paths of kubeadm; what comes after these commands, the pod network, asks the API server."""
+
+
+def cloud_config(user_data: bytes) -> bytes:
+    """The user data for cloud-init, which writes the files by which kubelet joins.
+
+    A machine without a kubeconfig runs but does not join as a node.
+    """
+    files = files_of(user_data)
+    written = [{"path": path, "content": content, "permissions": "0600"} for path, content in files.items()]
+    commands = list(COMMANDS) if BOOTSTRAP_KUBECONFIG in files else []
+    return b"#cloud-config\n" + json.dumps({"write_files": written, "runcmd": commands}).encode()
+
+
+_WRITER_CONTAINERS: Sequence[Tree] = (
+    {"name": "web", "image": PROBE_IMAGE, "args": ["serve", ":8080"]},
+    {"name": "writer", "image": PROBE_IMAGE, "args": ["get", "http://localhost:8080", "1000000", "1s"]},
+)
+"""Of pods that write a line every second, and ask only themselves: they show if something interrupts a node."""
+_LOGS = "var/log/pods"
+
+
+def silences(state: State) -> dict[str, float]:
+    """Seconds of the longest time between two lines, by the folder of each pod's logs.
+
+    From the files on the nodes, with the moments that their container runtime gives: no API server is asked.
+    """
+    folders = (
+        folder
+        for node in state.nodes()
+        for folder in (state.folder(node.id).root / _LOGS).glob(f"default_{POD_ON.format(node=node.name)}_*")
+    )
+    return {folder.name: _longest(sorted(_moments(folder / "writer"))) for folder in folders}
+
+
+def _moments(folder: Path) -> Iterator[datetime]:
+    for file in folder.glob("*.log*"):
+        for line in file.read_text().splitlines():
+            moment, stream, _ = line.split(maxsplit=2)
+            if stream == "stdout":  # what fails is complained of elsewhere
+                yield datetime.fromisoformat(moment)
+
+
+def _longest(written: Sequence[datetime]) -> float:
+    return max(((later - earlier).total_seconds() for earlier, later in pairwise(written)), default=float("inf"))
