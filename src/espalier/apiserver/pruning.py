@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from espalier.api.meta import Tree
-from espalier.apiserver import failures, go_json, go_values
+from espalier.apiserver import failures, go_json
 from espalier.apiserver.field_set_diff import element_of
 from espalier.apiserver.structure import Node
 from espalier.kube.errors import StatusCause
@@ -97,8 +97,8 @@ class Pruner:
             self.causes.append(
                 failures.unsupported(rendered(path), part, _ORDERS.get(tuple(sorted(node.enum)), sorted(node.enum)))
             )
-        elif self.typed and not self.mistyped and (node.format == "byte" or node.struct in go_values.CHECKED):
-            self.mistyped = go_values.problem(part, node.struct)
+        elif self.typed and not self.mistyped and (node.format == "byte" or node.struct in go_json.CHECKED):
+            self.mistyped = go_json.text_problem(part, node.struct)
 
     def _check_doubles(self, items: list[Any], node: Node, path: Path) -> None:
         seen = set()
