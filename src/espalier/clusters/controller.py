@@ -13,7 +13,7 @@ from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Condition
 from espalier.clusters import names, synced
 from espalier.clusters.context import Context, Tools
-from espalier.clusters.record_steps import guard, held
+from espalier.clusters.deletion_steps import guard, held
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
 from espalier.clusters.status import reported, status_of, unreadable

@@ -22,8 +22,8 @@ from espalier.api.resource import Key
 from espalier.api.schema import violations
 from espalier.clusters import names, release_content
 from espalier.clusters.admission import Admission
+from espalier.clusters.deletion_steps import guard, held
 from espalier.clusters.observe import Observer
-from espalier.clusters.record_steps import guard, held
 from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.client import Client
 from espalier.kube.wire import ADMIN
