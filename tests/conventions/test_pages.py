@@ -23,7 +23,7 @@ from espalier.clusters import status, synced
 from espalier.etcdbackup.snapshotter import measures as backups
 from espalier.kube import metrics as requests
 from espalier.runtime import metrics as managers
-from espalier.shoots.extension.names import LEASE_VALID
+from espalier.shoots.extension.lease import LEASE_VALID
 from espalier.upgrades.node import containers as node_steps
 
 ROOT = Path(__file__).parents[2]

@@ -22,7 +22,7 @@ from espalier.kube.wire import ADMIN, Endpoint
 from espalier.runtime.clock import Clock
 from espalier.runtime.component import Component
 from espalier.runtime.outcome import Done, Outcome
-from espalier.shoots.control_plane.rendering import ControlPlane
+from espalier.shoots.control_plane.programs import ControlPlane
 from espalier.shoots.gardenlet import setup as gardenlet
 from espalier.shoots.machine_controller import setup as machine_controller
 from espalier.simulator.connections import Link, Reached, ReachingTransport

@@ -22,8 +22,7 @@ from espalier.etcdbackup.stores.store import Store
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import KubeError, NotFound
 from espalier.runtime.virtual import Simulation, run
-from espalier.shoots.control_plane.programs import API_SERVER, CONTROLLER_MANAGER
-from espalier.shoots.control_plane.rendering import ControlPlane
+from espalier.shoots.control_plane.programs import API_SERVER, CONTROLLER_MANAGER, ControlPlane
 from espalier.shoots.etcd import setup
 from espalier.simulator.seeds import Seed
 from tests.support.seed_managers import managed

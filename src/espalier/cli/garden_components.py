@@ -10,7 +10,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.runtime.component import Component
 from espalier.shoots.admission import setup as admission
-from espalier.shoots.control_plane.rendering import ControlPlane
+from espalier.shoots.control_plane.programs import ControlPlane
 from espalier.shoots.etcd import setup as etcds
 from espalier.shoots.garden import setup as garden
 from espalier.shoots.garden.config import GardenConfig

@@ -33,7 +33,6 @@ from espalier.shoots.admission import (
     seed_objects,
     shoot_states,
     shoots,
-    state_pieces,
     statuses,
     users,
 )
@@ -193,7 +192,7 @@ class Admission:
         if not self._shoots.synced:
             return _NOT_READY
         new = request.object
-        found = list(state_pieces.violations(new, request.user, self._with_uid)) if new is not None else []
+        found = list(shoot_states.piece_of_another_seed(new, request.user, self._with_uid)) if new is not None else []
         return AdmissionResponse.refuse(new, found) if new is not None and found else AdmissionResponse()
 
     def _with_uid(self, uid: str) -> Shoot | None:

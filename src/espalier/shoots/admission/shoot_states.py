@@ -1,18 +1,20 @@
-"""Validation of ShootStates. Pure."""
+"""Validation of ShootStates, and of Secrets in namespace `shoot-states` with pieces of large ones. Pure."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from espalier.api.gardener import metadata_keys, ownership
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.violations import Violation
+from espalier.kube.objects import Object
 from espalier.kube.wire import User
 from espalier.shoots.admission import messages, users
+from espalier.shoots.state import pieces
 
 
 def made_by_another_seed(state: ShootState, shoot: Shoot | None, user: User) -> Iterator[Violation]:
@@ -23,16 +25,8 @@ def made_by_another_seed(state: ShootState, shoot: Shoot | None, user: User) -> 
         return
     owner = _owner(shoot)
     uids = [one.uid for one in state.metadata.owner_references if one.kind == Shoot.resource.kind]
-    if shoot is None or owner != own or uids != [shoot.metadata.uid]:
+    if shoot is None or owner is None or owner[1] != own or uids != [shoot.metadata.uid]:
         yield Violation("metadata.name", state.metadata.name, "", messages.STATE_OF_OTHER_SEED)
-
-
-def _owner(shoot: Shoot | None) -> str:
-    try:
-        epochs = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP) if shoot else None)
-    except OwnershipError:
-        return ""
-    return epochs.current.seed if epochs.current is not None else ""
 
 
 def violations(state: ShootState) -> Iterator[Violation]:
@@ -67,3 +61,34 @@ def _is_base64(text: str) -> bool:
     except (binascii.Error, ValueError):
         return False
     return True
+
+
+def piece_of_another_seed(secret: Object, user: User, find: Callable[[str], Shoot | None]) -> Iterator[Violation]:
+    """The problems of a Secret that a gardenlet creates: a piece of a large state. `find` returns the Shoot with a UID.
+
+    RBAC can't restrict creations by name. The seed that has a shoot later reads, and deletes, what is created here
+    under the shoot's UID.
+    """
+    seed = users.seed_of(user)
+    if seed is None:
+        return
+    origin = pieces.origin_of(secret.name)
+    if origin is None or _owner(find(origin.shoot_uid)) != (origin.epoch, seed):
+        yield Violation("metadata.name", secret.name, "", messages.PIECE_OF_OTHER_SEED)
+        return
+    labels = {metadata_keys.SHOOT_UID: origin.shoot_uid, metadata_keys.EPOCH: str(origin.epoch)}
+    for label, allowed in labels.items():
+        found = secret.metadata.labels.get(label, "")
+        if found != allowed:
+            yield Violation(f"metadata.labels[{label}]", found or "nothing", allowed, messages.PIECE_LABELS)
+    if secret.metadata.owner_references:
+        yield Violation("metadata.ownerReferences", "", "nothing", messages.PIECE_LABELS)
+
+
+def _owner(shoot: Shoot | None) -> tuple[int, str] | None:
+    """Number and seed of a shoot's newest epoch."""
+    try:
+        found = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP) if shoot else None).current
+    except OwnershipError:
+        return None
+    return (found.epoch, found.seed) if found is not None else None

@@ -17,7 +17,7 @@ from espalier.api.gardener.shoot_state import FINALIZER
 from espalier.api.violations import Violation
 from espalier.kube.objects import Object
 from espalier.kube.wire import User
-from espalier.shoots.admission import epochs, messages, moves, naming, seeds, specs, users
+from espalier.shoots.admission import epochs, messages, moves, seeds, specs, users
 
 
 class Garden(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ def violations(old: Object | None, new: Object, user: User, garden: Garden) -> I
     yield from specs.violations(before, shoot, garden.profile(shoot.spec.cloud_profile_name))
     yield from epochs.violations(old.metadata.annotations if old else {}, new.metadata.annotations, user)
     if before is None or old is None:
-        yield from naming.violations(shoot, garden.project(shoot.metadata.namespace), garden.is_taken)
+        yield from _name(shoot, garden.project(shoot.metadata.namespace), garden.is_taken)
         yield from moves.highly_available(shoot)
     else:
         if before.spec.control_plane != shoot.spec.control_plane:
@@ -108,3 +108,24 @@ def unfit(shoot: Shoot, seed: str, garden: Garden) -> Iterator[Violation]:
     """The reason why a seed can't have a shoot."""
     profile = garden.profile(shoot.spec.cloud_profile_name)
     yield from seeds.unfit(shoot, seed, garden.seed(seed), profile, garden.placed(seed))
+
+
+def _name(shoot: Shoot, project: str, is_taken: Callable[[Shoot, str], bool]) -> Iterator[Violation]:
+    """The problems of the name of a new shoot, or of its project.
+
+    A technical ID is `shoot--<project>--<shoot>`: with `--` in either, two shoots could have the same one. They could
+    also if a project has another namespace than `garden-<project>`: then the first shoot keeps it.
+    """
+    metadata = shoot.metadata
+    if "--" in metadata.name or metadata.name.startswith("-"):
+        yield Violation("metadata.name", metadata.name, "a name without --", messages.DOUBLE_HYPHEN)
+    if "--" in project or project.startswith("-") or project.endswith("-"):
+        found = f"{metadata.namespace} of project {project}"
+        yield Violation("metadata.namespace", found, "a project without --", messages.DOUBLE_HYPHEN)
+    technical_id = names.technical_id(project, metadata.name)
+    if len(technical_id) > names.LONGEST_NAMESPACE:
+        most = names.LONGEST_NAMESPACE - len(technical_id) + len(metadata.name)
+        found = f"{metadata.name}: {len(metadata.name)} characters"
+        yield Violation("metadata.name", found, f"{max(most, 0)} characters in this project", messages.TOO_LONG)
+    if is_taken(shoot, technical_id):
+        yield Violation("metadata.name", f"{metadata.name}, which gives {technical_id}", "", messages.NAME_TAKEN)

@@ -23,10 +23,9 @@ from espalier.runtime.clock import Clock
 from espalier.runtime.fencing import fenced
 from espalier.runtime.mapping import ToKeys
 from espalier.runtime.writer import Writer
-from espalier.shoots.extension import names
 from espalier.shoots.extension.actuator import Actuator, Request
 from espalier.shoots.extension.guard import Guard, GuardFence, Verdict
-from espalier.shoots.extension.lease import Leases
+from espalier.shoots.extension.lease import LEASE_VALID, Leases
 from espalier.shoots.extension.operation import asked, operation_of
 from espalier.shoots.extension.saved_state import SavedState
 from espalier.shoots.extension.views import ClusterObject, ExtensionObject
@@ -172,7 +171,7 @@ class Attempt(Generic[S]):
     def with_lease(self, *, valid: bool, reason: str = "", message: str = "") -> Tree:
         """The status's conditions, including that of the lease once it was invalid."""
         present = self.object.decode(ExtensionObject).status.conditions
-        before = conditions.get(present, names.LEASE_VALID)
+        before = conditions.get(present, LEASE_VALID)
         if valid and before is None:
             return {}
         status, reason = ("True", names.LEASE_VALID) if valid else ("False", reason)

@@ -23,6 +23,9 @@ from espalier.runtime.cache import Cache
 from espalier.runtime.clock import Clock
 from espalier.shoots.extension.views import ClusterObject
 
+LEASE_VALID = "LeaseValid"
+"""Condition of an extension resource: False while it is left alone, because its seed may have lost the shoot."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:

@@ -23,8 +23,8 @@ from espalier.shoots.control_plane.programs import (
     CONTROLLER_MANAGER,
     MACHINE_CONTROLLER_MANAGER,
     NAMES,
+    ControlPlane,
 )
-from espalier.shoots.control_plane.rendering import ControlPlane
 from tests.support.seeds import SHOOT, namespace
 
 
