@@ -24,7 +24,6 @@ from espalier.apiserver.registry import VERBS, ServedKind
 from espalier.apiserver.structure import PRESERVE, Node, Resolve, fill
 
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-SCALE = Resource("autoscaling", "v1", "scales", "Scale")
 
 _PACKAGES = {
     "": "io.k8s.api.core",

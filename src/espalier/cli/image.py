@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tarfile
 import tempfile
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -161,17 +160,3 @@ def _written(place: Path, text: str, mode: int) -> Path:
     place.write_text(text)
     place.chmod(mode)
     return place
-
-
-def contents(archive: Path) -> list[tuple[str, int]]:
-    """Path and size of all files of the image in an archive, layer after layer."""
-    found = []
-    with tarfile.open(archive) as tar:
-        for entry in tar:
-            blob = tar.extractfile(entry)
-            if blob is None or not entry.name.startswith("blobs/") or blob.read(1) in (b"{", b""):
-                continue
-            blob.seek(0)
-            with tarfile.open(fileobj=blob) as layer:
-                found += [(f"/{inner.name}", inner.size) for inner in layer if not inner.isdir()]
-    return found

@@ -36,12 +36,6 @@ def is_observed(object_: KubeadmControlPlane | MachineDeployment | Cluster) -> b
     return object_.status.observed_generation >= object_.metadata.generation
 
 
-def endpoint(cluster: Cluster) -> tuple[str, int] | None:
-    """The endpoint of a cluster's API server; None while it is not decided."""
-    found = cluster.spec.control_plane_endpoint
-    return (found.host, found.port) if found is not None and found.host and found.port else None
-
-
 def is_control_plane_initialized(cluster: Cluster) -> bool:
     """True once the API server of a cluster has answered."""
     return cluster.status.initialization.control_plane_initialized

@@ -8,7 +8,6 @@ from espalier.api.resource import Key
 from espalier.kube.objects import Object
 
 KEY = "value"
-TYPE = "cluster.x-k8s.io/secret"
 CLUSTER_NAME_LABEL = capi.CLUSTER_NAME_LABEL
 
 _SUFFIX = "-kubeconfig"

@@ -52,11 +52,6 @@ def entries(managed_fields: bytes) -> Iterator[tuple[Entry, bytes]]:
             continue
 
 
-def field(name: str) -> str:
-    """The path element of a field."""
-    return f"f:{name}"
-
-
 def item_by_keys(keys: Mapping[str, Any]) -> str:
     """The path element of a list item that some of its fields identify."""
     return f"k:{_encode_sorted(keys).decode()}"

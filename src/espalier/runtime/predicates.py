@@ -11,7 +11,6 @@ from typing import Any
 
 from espalier.api.meta import ObjectMeta
 from espalier.kube.objects import Object
-from espalier.runtime import selectors
 
 Predicate = Callable[[Object | None, Object | None], bool]
 
@@ -35,16 +34,6 @@ generation_changed = _on_change_of(lambda metadata: metadata.generation)
 def change_of(view: Callable[[Object], Any]) -> Predicate:
     """Changes of what this function returns for an object."""
     return lambda old, new: old is None or new is None or view(old) != view(new)
-
-
-def labelled(selector: str) -> Predicate:
-    """Objects that have these labels, before or after the change."""
-    matches = selectors.parse(selector)
-
-    def predicate(old: Object | None, new: Object | None) -> bool:
-        return any(object_ is not None and matches(object_.metadata.labels) for object_ in (old, new))
-
-    return predicate
 
 
 def any_of(*predicates: Predicate) -> Predicate:

@@ -67,11 +67,6 @@ def metadata_unless(is_needed: Callable[[Object], object]) -> Transform:
     return transform
 
 
-def unchanged(object_: Object) -> Object:
-    """The whole object."""
-    return object_
-
-
 def _without(raw: bytes, value: bytes) -> bytes:
     start = raw.find(_MANAGED_FIELDS + value)
     if start < 0:

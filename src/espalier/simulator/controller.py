@@ -39,9 +39,6 @@ from espalier.simulator.pods.controller import Pods
 from espalier.simulator.workload_controllers.controller import WorkloadControllers
 from espalier.simulator.workloads import Workloads
 
-FIELD_MANAGER = "espalier-laptop"
-"""The field manager of the local environment in the management cluster."""
-
 
 @dataclass(frozen=True)
 class Timing:

@@ -151,7 +151,6 @@ _PROGRAMS: Mapping[str, Callable[[Shoot, ControlPlaneInputs], Program]] = {
     SCHEDULER: _scheduler,
     MACHINE_CONTROLLER_MANAGER: _machine_controller_manager,
 }
-NAMES = tuple(_PROGRAMS)
 
 
 def _kubeconfig(path: str) -> dict[str, str]:

@@ -7,15 +7,12 @@ from collections.abc import Iterable
 from espalier.api.core import CONFIG_MAP, ROLE, SECRET
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
 from espalier.kube.objects import Object
 from espalier.kube.rbac import FOLLOW, Right
 
 _READ = ("get", *FOLLOW)
 _WRITE = ("create", "update", "patch", "delete", "deletecollection")
 
-GARDENLET = (Right((ShootState.resource,), ("get", *FOLLOW, "create", "update", "patch", "delete")),)
-"""Rights of a gardenlet, in the namespaces of its shoots' projects."""
 
 ROLE_OF_GARDENLET = "gardener.cloud:gardenlet:{seed}"
 """Name of a seed's Role in each namespace of the garden where it has rights."""

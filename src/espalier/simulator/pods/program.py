@@ -29,8 +29,3 @@ class Program:
 
 Programs: TypeAlias = Callable[[str], Program | None]
 """The program of an image, None if there is none."""
-
-
-def none(_image: str) -> Program | None:
-    """Return None: every pod is simulated."""
-    return None

@@ -22,10 +22,12 @@ from espalier.shoots.control_plane.programs import (
     API_SERVER,
     CONTROLLER_MANAGER,
     MACHINE_CONTROLLER_MANAGER,
-    NAMES,
+    SCHEDULER,
     ControlPlane,
 )
 from tests.support.seeds import SHOOT, namespace
+
+NAMES = (API_SERVER, CONTROLLER_MANAGER, SCHEDULER, MACHINE_CONTROLLER_MANAGER)
 
 
 def shoot(**networking: str) -> Shoot:
