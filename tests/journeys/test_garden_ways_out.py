@@ -29,7 +29,8 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime import virtual
-from espalier.simulator.cloud.service import Fault, refuse
+from espalier.simulator.cloud.service import Fault
+from tests.support.clouds import refuse
 from tests.support.garden_commands import GardenCommands
 from tests.support.garden_users import PROJECT, GardenUser
 from tests.support.gardens import EPOCH, NAMESPACE, World, garden

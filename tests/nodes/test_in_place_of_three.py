@@ -17,7 +17,6 @@ from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.retry import NO_RETRY
 from espalier.kube.wire import Request
 from tests.support import workload_use as use
 from tests.support.kubectl import Kubectl

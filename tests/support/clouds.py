@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from espalier.api.cloud import AnyCall, CloudError, CloudRequest, Refusal
 from espalier.api.core import SECRET, Secret
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Resource
@@ -19,7 +20,7 @@ from espalier.runtime.virtual import Simulation
 from espalier.shoots.extension import OperationFailed
 from espalier.shoots.local_provider import setup
 from espalier.shoots.machine_controller import setup as machines
-from espalier.simulator.cloud.service import Cloud
+from espalier.simulator.cloud.service import Cloud, Fault, Faults
 from tests.support.extensions import SHOOT, TIMING, Seed, new_seed, running
 
 KINDS = (*setup.NAMESPACED, *setup.CLUSTER_SCOPED, *setup.MACHINES)
@@ -126,3 +127,13 @@ def state_in(tree: dict[str, Any]) -> Any:
 def decoded(state: Any) -> dict[str, Any]:
     """A state that is saved as text."""
     return dict(msgspec.json.decode(state))
+
+
+def refuse(refusal: Refusal, message: str, *calls: type[AnyCall]) -> Faults:
+    """Refuse all requests, or those of some types."""
+
+    def faults(request: CloudRequest) -> Fault | None:
+        is_meant = not calls or isinstance(request.call, calls)
+        return Fault(refused=CloudError(refusal, message)) if is_meant else None
+
+    return faults

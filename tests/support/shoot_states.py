@@ -32,9 +32,12 @@ from espalier.kube.retry import Retry
 from espalier.kube.wire import Transport
 from espalier.runtime import virtual
 from espalier.runtime.cache import Caches
+from espalier.runtime.controller import Controller
+from espalier.runtime.mapping import own_key
 from espalier.runtime.writer import Writer
 from espalier.shoots.garden.roles import Roles
-from espalier.shoots.state import controller
+from espalier.shoots.state.controller import BY_TECHNICAL_ID, Observer, Sync, technical_id
+from espalier.shoots.state.document import digested
 from espalier.shoots.state.store import ShootStates
 from tests.support.embedded_server import client_of
 from tests.support.tasks import running
@@ -44,6 +47,21 @@ PROJECT, NAME, TECHNICAL_ID = "garden-core", "my-shoot", "shoot--core--my-shoot"
 SEED = {"provider": {"type": "local"}, "backup": {"provider": "local"}}
 SETTLE = 1.0
 """Seconds in which everything has settled."""
+
+
+def controller(garden: Client, garden_caches: Caches, seed_caches: Caches, seed: str, rng: random.Random) -> Controller:
+    """A controller that watches ShootStates, and creates those that are missing: a gardenlet leaves that to a flow."""
+    states = garden_caches.of(ShootState.resource, labels=f"{metadata_keys.SEED}={seed}", transform=digested)
+    shoots = garden_caches.of(Shoot.resource, indexes={BY_TECHNICAL_ID: technical_id})
+    observer = Observer(shoots, states, seed_caches)
+    made = Controller(
+        "shootstate", Sync(observer, ShootStates(garden, seed, states), seed).reconcile, workers=5, rng=rng
+    )
+    made.watch(shoots, own_key)
+    made.watch(states, own_key)
+    made.watch(observer.definitions, lambda _definition: ())
+    observer.watch(lambda cache: made.watch(cache, observer.keys_of_resource))
+    return made
 
 
 def passed(transport: Transport) -> Transport:
@@ -145,7 +163,7 @@ class World:
         rng = random.Random(1)
         client = Client(wrap(InProcessTransport(self.garden.server)), user_agent="gardenlet", retry=Retry(attempts=1))
         garden, own = Caches(self.garden.client, rng=rng), Caches(self.seeds[seed].client, rng=rng)
-        made = controller.controller(garden=client, garden_caches=garden, seed_caches=own, seed=seed, rng=rng)
+        made = controller(client, garden, own, seed, rng)
         async with running(garden.run(), own.run(), made.run()):
             await self.settled()
             yield

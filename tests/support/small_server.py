@@ -19,9 +19,9 @@ from espalier.api.resource import Resource
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists, ApiError, Conflict, Expired, Invalid, NotFound, Unreachable
 from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.retry import NO_RETRY
 from espalier.kube.wire import Request, Response, Stream, User
 from espalier.runtime import selectors
+from tests.support.no_retry import NO_RETRY
 
 Tree = dict[str, Any]
 Change = tuple[int, str, str, Tree]  # version, type, path of the object, object

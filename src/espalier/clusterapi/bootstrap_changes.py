@@ -70,11 +70,6 @@ def traits(spec: Tree) -> Traits:
     return Traits(digests, _flags(spec), _patches(spec))
 
 
-def bootstrap_changes(before: Tree, after: Tree) -> Tree:
-    """The changes that bring the node of a machine with one KubeadmConfig spec to another."""
-    return changes_since(traits(before), after)
-
-
 def changes_since(old: Traits, after: Tree) -> Tree:
     """The changes that bring a node with these traits to a KubeadmConfig spec.
 

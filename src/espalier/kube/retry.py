@@ -44,6 +44,3 @@ class Retry(msgspec.Struct, frozen=True):
         if not self.failures or attempt >= self.attempts or (failure.sent and request.method not in _SAFE):
             return None
         return min(self.first * 2.0 ** (attempt - 1), self.longest) * (0.5 + rng.random() / 2)
-
-
-NO_RETRY = Retry(attempts=1)

@@ -7,9 +7,13 @@ import base64
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.clusterapi.bootstrap_changes import bootstrap_changes, only_new
+from espalier.clusterapi.bootstrap_changes import changes_since, only_new, traits
 
 PATH = "/etc/kubernetes/audit-policy.yaml"
+
+
+def bootstrap_changes(before: Tree, after: Tree) -> Tree:
+    return changes_since(traits(before), after)
 
 
 def files(*found: Tree) -> Tree:

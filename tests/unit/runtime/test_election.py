@@ -13,7 +13,6 @@ from espalier.api.core import CONFIG_MAP, LEASE
 from espalier.kube.client import Client
 from espalier.kube.errors import ServerFailure
 from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.retry import NO_RETRY
 from espalier.kube.wire import Request
 from espalier.runtime import clock as clocks
 from espalier.runtime.clock import SystemClock

@@ -21,11 +21,11 @@ from espalier.kube.errors import KubeError, NotFound, Unreachable
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
-from espalier.kube.retry import NO_RETRY
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.stores import FolderStores
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.simulator.workloads import Workloads
+from tests.support.no_retry import NO_RETRY
 
 GARDEN, ORCHARD = Key("eksa-system", "garden"), Key("eksa-system", "orchard")
 NOW = datetime.now(UTC)

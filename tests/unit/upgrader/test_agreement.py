@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, DRAIN_BLOCKED, RESTARTED_BY_UPGRADE
-from espalier.clusterapi.bootstrap_changes import bootstrap_changes
+from espalier.clusterapi.bootstrap_changes import changes_since, traits
 from espalier.upgrader import changes, draining, static_pods
 from espalier.upgrader.main import ROOT, main
 from espalier.upgrades import names
@@ -26,7 +26,7 @@ def test_the_changes_in_a_pod_are_read_by_the_program(tmp_path: Path) -> None:
     file = {"path": "/etc/kubernetes/a", "content": "x", "permissions": "0600"}
     flags = {"joinConfiguration": {"nodeRegistration": {"kubeletExtraArgs": [{"name": "v", "value": "4"}]}}}
     before = {"files": [{"path": "/etc/kubernetes/b"}]}
-    (tmp_path / CHANGES_FILE).write_text(json.dumps(bootstrap_changes(before, {"files": [file]} | flags)))
+    (tmp_path / CHANGES_FILE).write_text(json.dumps(changes_since(traits(before), {"files": [file]} | flags)))
 
     found = changes.read_changes(tmp_path)
 

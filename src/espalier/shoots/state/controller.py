@@ -5,24 +5,19 @@ It uses watches: one write when states changed, none while a shoot is settled, e
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Sequence
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
-from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.extension import Extended
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
-from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.events import Recorder
-from espalier.runtime.mapping import own_key
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
-from espalier.shoots.state.document import Document, UnreadableShootState, digested
+from espalier.shoots.state.document import Document, UnreadableShootState
 from espalier.shoots.state.found import FoundState, state_of
 from espalier.shoots.state.kinds import kinds_of
 from espalier.shoots.state.merging import Found, Task, is_current, merged, task_of
@@ -36,11 +31,6 @@ NOT_CARRIED = "StateNotTransferable"
 BY_TECHNICAL_ID = "technical ID"
 
 _FILLED_SOON = 0.5
-
-
-def shoot_states(garden: Caches, seed: str) -> Cache:
-    """The cache of the ShootStates that a seed keeps up to date, with digests instead of states."""
-    return garden.of(ShootState.resource, labels=f"{metadata_keys.SEED}={seed}", transform=digested)
 
 
 def technical_id(shoot: Object) -> Iterable[str]:
@@ -92,30 +82,6 @@ class Observer:
             for resource in sorted(cache.list(namespace), key=lambda one: one.name)
         ]
         return Found(tuple(states), frozenset(kind.resource.kind for kind in self._resources))
-
-
-def controller(
-    *,
-    garden: Client,
-    garden_caches: Caches,
-    seed_caches: Caches,
-    seed: str,
-    rng: random.Random,
-    recorder: Recorder | None = None,
-    workers: int = 5,
-    resync: float | None = RESYNC,
-) -> Controller:
-    """The controller, for the gardenlet of `seed`. `garden` and `garden_caches` reach the garden."""
-    shoots = garden_caches.of(Shoot.resource, indexes={BY_TECHNICAL_ID: technical_id})
-    states = shoot_states(garden_caches, seed)
-    observer = Observer(shoots, states, seed_caches)
-    sync = Sync(observer, ShootStates(garden, seed, states), seed, recorder)
-    made = Controller("shootstate", sync.reconcile, workers=workers, resync=resync, rng=rng)
-    made.watch(shoots, own_key)
-    made.watch(states, own_key)
-    made.watch(observer.definitions, lambda _definition: ())
-    observer.watch(lambda cache: made.watch(cache, observer.keys_of_resource))
-    return made
 
 
 class Sync:

@@ -116,13 +116,3 @@ class Cloud:
         for item in items:
             for observer in self._observers:
                 observer(item, not isinstance(call, Delete))
-
-
-def refuse(refusal: Refusal, message: str, *calls: type[AnyCall]) -> Faults:
-    """Refuse all requests, or those of some types."""
-
-    def faults(request: CloudRequest) -> Fault | None:
-        is_meant = not calls or isinstance(request.call, calls)
-        return Fault(refused=CloudError(refusal, message)) if is_meant else None
-
-    return faults

@@ -9,8 +9,8 @@ import pytest
 from espalier.api.cloud import CloudRequest, Refusal
 from espalier.api.gardener import metadata_keys as keys
 from espalier.runtime.virtual import Simulation
-from espalier.simulator.cloud.service import Fault, refuse
-from tests.support.clouds import World, new_world, state_in
+from espalier.simulator.cloud.service import Fault
+from tests.support.clouds import World, new_world, refuse, state_in
 from tests.support.extensions import TIMING, failed, is_gone, settle, succeeded
 from tests.support.faults import Crash
 from tests.support.local_provider_cases import CASES, Case

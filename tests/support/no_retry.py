@@ -1,0 +1,7 @@
+"""Clients that try once: tests see the first failure."""
+
+from __future__ import annotations
+
+from espalier.kube.retry import Retry
+
+NO_RETRY = Retry(attempts=1)
