@@ -26,7 +26,6 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.cli import connection
 from espalier.cli.connection import Connected
-from espalier.cli.environment.management import prepare
 from espalier.cli.main import run
 from espalier.cli.progress import Progress
 from espalier.kube.client import Client, PatchType
@@ -36,6 +35,7 @@ from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import KINDS
 from espalier.releases import Releases
 from tests.support.faults import Interceptor
+from tests.support.prepared_cluster import prepare
 
 pytestmark = pytest.mark.embedded
 

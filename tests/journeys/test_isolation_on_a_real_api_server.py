@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from espalier.cli.environment.management import prepare
 from espalier.clusters import Isolation
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.releases import Releases
@@ -20,6 +19,7 @@ from tests.support import isolation_stories, linked_stories
 from tests.support.control_plane import ControlPlane, find_assets, real_control_plane
 from tests.support.isolation_stories import NEXT, Backup
 from tests.support.orchard import KINDS, ORCHARD
+from tests.support.prepared_cluster import prepare
 from tests.support.real_api_server import delete_all, managed_on, stop
 from tests.support.sampling import sampled
 

@@ -18,7 +18,6 @@ import pytest
 import pytest_asyncio
 
 from espalier.apiserver.server import Server
-from espalier.cli.environment.management import prepare
 from espalier.clusters import Isolation
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport

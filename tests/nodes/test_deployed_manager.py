@@ -11,7 +11,6 @@ import yaml
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.cli import manifests
-from espalier.cli.environment.management import prepare
 from espalier.cli.manager import LEASE
 from espalier.clusters.names import DEFAULT_WORKERS
 from espalier.kube.client import Client

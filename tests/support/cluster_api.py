@@ -23,7 +23,6 @@ from espalier.api.meta import OwnerReference
 from espalier.api.resource import Key
 from espalier.cli import components
 from espalier.cli.environment import programs
-from espalier.cli.environment.management import prepare
 from espalier.clusterapi.infrastructure import Infrastructure
 from espalier.clusterapi.network import Network
 from espalier.clusters.names import labels as cluster_labels
@@ -53,6 +52,7 @@ from tests.support.control_plane import why_no_assets
 from tests.support.external_etcd import EXTERNAL_ETCD
 from tests.support.managed_clusters import NAMESPACE, BrokenImages, ManagedClusters
 from tests.support.managing import led_by, register_webhooks
+from tests.support.prepared_cluster import prepare
 
 GATES = {**cluster_api.GATES, "ReconcilerRateLimiting": False}
 """Objects here change faster than once a second."""

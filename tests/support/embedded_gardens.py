@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
-from espalier.cli.environment.management import prepare
 from espalier.clusters import Isolation
 from espalier.clusters.layers import Layer
 from espalier.kube.client import Client
@@ -24,6 +23,7 @@ from tests.support.isolation_stories import NEXT, Backup, Step, Story
 from tests.support.managed_clusters import AccountedClusters
 from tests.support.managed_environment import CALM, ManagedEnvironment
 from tests.support.orchard import KINDS
+from tests.support.prepared_cluster import prepare
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -23,7 +23,7 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
 from espalier.apiserver.webhooks import CallFailed, WebhookCall
 from espalier.cli import components, manifests
-from espalier.cli.environment.management import make_record, prepare
+from espalier.cli.environment.management import make_record
 from espalier.cli.hints import advice
 from espalier.cli.installing import InstallReleases
 from espalier.cli.manager_task import ManagerTask
@@ -56,6 +56,7 @@ from tests.support.ledger import Ledger
 from tests.support.managed_clusters import EXAMPLES, GARDEN, NAMESPACE, AccountedClusters, Write
 from tests.support.managing import led_by
 from tests.support.preconditions import Preconditions
+from tests.support.prepared_cluster import prepare
 from tests.support.recording import copied
 
 __all__ = ["CALM", "EXAMPLES", "GARDEN", "MANAGER_AGENT", "NAMESPACE", "ManagedEnvironment", "managed_environment"]

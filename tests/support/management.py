@@ -20,7 +20,6 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.resource import Key
 from espalier.cli import lock, manifests
-from espalier.cli.environment.management import prepare
 from espalier.cli.home import Home
 from espalier.cli.manager import LEASE as LEADER
 from espalier.cli.upgrader_images import UpgraderImages
@@ -49,6 +48,7 @@ from tests.support.control_plane import ControlPlane
 from tests.support.environment import PROGRAM, LocalEnvironment, local_environment
 from tests.support.kubectl import Kubectl, find_kubectl
 from tests.support.managing import led_by
+from tests.support.prepared_cluster import prepare
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.kinds import KubeObject
 from espalier.cli import components
-from espalier.cli.environment.management import prepare
 from espalier.cli.manager_task import ManagerTask
 from espalier.clusters import Isolation
 from espalier.clusters.layers import LAYERS, Layer
@@ -42,6 +41,7 @@ from tests.support.control_plane import ControlPlane
 from tests.support.isolation_stories import without_admission
 from tests.support.managed_clusters import NAMESPACE, AccountedClusters, Write
 from tests.support.managing import led_by, register_webhooks
+from tests.support.prepared_cluster import prepare
 
 HOST = "127.0.0.1"
 CALM, RESYNC = 2.0, 0.3

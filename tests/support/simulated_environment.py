@@ -17,7 +17,6 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
-from espalier.cli.environment.management import prepare
 from espalier.clusterapi import rollouts
 from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL
 from espalier.clusterapi.infrastructure import Infrastructure
@@ -38,6 +37,7 @@ from espalier.simulator.stores import MemoryStores, Stores
 from espalier.simulator.workloads import Workloads
 from tests.support.managing import led_by
 from tests.support.pod_network import pod_network
+from tests.support.prepared_cluster import prepare
 from tests.support.waiting import until
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -32,15 +32,6 @@ MANAGEMENT_CLUSTER_NAME = "laptop"
 """Name of the management Cluster, in the namespace `default`."""
 
 
-async def prepare(client: Client, releases: Releases, kinds: Sequence[type[KubeObject]]) -> None:
-    """Namespace, CRDs of the `kinds`, releases, and the management Cluster.
-
-    Returns once all of it is served. Releases and management Cluster that are there stay as they are.
-    """
-    await prepare_kinds(client, releases, kinds)
-    await make_record(client, releases)
-
-
 async def prepare_kinds(client: Client, releases: Releases, kinds: Sequence[type[KubeObject]]) -> None:
     """Everything but the record of the management cluster and the ConfigMap that names it."""
     await _namespace(client)
