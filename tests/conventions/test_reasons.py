@@ -54,7 +54,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "shoots/etcd": (of_gardener.ETCD,),
     "shoots/extension": (of_gardener.EXTENSION,),
     "shoots/flow": (of_gardener.TASK,),
-    "shoots/garden/controllers.py": (of_gardener.SHOOT, of_gardener.SEED, of_gardener.CONTROLLERS),
+    "shoots/garden/controller.py": (of_gardener.SHOOT, of_gardener.SEED, of_gardener.CONTROLLERS),
     "shoots/garden/orphaned_states.py": (of_gardener.STATE,),
     "shoots/garden/readiness.py": (of_gardener.SHOOT,),
     "shoots/garden/roles.py": (of_gardener.CONTROLLERS,),

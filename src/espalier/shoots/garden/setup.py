@@ -12,7 +12,7 @@ from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
 from espalier.runtime.component import Component, Host
 from espalier.runtime.writer import Writer
 from espalier.shoots.garden.config import GardenConfig
-from espalier.shoots.garden.controllers import Garden
+from espalier.shoots.garden.controller import Garden
 from espalier.shoots.garden.namespaces import Namespaces
 from espalier.shoots.garden.orphaned_states import OrphanedStates
 from espalier.shoots.garden.roles import WRITTEN, Roles

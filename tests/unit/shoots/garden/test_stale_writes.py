@@ -25,7 +25,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.outcome import Done, Wait
 from espalier.runtime.writer import Writer
 from espalier.shoots.garden.config import GardenConfig
-from espalier.shoots.garden.controllers import Garden
+from espalier.shoots.garden.controller import Garden
 from espalier.shoots.garden.seed_leases import SeedLeases
 from espalier.shoots.gardenlet import steps
 from espalier.shoots.gardenlet.context import Live
