@@ -9,6 +9,9 @@ from espalier.api.kinds import KubeObject, kind
 from espalier.api.meta import Part
 from espalier.api.resource import Resource
 
+KUBE_SYSTEM = "kube-system"
+"""Namespace of the components of every Kubernetes cluster."""
+
 NAMESPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 NODE = Resource("", "v1", "nodes", "Node", namespaced=False)
 SECRET = Resource("", "v1", "secrets", "Secret")

@@ -11,6 +11,7 @@ from datetime import datetime
 import msgspec
 
 from espalier.api import core as builtin
+from espalier.api.core import KUBE_SYSTEM
 from espalier.apiserver import builtin as builtin_kinds
 from espalier.apiserver import definitions, failures, logs, options, warnings
 from espalier.apiserver.content import JSON, NOT_FOUND, failure
@@ -29,7 +30,7 @@ from espalier.kube.errors import ApiError, ServerFailure, Status
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import ADMIN, Request, Response, Stream, User
 
-NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+NAMESPACES = ("default", "kube-node-lease", "kube-public", KUBE_SYSTEM)
 """The initial namespaces."""
 
 MINUTE = 60.0

@@ -16,8 +16,10 @@ from typing import Any
 
 import click
 
+from espalier.api.capi.cluster import CLUSTER_NAME_LABEL
 from espalier.api.core import NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key, Resource
 from espalier.cli import documents, flags, follow, output, process_tuning, tables
 from espalier.cli.commands import Command
@@ -230,14 +232,14 @@ async def _report_machines(workload: Client, progress: Progress) -> None:
 async def _leftovers(run: Run) -> list[str]:
     left = []
     for resource in (Cluster.resource, *(kind.resource for kind in CLUSTER_API_KINDS), SECRET):
-        namespace = run.key.namespace if resource == Cluster.resource else "eksa-system"
+        namespace = run.key.namespace if resource == Cluster.resource else SYSTEM_NAMESPACE
         listed = await run.client.list(resource, namespace)
         left += [f"{resource.kind} {item.key}" for item in listed.items if _belongs(item, run.key.name)]
     return left
 
 
 def _belongs(item: Object, cluster: str) -> bool:
-    return item.name == cluster or item.metadata.labels.get("cluster.x-k8s.io/cluster-name") == cluster
+    return item.name == cluster or item.metadata.labels.get(CLUSTER_NAME_LABEL) == cluster
 
 
 @asynccontextmanager

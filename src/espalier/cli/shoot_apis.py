@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from espalier.api import conditions as condition_list
-from espalier.api.core import DAEMON_SET, DEPLOYMENT, LEASE, NODE
+from espalier.api.core import DAEMON_SET, DEPLOYMENT, KUBE_SYSTEM, LEASE, NODE
 from espalier.api.gardener import leases
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
@@ -17,7 +17,7 @@ from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.shoots.gardenlet.context import ShootHealth
 
-NODE_LEASES, SYSTEM = "kube-node-lease", "kube-system"
+NODE_LEASES = "kube-node-lease"
 PATIENCE = 15.0
 """Seconds for all requests about the health of a shoot."""
 
@@ -49,14 +49,14 @@ class ConnectedShootAPIs:
         async with self._client(namespace) as client:
             for name in controllers:
                 try:
-                    lease = await client.get(LEASE, name, SYSTEM)
+                    lease = await client.get(LEASE, name, KUBE_SYSTEM)
                     if not _part(lease, "spec").get("holderIdentity"):
                         continue
                     released = {
                         "metadata": {"resourceVersion": lease.metadata.resource_version},
                         "spec": {"holderIdentity": "", "leaseDurationSeconds": 1},
                     }
-                    await client.patch(LEASE, name, SYSTEM, patch=released, type=PatchType.MERGE)
+                    await client.patch(LEASE, name, KUBE_SYSTEM, patch=released, type=PatchType.MERGE)
                 except NotFound:
                     continue
 
@@ -68,7 +68,7 @@ class ConnectedShootAPIs:
                 components = [
                     f"{resource.kind} {one.name}"
                     for resource in (DEPLOYMENT, DAEMON_SET)
-                    for one in (await client.list(resource, SYSTEM)).items
+                    for one in (await client.list(resource, KUBE_SYSTEM)).items
                     if not _is_available(resource, one)
                 ]
         except (KubeError, TimeoutError) as error:

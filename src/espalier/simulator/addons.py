@@ -7,7 +7,7 @@ import json
 import msgspec
 
 from espalier.api.capi.kubeadm import ClusterConfiguration
-from espalier.api.core import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, SERVICE, SERVICE_ACCOUNT
+from espalier.api.core import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, KUBE_SYSTEM, SERVICE, SERVICE_ACCOUNT
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.api.violations import ManifestError
@@ -17,8 +17,6 @@ from espalier.simulator.bootstrap_data import CONTROL_PLANE_LABEL, Kubeadm
 
 FIELD_MANAGER = "kubeadm"
 """The field manager of these objects."""
-
-SYSTEM = "kube-system"
 
 
 def installed(name: str, endpoint: str, kubeadm: Kubeadm, network: Network) -> list[tuple[Resource, Tree]]:
@@ -167,7 +165,7 @@ def cluster_configuration(kubeadm_config: Tree) -> ClusterConfiguration:
 
 
 def _object(resource: Resource, name: str, labels: dict[str, str] | None = None) -> Tree:
-    metadata: Tree = {"name": name, "namespace": SYSTEM}
+    metadata: Tree = {"name": name, "namespace": KUBE_SYSTEM}
     if labels:
         metadata["labels"] = labels
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

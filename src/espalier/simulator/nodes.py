@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from espalier.api.capi.kubeadm import ClusterConfiguration
-from espalier.api.core import NODE, POD, Taint
+from espalier.api.core import KUBE_SYSTEM, NODE, POD, Taint
 from espalier.api.meta import Tree
 from espalier.clusterapi.network import machine_addresses
 from espalier.kube.objects import Object
@@ -137,7 +137,7 @@ def _static_pod(pod: StaticPod, node_name: str, node_uid: str) -> Tree:
         "kind": POD.kind,
         "metadata": {
             "name": f"{pod.name}-{node_name}",
-            "namespace": "kube-system",
+            "namespace": KUBE_SYSTEM,
             "labels": {"component": pod.name, "tier": "control-plane"},
             "annotations": {"kubernetes.io/config.source": "file", MIRROR: node_uid},
             "ownerReferences": [

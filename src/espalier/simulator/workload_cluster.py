@@ -16,6 +16,7 @@ from espalier.api.core import (
     DAEMON_SET,
     DEPLOYMENT,
     ENDPOINT_SLICE,
+    KUBE_SYSTEM,
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
@@ -161,11 +162,11 @@ class WorkloadCluster:
     async def _find_deleted_mirrors(self) -> None:
         """Mirror pods that were deleted just before another process ended: nobody remembers them."""
         try:
-            found = await self.client.get(CONFIG_MAP, "kubeadm-config", addons.SYSTEM)
+            found = await self.client.get(CONFIG_MAP, "kubeadm-config", KUBE_SYSTEM)
             configuration = addons.cluster_configuration(found.tree)
         except (NotFound, ValueError):
             return
-        pods = (await self.client.list(POD, addons.SYSTEM)).items
+        pods = (await self.client.list(POD, KUBE_SYSTEM)).items
         mirrors = [pod for pod in pods if MIRROR in pod.metadata.annotations]
         for node in (await self.client.list(NODE, labels=CONTROL_PLANE_LABEL)).items:
             of_it = [pod for pod in mirrors if pod.tree["spec"].get("nodeName") == node.name]
@@ -205,7 +206,7 @@ class WorkloadCluster:
     async def register(self, kubeadm: Kubeadm, *, provider_id: str, address: str) -> None:
         """Start a kubelet: create its node, and static pods on a control plane."""
         if kubeadm.control_plane and kubeadm.cluster is None:  # a joining machine reads it from the cluster
-            found = await self.client.get(CONFIG_MAP, "kubeadm-config", addons.SYSTEM)
+            found = await self.client.get(CONFIG_MAP, "kubeadm-config", KUBE_SYSTEM)
             kubeadm = msgspec.structs.replace(kubeadm, cluster=addons.cluster_configuration(found.tree))
         now = condition_list.timestamp(self._clock.now())
         node = await self.create(

@@ -11,7 +11,7 @@ import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
-from espalier.api.core import CONFIG_MAP, NODE, POD, SECRET
+from espalier.api.core import CONFIG_MAP, KUBE_SYSTEM, NODE, POD, SECRET
 from espalier.api.eksa.upgrades import UNFINISHED
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Tree
@@ -46,7 +46,6 @@ def template_kinds(infrastructures: Infrastructures) -> tuple[Resource, ...]:
 OWNER_KINDS: tuple[Resource, ...] = (KubeadmControlPlane.resource, MachineDeployment.resource)
 NO_PROVIDERS = Infrastructures(())
 
-KUBE_SYSTEM = "kube-system"
 CONTROL_PLANE_PODS = "tier=control-plane"
 KUBEADM_CONFIG = "kubeadm-config"
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from espalier.api.capi.kubeadm import EnvVar, File, HostPathMount
+from espalier.api.core import KUBE_SYSTEM
 from espalier.api.eksa.control_plane import ControlPlaneConfiguration
 
 FILE = "/etc/kubernetes/admission-plugin-exclusion-rules.json"
@@ -17,8 +18,7 @@ VARIABLE = "EKS_PATCH_EXCLUSION_RULES_FILE"
 
 _MANAGER = "system:kube-controller-manager"
 _API_SERVER = "system:apiserver"
-_CONTROLLERS = "system:serviceaccount:kube-system:"
-_SYSTEM = "kube-system"
+_CONTROLLERS = f"system:serviceaccount:{KUBE_SYSTEM}:"
 
 
 def _rule(
@@ -41,24 +41,24 @@ _COMPONENTS = ("kube-controller-manager", "kube-scheduler", "cilium-operator-res
 _CERTIFICATES = ("cert-manager-controller", "cert-manager-cainjector-leader-election")
 
 RULES = (
-    _rule("", "ServiceAccount", _SYSTEM, user=_MANAGER),
-    _rule("authentication.k8s.io", "TokenRequest", _SYSTEM, user=_MANAGER),
-    _rule(_LEASES, "Lease", _SYSTEM, names=(*_COMPONENTS, *_CERTIFICATES)),
+    _rule("", "ServiceAccount", KUBE_SYSTEM, user=_MANAGER),
+    _rule("authentication.k8s.io", "TokenRequest", KUBE_SYSTEM, user=_MANAGER),
+    _rule(_LEASES, "Lease", KUBE_SYSTEM, names=(*_COMPONENTS, *_CERTIFICATES)),
     _rule(_LEASES, "Lease", "kube-node-lease"),
     *(_rule(_FLOWS, kind, user=_API_SERVER) for kind in ("FlowSchema", "PriorityLevelConfiguration")),
     *(_rule(_RBAC, kind, user=_API_SERVER) for kind in ("ClusterRole", "ClusterRoleBinding")),
     *(
         _rule(_RBAC, kind, namespace, user=_API_SERVER)
         for kind in ("Role", "RoleBinding")
-        for namespace in (_SYSTEM, "kube-public")
+        for namespace in (KUBE_SYSTEM, "kube-public")
     ),
     _rule("apiregistration.k8s.io", "APIService", user=_API_SERVER),
     *(
-        _rule("", "Pod", _SYSTEM, user=f"{_CONTROLLERS}{name}")
+        _rule("", "Pod", KUBE_SYSTEM, user=f"{_CONTROLLERS}{name}")
         for name in ("daemon-set-controller", "replicaset-controller")
     ),
-    _rule("apps", "DaemonSet", _SYSTEM, names=("cilium", "kube-proxy")),
-    _rule("apps", "Deployment", _SYSTEM, names=("cilium-operator", "coredns")),
+    _rule("apps", "DaemonSet", KUBE_SYSTEM, names=("cilium", "kube-proxy")),
+    _rule("apps", "Deployment", KUBE_SYSTEM, names=("cilium-operator", "coredns")),
 )
 
 

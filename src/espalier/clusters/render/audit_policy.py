@@ -7,6 +7,7 @@ from functools import cache
 
 import yaml
 
+from espalier.api.core import KUBE_SYSTEM
 from espalier.api.meta import Tree
 
 AUDIT_POLICY = """\
@@ -53,7 +54,7 @@ rules:
 """The policy of the base. Layer `provider-settings` replaces it by `policy`."""
 
 _MANAGER, _API_SERVER = "system:kube-controller-manager", "system:apiserver"
-_OF_SYSTEM = "system:serviceaccount:kube-system:"
+_OF_SYSTEM = f"system:serviceaccount:{KUBE_SYSTEM}:"
 _PROBLEM_DETECTOR = "node-problem-detector"
 _CHANGES_OF_STATUS: Tree = {
     "verbs": ["update", "patch"],
@@ -103,7 +104,7 @@ def _rules() -> Sequence[Tree]:
     """The rules; the first one that matches a request applies."""
     of_nodes = _core("nodes", "nodes/status")
     return [
-        _recorded("RequestResponse", ["update", "patch", "delete"], _who_may_log_in(), namespaces=["kube-system"]),
+        _recorded("RequestResponse", ["update", "patch", "delete"], _who_may_log_in(), namespaces=[KUBE_SYSTEM]),
         _ignored(["system:kube-proxy"], ["watch"], _core("endpoints", "services", "services/status")),
         _ignored(["kubelet"], ["get"], of_nodes),
         _ignored([], ["get"], of_nodes),
@@ -111,7 +112,7 @@ def _rules() -> Sequence[Tree]:
             [_MANAGER, "system:kube-scheduler", f"{_OF_SYSTEM}endpoint-controller"],
             ["get", "update"],
             _core("endpoints"),
-            namespaces=["kube-system"],
+            namespaces=[KUBE_SYSTEM],
         ),
         _ignored([_API_SERVER], ["get"], _core("namespaces", "namespaces/status", "namespaces/finalize")),
         _ignored([_MANAGER], ["get", "list"], [{"group": "metrics.k8s.io"}]),

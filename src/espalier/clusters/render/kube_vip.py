@@ -10,6 +10,7 @@ import yaml
 from msgspec.structs import replace
 
 from espalier.api.capi.kubeadm import File, KubeadmConfigSpec
+from espalier.api.core import KUBE_SYSTEM
 from espalier.api.meta import Tree
 from espalier.clusterapi.kubernetes_versions import minor
 
@@ -85,7 +86,7 @@ def _manifest(
         "port": "6443",
         "vip_cidr": "128" if ":" in address else "32",
         "cp_enable": "true",
-        "cp_namespace": "kube-system",
+        "cp_namespace": KUBE_SYSTEM,
         "vip_ddns": "false",
         "vip_leaderelection": "true",
         "vip_leaseduration": "15",
@@ -107,7 +108,7 @@ def _manifest(
     pod: Tree = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "kube-vip", "namespace": "kube-system"},
+        "metadata": {"name": "kube-vip", "namespace": KUBE_SYSTEM},
         "spec": {
             "hostNetwork": True,
             "containers": [container],

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from espalier.api.capi.cluster import Endpoint
 from espalier.api.capi.machine import MachineAddress, TemplateMeta
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import Condition, Observed, Part
@@ -165,7 +166,7 @@ INFRASTRUCTURE = Infrastructure(
     TinkerbellCluster.resource,
     TinkerbellMachine.resource,
     TinkerbellMachineTemplate.resource,
-    provider_id="tinkerbell://eksa-system/{name}",
+    provider_id=f"tinkerbell://{SYSTEM_NAMESPACE}/{{name}}",
     contract="v1beta1",
     optional=True,
     hosts=Hosts(Hardware.resource, OWNER_NAME, OWNER_NAMESPACE, _fits),

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import structlog
 
-from espalier.api.core import LEASE, NAMESPACE
+from espalier.api.core import KUBE_SYSTEM, LEASE, NAMESPACE
 from espalier.api.gardener import move_times, names
 from espalier.api.gardener.leases import micro_time
 from espalier.api.gardener.move_times import MoveTimes
@@ -52,7 +52,7 @@ class Heartbeat:
     async def beat(self) -> None:
         """One renewal."""
         asked = self._clock.now()
-        await self._seed.get(NAMESPACE, "kube-system")
+        await self._seed.get(NAMESPACE, KUBE_SYSTEM)
         lease: Tree = {
             "holderIdentity": self._name,
             "renewTime": micro_time(asked),

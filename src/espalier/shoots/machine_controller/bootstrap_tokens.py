@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from espalier.api.conditions import timestamp
-from espalier.api.core import CLUSTER_ROLE_BINDING, SECRET
+from espalier.api.core import CLUSTER_ROLE_BINDING, KUBE_SYSTEM, SECRET
 from espalier.api.gardener.operating_system_config import BOOTSTRAP_TOKEN
 from espalier.api.meta import Tree
 from espalier.kube.client import Client
@@ -50,7 +50,7 @@ class BootstrapTokens:
 
 def _token(id_: str, secret: str, machine: str, expires: str) -> Tree:
     return {
-        "metadata": {"name": f"bootstrap-token-{id_}", "namespace": "kube-system"},
+        "metadata": {"name": f"bootstrap-token-{id_}", "namespace": KUBE_SYSTEM},
         "type": "bootstrap.kubernetes.io/token",
         "stringData": {
             "token-id": id_,

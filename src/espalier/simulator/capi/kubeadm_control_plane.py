@@ -14,7 +14,7 @@ from espalier.api.capi.kubeadm import (
     KubeadmControlPlane,
 )
 from espalier.api.capi.machine import Bootstrap, Machine, MachineSpec
-from espalier.api.core import SECRET, Secret
+from espalier.api.core import KUBE_SYSTEM, SECRET, Secret
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import external_etcd, names
@@ -333,7 +333,7 @@ class KubeadmControlPlanes:
         spec = observed.control_plane.spec
         kubeadm = Kubeadm(version=spec.version, cluster=spec.kubeadm_config_spec.cluster_configuration)
         for resource, wanted in addons.upgraded(kubeadm):
-            present = workload.object(resource, Key(addons.SYSTEM, wanted["metadata"]["name"]))
+            present = workload.object(resource, Key(KUBE_SYSTEM, wanted["metadata"]["name"]))
             if present is not None and addons.image_of(present.tree) != addons.image_of(wanted):
                 await workload.client.apply(resource, wanted, field_manager=addons.FIELD_MANAGER)
         return Continue()

@@ -8,7 +8,7 @@ from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.conditions import timestamp
-from espalier.api.core import POD
+from espalier.api.core import KUBE_SYSTEM, POD
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, UNFINISHED, UPGRADE_SECONDS
 from espalier.api.meta import Tree
 from espalier.api.violations import shown
@@ -18,7 +18,7 @@ from espalier.kube.errors import Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import health, images, names
-from espalier.upgrades.cluster_view import KUBE_SYSTEM, KUBEADM_CONFIG, Workload
+from espalier.upgrades.cluster_view import KUBEADM_CONFIG, Workload
 from espalier.upgrades.node import capacity, cluster_configuration, pod, status
 from espalier.upgrades.node.containers import KUBEADM, POD_CREATED, NodeStep
 from espalier.upgrades.node.context import (

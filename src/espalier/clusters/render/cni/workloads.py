@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, SERVICE_ACCOUNT
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, KUBE_SYSTEM, SERVICE_ACCOUNT
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 
-NAMESPACE = "kube-system"
+NAMESPACE = KUBE_SYSTEM
 
 EVERYWHERE: list[Tree] = [{"operator": "Exists"}]
 """Tolerations of pods that must run on every node, including nodes that are not ready."""
