@@ -6,9 +6,9 @@ import random
 
 CLUSTER = "cluster.x-k8s.io/cluster-name"
 CONTROL_PLANE = "cluster.x-k8s.io/control-plane"
-CONTROL_PLANE_NAME = "cluster.x-k8s.io/control-plane-name"
+CONTROL_PLANE_NAME_LABEL = "cluster.x-k8s.io/control-plane-name"
 DEPLOYMENT = "cluster.x-k8s.io/deployment-name"
-SET = "cluster.x-k8s.io/set-name"
+SET_NAME_LABEL = "cluster.x-k8s.io/set-name"
 TEMPLATE_HASH = "machine-template-hash"
 
 PAUSED = "cluster.x-k8s.io/paused"

@@ -167,7 +167,7 @@ class _Wiring:
         for templates in inventory.machine_templates:
             controller.watch(templates, self._in_same(inventory.control_planes))
         for parts in inventory.machine_parts:
-            by_name = named_by_label(names.CONTROL_PLANE_NAME)
+            by_name = named_by_label(names.CONTROL_PLANE_NAME_LABEL)
             controller.watch(parts, by_name, predicate=change_of(predicates.compared_part))
         return controller
 
@@ -215,7 +215,7 @@ class _Wiring:
         for templates in (inventory.config_templates, *inventory.machine_templates):
             controller.watch(templates, self._sets_of_template)
         for parts in inventory.machine_parts:
-            controller.watch(parts, named_by_label(names.SET), predicate=change_of(predicates.ties))
+            controller.watch(parts, named_by_label(names.SET_NAME_LABEL), predicate=change_of(predicates.ties))
         return controller
 
     def _sets_of_machine(self, machine: Object) -> Iterable[Key]:

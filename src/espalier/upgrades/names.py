@@ -50,8 +50,6 @@ UPGRADER_NAMESPACE = SYSTEM_NAMESPACE
 CLUSTER_CONFIGURATION_ANNOTATION = "controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration"
 """On a Machine: the ClusterConfiguration it was created with."""
 
-CONTROL_PLANE_NAME_LABEL = "cluster.x-k8s.io/control-plane-name"
-SET_NAME_LABEL = "cluster.x-k8s.io/set-name"
 REVISION_ANNOTATION = "machinedeployment.clusters.x-k8s.io/revision"
 
 READY = "Ready"

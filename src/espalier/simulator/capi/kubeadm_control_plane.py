@@ -269,7 +269,7 @@ class KubeadmControlPlanes:
             **(template.labels if template else {}),
             names.CLUSTER: observed.key.name,
             names.CONTROL_PLANE: "",
-            names.CONTROL_PLANE_NAME: observed.object.name,
+            names.CONTROL_PLANE_NAME_LABEL: observed.object.name,
         }
 
     async def _move(self, observed: Observed) -> Outcome:

@@ -77,7 +77,13 @@ async def complete(
 
 def _part_metadata(machine: Object, typed: Machine, template: Tree) -> Tree:
     labels = {**(template.get("labels") or {}), names.CLUSTER: typed.spec.cluster_name}
-    roles = (names.CONTROL_PLANE, names.CONTROL_PLANE_NAME, names.DEPLOYMENT, names.SET, names.TEMPLATE_HASH)
+    roles = (
+        names.CONTROL_PLANE,
+        names.CONTROL_PLANE_NAME_LABEL,
+        names.DEPLOYMENT,
+        names.SET_NAME_LABEL,
+        names.TEMPLATE_HASH,
+    )
     labels |= {role: machine.metadata.labels[role] for role in roles if role in machine.metadata.labels}
     return {
         "name": machine.name,

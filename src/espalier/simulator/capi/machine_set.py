@@ -115,7 +115,11 @@ class MachineSets:
         key = Key(observed.object.namespace, names.suffixed(observed.object.name, self._scheme.rng))
         spec = observed.set.spec.template.spec
         template = propagated(observed.set.spec.template)
-        labels = {**template["metadata"]["labels"], names.CLUSTER: spec.cluster_name, names.SET: observed.object.name}
+        labels = {
+            **template["metadata"]["labels"],
+            names.CLUSTER: spec.cluster_name,
+            names.SET_NAME_LABEL: observed.object.name,
+        }
         owner = owner_reference(MachineSet.resource, observed.object)
         body = machine_body(key, owner, spec, labels, template["metadata"]["annotations"])
         created = await self._scheme.writer.create(Machine.resource, body)
