@@ -1,30 +1,29 @@
-"""Admission of Clusters and releases: defaults, violations, warnings."""
+"""Admission of Clusters: defaults, violations, warnings. It also serves that of releases."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
 from espalier.api import redaction, schema
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa import sentences
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.identity_providers import AWSIamConfig
 from espalier.api.eksa.release import Bundles, EKSARelease
-from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
-from espalier.api.violations import Violation, shown
+from espalier.api.violations import Violation
 from espalier.clusters import downgrade, in_place, names, object_names, plan, registry_mirror
 from espalier.clusters.observe import Observer
 from espalier.clusters.observed_versions import running
 from espalier.clusters.preview import summary
 from espalier.clusters.provider import Name
+from espalier.clusters.release_admission import field_differences, validate_bundles, validate_distro, validate_release
 from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import (
     api_server,
@@ -40,13 +39,11 @@ from espalier.clusters.rules import (
 )
 from espalier.clusters.scope import ClusterAPIObjects, is_self_managed, read
 from espalier.kube.objects import Object
-from espalier.releases import IncompleteDistro, distro_of, invalid_images, kubernetes_versions, release_name
+from espalier.releases import IncompleteDistro, distro_of, kubernetes_versions
 from espalier.runtime.admission import WRITES, AdmissionRequest, AdmissionResponse, AdmissionWebhook, Handler
 
 if TYPE_CHECKING:
     from espalier.runtime.webhooks import Webhooks
-
-K = TypeVar("K", bound=KubeObject)
 
 _PATH = "anywhere-eks-amazonaws-com-v1alpha1"
 MUTATE_CLUSTER = f"/mutate-{_PATH}-cluster"
@@ -196,7 +193,9 @@ class Admission:
             yield from (one for one in with_bottlerocket if one not in self._bottlerocket_in_place(old))
             return
         before = {one.refusal for one in self._owner_changes(old)}
-        changed = [field for field, *_ in _differences("spec", old.tree.get("spec") or {}, new.tree.get("spec") or {})]
+        changed = [
+            field for field, *_ in field_differences("spec", old.tree.get("spec") or {}, new.tree.get("spec") or {})
+        ]
         groups = [group_name(group) for group in read(new).spec.worker_node_group_configurations]
         for one in self._owner_changes(new):
             if one.refusal and one.refusal not in before:
@@ -408,82 +407,6 @@ def _kubernetes_violations(
     at = running(capi_objects)
     before = set(changes.too_early(old, at)) if not steps else ()
     yield from (one for one in changes.too_early(new, at) if not steps and one not in before)
-
-
-def unchanging(kind: type[K], violations: Callable[[K], list[Violation]], message: str, *parts: str) -> Handler:
-    """A handler that validates objects of a kind on creation, and then keeps these parts immutable: clusters created
-    from them would silently change.
-    """
-
-    def validate(request: AdmissionRequest) -> AdmissionResponse:
-        if request.object is None:
-            return AdmissionResponse()
-        try:
-            new = request.object.decode(kind)
-        except msgspec.ValidationError:
-            return AdmissionResponse.refuse(request.object, schema.violations(kind, request.object.tree))
-        found = violations(new) if request.old is None else list(_changed(request.old, request.object, parts, message))
-        return AdmissionResponse.refuse(request.object, found) if found else AdmissionResponse()
-
-    return validate
-
-
-def _changed(old: Object, new: Object, parts: Iterable[str], message: str) -> Iterator[Violation]:
-    """The immutable parts that changed."""
-    for part in parts:
-        for field, before, after in _differences(part, old.tree.get(part) or {}, new.tree.get(part) or {}):
-            yield Violation(field, after, before, message)
-
-
-def _differences(field: str, before: Any, after: Any) -> Iterator[tuple[str, str, str]]:
-    """Each field that differs, with both values in a form that may be shown."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        for name in sorted(before.keys() | after.keys()):
-            yield from _differences(f"{field}.{name}", before.get(name), after.get(name))
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for index, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from _differences(f"{field}[{index}]", one, other)
-    elif before != after:
-        yield field, _text_of(before), _text_of(after)
-
-
-def _text_of(value: object) -> str:
-    return "nothing" if value is None else shown(value)
-
-
-def _misnamed(release: EKSARelease) -> list[Violation]:
-    """A release must be named after its version, so that there is one of each."""
-    version, name = release.spec.version, release.metadata.name
-    if releases.parsed(version) is None:
-        return [Violation("spec.version", version, "a version like v0.26.0", sentences.NOT_SEMVER)]
-    if name != release_name(version):
-        return [Violation("metadata.name", name, release_name(version), sentences.RELEASE_NAME)]
-    return []
-
-
-def _unusable(bundles: Bundles) -> list[Violation]:
-    """Bundles must have each Kubernetes version once, and valid images: afterwards neither can be corrected."""
-    versions = [entry.kube_version for entry in bundles.spec.versions_bundles]
-    twice = [
-        Violation(f"spec.versionsBundles[{index}].kubeVersion", version, "", sentences.VERSION_TWICE)
-        for index, version in enumerate(versions)
-        if version in versions[:index]
-    ]
-    return [*twice, *invalid_images(bundles)]
-
-
-def _lacking(release: DistroRelease) -> list[Violation]:
-    """An EKS Distro Release must have all images that a cluster needs."""
-    try:
-        distro_of(release)
-    except IncompleteDistro as error:
-        return error.violations
-    return []
-
-
-validate_release = unchanging(EKSARelease, _misnamed, sentences.RELEASE_CHANGED, "spec")
-validate_bundles = unchanging(Bundles, _unusable, sentences.BUNDLES_EDITED, "spec")
-validate_distro = unchanging(DistroRelease, _lacking, sentences.DISTRO_CHANGED, "spec", "status")
 
 
 def _is_same(old: eksa.Cluster, new: eksa.Cluster) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.clusters.admission import Admission, validate_bundles, validate_release
+from espalier.clusters.admission import Admission
+from espalier.clusters.release_admission import validate_bundles, validate_release
 from espalier.clusters.render.audit_policy import AUDIT_POLICY
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse

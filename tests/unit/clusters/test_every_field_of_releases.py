@@ -21,7 +21,7 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters import names
-from espalier.clusters.admission import validate_bundles, validate_distro, validate_release
+from espalier.clusters.release_admission import validate_bundles, validate_distro, validate_release
 from espalier.clusters.render import authenticator
 from espalier.clusters.render.layered import rendered
 from espalier.clusters.scope import Scope
