@@ -1,6 +1,6 @@
 """The API of the simulated cloud: its items, requests and errors.
 
-Extensions and machine controller manager call it; `simulator/cloud` implements it, in the same process or over HTTP.
+Extensions and machine controller manager call it; `simulator/cloud` implements it, in the same process.
 As in real clouds, only names of buckets must be unique; tags identify the owner of an item.
 """
 
@@ -128,14 +128,6 @@ class CloudError(Exception):
     def __init__(self, refusal: Refusal, message: str) -> None:
         super().__init__(message)
         self.refusal = refusal
-
-
-class CloudAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The answer over HTTP: items that were created or found, or a refusal."""
-
-    items: list[AnyItem] = field(default_factory=list)
-    refusal: Refusal | None = None
-    message: str = ""
 
 
 CallCloud: TypeAlias = Callable[[CloudRequest], Awaitable[list[AnyItem]]]

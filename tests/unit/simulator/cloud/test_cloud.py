@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import aiohttp
-import msgspec
 import pytest
 
 from espalier.api.cloud import (
     AnyCall,
     AnyItem,
     Bucket,
-    CloudAnswer,
     CloudError,
     CloudRequest,
     Create,
@@ -27,9 +24,7 @@ from espalier.api.cloud import (
     VirtualMachine,
 )
 from espalier.runtime.clock import SystemClock
-from espalier.runtime.serving import HttpServer
 from espalier.runtime.virtual import Simulation
-from espalier.simulator.cloud import http
 from espalier.simulator.cloud.journal import Journal, JournalBroken
 from espalier.simulator.cloud.service import Cloud, Fault
 from tests.support.simulated_loop import simulate
@@ -154,26 +149,3 @@ async def test_a_journal_that_is_none_is_named_with_its_line(tmp_path: Path) -> 
     file.write_text("{}\n")
     with pytest.raises(JournalBroken, match=r"cloud.jsonl, line 1"):
         Cloud(SystemClock(), ACCOUNTS, journal=Journal(file))
-
-
-async def test_over_http_the_same_is_answered_and_nonsense_refused() -> None:
-    cloud = Cloud(SystemClock(), ACCOUNTS)
-    server = HttpServer(http.application(cloud.call), "127.0.0.1", 0)
-    await server.start()
-    url = f"http://127.0.0.1:{server.port}{http.PATH}"
-
-    async def post(body: bytes) -> tuple[int, CloudAnswer]:
-        async with aiohttp.ClientSession() as session, session.post(url, data=body) as response:
-            return response.status, msgspec.json.decode(await response.read(), type=CloudAnswer)
-
-    try:
-        create = CloudRequest(ALICE, Create(Network(name="n", cidr="10.0.0.0/8")), "http")
-        status, answer = await post(msgspec.json.encode(create))
-        assert (status, [one.id for one in answer.items]) == (200, ["net-1"])
-        status, answer = await post(msgspec.json.encode(CloudRequest(ALICE, Delete("Network", "net-7"))))
-        assert (status, answer.refusal) == (404, Refusal.NOT_FOUND)
-        for nonsense in (b"", b"[]", b"[" * 100_000, b'{"credentials": 1}'):
-            status, answer = await post(nonsense)
-            assert (status, answer.refusal) == (422, Refusal.INVALID)
-    finally:
-        await server.stop()
