@@ -9,7 +9,7 @@ from datetime import datetime
 
 from espalier.api import core
 from espalier.api.conditions import timestamp
-from espalier.api.gardener import leases, metadata_keys, names, responsibility
+from espalier.api.gardener import leases, metadata_keys, names
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.extension import Extended, Extension
 from espalier.api.gardener.extension_backups import BackupEntry
@@ -21,6 +21,7 @@ from espalier.api.resource import Key
 from espalier.kube.errors import AlreadyExists, KubeError
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.shoots.extension import operation_of
 from tests.support.fast_objects import Objects
 
 KEEP_STATE: tuple[type[Extended], ...] = (Infrastructure, Worker, Extension)
@@ -92,10 +93,8 @@ class FastExtension:
         if live is None:
             return Done()
         typed = live.decode(self._kind)
-        order, operation = responsibility.order(live.metadata), responsibility.operation_of(typed)
-        if responsibility.left(typed.status.last_operation, operation) or order == metadata_keys.WAIT_FOR_STATE:
-            return Done()
-        if operation is OperationType.RECONCILE and not order:
+        operation = operation_of(live.metadata, typed.status.last_operation)
+        if operation is None:
             return Done()
         if operation is OperationType.DELETE and self._finalizer not in live.metadata.finalizers:
             return Done()

@@ -1,7 +1,6 @@
 """`core.gardener.cloud/v1beta1 ControllerRegistration`: kinds and types that an extension is responsible for."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
-from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -11,14 +10,6 @@ from espalier.api.gardener.shoot import GROUP, VERSION
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind
 from espalier.api.meta import Part
 from espalier.api.resource import Resource
-
-
-class LifecycleStrategy(StrEnum):
-    """When an Extension is acted on, as seen from the shoot's API server."""
-
-    BEFORE_KUBE_API_SERVER = "BeforeKubeAPIServer"
-    AFTER_KUBE_API_SERVER = "AfterKubeAPIServer"
-    AFTER_WORKER = "AfterWorker"
 
 
 class Lifecycle(Part):

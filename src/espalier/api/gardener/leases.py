@@ -38,11 +38,6 @@ def expiration(cluster: Cluster) -> datetime | None:
     return parse_micro_time(cluster.spec.lease_expiration)
 
 
-def valid(cluster: Cluster, now: datetime, skew: timedelta) -> bool:
-    """True if an operation may begin: by no clock of the seed and the garden is the lease over."""
-    return remaining(cluster, now, skew) > timedelta()
-
-
 def remaining(cluster: Cluster, now: datetime, skew: timedelta) -> timedelta:
     """How long operations may still begin; zero or less when they may not, and where there is no lease."""
     expires = expiration(cluster)

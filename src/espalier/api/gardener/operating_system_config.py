@@ -14,8 +14,6 @@ from espalier.api.resource import Resource
 PROVISION = "provision"
 """Purpose: the first start of a machine."""
 
-RECONCILE = "reconcile"
-"""Purpose: what a running machine has."""
 
 BOOTSTRAP_KUBECONFIG = "/var/lib/kubelet/kubeconfig-bootstrap"
 """Path of the file by which a kubelet finds its cluster."""

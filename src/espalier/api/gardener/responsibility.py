@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.backups import BackupEntry
-from espalier.api.gardener.extension import Extended
-from espalier.api.gardener.operations import LastOperation, OperationState, OperationType
+from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import ObjectMeta
 
@@ -58,38 +57,16 @@ def operation_of_shoot(shoot: Shoot) -> OperationType:
     last = shoot.status.last_operation
     if last is not None and last.type == OperationType.MIGRATE and restoring(shoot):
         return OperationType.RESTORE  # also of one that is deleted: only what is known here can be deleted here
-    return _operation(shoot.metadata, last, "")  # seeds decide about moves, whatever an annotation says
-
-
-def operation_of(obj: Extended | BackupEntry) -> OperationType:
-    """The operation that the controller of an extension resource, or of a BackupEntry, has to do."""
-    return _operation(obj.metadata, obj.status.last_operation, order(obj.metadata))
+    if shoot.metadata.deletion_timestamp is not None:  # seeds decide about moves, whatever an annotation says
+        return OperationType.DELETE
+    if last is None:
+        return OperationType.CREATE
+    if last.type in _REPEATED and not last.finished:
+        return OperationType(last.type)
+    return OperationType.RECONCILE
 
 
 def order(metadata: ObjectMeta) -> str:
     """The order that an object's annotation has: reconcile, migrate, restore, or empty."""
     found = metadata.annotations
     return found.get(metadata_keys.OPERATION) or found.get(metadata_keys.OLDER_OPERATION) or ""
-
-
-def left(last: LastOperation | None, operation: OperationType) -> bool:
-    """True if an extension resource was migrated away: whatever its spec says, nothing is done for it here again."""
-    return (
-        last is not None
-        and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
-        and operation not in (OperationType.MIGRATE, OperationType.RESTORE)
-    )
-
-
-def _operation(metadata: ObjectMeta, last: LastOperation | None, ordered: str) -> OperationType:
-    if ordered == metadata_keys.MIGRATE:
-        return OperationType.MIGRATE
-    if metadata.deletion_timestamp is not None:
-        return OperationType.DELETE
-    if ordered == metadata_keys.RESTORE:
-        return OperationType.RESTORE
-    if last is None:
-        return OperationType.CREATE
-    if last.type in _REPEATED and not last.finished:
-        return OperationType(last.type)
-    return OperationType.RECONCILE

@@ -14,8 +14,6 @@ from espalier.api.resource import Resource
 GARDENLET_READY = "GardenletReady"
 """Condition: the seed's gardenlet renews its lease."""
 
-BACKUP_BUCKETS_READY = "BackupBucketsReady"
-"""Condition: the seed's bucket can be used."""
 
 BUCKET_REACHABLE = "BucketReachable-"
 """Beginning of conditions, before the name of another seed: this seed's network reaches the store of that one."""

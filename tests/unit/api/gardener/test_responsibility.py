@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 
 from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.infrastructure import Infrastructure, InfrastructureSpec, InfrastructureStatus
 from espalier.api.gardener.operations import LastOperation, OperationState, OperationType
 from espalier.api.gardener.responsibility import (
     created,
-    left,
     migrating,
-    operation_of,
     operation_of_shoot,
+    order,
     responsible_seed,
     seed_of,
 )
@@ -33,17 +31,6 @@ def shoot(wanted: str | None, current: str | None, last: Last = None, *, deleted
         metadata=ObjectMeta(name="a", deletion_timestamp="2026-01-01T00:00:00Z" if deleted else None),
         spec=ShootSpec(provider=Provider(type="local"), seed_name=wanted),
         status=ShootStatus(seed_name=current, last_operation=last_operation(last)),
-    )
-
-
-def infrastructure(last: Last, *, ordered: str = "", deleted: bool = False) -> Infrastructure:
-    return Infrastructure(
-        metadata=ObjectMeta(
-            deletion_timestamp="2026-01-01T00:00:00Z" if deleted else None,
-            annotations={metadata_keys.OPERATION: ordered} if ordered else {},
-        ),
-        spec=InfrastructureSpec(type="local"),
-        status=InfrastructureStatus(last_operation=last_operation(last)),
     )
 
 
@@ -79,26 +66,6 @@ def test_the_seed_that_has_the_shoot_acts_until_it_has_left(
 )
 def test_a_shoot_migrates_then_restores_then_reconciles(case: Shoot, operation: OperationType) -> None:
     assert operation_of_shoot(case) is operation
-
-
-@pytest.mark.parametrize(
-    ("case", "operation"),
-    [
-        (infrastructure(None), CREATE),
-        (infrastructure(None, ordered="restore"), RESTORE),
-        (infrastructure((RECONCILE, SUCCEEDED), ordered="reconcile"), RECONCILE),
-        (infrastructure((RECONCILE, ERROR), ordered="migrate"), MIGRATE),
-        (infrastructure((RECONCILE, ERROR), ordered="migrate", deleted=True), MIGRATE),
-        (infrastructure((RESTORE, ERROR)), RESTORE),
-        (infrastructure((MIGRATE, PROCESSING)), MIGRATE),
-        (infrastructure((DELETE, ERROR)), RECONCILE),
-        (infrastructure((RECONCILE, SUCCEEDED), ordered="restore", deleted=True), DELETE),
-    ],
-)
-def test_an_order_decides_then_deletion_then_what_was_not_finished(
-    case: Infrastructure, operation: OperationType
-) -> None:
-    assert operation_of(case) is operation
 
 
 def test_the_order_is_also_read_where_the_proposal_once_puts_it() -> None:
