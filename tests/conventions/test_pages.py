@@ -121,12 +121,12 @@ def test_each_event_is_in_the_table_with_its_type() -> None:
 
 
 def test_events_of_a_whole_life_are_in_a_table() -> None:
-    assert set(golden("reason of an event")) - events.BY_NAME.keys() - reasons.BY_NAME.keys() == set()
+    assert set(golden("reason of an event")) - {one.name for one in events.EVENTS} - reasons.BY_NAME.keys() == set()
 
 
 def test_each_event_of_the_table_is_recorded() -> None:
     code = "\n".join(path.read_text() for name in ("clusters", "upgrades") for path in (SOURCE / name).rglob("*.py"))
-    assert {name for name in events.BY_NAME if f'"{name}"' not in code} == set()
+    assert {one.name for one in events.EVENTS if f'"{one.name}"' not in code} == set()
 
 
 def test_each_condition_of_our_kinds_is_in_the_table() -> None:

@@ -74,5 +74,3 @@ EVENTS: tuple[EventReason, ...] = (
     ),
     _normal("Upgraded", "the in-place upgrade of the machine, or of all machines of the group, is done", on=_UPGRADES),
 )
-
-BY_NAME = {one.name: one for one in EVENTS}
