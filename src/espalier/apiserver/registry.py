@@ -76,11 +76,6 @@ class ServedKind:
         """The CEL rules of this kind; for kinds of CRDs only."""
         return rules_of(self.schema)
 
-    @property
-    def described(self) -> str:
-        """The kind as messages name it: `Cluster.anywhere.eks.amazonaws.com`, `Pod`."""
-        return f"{self.resource.kind}.{self.resource.group}" if self.resource.group else self.resource.kind
-
 
 class Registry:
     """The served kinds. `changed` increases with every change, so that documents generated from it can be cached."""

@@ -133,7 +133,6 @@ class Observer:
             if seed is not None
             else None
         )
-        extension_entries = self.seed[extension_backups.BackupEntry.resource]
         return Scope(
             object=shoot,
             now=now,
@@ -158,11 +157,6 @@ class Observer:
                 for kind in SHOOT_EXTENSION_KINDS
                 for one in self.seed[kind.resource].list(technical_id)
             ),
-            extension_backup_entries={
-                one.name: one
-                for name in (entry, names.SOURCE_PREFIX + entry)
-                if (one := extension_entries.get(Key("", name))) is not None
-            },
         )
 
 

@@ -65,7 +65,6 @@ class Scope:
     """The programs of the control plane that have pods, including terminating ones."""
     extensions: tuple[Found, ...]
     """All extension resources in the namespace, including those that are no longer rendered."""
-    extension_backup_entries: Mapping[str, Object]
 
     @property
     def shoot(self) -> Shoot:

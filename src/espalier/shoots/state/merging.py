@@ -97,12 +97,6 @@ def merged(
     return list(by_key.values()), secrets
 
 
-def unsynced(entries: Sequence[Entry], found: Found) -> list[StateKey]:
-    """Resources whose present state is not stored: while there are any, none of them may be deleted to migrate."""
-    by_key = {entry.key: entry for entry in entries}
-    return [one.key for one in found.states if not _is_stored(_digested(by_key.get(one.key)), one, Mode.MERGE)]
-
-
 def _forgotten(entries: Iterable[StateKey], found: Found, mode: Mode) -> list[StateKey]:
     """Entries of resources that are gone, or no longer have a state.
 

@@ -12,7 +12,6 @@ from contextlib import suppress
 
 from espalier.api.core import ROLE, SECRET
 from espalier.api.gardener import metadata_keys, names
-from espalier.api.gardener.extension import Extended
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import FINALIZER, PersistedSecret, ShootState
 from espalier.api.meta import Tree
@@ -24,8 +23,6 @@ from espalier.runtime.concurrency import together
 from espalier.runtime.writer import Writer, found_by_owner
 from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Document, epoch_of
-from espalier.shoots.state.found import StateKey, state_of
-from espalier.shoots.state.merging import Found, unsynced
 from espalier.shoots.state.rbac import ROLE_OF_GARDENLET, named_secrets
 from espalier.shoots.state.stored import StaleState, StoredState
 
@@ -87,15 +84,6 @@ class ShootStates:
             )
         found = await self.change(shoot, epoch, lambda _document: None, read=read)
         return await StoredState.read(self._client, found)
-
-    async def unsynced(self, shoot: Object, resources: Iterable[tuple[type[Extended], Object]]) -> list[StateKey]:
-        """Those of the resources whose present state is not stored, by a live read: for the flow that migrates.
-
-        While there are any, it deletes none of them.
-        """
-        found = await self.read(shoot)
-        states = tuple(state_of(resource, kind) for kind, resource in resources)
-        return unsynced(Document(found.raw).entries if found is not None else (), Found(states, frozenset()))
 
     async def release(self, shoot: Object) -> None:
         """Delete the ShootState, and all Secrets that it references: the control plane of the Shoot is gone."""

@@ -93,6 +93,21 @@ def test_a_resource_that_was_not_migrated_is_not_removed_as_its_extension_would_
     assert isinstance(verdict, Act if goes else Wait)
 
 
+@pytest.mark.parametrize(("stored", "is_stored"), [(None, False), ("first", False), ("last", True)])
+def test_a_resource_whose_last_state_is_not_stored_is_not_deleted(stored: str | None, is_stored: bool) -> None:
+    status: Tree = {"state": "last", "lastOperation": {"type": "Migrate", "state": "Succeeded"}}
+    made = an_object(Infrastructure.resource, "apple", TECHNICAL_ID, spec={"type": "local"}, status=status)
+    entries = [{"kind": "Infrastructure", "name": "apple", "state": stored}] if stored else []
+    state = an_object(ShootState.resource, "apple", "garden-dev", extensions=entries)
+    ctx = context(scope(extensions=(Found(Infrastructure, made),), state=state), OperationType.MIGRATE)
+    verdict = extensions.persisted(ctx)
+    if is_stored:
+        assert isinstance(verdict, Done)
+    else:
+        assert isinstance(verdict, Wait)
+        assert verdict.message == "the state of Infrastructure apple is not in the ShootState yet"
+
+
 def test_a_resource_that_waits_for_a_state_which_the_garden_has_not_gets_no_order() -> None:
     found = infrastructure("Reconcile Succeeded", metadata_keys.WAIT_FOR_STATE)
     ctx = context(scope(extensions=(found,)), OperationType.RESTORE)

@@ -18,7 +18,6 @@ from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.resource import Resource
 from espalier.kube.client import PatchType
-from espalier.shoots.state.found import StateKey
 from espalier.shoots.state.kinds import declared
 from espalier.shoots.state.limits import LARGEST_SHOOT_STATE, LARGEST_STATE, MIB
 from espalier.shoots.state.pieces import TruncatedState
@@ -98,22 +97,6 @@ async def test_a_kind_that_is_installed_while_the_controller_runs_is_carried_too
         await world.settled()
         expected = {"Infrastructure/infrastructure": "kept", "ContainerRuntime/gvisor": STATE}
         assert await world.entries() == expected
-
-
-@told
-async def test_a_flow_that_migrates_asks_whether_the_last_state_is_stored(world: World) -> None:
-    await world.set_state("first")
-    async with world.syncing():
-        pass
-    client = world.seeds["a"].client
-    shoot, found = await world.shoot(), await client.get(Infrastructure.resource, "infrastructure", TECHNICAL_ID)
-    assert await world.states().unsynced(shoot, [(Infrastructure, found)]) == []
-    await world.set_state("last")
-    found = await client.get(Infrastructure.resource, "infrastructure", TECHNICAL_ID)
-    missing = StateKey("Infrastructure", "infrastructure")
-    assert await world.states().unsynced(shoot, [(Infrastructure, found)]) == [missing]
-    async with world.syncing():
-        assert await world.states().unsynced(shoot, [(Infrastructure, found)]) == []
 
 
 @told
