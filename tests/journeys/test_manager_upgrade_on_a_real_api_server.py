@@ -36,6 +36,7 @@ from tests.support.isolation_stories import (
     scaling_replaces_no_machine,
 )
 from tests.support.managed_clusters import AccountedClusters
+from tests.support.prepared_cluster import prepare
 from tests.support.real_api_server import managed_on
 from tests.support.steady_clusters import Steady, steady
 

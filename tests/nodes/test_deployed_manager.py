@@ -22,6 +22,7 @@ from tests.support import kubectl_story as story
 from tests.support import manager_image
 from tests.support.kubectl import Kubectl
 from tests.support.node_manifests import manifest
+from tests.support.prepared_cluster import prepare
 from tests.support.real_environment import RealEnvironment, Tree, real_environment, why_not
 from tests.support.real_node import Host
 

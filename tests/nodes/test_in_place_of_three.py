@@ -20,6 +20,7 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request
 from tests.support import workload_use as use
 from tests.support.kubectl import Kubectl
+from tests.support.no_retry import NO_RETRY
 from tests.support.node_manifests import CLUSTER, manifest
 from tests.support.real_environment import RealEnvironment, Tree, real_environment, why_not
 

@@ -11,7 +11,6 @@ import msgspec
 
 from espalier.api import conditions as condition_list
 from espalier.api import core as builtin
-from espalier.api.core import KUBE_SYSTEM
 from espalier.api.meta import Tree
 from espalier.apiserver import bodies, definitions, failures
 from espalier.apiserver.admission import Admitting

@@ -20,6 +20,7 @@ from espalier.runtime.election import Election
 from espalier.runtime.fencing import Fence, Fenced, fenced
 from espalier.runtime.options import Options
 from espalier.runtime.virtual import Simulation
+from tests.support.no_retry import NO_RETRY
 from tests.support.simulated_loop import simulate
 from tests.support.small_server import SmallServer, config_map
 

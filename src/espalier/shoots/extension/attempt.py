@@ -174,13 +174,13 @@ class Attempt(Generic[S]):
         before = conditions.get(present, LEASE_VALID)
         if valid and before is None:
             return {}
-        status, reason = ("True", names.LEASE_VALID) if valid else ("False", reason)
+        status, reason = ("True", LEASE_VALID) if valid else ("False", reason)
         if before is not None and (before.status, before.reason, before.message) == (status, reason, message):
             return {}
         now = timestamp(self.tools.clock.now())
         since = before.last_transition_time if before is not None and before.status == status else now
-        said = Condition(names.LEASE_VALID, status, reason, message, last_transition_time=since, last_update_time=now)
-        others = [one for one in present if one.type != names.LEASE_VALID]
+        said = Condition(LEASE_VALID, status, reason, message, last_transition_time=since, last_update_time=now)
+        others = [one for one in present if one.type != LEASE_VALID]
         return {"conditions": msgspec.to_builtins([*others, said])}
 
     async def write(self, change: Tree, *, is_first: bool = False) -> None:

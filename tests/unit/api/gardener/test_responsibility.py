@@ -69,17 +69,7 @@ def test_a_shoot_migrates_then_restores_then_reconciles(case: Shoot, operation: 
 
 
 def test_the_order_is_also_read_where_the_proposal_once_puts_it() -> None:
-    found = infrastructure(None)
-    found.metadata.annotations = {metadata_keys.OLDER_OPERATION: "restore"}
-    assert operation_of(found) is RESTORE
-
-
-@pytest.mark.parametrize(
-    ("operation", "skipped"), [(RECONCILE, True), (DELETE, True), (MIGRATE, False), (RESTORE, False)]
-)
-def test_a_shoot_that_has_left_a_seed_is_not_touched_there_again(operation: OperationType, skipped: bool) -> None:
-    assert left(LastOperation("Migrate", "Succeeded"), operation) is skipped
-    assert not left(LastOperation("Migrate", "Error"), operation)
+    assert order(ObjectMeta(annotations={metadata_keys.OLDER_OPERATION: "restore"})) == "restore"
 
 
 def test_a_shoot_migrates_only_between_two_seeds() -> None:

@@ -16,8 +16,7 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters.validity import problem
 from espalier.kube.errors import ApiError
-from espalier.providers.cloudstack.details import RESERVED
-from espalier.providers.cloudstack.kinds import KINDS, CloudStackDatacenterConfig, CloudStackMachineConfig
+from espalier.providers.cloudstack.kinds import KINDS, RESERVED, CloudStackDatacenterConfig, CloudStackMachineConfig
 from tests.support.cloudstack import API, KEY_OF_ANN, disk, everything, made, of, seen, zone
 from tests.support.field_sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, swept, verdict
 from tests.support.rendered_manifests import objects

@@ -17,7 +17,6 @@ from espalier.providers.tinkerbell.hardware import demand
 from espalier.providers.tinkerbell.hardware.demand import Customer, Demand, Owner, Selection, canonical
 from espalier.providers.tinkerbell.hardware.judgement import MOST_SHOWN, Config, Verdict, judge, problems
 from espalier.providers.tinkerbell.hardware.kinds import OWNER_NAME, BMCMachine, Hardware
-from espalier.providers.tinkerbell.hardware.problems import problems
 from espalier.providers.tinkerbell.hardware.rack import NAMESPACES, Slot, slots_of
 from espalier.providers.tinkerbell.kinds import TinkerbellMachineConfig
 from tests.support import hardware

@@ -90,11 +90,11 @@ class RealMachines:
     @property
     def containers(self) -> Sequence[Tree]:
         """The container of a pod that writes every second."""
-        return pod_writers.CONTAINERS
+        return _WRITER_CONTAINERS
 
     def silences(self) -> dict[str, float]:
         """The longest time in seconds in which such a pod wrote nothing, by the folder of its logs."""
-        return pod_writers.silences(self.state)
+        return silences(self.state)
 
     def settings(self, settings: Settings) -> Settings:
         """The settings of a garden with these machines."""

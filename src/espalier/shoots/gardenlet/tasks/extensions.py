@@ -23,7 +23,7 @@ from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import Precondition
-from espalier.shoots.extension.names import LEASE_VALID
+from espalier.shoots.extension.lease import LEASE_VALID
 from espalier.shoots.flow.task import Act, Failure, Overdue, Verdict
 from espalier.shoots.gardenlet.comparing import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Context
