@@ -276,7 +276,7 @@ def test_nothing_is_stopped_while_the_destination_could_not_read_the_backups() -
             assert f"Secret garden/{BACKUP} of the garden, which gives access to it, {problem}" in finding.message
         await user.move("b")
         waiting = await user.until(lambda shoot: "gives access" in described(shoot))
-        assert f"Secret garden/{BACKUP} of the garden, which gives access to it, does not exist; create it again" in (
+        assert f"Secret garden/{BACKUP} of the garden, which gives access to it, does not exist; create it" in (
             described(waiting)
         )
         await asyncio.sleep(60)
