@@ -58,7 +58,8 @@ class Bridge:
         if not ours and await _link(self.name) is not None:
             raise RangeInUse(
                 f"interface {self.name} exists already: another local environment runs real nodes here; only one "
-                "can, so delete that one first, with its own ESPALIER_HOME (`espalier down --delete-data`)"
+                "can, so delete that one first, with its own ESPALIER_HOME (`espalier down --delete-data`), or, if its "
+                f"folder is gone, the interface (`ip link delete {self.name}`)"
             )
         other = clash(self.range, await occupied(), own_bridge=ours)
         if other is not None:

@@ -58,6 +58,7 @@ async def test_a_range_of_which_the_machine_has_addresses_is_refused(
 async def test_an_interface_of_the_name_is_that_of_another_environment(tmp_path: Path) -> None:
     said = await reasons(RealSettings(ELSEWHERE, bridge="lo"), State(tmp_path))
     assert "interface lo exists already: another local environment runs real nodes here; only one can" in said
+    assert "if its folder is gone, the interface (`ip link delete lo`)" in said
 
 
 @looks
