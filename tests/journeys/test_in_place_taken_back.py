@@ -1,4 +1,4 @@
-"""An upgrade in place is taken back before kubeadm ran on a control plane node: no node has to be changed back."""
+"""An upgrade in place is reverted, before and after kubeadm ran on a node."""
 
 from __future__ import annotations
 

@@ -62,8 +62,9 @@ class Handler:
                 return (yield from self._writer.update(ask))
             case "patch", _:
                 return (yield from self._writer.patch(ask))
-            case _:
+            case "delete", _:
                 return (yield from self._deleter.delete(ask))
+        raise AssertionError(f"no handler for verb {ask.verb}")
 
     def _bind(self, ask: RequestInfo) -> Steps:
         """Bind a pod to a node."""

@@ -30,7 +30,7 @@ from espalier.runtime.writer import NameTaken
 NAME = "cluster"
 
 _REFUSALS = (Invalid, Forbidden, BadRequest)
-"""Reasons with which an API server refuses a write for good: retrying does not help."""
+"""Errors with which an API server refuses a write for good: retrying does not help."""
 
 _RECORDED = (names.CONTROL_PLANE_READY, names.READY)
 """Conditions for which an event is recorded when they become True; the steps in between have events of their own."""
@@ -94,7 +94,7 @@ def not_a_cluster(found: Object, error: Exception, now: datetime) -> tuple[Outco
 
 
 def report(ctx: Context, outcome: Outcome) -> Report:
-    """Write the status, and record events for conditions that became True and for faults."""
+    """The status, with events for conditions that became True and for faults."""
     old, now = ctx.scope.status, ctx.tools.clock.now()
     new = status_of(ctx.scope, outcome, now, ctx.synced, ctx.copied)
     events = (

@@ -11,6 +11,7 @@ from espalier.api.reference import Reason, Remedy
 CLUSTER = "Cluster"
 GROUP = "ControlPlaneUpgrade, MachineDeploymentUpgrade"
 NODE = "NodeUpgrade"
+LOG = "the manager's log alone"
 
 
 def _person(name: str, meaning: str, *kinds: str) -> Reason:
@@ -219,15 +220,15 @@ REASONS: tuple[Reason, ...] = (
     _time("OwnerEdited", "the owner was edited; the next upgrade applies its new spec", GROUP),
     _time("Upgrading", "nodes are upgraded one at a time", GROUP),
     _time("UpgradingNodes", "nodes are upgraded one at a time", GROUP),
-    _time("UpgradeCreated", "an in-place upgrade was created", GROUP),
-    _time("NodeUpgradeInProgress", "a node is being upgraded; its result is recorded before the next change", GROUP),
+    _time("UpgradeCreated", "an in-place upgrade was created", LOG),
+    _time("NodeUpgradeInProgress", "a node is being upgraded; its result is recorded before the next change", LOG),
     _person("KubeconfigMissing", "the Secret with the kubeconfig was deleted; restore it from a copy", GROUP, NODE),
     _person(
         "NodeUpgradeNotCompleted",
         "a NodeUpgrade is completed, but its node has another version; delete it",
         GROUP,
     ),
-    _time("UpgradeDeleting", "the finished in-place upgrade is being deleted", GROUP),
+    _time("UpgradeDeleting", "the finished in-place upgrade is being deleted", LOG),
     # In-place upgrades of a node.
     _time("NodeUpgradePending", "the NodeUpgrade has not been reconciled yet", GROUP, NODE),
     _person("MachineNotFound", "the referenced machine does not exist, or was replaced", GROUP, NODE),

@@ -33,7 +33,7 @@ MANAGEMENT_CLUSTER_NAME = "laptop"
 
 
 async def prepare_kinds(client: Client, releases: Releases, kinds: Sequence[type[KubeObject]]) -> None:
-    """Everything but the record of the management cluster and the ConfigMap that names it."""
+    """Prepare the system namespace, CRDs, releases, and the ConfigMap that names the management cluster's record."""
     await _namespace(client)
     await install_definitions(kinds, client)
     await install(client, releases.objects())

@@ -146,9 +146,9 @@ def _is_told(attempt: Attempt[Any], error: dict[str, Any]) -> bool:
     try:
         told = datetime.fromisoformat(str(present.get("lastUpdateTime")))
         ordered = datetime.fromisoformat(attempt.object.metadata.annotations.get(TIMESTAMP, ""))
-    except ValueError:  # there is no order, or no time
+        return ordered.replace(microsecond=0) <= told
+    except (ValueError, TypeError):  # there is no order, or no time, or one without a zone
         return TIMESTAMP not in attempt.object.metadata.annotations
-    return ordered.replace(microsecond=0) <= told
 
 
 def _still(attempt: Attempt[Any], state: OperationState, description: str) -> dict[str, Any]:

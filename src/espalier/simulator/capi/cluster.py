@@ -30,7 +30,7 @@ class BlockingObject(NamedTuple):
 
 
 def stages(observed: Observed) -> Iterator[tuple[str, list[BlockingObject]]]:
-    """The order of deletion: workers, control plane, etcd, infrastructure."""
+    """The order of deletion before the infrastructure: workers, control plane, etcd."""
     workers = [BlockingObject(MachineDeployment.resource, found) for found in observed.deployments]
     workers += [
         BlockingObject(MachineSet.resource, found) for found in observed.sets if not found.metadata.owner_references

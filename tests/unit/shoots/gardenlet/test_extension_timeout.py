@@ -82,6 +82,16 @@ def test_without_a_readable_time_of_the_order_that_of_the_operation_counts(order
     assert isinstance(migrated(made_since, LONG), Wait)
 
 
+@pytest.mark.parametrize("failed_at", ["2026-01-01", "yesterday", ""])
+def test_an_error_without_a_readable_time_counts_as_one_of_the_present_order(failed_at: str) -> None:
+    """Extensions by others write it, in whatever form."""
+    failed = {"type": "Migrate", "state": "Error"}
+    error = {"description": "no quota", "lastUpdateTime": failed_at}
+    verdict = migrated(infrastructure(at(SHORT), lastOperation=failed, lastError=error))
+    assert isinstance(verdict, Failure)
+    assert "no quota" in verdict.message
+
+
 def test_a_deletion_that_does_not_end_is_an_error_as_well() -> None:
     def deleted(ago: timedelta) -> Verdict:
         gone = {"deletionTimestamp": timestamp(NOW - ago), "finalizers": ["extensions.gardener.cloud/infrastructure"]}

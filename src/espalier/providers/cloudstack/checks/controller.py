@@ -1,4 +1,4 @@
-"""Controllers that check CloudStackDatacenterConfigs and CloudStackMachineConfigs against their CloudStacks."""
+"""Checks of CloudStackDatacenterConfigs and CloudStackMachineConfigs against their CloudStacks."""
 
 from __future__ import annotations
 

@@ -183,6 +183,7 @@ def _ordered_at(ctx: Context, live: Object) -> datetime | None:
 
 
 def _time(text: str | None) -> datetime | None:
+    """A time with a zone, as others write it; None for anything else."""
     try:
         found = datetime.fromisoformat(text or "")
     except ValueError:
@@ -192,10 +193,9 @@ def _time(text: str | None) -> datetime | None:
 
 def _is_ordered_since(live: Object, error: LastError | None) -> bool:
     """True if the order came after the error: the extension still reports the attempt before."""
-    try:
-        ordered = datetime.fromisoformat(live.metadata.annotations.get(metadata_keys.TIMESTAMP, ""))
-        failed = datetime.fromisoformat(error.last_update_time if error is not None else "")
-    except ValueError:
+    ordered = _time(live.metadata.annotations.get(metadata_keys.TIMESTAMP))
+    failed = _time(error.last_update_time if error is not None else None)
+    if ordered is None or failed is None:
         return False
     return bool(responsibility.order(live.metadata)) and failed < ordered.replace(microsecond=0)
 
