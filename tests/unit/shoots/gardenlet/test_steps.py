@@ -1,0 +1,302 @@
+"""The steps of a reconcile of a shoot: what its extensions are told, and what is left alone."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from espalier.api.gardener import metadata_keys
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.ownership import Ownership
+from espalier.api.meta import Tree
+from espalier.kube.errors import Conflict
+from espalier.kube.objects import Object, encode_json
+from espalier.runtime import steps as running
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.outcome import Continue, Done, Fault, Wait
+from espalier.runtime.writer import Precondition
+from espalier.shoots.flow.status import FlowStatus
+from espalier.shoots.gardenlet import clusters, steps
+from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.gardenlet.context import Live
+from espalier.shoots.gardenlet.scope import Found, Scope
+from espalier.shoots.state.document import UnreadableShootState
+from espalier.shoots.state.store import EpochOver
+from espalier.shoots.state.stored import StaleState
+from tests.support.gardenlet_scopes import NOW, STARTED, TECHNICAL_ID, an_object, scope, shoot
+
+ORDERED = {metadata_keys.OPERATION: metadata_keys.RECONCILE}
+
+
+class Place:
+    """The garden and the seed: what is asked of their writers, in order."""
+
+    def __init__(self, found: Object) -> None:
+        self.found = found
+        self.log: list[str] = []
+        self.clusters: list[Tree] = []
+        self.preconditions: list[Precondition] = []
+        self.client = self
+
+    async def get(self, *_: object) -> Object:
+        return self.found
+
+    async def status(self, _: object, live: Object, wanted: Any, precondition: Precondition, **__: object) -> Object:
+        self.preconditions.append(precondition)
+        self.log.append("status")
+        return Object(encode_json({**live.tree, "status": msgspec.to_builtins(wanted)}))
+
+    async def merge(self, resource: Any, live: Object, patch: Tree, *_: object) -> Object:
+        self.log.append(f"merge {resource.kind} {patch['metadata']['annotations'].get(metadata_keys.OPERATION, '')}")
+        return live
+
+    async def add_finalizer(self, _: object, live: Object, _finalizer: str) -> Object:
+        self.log.append("hold")
+        return live
+
+    async def remove_finalizer(self, *_: object) -> None:
+        self.log.append("let go")
+
+    async def release(self, _shoot: Object) -> None:
+        self.log.append("release")
+
+
+def attempted(
+    live: Object, *, place: Place | None = None, claims: str = "", **parts: Any
+) -> tuple[steps.Attempt, Place]:
+    """An attempt of seed `a`, as far as it has observed the shoot."""
+    place = place or Place(live)
+
+    def observed(of: Live, _now: object) -> Scope:
+        return scope(**{"object": of.shoot, **parts})
+
+    observer = SimpleNamespace(scope=observed, claims_another=lambda _shoot: claims)
+    tools = SimpleNamespace(config=GardenletConfig("a"), garden=place, seed=place, states=place, clock=SystemClock())
+    attempt = steps.Attempt(cast(Any, observer), cast(Any, tools), Live(live, None), NOW)
+    attempt.scope = observed(attempt.live, NOW)
+    return attempt, place
+
+
+def infrastructure(last: str, **metadata: Any) -> Found:
+    kind, state = last.split()
+    status = {"lastOperation": {"type": kind, "state": state}}
+    found = an_object(
+        Infrastructure.resource, "apple", TECHNICAL_ID, metadata=metadata, spec={"type": "local"}, status=status
+    )
+    return Found(Infrastructure, found)
+
+
+DELETED: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("live", "found", "is_told"),
+    [
+        (shoot(**ORDERED), infrastructure("Reconcile Succeeded"), True),
+        (shoot(wanted="b", **ORDERED), infrastructure("Migrate Succeeded"), False),
+        (shoot(wanted="b", **ORDERED), infrastructure("Migrate Error"), True),
+        (shoot(**ORDERED), infrastructure("Delete Error", **DELETED), False),
+    ],
+    ids=["settled", "migrated", "failed", "deleted"],
+)
+async def test_an_order_wakes_no_extension_that_has_released_what_another_seed_restores(
+    live: Object, found: Found, is_told: bool
+) -> None:
+    attempt, place = attempted(live, extensions=(found,))
+    for step in (one for one in steps.STEPS if one in (steps.decide, steps.follow)):
+        assert isinstance(await step(attempt), Continue)
+    assert ("merge Infrastructure reconcile" in place.log) is is_told
+
+
+@pytest.mark.parametrize(("wanted", "has", "renews"), [("a", "a", True), ("b", "a", False), ("b", "b", False)])
+async def test_a_lease_is_not_renewed_once_the_shoot_is_to_leave(
+    wanted: str, has: str, renews: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Extensions of the next seed wait until it has expired."""
+    began: list[object] = []
+
+    async def sync(_seed: object, _scope: object, read_began: object, _validity: float) -> None:
+        began.append(read_began)
+
+    monkeypatch.setattr(clusters, "sync", sync)
+    attempt, _ = attempted(shoot(wanted, has))
+    assert isinstance(await steps.sync_cluster(attempt), Continue)
+    assert began == [NOW if renews else None]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "there", "is_written"),
+    [
+        (STARTED, None, True),
+        (STARTED.add("b", "bucket-b"), an_object(Cluster.resource, TECHNICAL_ID), True),
+        (STARTED.add("b", "bucket-b"), None, False),
+        (Ownership(), None, False),
+    ],
+)
+async def test_a_seed_that_does_not_have_the_shoot_makes_no_cluster(
+    epochs: Ownership, there: Object | None, is_written: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    did: list[str] = []
+
+    async def sync(*_: object) -> None:
+        did.append("sync")
+
+    monkeypatch.setattr(clusters, "sync", sync)
+    attempt, _ = attempted(shoot(), ownership=epochs, cluster=there)
+    assert isinstance(await steps.sync_cluster(attempt), Continue)
+    assert bool(did) is is_written
+
+
+async def test_nothing_starts_while_the_cluster_can_not_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def sync(*_: object) -> None:
+        raise Conflict.of("changed meanwhile")
+
+    monkeypatch.setattr(clusters, "sync", sync)
+    attempt, _ = attempted(shoot())
+    outcome = await steps.sync_cluster(attempt)
+    assert isinstance(outcome, Fault)
+    assert outcome.reason == steps.FLOW_NOT_STARTED
+
+
+def ran(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
+    """All flows are done at once."""
+
+    async def done(*_: object) -> FlowStatus:
+        place.log.append("run")
+        return FlowStatus("flow", {})
+
+    monkeypatch.setattr(steps, "_ran", done)
+
+
+async def test_a_shoot_is_passed_on_only_if_nobody_has_changed_it_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Named again in time, this seed has it: a status by which another one has it would be wrong."""
+    attempt, place = attempted(shoot(wanted="b"))
+    ran(monkeypatch, place)
+    attempt.operation = OperationType.MIGRATE
+    assert isinstance(await steps.advance(attempt), Done)
+    assert (place.log, place.preconditions) == (["run", "status"], [Precondition.VERSION])
+
+
+async def test_a_deleted_shoot_is_let_go_once_its_state_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it is gone, nobody would release its ShootState."""
+    attempt, place = attempted(shoot(deletionTimestamp=DELETED["deletionTimestamp"]))
+    ran(monkeypatch, place)
+    attempt.operation = OperationType.DELETE
+    assert isinstance(await steps.advance(attempt), Done)
+    assert place.log == ["run", "release", "let go"]
+
+
+def changed(live: Object, uid: str) -> Object:
+    return Object(encode_json({**live.tree, "metadata": {**live.tree["metadata"], "uid": uid}}))
+
+
+@pytest.mark.parametrize(
+    ("found", "stops"),
+    [
+        (shoot(wanted="b"), False),
+        (shoot(), True),
+        (shoot(wanted="b", has="b"), True),
+        (shoot(wanted="b", has="c"), True),
+        (changed(shoot(wanted="b"), "2"), True),
+    ],
+    ids=["migrating", "taken back", "passed on", "another seed's", "recreated"],
+)
+async def test_each_task_of_a_migration_begins_only_while_this_very_shoot_leaves(found: Object, stops: bool) -> None:
+    attempt, _ = attempted(shoot(wanted="b"), place=Place(found))
+    objection = await steps._guard(attempt)()
+    assert isinstance(objection, Wait) is stops
+    assert (attempt.live.shoot is found) is not stops
+
+
+async def test_a_shoot_that_is_being_deleted_gets_no_finalizer() -> None:
+    """The API server refuses one, and the reconcile would end there."""
+    for live, is_held in ((shoot(), True), (shoot(deletionTimestamp="2026-01-01T00:00:00Z"), False)):
+        attempt, place = attempted(live)
+        assert isinstance(await steps.begin(attempt), Continue)
+        assert ("hold" in place.log) is is_held
+
+
+@pytest.mark.parametrize("technical_id", [TECHNICAL_ID, ""])
+async def test_a_shoot_with_objects_here_is_held_though_another_one_claims_them(technical_id: str) -> None:
+    live = shoot(deletionTimestamp="2026-01-01T00:00:00Z")
+    live = Object(encode_json({**live.tree, "status": {**live.tree["status"], "technicalID": technical_id}}))
+    attempt, place = attempted(live, claims="it is another's")
+    outcome = await steps.check_claims(attempt)
+    assert isinstance(outcome, Wait if technical_id else Done)
+    assert place.log == ([] if technical_id else ["let go"])
+
+
+async def test_the_cluster_has_the_identity_that_the_shoot_has_just_got(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Extensions may act on it at once."""
+    written: list[str | None] = []
+
+    async def sync(_seed: object, of: Scope, *_: object) -> None:
+        written.append(of.shoot.status.technical_id)
+
+    monkeypatch.setattr(clusters, "sync", sync)
+    live = shoot()
+    attempt, _ = attempted(Object(encode_json({**live.tree, "status": {}})))
+    until = steps.STEPS.index(steps.sync_cluster) + 1
+    assert await running.run(steps.STEPS[:until], attempt) == Done()
+    assert written == [TECHNICAL_ID]
+
+
+@pytest.mark.parametrize("operation", [OperationType.MIGRATE, OperationType.RECONCILE, OperationType.DELETE])
+async def test_a_migration_alone_reads_the_shoot_before_each_task(
+    operation: OperationType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guards: list[object] = []
+
+    async def run(_flow: object, _observe: object, guard: object) -> FlowStatus:
+        guards.append(guard)
+        return FlowStatus("flow", {})
+
+    monkeypatch.setattr(steps, "run", run)
+    attempt, _ = attempted(shoot(wanted="b"))
+    await steps._ran(steps._flow(operation), attempt, operation)
+    assert [one is not None for one in guards] == [operation is OperationType.MIGRATE]
+
+
+def of_generation(live: Object, generation: int, seen: int) -> Object:
+    metadata, status = {**live.tree["metadata"], "generation": generation}, {**live.tree["status"]}
+    return Object(encode_json({**live.tree, "metadata": metadata, "status": {**status, "observedGeneration": seen}}))
+
+
+@pytest.mark.parametrize(
+    ("found", "is_over"),
+    [
+        (of_generation(shoot(last="Reconcile Failed"), 2, 2), True),
+        (of_generation(shoot(last="Reconcile Failed"), 2, 1), False),
+        (of_generation(shoot(last="Reconcile Failed", **ORDERED), 2, 2), False),
+        (of_generation(shoot(last="Reconcile Error"), 2, 2), False),
+        (of_generation(shoot(wanted="b", last="Reconcile Failed"), 2, 2), False),
+    ],
+    ids=["failed", "changed since", "ordered", "tried again", "another operation"],
+)
+async def test_a_failed_operation_rests_until_somebody_changes_or_orders_something(
+    found: Object, is_over: bool
+) -> None:
+    attempt, _ = attempted(found)
+    assert isinstance(await steps.decide(attempt), Done if is_over else Continue)
+
+
+@pytest.mark.parametrize("error", [EpochOver("over"), StaleState("stale"), UnreadableShootState("odd")], ids=str)
+async def test_a_shoot_is_not_restored_without_its_state(error: Exception) -> None:
+    attempt, place = attempted(shoot())
+
+    async def read(_shoot: Object) -> Object:
+        return place.found
+
+    async def claim(*_: object) -> None:
+        raise error
+
+    attempt.tools.states.read, attempt.tools.states.claim = read, claim  # type: ignore[method-assign, assignment]
+    attempt.operation = OperationType.RESTORE
+    outcome = await steps.claim_state(attempt)
+    assert outcome == Fault(steps.FLOW_NOT_STARTED, str(error))
+    assert attempt.prevented is OperationType.RESTORE
