@@ -1,0 +1,94 @@
+"""The care of shoots: the shoots whose conditions a gardenlet reports, and when it says nothing."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from espalier.api.gardener.ownership import Ownership, OwnershipError
+from espalier.api.gardener.shoot import CONTROL_PLANE_HEALTHY
+from espalier.kube.objects import Object
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.writer import Precondition
+from espalier.shoots.gardenlet import care
+from espalier.shoots.gardenlet.care import Care
+from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.gardenlet.scope import Scope
+from tests.support.gardenlet_scopes import STARTED, scope, shoot
+
+
+def caring(epochs: Ownership = STARTED, claims: str = "", *, invalid: bool = False, renewed: bool = True) -> Care:
+    """The care of seed `a`, in which there is nothing yet."""
+
+    def observed(live: Any, _now: object) -> Scope:
+        if invalid:
+            raise OwnershipError("these are not valid epochs")
+        return scope(epochs, object=live.shoot)
+
+    observer = SimpleNamespace(scope=observed, claims_another=lambda _shoot: claims)
+    tools = SimpleNamespace(config=GardenletConfig("a"), clock=SystemClock(), shoots=None, read_backup=None)
+    return Care(cast(Any, observer), cast(Any, tools), random.Random(1), lambda: renewed)
+
+
+async def checked(of: Care, found: Object) -> tuple[Outcome, Any]:
+    observation = of.observe(found)
+    assert observation is not None
+    outcome = await of.check(observation)
+    return outcome, care._report(observation, outcome)
+
+
+async def test_conditions_are_written_to_the_version_that_was_seen() -> None:
+    """The garden writes conditions beside them."""
+    outcome, report = await checked(caring(), shoot())
+    assert isinstance(outcome, Wait)
+    assert CONTROL_PLANE_HEALTHY in [one.type for one in report.status.conditions]
+    assert report.precondition is Precondition.VERSION
+
+
+@pytest.mark.parametrize(
+    ("of", "reason"),
+    [
+        (caring(renewed=False), "SeedLeaseNotRenewed"),
+        (caring(STARTED.add("b", "bucket-b")), ""),
+        (caring(Ownership()), ""),
+        (caring(invalid=True), ""),
+    ],
+    ids=["the garden reports them", "another seed's", "nobody's", "unreadable epochs"],
+)
+async def test_nothing_is_said_of_a_shoot_that_another_one_reports_or_has(of: Care, reason: str) -> None:
+    outcome, report = await checked(of, shoot())
+    assert isinstance(outcome, Wait if reason else Done)
+    assert getattr(outcome, "reason", "") == reason
+    assert report is None
+
+
+@pytest.mark.parametrize(
+    ("found", "claims", "is_observed"),
+    [
+        (shoot(), "", True),
+        (shoot(wanted="b"), "", False),
+        (shoot(wanted="b", has="b"), "", False),
+        (shoot(), "it is another's", False),
+    ],
+    ids=["own", "leaves", "another seed's", "claims another's objects"],
+)
+def test_a_shoot_that_leaves_or_is_another_seeds_is_not_observed(found: Object, claims: str, is_observed: bool) -> None:
+    assert (caring(claims=claims).observe(found) is not None) is is_observed
+
+
+async def test_what_was_asked_goes_with_the_shoot_and_with_its_epoch() -> None:
+    """Answers about another etcd than the present one say nothing."""
+    of, found = caring(), shoot()
+    await checked(of, found)
+    asked = of._asked[found.key]
+    await checked(of, found)
+    assert of._asked[found.key] is asked
+    asked.epoch += 1
+    await checked(of, found)
+    assert of._asked[found.key] is not asked
+    of.forget(found.key)
+    assert of._asked == {}
