@@ -165,3 +165,30 @@ def test_a_failure_counts_more_than_what_is_overdue() -> None:
     last = {"type": "Migrate", "state": "Error"}
     verdict = migrated(infrastructure(at(LONG), lastError=error, lastOperation=last))
     assert verdict == Failure("Infrastructure apple: no quota", ("ERR_INFRA_QUOTA_EXCEEDED",))
+
+
+def test_a_resource_that_is_to_be_recreated_and_does_not_go_is_an_error_as_well() -> None:
+    def deployed(ago: timedelta) -> Verdict:
+        gone = {"deletionTimestamp": timestamp(NOW - ago), "finalizers": ["extensions.gardener.cloud/infrastructure"]}
+        return extensions.deploy(Infrastructure)(of(infrastructure(order="", metadata=gone), 2 * LONG))
+
+    assert isinstance(deployed(SHORT), Wait)
+    verdict = deployed(LONG)
+    assert isinstance(verdict, Overdue)
+    assert verdict.reason == "BeingDeleted"
+
+
+def test_an_invalid_lease_keeps_no_extension_from_migrating() -> None:
+    """A Shoot that leaves renews none: it would be named as the cause of whatever keeps the extension."""
+    invalid = {"type": "LeaseValid", "status": "False", "reason": "LeaseExpired", "message": "the lease expired"}
+    verdict = migrated(infrastructure(at(LONG), conditions=[invalid]))
+    assert isinstance(verdict, Overdue)
+    assert verdict.message.endswith("the extension last said: releasing the network")
+
+
+@pytest.mark.parametrize(("failed", "fails"), [(LONG, False), (SHORT, True), (timedelta(), True)])
+def test_an_error_of_the_attempt_before_the_order_is_no_failure(failed: timedelta, fails: bool) -> None:
+    """An order to retry would end the operation again before its extension has begun."""
+    error = {"description": "no quota", "lastUpdateTime": timestamp(NOW - failed)}
+    found = infrastructure(at(SHORT), lastError=error, lastOperation={"type": "Migrate", "state": "Error"})
+    assert isinstance(migrated(found), Failure if fails else Wait)
