@@ -53,7 +53,7 @@ class Spy:
         self.applied: list[Tree] = []
         self.read: list[str] = []
         self.said: Any = None
-        self.refuses = self.conflicts = self.lacks_secrets = False
+        self.refuses = self.conflicts = self.lacks_secrets = self.has_empty_secrets = False
         self.client = self
 
     def _note(self, verb: str, resource: Resource, name: str) -> None:
@@ -65,7 +65,7 @@ class Spy:
         self.read.append(name)
         if self.lacks_secrets:
             raise NotFound.of(f"secrets {name} not found")
-        return an_object(resource, name, namespace, data={"account": "YQ=="})
+        return an_object(resource, name, namespace, data={} if self.has_empty_secrets else {"account": "YQ=="})
 
     async def create(self, resource: Resource, body: Tree) -> Object | None:
         self._note("create", resource, body["metadata"]["name"])
@@ -380,6 +380,22 @@ async def test_a_bucket_says_which_secret_it_lacks_and_is_tried_again_in_a_momen
     missing = "Secret garden/backup-a of the garden, which gives access to it, does not exist; create it"
     assert said["lastError"]["description"] == said["lastOperation"]["description"] == missing
     assert said["providerStatus"] == {"url": URL, "more": 1}, "what is known of it stays"
+    assert world.seed.log == []
+
+
+@pytest.mark.parametrize(
+    ("lacking", "problem"),
+    [("lacks_secrets", "does not exist; create it"), ("has_empty_secrets", "is empty; write the credentials into it")],
+)
+async def test_an_entry_gets_no_credentials_from_a_secret_that_has_none(lacking: str, problem: str) -> None:
+    """An agent without credentials would take no backups, and its seed's copy of them may be good still."""
+    world = World(entry(), bucket())
+    setattr(world.garden, lacking, True)
+    outcome = await world.entry()
+    assert isinstance(outcome, Wait)
+    assert (outcome.reason, outcome.after) == ("CredentialsMissing", buckets.SOON)
+    where = f"BackupBucket {BUCKET}: Secret garden/backup-a of the garden, which gives access to it"
+    assert outcome.message == world.garden.said["lastError"]["description"] == f"{where}, {problem}"
     assert world.seed.log == []
 
 
