@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -15,11 +15,15 @@ from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, Seed, SeedStatus, SeedTaint
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
+from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
+from espalier.runtime.writer import Precondition
 from espalier.shoots.gardenlet.health import Report
 from espalier.shoots.gardenlet.reach import (
     Place,
     Reach,
+    _Observation,
+    _report,
     is_elsewhere,
     place_of,
     reported_conditions,
@@ -27,7 +31,7 @@ from espalier.shoots.gardenlet.reach import (
     reports,
     trusted,
 )
-from tests.support.gardenlet_scopes import shoot
+from tests.support.gardenlet_scopes import an_object, shoot
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ENDPOINT = "https://store.example:9000"
@@ -260,3 +264,26 @@ async def test_a_store_that_can_not_be_tried_keeps_no_other_one_from_being_tried
     await reach._try(["https://odd", "https://a"], [])
     problems = {url: one.problem for url, one in reach._tried.items()}
     assert problems == {"https://odd": "the attempt failed (ValueError)", "https://a": "connection refused"}
+
+
+async def test_conditions_are_written_to_the_version_of_the_seed_that_is_present_after_trying() -> None:
+    """Trying takes a while, and the garden writes conditions beside these."""
+
+    async def connect(_url: str) -> str:
+        return ""
+
+    def own(version: str, *said: str) -> Object:
+        conditions = [{"type": one, "status": "True"} for one in said]
+        spec, metadata = {"provider": {"type": "local"}}, {"resourceVersion": version}
+        return an_object(Seed.resource, "own", metadata=metadata, spec=spec, status={"conditions": conditions})
+
+    stores = SimpleNamespace(list=list[Object])
+    observer: Any = SimpleNamespace(garden={Seed.resource: stores}, own_seed=own("2", GARDENLET_READY))
+    tools: Any = SimpleNamespace(clock=SystemClock(), config=SimpleNamespace(bucket_check=600.0))
+    observation = _Observation(own("1"))
+    outcome = await Reach(observer, tools, connect, random.Random(1)).check(observation)
+    report = _report(observation, outcome)
+    assert report is not None
+    assert observation.object.resource_version == "2"
+    assert [one.type for one in cast(SeedStatus, report.status).conditions] == [GARDENLET_READY]
+    assert report.precondition is Precondition.VERSION
