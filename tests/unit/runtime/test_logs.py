@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -14,6 +15,13 @@ from espalier.runtime import logs
 from espalier.runtime.outcome import Wait
 
 KEY = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\n-----END EC PRIVATE KEY-----"
+
+
+@dataclass
+class Login:
+    """A program's own type, as a log may have it."""
+
+    password: str
 
 
 @pytest.fixture
@@ -60,6 +68,8 @@ def test_records_below_the_level_are_not_written(written: io.StringIO) -> None:
         {"bind_password": "hunter2"},
         {"credentials": {"user": "hunter2"}},
         {"response": Response(200, b"hunter2")},
+        {"api_token": "hunter2"},
+        {"login": Login("hunter2")},
         {"request": Request("GET", "/", headers={"authorization": "hunter2"})},
     ],
     ids=lambda values: next(iter(values)),
