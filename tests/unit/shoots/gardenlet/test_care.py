@@ -6,6 +6,7 @@ import random
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from espalier.api.gardener.ownership import Ownership, OwnershipError
@@ -92,3 +93,13 @@ async def test_what_was_asked_goes_with_the_shoot_and_with_its_epoch() -> None:
     assert of._asked[found.key] is not asked
     of.forget(found.key)
     assert of._asked == {}
+
+
+@pytest.mark.parametrize(("epoch", "counts"), [(1, True), (2, False)])
+async def test_the_answer_of_an_agent_counts_for_its_own_epoch_alone(epoch: int, counts: bool) -> None:
+    async def call(*_: object) -> bytes:
+        return msgspec.json.encode({"epoch": epoch, "serves": True, "deltaPeriod": 60})
+
+    of = caring()
+    of._tools = cast(Any, SimpleNamespace(call=call))
+    assert (await of._status(scope()) is not None) is counts

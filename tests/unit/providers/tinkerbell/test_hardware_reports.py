@@ -1,0 +1,35 @@
+"""Reports on TinkerbellMachineConfigs: a failed write stops no other, and is tried again."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from espalier.kube.errors import Unreachable
+from espalier.kube.objects import Object
+from espalier.providers.tinkerbell.hardware import controller
+from espalier.runtime.outcome import Done, Fault
+from espalier.runtime.reconciler import Report
+
+
+@pytest.mark.parametrize("failing", ["a", "b", ""])
+async def test_a_failed_write_stops_no_other_and_is_tried_again(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    async def tell(_resource: object, found: Object, *_: object) -> None:
+        told.append(found.name)
+        if found.name == failing:
+            raise Unreachable("no answer")
+
+    monkeypatch.setattr(controller, "tell", tell)
+    found = [Object(b'{"kind":"TinkerbellMachineConfig","metadata":{"name":"%s"}}' % name) for name in (b"a", b"b")]
+    checks = controller._Checks.__new__(controller._Checks)
+    checks._configs = cast(Any, found)
+    checks._hardware = cast(Any, SimpleNamespace(is_absent=False))
+    checks._host = cast(Any, SimpleNamespace(manager=SimpleNamespace(recorder=None)))
+    checks._writer = cast(Any, None)
+    monkeypatch.setattr(checks, "_reports", lambda: ((one, Report({})) for one in found))
+    assert isinstance(await checks.reconcile(controller.ALL), Fault if failing else Done)
+    assert told == ["a", "b"]
