@@ -9,8 +9,11 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from espalier.api.gardener.backups import BackupBucket
+from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.ownership import Ownership, OwnershipError
 from espalier.api.gardener.shoot import CONTROL_PLANE_HEALTHY
+from espalier.kube.errors import NotFound, Unreachable
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.outcome import Done, Outcome, Wait
@@ -19,7 +22,7 @@ from espalier.shoots.gardenlet import care
 from espalier.shoots.gardenlet.care import Care
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.scope import Scope
-from tests.support.gardenlet_scopes import STARTED, scope, shoot
+from tests.support.gardenlet_scopes import STARTED, TECHNICAL_ID, an_object, scope, shoot
 
 
 def caring(epochs: Ownership = STARTED, claims: str = "", *, invalid: bool = False, renewed: bool = True) -> Care:
@@ -103,3 +106,24 @@ async def test_the_answer_of_an_agent_counts_for_its_own_epoch_alone(epoch: int,
     of = caring()
     of._tools = cast(Any, SimpleNamespace(call=call))
     assert (await of._status(scope()) is not None) is counts
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"), [(NotFound.of("gone"), "does not exist"), (Unreachable("no answer"), None)]
+)
+async def test_a_missing_secret_is_told_and_a_garden_that_is_not_reached_changes_nothing(
+    error: Exception, problem: str | None
+) -> None:
+    async def get(*_: object) -> Object:
+        raise error
+
+    of = caring()
+    of._tools = cast(Any, SimpleNamespace(garden=SimpleNamespace(client=SimpleNamespace(get=get)), read_backup=None))
+    reference = {"name": "backup-a", "namespace": "garden"}
+    spec = {"provider": {"type": "local", "region": "here"}, "seedName": "a", "credentialsRef": reference}
+    bucket = an_object(BackupBucket.resource, "bucket-a", spec=spec).decode(BackupBucket)
+    stored = {"replicas": 1, "backup": {"store": {"container": "a"}}}
+    etcd = an_object(Etcd.resource, "etcd-main", TECHNICAL_ID, spec=stored)
+    said = await of._bucket(scope(etcd=etcd, bucket=bucket))
+    assert (said is None) is (problem is None)
+    assert said is None or (str(problem) in said[0] and said[1:] == (True, False))
