@@ -22,7 +22,7 @@ LONGEST = 2048
 def reported(scope: Scope, operation: OperationType, flow_status: FlowStatus, retry_for: float) -> ShootStatus:
     """The status after a reconcile; equal to the present one if only the time differs."""
     before = scope.shoot.status
-    began = before.retry_cycle_start_time
+    began = _retry_cycle_start(before, operation)
     is_over = began is not None and (scope.now - datetime.fromisoformat(began)).total_seconds() > retry_for
     state = _state(flow_status, is_over=is_over)
     if operation is OperationType.MIGRATE and not _is_over(flow_status, DESTINATION_READY):
@@ -64,6 +64,7 @@ def broken(scope_shoot: Object, operation: OperationType, message: str, now: dat
         before,
         last_operation=LastOperation(operation, OperationState.ERROR, message[:LONGEST], progress),
         last_errors=[LastError(message[:LONGEST])],
+        retry_cycle_start_time=_retry_cycle_start(before, operation),
     )
     return _timed(before, after, now)
 
@@ -109,6 +110,13 @@ def begun(shoot: Object, seed: str, technical_id: str, now: datetime) -> ShootSt
         last_operation=before.last_operation
         or LastOperation(OperationType.CREATE, OperationState.PROCESSING, "the operation starts", 0, timestamp(now)),
     )
+
+
+def _retry_cycle_start(before: ShootStatus, operation: OperationType) -> str | None:
+    """The moment since which this operation has been retried. Each one has its own time, also after a long error of
+    the one before: a move must not fail at its first error because reconciles failed for hours."""
+    last = before.last_operation
+    return before.retry_cycle_start_time if last is not None and last.type == operation else None
 
 
 def _is_over(flow_status: FlowStatus, task: str) -> bool:
