@@ -4,13 +4,13 @@ With `backup.sourceStore` it is a copy version: the agent alone runs, and Ready 
 """
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
 
 from espalier.api.gardener.operations import Condition, LastError, LastOperation, SecretReference
-from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Scale, kind, listing
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Rule, Scale, kind, listing
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
@@ -30,9 +30,37 @@ class Store(Part):
     secret_ref: Annotated[SecretReference | None, Meta(description="Credentials, in the Etcd's namespace.")] = None
     endpoint_override: str | None = None
 
+    @property
+    def place(self) -> tuple[str | None, str | None, str]:
+        """What differs between any two stores that have different backups."""
+        return self.provider, self.container, self.prefix
+
+
+_SAME_PLACE = " && ".join(
+    f"(has(self.store.{part}) ? self.store.{part} : '')"
+    f" == (has(self.sourceStore.{part}) ? self.sourceStore.{part} : '')"
+    for part in ("provider", "container", "prefix")
+)
+
 
 class Backup(Part):
     """Backups of an etcd. Times are durations like 5m."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.sourceStore) || has(self.store)",
+            "an etcd that copies backups also needs spec.backup.store, the destination",
+            ".store",
+            found="'nothing'",
+        ),
+        Rule(
+            f"!has(self.sourceStore) || !has(self.store) || !({_SAME_PLACE})",
+            "source and destination of the copy are the same; each ownership epoch needs its own prefix",
+            ".sourceStore",
+            found="has(self.sourceStore.prefix) ? self.sourceStore.prefix : 'no prefix'",
+            allowed="another store or prefix",
+        ),
+    )
 
     store: Store | None = None
     source_store: Annotated[Store | None, Meta(description="Copy the backups of this store, and do not run etcd.")] = (
@@ -62,6 +90,16 @@ class EtcdConfig(Part):
 
 class EtcdSpec(Part):
     """Desired state of an etcd."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.replicas <= 1",
+            "an etcd has one member, or none while it is stopped; several members (replicas: 3) are not supported",
+            ".replicas",
+            found="self.replicas",
+            allowed="0 or 1",
+        ),
+    )
 
     replicas: Annotated[int, Meta(ge=0)]
     selector: LabelSelector = msgspec.field(default_factory=LabelSelector)

@@ -13,7 +13,6 @@ from espalier.api.core import LEASE, SECRET
 from espalier.api.gardener import names
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.cloud_profile import CloudProfile
-from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.project import Project, project_of
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
@@ -22,13 +21,12 @@ from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
 from espalier.api.violations import Violation
 from espalier.kube.objects import Object
-from espalier.runtime.admission import WRITES, AdmissionRequest, AdmissionResponse, AdmissionWebhook, Handler
+from espalier.runtime.admission import WRITES, AdmissionRequest, AdmissionResponse, AdmissionWebhook
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.webhooks import Webhooks
 from espalier.shoots.admission import (
     backup_buckets,
     backup_entries,
-    etcds,
     messages,
     seed_objects,
     shoot_states,
@@ -48,7 +46,6 @@ VALIDATE_BACKUP_BUCKET = f"{_PATH}-v1beta1-backupbucket"
 VALIDATE_SHOOT_STATE = f"{_PATH}-v1alpha1-shootstate"
 VALIDATE_STATE_PIECE = "/validate-v1-secret-of-shoot-state"
 VALIDATE_SEED_LEASE = "/validate-coordination-k8s-io-v1-lease-of-seed"
-VALIDATE_ETCD = "/validate-druid-gardener-cloud-v1alpha1-etcd"
 
 WEBHOOKS = (
     AdmissionWebhook("validate", Shoot.resource, VALIDATE_SHOOT),
@@ -61,9 +58,6 @@ WEBHOOKS = (
     AdmissionWebhook("validate", LEASE, VALIDATE_SEED_LEASE, ("CREATE",), namespace=names.SEED_LEASES),
 )
 """The garden's webhooks."""
-
-SEED_WEBHOOKS = (AdmissionWebhook("validate", Etcd.resource, VALIDATE_ETCD, failure_policy="Ignore"),)
-"""The webhooks of a seed. The controllers of Etcds apply the same rules before they act."""
 
 BY_SEED = "seed"
 BY_NAME = "name"
@@ -267,14 +261,6 @@ def seed_lease(request: AdmissionRequest) -> AdmissionResponse:
     if new is None or seed in (None, new.name):
         return AdmissionResponse()
     return AdmissionResponse.refuse(new, [Violation("metadata.name", new.name, seed or "", messages.LEASE_OF_SEED)])
-
-
-def etcd(request: AdmissionRequest) -> AdmissionResponse:
-    """Review a write of an Etcd."""
-    return judged(request, Etcd, lambda new: etcds.violations(new.decode(Etcd)))
-
-
-SEED_HANDLERS: dict[str, Handler] = {VALIDATE_ETCD: etcd}
 
 
 def seeds_of(shoot: Object) -> Iterable[str]:

@@ -24,9 +24,6 @@ OVERLAPPING = "the networks of the seed and the shoot overlap; name a seed with 
 HIGHLY_AVAILABLE = (
     "control planes with several members of etcd are not supported: an etcd has one member; remove this field"
 )
-REPLICAS = "an etcd has one member, or none while it is stopped; several members (replicas: 3) are not supported"
-SOURCE_STORE_ALONE = "an etcd that copies backups also needs spec.backup.store, the destination"
-SAME_STORE = "source and destination of the copy are the same; each ownership epoch needs its own prefix"
 DOUBLE_HYPHEN = "it is part of the name of the shoot's namespace in its seed, where -- separates parts"
 NAME_TAKEN = "another shoot already has this namespace in the seed; choose another name for this shoot or its project"
 TOO_LONG = "the name of the shoot's namespace in its seed would exceed 63 characters"

@@ -1,4 +1,4 @@
-"""Admission as components: one of the garden's manager, one of a seed's."""
+"""The admission of the garden as a component."""
 
 from __future__ import annotations
 
@@ -23,14 +23,3 @@ def garden() -> Component:
         cluster_scoped=(Right((Seed.resource, CloudProfile.resource, Project.resource), FOLLOW),),
     )
     return Component("garden-admission", build, rights=rights, webhooks=handlers.WEBHOOKS)
-
-
-def seed() -> Component:
-    """The webhooks of a seed."""
-
-    def build(host: Host) -> None:
-        if host.webhooks is not None:
-            for path, handler in handlers.SEED_HANDLERS.items():
-                host.webhooks.handle(path, handler)
-
-    return Component("seed-admission", build, webhooks=handlers.SEED_WEBHOOKS)

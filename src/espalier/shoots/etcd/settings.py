@@ -45,7 +45,8 @@ def check(etcd: Etcd) -> None:
         found = etcd.metadata.annotations.get(key, "")
         if not (found.isascii() and found.isdigit() and len(found) <= 16 and int(found) >= 1):
             raise Unusable(f"annotation {key}: found {found!r}, allowed is the number of an ownership epoch")
-    if is_copy(etcd) and etcd.spec.backup.source_store == etcd.spec.backup.store:
+    source = etcd.spec.backup.source_store
+    if source is not None and source.place == etcd.spec.backup.store.place:
         raise Unusable("spec.backup.sourceStore: found the same as spec.backup.store, allowed is another store")
 
 

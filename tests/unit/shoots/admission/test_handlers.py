@@ -15,7 +15,6 @@ from espalier.api import gardener
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.crd import crd_of
 from espalier.api.gardener.backups import BackupEntry
-from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
@@ -49,7 +48,7 @@ async def garden() -> AsyncIterator[Client]:
     server = new_server(call_webhook=call)
     await server.start()
     client = client_of(server)
-    kinds: tuple[type[KubeObject], ...] = (*gardener.GARDEN_KINDS, Etcd)
+    kinds: tuple[type[KubeObject], ...] = gardener.GARDEN_KINDS
     for kind in kinds:
         await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(kind))
     await client.create(NAMESPACE, {"metadata": {"name": NAMESPACE_NAME}})
@@ -68,11 +67,9 @@ async def garden() -> AsyncIterator[Client]:
     )
     caches = Caches(client, rng=random.Random(1))
     Admission(caches).serve(webhooks)
-    for path, handler in handlers.SEED_HANDLERS.items():
-        webhooks.handle(path, handler)
     configuration = {
         "metadata": {"name": "garden"},
-        "webhooks": [webhook_tree("https://garden.example.com", one) for one in ALL],
+        "webhooks": [webhook_tree("https://garden.example.com", one) for one in handlers.WEBHOOKS],
     }
     await client.create(VALIDATING_WEBHOOK_CONFIGURATION, configuration)
     following = asyncio.ensure_future(caches.run())
@@ -81,9 +78,6 @@ async def garden() -> AsyncIterator[Client]:
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
     await server.close()
-
-
-ALL = (*handlers.WEBHOOKS, *handlers.SEED_WEBHOOKS)
 
 
 def at(name: str) -> dict[str, Any]:
@@ -174,9 +168,7 @@ async def test_an_invalid_object_is_refused_without_its_values() -> None:
         assert "no base64" not in str(caught.value)
 
 
-async def test_entries_and_etcds_are_judged_too() -> None:
+async def test_entries_are_judged_too() -> None:
     async with garden() as client:
         with pytest.raises(Invalid, match=r"metadata.name: a BackupEntry must be named after the technical ID and UID"):
             await client.create(BackupEntry.resource, {"metadata": at("y"), "spec": {"bucketName": "b"}})
-        with pytest.raises(Invalid, match=r"spec.replicas: an etcd has one member.*found 3; allowed: 0 or 1"):
-            await client.create(Etcd.resource, {"metadata": at("etcd-main"), "spec": {"replicas": 3}})

@@ -1,4 +1,4 @@
-"""BackupEntries, ShootStates and Etcds."""
+"""BackupEntries and ShootStates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.gardener import etcd, ownership
+from espalier.api.gardener import ownership
 from espalier.api.gardener.backups import BackupBucket, BackupBucketSpec, BackupEntry, BackupEntrySpec, BucketProvider
 from espalier.api.gardener.operations import LastOperation
 from espalier.api.gardener.ownership import Ownership
@@ -22,7 +22,7 @@ from espalier.api.gardener.shoot_state import (
 )
 from espalier.api.meta import ObjectMeta, OwnerReference
 from espalier.kube.wire import User
-from espalier.shoots.admission import backup_buckets, backup_entries, etcds, messages, seed_objects, shoot_states
+from espalier.shoots.admission import backup_buckets, backup_entries, messages, seed_objects, shoot_states
 
 ENTRY, SOURCE = "shoot--core--x--1", "source-shoot--core--x--1"
 
@@ -263,22 +263,3 @@ def test_state_is_here_or_in_secrets() -> None:
         kind="Worker", state=msgspec.Raw(b"1"), state_ref=StateReference(secrets=[], size=0, sha256="")
     )
     assert wrong(state(extensions=[both])) == [("extensions[0].stateRef", messages.STATE_AND_REFERENCE)]
-
-
-def etcd_of(replicas: int, **backup: Any) -> etcd.Etcd:
-    return etcd.Etcd(spec=etcd.EtcdSpec(replicas=replicas, backup=etcd.Backup(**backup)))
-
-
-def test_an_etcd_has_one_member() -> None:
-    assert list(etcds.violations(etcd_of(1))) == []
-    assert list(etcds.violations(etcd_of(0))) == []
-    (found,) = etcds.violations(etcd_of(3))
-    assert (found.field, found.found) == ("spec.replicas", "3")
-    assert "replicas: 3" in found.message
-
-
-def test_a_copy_goes_from_one_place_to_another() -> None:
-    one, other = (etcd.Store(container="c", prefix=prefix) for prefix in ("e/etcd-main/1", "e/etcd-main/2"))
-    assert list(etcds.violations(etcd_of(1, store=other, source_store=one))) == []
-    assert [v.message for v in etcds.violations(etcd_of(1, store=one, source_store=one))] == [messages.SAME_STORE]
-    assert [v.message for v in etcds.violations(etcd_of(1, source_store=one))] == [messages.SOURCE_STORE_ALONE]

@@ -69,8 +69,8 @@ class Story:
         self.seed, self.agents = seed, agents
         self.client: Client = seed.client()
 
-    async def create(self, *, copy: bool = False, replicas: int = 1, epoch: int = 2) -> None:
-        await self.client.create(Etcd.resource, etcd(copy=copy, replicas=replicas, epoch=epoch))
+    async def create(self, *, copy: bool = False, epoch: int = 2) -> None:
+        await self.client.create(Etcd.resource, etcd(copy=copy, epoch=epoch))
 
     async def change(self, patch: Tree) -> None:
         await self.client.patch(Etcd.resource, "etcd-main", SHOOT, patch=patch, type=PatchType.MERGE)
@@ -108,7 +108,7 @@ class Story:
         return [found.name for found in (await self.client.list(PERSISTENT_VOLUME_CLAIM, SHOOT)).items]
 
 
-def etcd(*, copy: bool = False, replicas: int = 1, epoch: int = 2) -> Tree:
+def etcd(*, copy: bool = False, epoch: int = 2) -> Tree:
     backup: dict[str, Any] = {"store": STORE}
     annotations = {metadata_keys.EPOCH: str(epoch), metadata_keys.SOURCE_EPOCH: "1"}
     if copy:
@@ -118,7 +118,7 @@ def etcd(*, copy: bool = False, replicas: int = 1, epoch: int = 2) -> Tree:
         "kind": "Etcd",
         "metadata": {"name": "etcd-main", "namespace": SHOOT, "annotations": annotations},
         "spec": {
-            "replicas": replicas,
+            "replicas": 1,
             "selector": {"matchLabels": {"instance": "etcd-main"}},
             "etcd": {},
             "backup": backup,
@@ -216,11 +216,13 @@ def test_an_etcd_that_sleeps_keeps_its_data_and_one_that_is_deleted_does_not() -
 
 def test_an_etcd_that_can_not_run_says_why_and_runs_when_that_is_put_right() -> None:
     async def story(here: Story) -> None:
-        await here.create(replicas=3)
+        await here.create(epoch=0)
         await here.becomes(lambda: here.has_reason("InvalidSpec"))
         [error] = (await here.status())["lastErrors"]
-        assert error["description"] == "spec.replicas: found 3, allowed are 0 and 1"
-        await here.change({"spec": {"replicas": 1}})
+        assert error["description"] == (
+            f"annotation {metadata_keys.EPOCH}: found '0', allowed is the number of an ownership epoch"
+        )
+        await here.change({"metadata": {"annotations": {metadata_keys.EPOCH: "2"}}})
         await here.becomes(here.is_ready)
         assert "lastErrors" not in await here.status()
 
