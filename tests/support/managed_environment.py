@@ -24,7 +24,7 @@ from espalier.apiserver.store import MemoryStore, Store
 from espalier.apiserver.webhooks import CallFailed, WebhookCall
 from espalier.cli import components, manifests
 from espalier.cli.environment.management import make_record
-from espalier.cli.hints import advice
+from espalier.cli.hints import hint
 from espalier.cli.installing import InstallReleases
 from espalier.cli.manager_task import ManagerTask
 from espalier.cli.upgrader_images import UpgraderImages
@@ -190,7 +190,7 @@ async def managed_environment(
             connect=reached,
             options=options,
             fill_within=120.0 if before_start is None else None,
-            advice=advice,
+            hint=hint,
         )
         installing = InstallReleases(manager.client, manager.caches, releases)
         made_of = components.of_manager(

@@ -9,66 +9,66 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Listed(NamedTuple):
+class Entry(NamedTuple):
     """A command as help lists it."""
 
     module: str
     sentence: str
 
 
-COMMANDS: Mapping[str, Listed] = {
-    "assets": Listed(
+COMMANDS: Mapping[str, Entry] = {
+    "assets": Entry(
         "assets",
         "Build the programs of real clusters from sources, into $ESPALIER_CACHE (~/.cache/espalier).",
     ),
-    "completion": Listed("completion", "Print a completion script."),
-    "create": Listed("lifecycle", "Create a cluster."),
-    "delete": Listed("lifecycle", "Delete a cluster."),
-    "demo": Listed(
+    "completion": Entry("completion", "Print a completion script."),
+    "create": Entry("lifecycle", "Create a cluster."),
+    "delete": Entry("lifecycle", "Delete a cluster."),
+    "demo": Entry(
         "demo",
         "Demonstrate the life of a cluster, or a migration, in a temporary local environment, or run a garden there.",
     ),
-    "describe": Listed("describe", "Show the objects of a cluster, and what it waits for."),
-    "down": Listed("up", "Stop the local environment."),
-    "etcd-agent": Listed("etcd_agent", "Back up an etcd; list, verify, copy and restore its backups."),
-    "etcd-guard": Listed(
+    "describe": Entry("describe", "Show the objects of a cluster, and what it waits for."),
+    "down": Entry("up", "Stop the local environment."),
+    "etcd-agent": Entry("etcd_agent", "Back up an etcd; list, verify, copy and restore its backups."),
+    "etcd-guard": Entry(
         "etcd_guard", "Run etcd under the control of its backup agent, and admit clients until the agent's deadline."
     ),
-    "garden": Listed(
+    "garden": Entry(
         "garden",
         "Run the controllers of a garden, after installing `espalier manifests --of garden` there.",
     ),
-    "gardenlet": Listed(
+    "gardenlet": Entry(
         "gardenlet",
         "Run the gardenlet of a seed, with its Etcd controller and the synchronization of ShootStates.",
     ),
-    "generate": Listed("generate", "Print a starter manifest, or the objects that the manager would create."),
-    "get": Listed("get", "Show objects."),
-    "image": Listed("image", "Build container images, without Docker."),
-    "kubeconfig": Listed("kubeconfig", "Print the kubeconfig of a workload cluster."),
-    "manager": Listed(
+    "generate": Entry("generate", "Print a starter manifest, or the objects that the manager would create."),
+    "get": Entry("get", "Show objects."),
+    "image": Entry("image", "Build container images, without Docker."),
+    "kubeconfig": Entry("kubeconfig", "Print the kubeconfig of a workload cluster."),
+    "manager": Entry(
         "manager",
         "Run the controllers of a management cluster, after installing `espalier manifests` there.",
     ),
-    "manifests": Listed("manifests", "Print CRDs, namespace, RBAC, webhooks and Deployment, as YAML."),
-    "nodes": Listed("nodes", "List, enter and crash the real nodes of this machine."),
-    "plan": Listed(
+    "manifests": Entry("manifests", "Print CRDs, namespace, RBAC, webhooks and Deployment, as YAML."),
+    "nodes": Entry("nodes", "List, enter and crash the real nodes of this machine."),
+    "plan": Entry(
         "plan",
         "Show what would change: objects field by field, machines and why, how long, and what would be refused.",
     ),
-    "releases": Listed("releases", "Show releases, and import them into a management cluster."),
-    "seeds": Listed("seeds", "Show seeds of a garden, and move all shoots away from one."),
-    "shoots": Listed("shoots", "Show shoots of a garden, and move their control planes between seeds."),
-    "status": Listed("up", "Show the status of the local environment."),
-    "up": Listed(
+    "releases": Entry("releases", "Show releases, and import them into a management cluster."),
+    "seeds": Entry("seeds", "Show seeds of a garden, and move all shoots away from one."),
+    "shoots": Entry("shoots", "Show shoots of a garden, and move their control planes between seeds."),
+    "status": Entry("up", "Show the status of the local environment."),
+    "up": Entry(
         "up",
         "Run the local environment: a management cluster with all controllers, and simulated machines or real nodes.",
     ),
-    "upgrade": Listed("lifecycle", "Upgrade a cluster."),
-    "upgrades": Listed("upgrades", "Show in-place upgrades, and retry failed ones."),
-    "validate": Listed(
+    "upgrade": Entry("lifecycle", "Upgrade a cluster."),
+    "upgrades": Entry("upgrades", "Show in-place upgrades, and retry failed ones."),
+    "validate": Entry(
         "validate",
         "Check a manifest without a cluster: schemas, admission rules, and references between its objects.",
     ),
-    "version": Listed("version", "Print the version, and the Kubernetes versions of its newest release."),
+    "version": Entry("version", "Print the version, and the Kubernetes versions of its newest release."),
 }

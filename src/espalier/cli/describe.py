@@ -23,7 +23,7 @@ from espalier.api.resource import Resource
 from espalier.cli import connection, flags, output
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure
-from espalier.cli.ownership_tree import Member, family, obstacle
+from espalier.cli.ownership_tree import Member, obstacle, tree_of
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
@@ -70,7 +70,7 @@ async def cluster(name: str, *, connect: flags.Connection, show_all: bool, outpu
         one | {"status": redaction.all_concealed(one.get("status") or {}, secrets)} for one in (root, *objects)
     ]
     events = redaction.all_concealed(events, secrets)
-    whole = family(root, objects)
+    whole = tree_of(root, objects)
     if output_format:
         output.write_facts(_facts(whole, events) | {"supportEnds": supported}, output_format)
         return

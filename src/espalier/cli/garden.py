@@ -78,7 +78,7 @@ async def garden(
         metrics_address=metrics_address,
         log_level=log_level,
         component="garden",
-        advice=garden_components.advice,
+        hint=garden_components.hint,
     ) as running:
         webhooks = processes.webhooks(webhook_at, webhook_client_ca)
         if webhook_at:

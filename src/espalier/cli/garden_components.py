@@ -25,8 +25,8 @@ SERVICE = "espalier-garden-webhook-service"
 _APPLY = "apply the output of `espalier manifests --of garden` (in seeds `--of seed`), which"
 
 
-def advice(resource: Resource, error: Exception) -> str:
-    """Advice for operators if a kind or permission is missing in a garden or seed; empty if there is none."""
+def hint(resource: Resource, error: Exception) -> str:
+    """A hint for operators if a kind or permission is missing in a garden or seed; empty if there is none."""
     if isinstance(error, Forbidden):
         return "in the garden, `espalier garden` grants gardenlets their permissions once the Seed exists"
     if not isinstance(error, NotFound):

@@ -89,7 +89,7 @@ async def gardenlet(
                 metrics_address=metrics_address,
                 log_level=log_level,
                 component="gardenlet",
-                advice=garden_components.advice,
+                hint=garden_components.hint,
             )
         )
         to_garden = Client(

@@ -1,4 +1,4 @@
-"""Advice for operators if a kind or permission is missing in the management cluster."""
+"""Hints for operators if a kind or permission is missing in the management cluster."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _OURS = "eks.amazonaws.com"
 _APPLY = "apply the output of this version's `espalier manifests`, which"
 
 
-def advice(resource: Resource, error: Exception) -> str:
-    """Advice on a failure to read or create objects of a kind; empty if there is none."""
+def hint(resource: Resource, error: Exception) -> str:
+    """A hint about a failure to read or create objects of a kind; empty if there is none."""
     if isinstance(error, Forbidden) and _LACKS_RIGHT.search(str(error)):
         return f"{_APPLY} grants it"
     if not isinstance(error, NotFound):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from espalier.api.kinds import KubeObject
-from espalier.cli.hints import advice
+from espalier.cli.hints import hint
 from espalier.kube.client import Client
 from espalier.kube.errors import BadRequest, Conflict, Forbidden, Invalid, KubeError, NotFound
 from espalier.releases import Releases, Uninstalled, install
@@ -59,7 +59,7 @@ class InstallReleases:
         try:
             created = await install(self.client, [object_])
         except KubeError as failure:
-            reason = "; ".join(filter(None, (str(failure).strip(), advice(object_.resource, failure))))
+            reason = "; ".join(filter(None, (str(failure).strip(), hint(object_.resource, failure))))
             if self.uninstalled.refused(object_, reason):
                 name = object_.metadata.name
                 _log.warning("not installed, will be retried", kind=object_.kind, name=name, reason=reason)

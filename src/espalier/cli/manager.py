@@ -14,7 +14,7 @@ from espalier.api.meta import Tree
 from espalier.cli import components, flags, manifests, processes
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
-from espalier.cli.hints import advice
+from espalier.cli.hints import hint
 from espalier.cli.installing import InstallReleases
 from espalier.clusters import Isolation
 from espalier.providers.registry import PROVIDERS
@@ -113,8 +113,8 @@ async def manager(
     if resync < 1:
         raise Usage(f"--sync-period: found {sync_period}, allowed is 1s or more")
     webhook_at = processes.address("--webhook-address", webhook_address)
-    by_hooks = in_place is FrontEnd.HOOKS
-    if by_hooks and not webhook_at:
+    uses_hooks = in_place is FrontEnd.HOOKS
+    if uses_hooks and not webhook_at:
         raise Usage("--in-place hooks: hooks are served at the webhook address; give --webhook-address as well")
     hooks_at = _hooks_at(hooks_url)
     offered = Releases.load(releases)
@@ -128,11 +128,11 @@ async def manager(
         metrics_address=metrics_address,
         log_level=log_level,
         options=options,
-        advice=advice,
+        hint=hint,
     ) as running:
         webhooks = processes.webhooks(webhook_at, webhook_client_ca)
         if webhook_at:
-            components.certify(running, webhooks, webhook_names.split(","), hooks_at if by_hooks else None)
+            components.certify(running, webhooks, webhook_names.split(","), hooks_at if uses_hooks else None)
         installing = InstallReleases(running.client, running.caches, offered)
         made_of = components.of_manager(
             PROVIDERS,

@@ -117,7 +117,7 @@ def _checked(tree: Tree) -> State:
     return State(str(valid), str(status.get("failureReason") or ""), str(status.get("failureMessage") or ""))
 
 
-def family(root: Tree, objects: Iterable[Tree]) -> Member:
+def tree_of(root: Tree, objects: Iterable[Tree]) -> Member:
     """The tree of a cluster: `root`, and each of `objects` once, below its owner.
 
     An object whose owner is not among them stands directly below the Cluster of Cluster API, or below the root.

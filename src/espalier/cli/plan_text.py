@@ -288,7 +288,7 @@ def _facts(preview: Preview) -> Tree:
         "workloadCluster": None
         if preview.cni is None
         else {
-            "mark": preview.cni.content_hash,
+            "contentHash": preview.cni.content_hash,
             "installed": preview.cni.installed,
             "exact": preview.cni.is_exact,
             "objects": [_object(change) for change in preview.cni.objects],

@@ -28,7 +28,7 @@ from espalier.runtime.clock import Clock, SystemClock
 from espalier.runtime.election import Election
 from espalier.runtime.election_thread import ElectionThread
 from espalier.runtime.fencing import Fence
-from espalier.runtime.manager import Advice, Manager
+from espalier.runtime.manager import Hint, Manager
 from espalier.runtime.options import Options
 from espalier.runtime.remote import over_http
 from espalier.runtime.webhooks import Webhooks
@@ -110,7 +110,7 @@ async def managed(
     health_address: str,
     metrics_address: str,
     log_level: str,
-    advice: Advice,
+    hint: Hint,
     options: Options | None = None,
     component: str = "espalier",
 ) -> AsyncIterator[Manager]:
@@ -134,7 +134,7 @@ async def managed(
             metrics_address=metrics,
             component=component,
             fill_within=None,  # a process that exits is restarted again and again; one that waits reports for what
-            advice=advice,
+            hint=hint,
         )
     finally:
         await client.close()

@@ -119,7 +119,7 @@ async def _restored(ctx: Context, drifts: Sequence[Drift]) -> bool | Failed | No
             return failed
         case None:
             return None
-    ctx.tools.rate_limits.rest(ctx.scope.key)
+    ctx.tools.rate_limits.limit(ctx.scope.key)
     ctx.event("Normal", "CNIRestored", "; ".join(map(str, drifts)))
     ctx.saw_cni(tuple(one for one in drifts if not isinstance(one.remedy, Manifest)))
     return True

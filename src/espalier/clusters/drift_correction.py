@@ -57,7 +57,7 @@ async def correct_drift(ctx: Context) -> Outcome:
     refusals |= in_workload or {}
     corrected = [one for one in wanted if one.what not in refusals and (is_done or not _is_in_workload(one))]
     if corrected:
-        ctx.tools.rate_limits.rest(scope.key)
+        ctx.tools.rate_limits.limit(scope.key)
         ctx.tools.rate_limits.corrected(scope.key, (field for one in corrected for field in one.fields))
         ctx.event("Normal", "DriftCorrected", "; ".join(map(str, corrected)))
         ctx.refresh()

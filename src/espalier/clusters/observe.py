@@ -147,14 +147,14 @@ class Observer:
             for resource in written(providers)
         }
         self.extra_kinds = frozenset(extra_kinds(providers))
-        by_hooks = front_end is FrontEnd.HOOKS
-        kinds = (ControlPlaneUpgrade, MachineDeploymentUpgrade, *((NodeUpgrade,) if by_hooks else ()))
+        uses_hooks = front_end is FrontEnd.HOOKS
+        kinds = (ControlPlaneUpgrade, MachineDeploymentUpgrade, *((NodeUpgrade,) if uses_hooks else ()))
         self.upgrades = [
             caches.of(kind.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name}) for kind in kinds
         ]
         self.node_upgrades = caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
         named = f"metadata.name={RUNTIME_EXTENSION}"
-        self.extension = caches.of(ExtensionConfig.resource, fields=named) if by_hooks else None
+        self.extension = caches.of(ExtensionConfig.resource, fields=named) if uses_hooks else None
         self.secrets = caches.of(
             SECRET,
             SYSTEM_NAMESPACE,

@@ -47,7 +47,7 @@ class RateLimits(Source):
 
     def __init__(self) -> None:
         super().__init__()
-        self._resting: set[Key] = set()
+        self._limited: set[Key] = set()
         self._wanted: set[Key] = set()
         self._pauses: dict[Key, float] = {}
         self._trying: set[Key] = set()
@@ -56,13 +56,13 @@ class RateLimits(Source):
 
     def is_limited(self, key: Key) -> bool:
         """True if a cluster has to wait; it is enqueued later then."""
-        if key in self._resting:
+        if key in self._limited:
             self._wanted.add(key)
-        return key in self._resting
+        return key in self._limited
 
-    def rest(self, key: Key) -> None:
+    def limit(self, key: Key) -> None:
         """Record that a cluster was corrected now."""
-        self._resting.add(key)
+        self._limited.add(key)
         asyncio.get_running_loop().call_later(SECONDS, self._over, key)
 
     def corrected(self, key: Key, fields: Iterable[str]) -> None:
@@ -118,7 +118,7 @@ class RateLimits(Source):
             self.send(key)
 
     def _over(self, key: Key) -> None:
-        self._resting.discard(key)
+        self._limited.discard(key)
         if key in self._wanted:
             self._wanted.discard(key)
             self.send(key)

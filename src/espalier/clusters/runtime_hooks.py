@@ -20,8 +20,8 @@ Owner = KubeadmControlPlane | MachineDeployment
 
 def chosen(objects: Iterable[Object]) -> FrontEnd:
     """The front end for in-place upgrades of the manager that wrote these objects."""
-    by_hooks = any(IN_PLACE_HOOKS in one.metadata.annotations or _is_extension(one) for one in objects)
-    return FrontEnd.HOOKS if by_hooks else FrontEnd.ANNOTATIONS
+    uses_hooks = any(IN_PLACE_HOOKS in one.metadata.annotations or _is_extension(one) for one in objects)
+    return FrontEnd.HOOKS if uses_hooks else FrontEnd.ANNOTATIONS
 
 
 def _is_extension(one: Object) -> bool:

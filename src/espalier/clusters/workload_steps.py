@@ -91,7 +91,7 @@ async def compare_workload_objects(ctx: Context) -> Outcome:
             return Continue()  # Synced reports the rest
         case None:
             return Wait(INSTALLATION, "waiting for the provider's objects in the workload cluster to be restored")
-    ctx.tools.rate_limits.rest(ctx.scope.key)
+    ctx.tools.rate_limits.limit(ctx.scope.key)
     ctx.event("Normal", "WorkloadObjectsRestored", "; ".join(map(str, answer.drifts)))
     return Continue()
 

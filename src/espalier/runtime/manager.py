@@ -47,8 +47,8 @@ class Ending(IntEnum):
     LEADERSHIP_LOST = 3
 
 
-Advice: TypeAlias = Callable[[Resource, KubeError | TimeoutError], str]
-"""Advice on an error with a kind, as the end of a sentence; empty if there is none."""
+Hint: TypeAlias = Callable[[Resource, KubeError | TimeoutError], str]
+"""A hint about an error with a kind, as the end of a sentence; empty if there is none."""
 
 LOG_EVERY = 5.0
 """Seconds between two checks for why a process is not ready yet."""
@@ -100,7 +100,7 @@ class Manager:
     `client` is the manager's own; components use `manager.client`, which refuses writes while this process does not
     lead. `connect` creates clients of workload clusters. With a `server_name`, requests are measured under that host.
     Addresses are (host, port); port 0 takes a free one, None serves nothing. `grace` is the time in seconds for running
-    reconciles to finish when the manager stops, `fill_within` that for the first lists (None for no limit). `advice` is
+    reconciles to finish when the manager stops, `fill_within` that for the first lists (None for no limit). `hint` is
     added to messages on why lists take long.
     """
 
@@ -119,7 +119,7 @@ class Manager:
         server_name: str = "",
         grace: float = 30.0,
         fill_within: float | None = 120.0,
-        advice: Advice = lambda _resource, _error: "",
+        hint: Hint = lambda _resource, _error: "",
     ) -> None:
         self.clock = clock
         self.rng = rng or random.Random()  # noqa: S311 - spreads load in time, guards nothing
@@ -147,7 +147,7 @@ class Manager:
         self._addresses = (health_address, metrics_address)
         self._grace = grace
         self._fill_within = fill_within
-        self._advice = advice
+        self._hint = hint
         self._caches = [self.caches]
         self._webhooks: list[Webhooks] = []
         self._controllers: list[Controller] = []
@@ -344,7 +344,7 @@ class Manager:
         if error is None:
             return ""
         why = str(error).strip() or "no answer in time"
-        return "; ".join(filter(None, (why, self._advice(resource, error))))
+        return "; ".join(filter(None, (why, self._hint(resource, error))))
 
     def _webhooks_check(self) -> str:
         waiting = [webhooks for webhooks in self._webhooks if not webhooks.serving]

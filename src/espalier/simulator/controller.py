@@ -127,7 +127,7 @@ class _Wiring:
 
     def clusters(self) -> Controller:
         inventory = self._inventory
-        controller = self._controller("laptop-cluster", Clusters(self._scheme).reconcile)
+        controller = self._controller("simulated-cluster", Clusters(self._scheme).reconcile)
         controller.watch(inventory.clusters)
         for cache in (inventory.control_planes, inventory.deployments):
             controller.watch(cache, _cluster)
@@ -145,7 +145,7 @@ class _Wiring:
     def control_planes(self) -> Controller:
         inventory = self._inventory
         controller = self._controller(
-            "laptop-control-plane", KubeadmControlPlanes(self._scheme, self._workloads.served).reconcile
+            "simulated-control-plane", KubeadmControlPlanes(self._scheme, self._workloads.served).reconcile
         )
         controller.watch(inventory.control_planes)
         controller.watch(
@@ -186,7 +186,7 @@ class _Wiring:
 
     def deployments(self) -> Controller:
         inventory = self._inventory
-        controller = self._controller("laptop-machine-deployment", MachineDeployments(self._scheme).reconcile)
+        controller = self._controller("simulated-machine-deployment", MachineDeployments(self._scheme).reconcile)
         controller.watch(inventory.deployments)
         controller.watch(inventory.sets, owners_of(MachineDeployment.resource))
         controller.watch(
@@ -207,7 +207,7 @@ class _Wiring:
 
     def sets(self) -> Controller:
         inventory = self._inventory
-        controller = self._controller("laptop-machine-set", MachineSets(self._scheme).reconcile)
+        controller = self._controller("simulated-machine-set", MachineSets(self._scheme).reconcile)
         controller.watch(inventory.sets)
         controller.watch(inventory.machines, self._sets_of_machine, predicate=change_of(predicates.owned_machine))
         controller.watch(inventory.deployments, self._sets_of_deployment, predicate=generation_changed)
@@ -233,7 +233,7 @@ class _Wiring:
 
     def machines(self) -> Controller:
         inventory = self._inventory
-        controller = self._controller("laptop-machine", Machines(self._scheme).reconcile)
+        controller = self._controller("simulated-machine", Machines(self._scheme).reconcile)
         controller.watch(inventory.machines)
         controller.watch(inventory.configs, owners_of(Machine.resource))
         controller.watch(inventory.clusters, self._in_cluster(inventory.machines), predicate=pause_changed)
@@ -250,7 +250,7 @@ class _Wiring:
 
     def configs(self) -> Controller:
         inventory = self._inventory
-        controller = self._controller("laptop-kubeadm-config", KubeadmConfigs(self._scheme).reconcile)
+        controller = self._controller("simulated-kubeadm-config", KubeadmConfigs(self._scheme).reconcile)
         controller.watch(inventory.configs)
         controller.watch(
             inventory.clusters, self._in_cluster(inventory.configs), predicate=change_of(predicates.awaited_cluster)
@@ -261,7 +261,7 @@ class _Wiring:
 
     def health_checks(self) -> Controller:
         inventory = self._inventory
-        controller = self._controller("laptop-machine-health-check", MachineHealthChecks(self._scheme).reconcile)
+        controller = self._controller("simulated-machine-health-check", MachineHealthChecks(self._scheme).reconcile)
         controller.watch(inventory.health_checks)
         controller.watch(
             inventory.machines, self._in_same(inventory.health_checks), predicate=change_of(predicates.examined_machine)
@@ -271,7 +271,7 @@ class _Wiring:
 
     def etcds(self) -> Controller:
         inventory = self._inventory
-        controller = self._controller("laptop-etcdadm-cluster", EtcdadmClusters(self._scheme).reconcile)
+        controller = self._controller("simulated-etcdadm-cluster", EtcdadmClusters(self._scheme).reconcile)
         controller.watch(inventory.etcds)
         in_same = self._in_same(inventory.etcds)
         controller.watch(
@@ -292,7 +292,7 @@ class _Wiring:
     def infrastructure_clusters(self, provider: Infrastructure) -> Controller:
         inventory = self._inventory
         simulator = InfrastructureClusters(self._scheme, self._workloads, provider)
-        controller = self._controller(f"laptop-{provider.cluster.kind.lower()}", simulator.reconcile)
+        controller = self._controller(f"simulated-{provider.cluster.kind.lower()}", simulator.reconcile)
         cache = inventory.infrastructure[provider.cluster.kind]
         controller.watch(cache)
 
@@ -313,7 +313,7 @@ class _Wiring:
         simulator = InfrastructureMachines(
             self._scheme, self._workloads, provider, boot_seconds=timing.boot, boots=timing.boots
         )
-        controller = self._controller(f"laptop-{provider.machine.kind.lower()}", simulator.reconcile)
+        controller = self._controller(f"simulated-{provider.machine.kind.lower()}", simulator.reconcile)
         cache = inventory.infrastructure[provider.machine.kind]
         controller.watch(cache)
 
@@ -327,7 +327,7 @@ class _Wiring:
         return controller
 
     def pods(self, pods: Pods) -> Controller:
-        controller = self._controller("laptop-pod", pods.reconcile)
+        controller = self._controller("simulated-pod", pods.reconcile)
 
         def changed(cluster: Key, object_: Object) -> None:
             if object_.kind in (NODE.kind, POD.kind):
@@ -340,7 +340,7 @@ class _Wiring:
         scheme = self._scheme
         runs = {"runs": pods.runs} if pods else {}
         simulator = WorkloadControllers(self._workloads, clock=scheme.clock, rng=scheme.rng, **runs)
-        controller = self._controller("laptop-workload-cluster", simulator.reconcile)
+        controller = self._controller("simulated-workload-cluster", simulator.reconcile)
 
         def changed(cluster: Key, _object: Object) -> None:
             controller.enqueue(cluster, after=pod_seconds)

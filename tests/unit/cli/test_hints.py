@@ -8,7 +8,7 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.resource import Resource
 from espalier.cli import garden_components
-from espalier.cli.hints import advice
+from espalier.cli.hints import hint
 from espalier.kube.errors import ApiError, Forbidden, Invalid, NotFound
 
 RIGHT = 'x is forbidden: User "system:serviceaccount:eksa-system:m" cannot list resource "releases" in API group "x"'
@@ -35,7 +35,7 @@ APPLY = "apply the output of this version's `espalier manifests`, which"
     ],
 )
 def test_the_hint_follows_from_the_refusal(resource: Resource, error: ApiError, advised: str) -> None:
-    assert advice(resource, error) == advised
+    assert hint(resource, error) == advised
 
 
 IN_GARDEN = "apply the output of `espalier manifests --of garden` (in seeds `--of seed`), which"
@@ -51,4 +51,4 @@ IN_GARDEN = "apply the output of `espalier manifests --of garden` (in seeds `--o
     ],
 )
 def test_the_same_of_a_garden_and_its_seeds(resource: Resource, error: ApiError, advised: str) -> None:
-    assert garden_components.advice(resource, error) == advised
+    assert garden_components.hint(resource, error) == advised

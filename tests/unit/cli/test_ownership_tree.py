@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.meta import Tree
-from espalier.cli.ownership_tree import Member, family, obstacle
+from espalier.cli.ownership_tree import Member, obstacle, tree_of
 
 CAPI = "cluster.x-k8s.io/v1beta2"
 
@@ -54,7 +54,7 @@ def names(member: Member) -> list[Any]:
 
 
 def test_owners_stand_above_what_they_own_and_the_control_plane_before_workers() -> None:
-    assert names(family(ROOT, [ILL, WELL, SET, DEPLOYMENT, CONTROL_PLANE, HEAD])) == [
+    assert names(tree_of(ROOT, [ILL, WELL, SET, DEPLOYMENT, CONTROL_PLANE, HEAD])) == [
         "Cluster garden",
         [
             "Cluster.cluster.x-k8s.io garden",
@@ -68,7 +68,7 @@ def test_owners_stand_above_what_they_own_and_the_control_plane_before_workers()
 
 
 def test_the_deepest_member_in_trouble_is_named_with_its_reason() -> None:
-    found = obstacle(family(ROOT, [ILL, WELL, SET, DEPLOYMENT, CONTROL_PLANE, HEAD]))
+    found = obstacle(tree_of(ROOT, [ILL, WELL, SET, DEPLOYMENT, CONTROL_PLANE, HEAD]))
     assert found is not None
     assert (found.kind, found.name) == ("Machine", "b")
     assert found.state.sentence == "NotReady: BootstrapConfigReady: waiting for data; NodeReady: no node"
@@ -76,18 +76,18 @@ def test_the_deepest_member_in_trouble_is_named_with_its_reason() -> None:
 
 def test_trouble_goes_before_work_that_is_under_way() -> None:
     rolling = made("KubeadmControlPlane", "garden", Available="True", RollingOut="True: Rolling: 1 machine is replaced")
-    found = obstacle(family(ROOT, [HEAD, rolling, DEPLOYMENT]))
+    found = obstacle(tree_of(ROOT, [HEAD, rolling, DEPLOYMENT]))
     assert found is not None
     assert found.name == "garden-md-0"
-    found = obstacle(family(ROOT, [HEAD, rolling]))
+    found = obstacle(tree_of(ROOT, [HEAD, rolling]))
     assert found is not None
     assert (found.state.text, found.state.sentence) == ("True, RollingOut", "1 machine is replaced")
 
 
 def test_a_cluster_that_is_well_has_no_obstacle_and_one_without_objects_is_its_own() -> None:
     well = made("Cluster", "garden", version="anywhere.eks.amazonaws.com/v1alpha1", Ready="True")
-    assert obstacle(family(well, [HEAD, CONTROL_PLANE])) is None
-    alone = obstacle(family(ROOT, []))
+    assert obstacle(tree_of(well, [HEAD, CONTROL_PLANE])) is None
+    alone = obstacle(tree_of(ROOT, []))
     assert alone is not None
     assert alone.state.sentence == "ScalingUp: 1 of 2 are there"
 
@@ -97,7 +97,7 @@ def test_every_object_stands_in_the_tree_once_whoever_owns_whom(owners: list[int
     objects = [made("Machine", str(number)) for number in range(len(owners))]
     for one, owner in zip(objects, owners, strict=True):  # also circles, itself, and owners that are not there
         one["metadata"]["ownerReferences"] = [{"uid": f"Machine-{owner}"}]
-    whole = [member.tree["metadata"]["uid"] for member in family(ROOT, [HEAD, *objects]).whole()]
+    whole = [member.tree["metadata"]["uid"] for member in tree_of(ROOT, [HEAD, *objects]).whole()]
     assert sorted(whole) == sorted(one["metadata"]["uid"] for one in (ROOT, HEAD, *objects))
 
 
@@ -105,11 +105,11 @@ def test_a_member_of_etcd_blocks_nothing_though_its_machine_never_is_a_node() ->
     waiting = "False: NotReady: waiting for the machine to register its node"
     machine = made("Machine", "garden-etcd-1", ROOT, Ready=waiting, InfrastructureReady="True: Ready: ")
     machine["metadata"]["labels"] = {"cluster.x-k8s.io/etcd-cluster": "garden-etcd"}
-    found = obstacle(family(ROOT, [machine]))
+    found = obstacle(tree_of(ROOT, [machine]))
     assert found is not None
     assert found.kind == "Cluster"
     machine["metadata"]["labels"] = {}
-    found = obstacle(family(ROOT, [machine]))
+    found = obstacle(tree_of(ROOT, [machine]))
     assert found is not None
     assert found.name == "garden-etcd-1"
 
@@ -117,7 +117,7 @@ def test_a_member_of_etcd_blocks_nothing_though_its_machine_never_is_a_node() ->
 def test_a_linked_object_is_as_its_check_found_it() -> None:
     linked = made("VSphereDatacenterConfig", "garden", ROOT, version="anywhere.eks.amazonaws.com/v1alpha1")
     linked["status"] |= {"specValid": False, "failureReason": "SpecInvalid", "failureMessage": "spec.network: found n"}
-    whole = family(ROOT, [linked])
+    whole = tree_of(ROOT, [linked])
     found = obstacle(whole)
     assert found is not None
     assert (found.name, found.state.text, found.state.sentence) == (
@@ -126,4 +126,4 @@ def test_a_linked_object_is_as_its_check_found_it() -> None:
         "SpecInvalid: spec.network: found n",
     )
     linked["status"]["specValid"] = True
-    assert family(ROOT, [linked]).children[0].state.text == "True"
+    assert tree_of(ROOT, [linked]).children[0].state.text == "True"

@@ -220,7 +220,7 @@ def test_kinds_that_are_not_served_are_named_together_with_what_helps_once() -> 
             raise NotFound.of("404 page not found")
 
         server.before = refuse
-        manager = manager_of(server, simulation, fill_within=None, advice=lambda resource, error: "install it")
+        manager = manager_of(server, simulation, fill_within=None, hint=lambda resource, error: "install it")
         manager.caches.of(CONFIG_MAP)
         manager.caches.of(SECRET)
         running = asyncio.create_task(manager.run())
@@ -243,7 +243,7 @@ def test_a_start_may_take_as_long_as_the_cluster_needs_and_says_why_once() -> No
             raise Forbidden.of(right)
 
         server.before = refuse
-        manager = manager_of(server, simulation, fill_within=None, advice=lambda resource, error: "give it the right")
+        manager = manager_of(server, simulation, fill_within=None, hint=lambda resource, error: "give it the right")
         done: list[str] = []
         manager.add(copier(manager, done))
         server.put(config_map("x", "a"))

@@ -32,7 +32,7 @@ class Store(Part):
 
     @property
     def place(self) -> tuple[str | None, str | None, str]:
-        """What differs between any two stores that have different backups."""
+        """The parts of which at least one differs between stores of different backups."""
         return self.provider, self.container, self.prefix
 
 
