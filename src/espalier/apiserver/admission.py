@@ -35,30 +35,30 @@ class Admitting:
         self._known: dict[Resource, _Known] = {}
 
     def mutate(
-        self, ask: RequestInfo, operation: str, new: Tree | None, old: Tree | None, warnings: list[str]
+        self, info: RequestInfo, operation: str, new: Tree | None, old: Tree | None, warnings: list[str]
     ) -> Generator[list[WebhookCall], Sequence[Result], Tree | None]:
         """The object after mutating webhooks (in its stored version); the same one if they change nothing."""
-        webhooks = self._webhooks(builtin.MUTATING_WEBHOOK_CONFIGURATION, ask, operation)
+        webhooks = self._webhooks(builtin.MUTATING_WEBHOOK_CONFIGURATION, info, operation)
         if not webhooks:
             return new
-        admission = self._admission(ask, operation, new, old)
+        admission = self._admission(info, operation, new, old)
         admitted = yield from mutate(webhooks, admission, self._new_uid)
         warnings += admitted.warnings
         if admitted.object is admission.object or admitted.object is None:
             return new
-        return to_storage_version(admitted.object, ask.kind)
+        return to_storage_version(admitted.object, info.kind)
 
     def validate(
-        self, ask: RequestInfo, operation: str, new: Tree | None, old: Tree | None, warnings: list[str]
+        self, info: RequestInfo, operation: str, new: Tree | None, old: Tree | None, warnings: list[str]
     ) -> Generator[list[WebhookCall], Sequence[Result], None]:
         """Raises the client's error when a validating webhook denies the write."""
-        webhooks = self._webhooks(builtin.VALIDATING_WEBHOOK_CONFIGURATION, ask, operation)
+        webhooks = self._webhooks(builtin.VALIDATING_WEBHOOK_CONFIGURATION, info, operation)
         if not webhooks:
             return
-        admitted = yield from validate(webhooks, self._admission(ask, operation, new, old), self._new_uid)
+        admitted = yield from validate(webhooks, self._admission(info, operation, new, old), self._new_uid)
         warnings += admitted.warnings
 
-    def _webhooks(self, configurations: Resource, ask: RequestInfo, operation: str) -> list[Webhook]:
+    def _webhooks(self, configurations: Resource, info: RequestInfo, operation: str) -> list[Webhook]:
         """The webhooks that may match a write, judged without the object."""
         table = self._core.store.table(configurations.group_resource)
         if not table.keys:
@@ -68,39 +68,39 @@ class Admitting:
         if known is None or known.moment != moment:
             known = _Known(moment, webhooks_of(table.objects[key].raw for key in table.keys))
             self._known[configurations] = known
-        what = operation, ask.kind.resource, ask.subresource
+        what = operation, info.kind.resource, info.subresource
         covering = known.covering.get(what)
         if covering is None:
-            write = self._admission(ask, operation, None, None)
+            write = self._admission(info, operation, None, None)
             covering = known.covering[what] = [each for each in known.webhooks if each.covered(write) is not None]
         return covering
 
     def _new_uid(self) -> str:
         return new_uid(self._core.rng)
 
-    def _admission(self, ask: RequestInfo, operation: str, new: Tree | None, old: Tree | None) -> Admission:
-        kind = ask.kind
+    def _admission(self, info: RequestInfo, operation: str, new: Tree | None, old: Tree | None) -> Admission:
+        kind = info.kind
         return Admission(
             operation=_OPERATIONS[operation],
             resource=kind.resource,
-            user=ask.user,
-            name=((new or old or {}).get("metadata") or {}).get("name", ask.name),
-            namespace=ask.namespace,
-            subresource=ask.subresource,
+            user=info.user,
+            name=((new or old or {}).get("metadata") or {}).get("name", info.name),
+            namespace=info.namespace,
+            subresource=info.subresource,
             object=None if new is None else to_served_version(_visible(new), kind),
             old_object=None if old is None else to_served_version(_visible(old), kind),
-            namespace_labels=self._namespace_labels(ask, new or old or {}),
+            namespace_labels=self._namespace_labels(info, new or old or {}),
             equivalents=[other.resource for other in self._core.registry.versions(kind.table) if other is not kind],
-            options={name: value for name, value in ask.query.items() if name in ("dryRun", "fieldManager")},
-            dry_run=ask.dry_run,
+            options={name: value for name, value in info.query.items() if name in ("dryRun", "fieldManager")},
+            dry_run=info.dry_run,
         )
 
-    def _namespace_labels(self, ask: RequestInfo, tree: Tree) -> dict[str, str] | None:
-        if ask.kind.resource == builtin.NAMESPACE:
+    def _namespace_labels(self, info: RequestInfo, tree: Tree) -> dict[str, str] | None:
+        if info.kind.resource == builtin.NAMESPACE:
             return tree.get("metadata", {}).get("labels") or {}
-        if not ask.namespace:
+        if not info.namespace:
             return None
-        namespace = self._core.store.table(builtin.NAMESPACE.group_resource).objects.get(Key("", ask.namespace))
+        namespace = self._core.store.table(builtin.NAMESPACE.group_resource).objects.get(Key("", info.namespace))
         return namespace.head.metadata.labels if namespace is not None else {}
 
 

@@ -30,19 +30,19 @@ def administrators_only(attributes: Attributes, user: User) -> bool:
     return MASTERS in user.groups or (attributes.verb == "create" and attributes.resource in _OPEN)
 
 
-def reviewed(core: Core, ask: RequestInfo) -> Answer:
+def reviewed(core: Core, info: RequestInfo) -> Answer:
     """The answer to a review."""
-    tree = bodies.object_of(ask)
+    tree = bodies.object_of(info)
     spec = tree.get("spec") or {}
-    match ask.kind.resource.plural:
+    match info.kind.resource.plural:
         case "selfsubjectreviews":
-            status: Tree = {"userInfo": _user_info(ask.user)}
+            status: Tree = {"userInfo": _user_info(info.user)}
         case "tokenreviews":
             status = {"authenticated": False, "error": "this API server issues no tokens to review"}
         case "selfsubjectrulesreviews":
-            status = _rules(ask.user)
+            status = _rules(info.user)
         case "selfsubjectaccessreviews":
-            status = _access(core, spec, ask.user)
+            status = _access(core, spec, info.user)
         case _:
             if not spec.get("user") and not spec.get("groups"):
                 cause = failures.invalid("spec.user", "", "at least one of user or group must be specified")

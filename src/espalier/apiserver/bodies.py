@@ -38,24 +38,24 @@ _TYPED = {
 _NO_VERSION = "couldn't get version/kind; json parse error: "
 
 
-def object_of(ask: RequestInfo, kind: str = "", api_version: str = "") -> Tree:
+def object_of(info: RequestInfo, kind: str = "", api_version: str = "") -> Tree:
     """The object in the body of a request; some subresources have another kind than the path's.
 
     Raises `BadRequest` and `Invalid` as kube-apiserver does.
     """
-    if ask.verb in ("create", "update"):
-        content.check_object_type(ask.request.headers.get("content-type", ""))
-    resource = ask.kind.resource
-    custom = ask.kind.custom and not kind
+    if info.verb in ("create", "update"):
+        content.check_object_type(info.request.headers.get("content-type", ""))
+    resource = info.kind.resource
+    custom = info.kind.custom and not kind
     kind, api_version = kind or resource.kind, api_version or resource.api_version
-    tree = decoded(ask.request.body, kind, api_version)
+    tree = decoded(info.request.body, kind, api_version)
     if problem := go_json.head_problem(tree) if tree is not None else "":
-        raise _unrecognized(kind, f"{_NO_VERSION}{problem}", ask.request.body)
+        raise _unrecognized(kind, f"{_NO_VERSION}{problem}", info.request.body)
     tree = tree or {}
     if custom:
-        _require_head(ask, tree)
+        _require_head(info, tree)
     if tree.get("apiVersion", "").count("/") > 1:
-        raise _unrecognized(kind, f"unexpected GroupVersion string: {tree['apiVersion']}", ask.request.body)
+        raise _unrecognized(kind, f"unexpected GroupVersion string: {tree['apiVersion']}", info.request.body)
     tree["apiVersion"] = tree.get("apiVersion") or api_version
     tree["kind"] = tree.get("kind") or kind
     if not custom and (tree["apiVersion"], tree["kind"]) != (api_version, kind):
@@ -65,10 +65,10 @@ def object_of(ask: RequestInfo, kind: str = "", api_version: str = "") -> Tree:
         raise unhandled(tree["kind"], api_version, kind, go_json.mistyped(tree["metadata"], wanted))
     if kind in _TYPED:
         _check_types(kind, api_version, tree)
-    if ask.query.get("fieldValidation") == "Strict" and (twice := go_json.duplicate_fields(ask.request.body)):
+    if info.query.get("fieldValidation") == "Strict" and (twice := go_json.duplicate_fields(info.request.body)):
         sentences = ", ".join(f'duplicate field "{name}"' for name in twice)
         raise unhandled(kind, api_version, kind, f"strict decoding error: {sentences}")
-    hold_to_url(ask, tree, kind, api_version)
+    hold_to_url(info, tree, kind, api_version)
     return tree
 
 
@@ -103,13 +103,13 @@ def _unrecognized(kind: str, problem: str, body: bytes) -> ApiError:
     )
 
 
-def _require_head(ask: RequestInfo, tree: Tree) -> None:
+def _require_head(info: RequestInfo, tree: Tree) -> None:
     """Require apiVersion and kind in custom resources."""
-    text = ask.request.body.decode("utf-8", "replace")
+    text = info.request.body.decode("utf-8", "replace")
     for field, shown in (("kind", "Kind"), ("apiVersion", "apiVersion")):
         if not tree.get(field):
             problem = f"Object '{shown}' is missing in '{text}'"
-            raise _unrecognized(ask.kind.resource.kind, problem, ask.request.body)
+            raise _unrecognized(info.kind.resource.kind, problem, info.request.body)
 
 
 def _refuse_kind(tree: Tree, wanted: str, expected: str) -> None:
@@ -123,9 +123,9 @@ def _refuse_kind(tree: Tree, wanted: str, expected: str) -> None:
     raise unhandled(kind, api_version, wanted, problem)
 
 
-def hold_to_url(ask: RequestInfo, tree: Tree, kind: str = "", api_version: str = "") -> None:
+def hold_to_url(info: RequestInfo, tree: Tree, kind: str = "", api_version: str = "") -> None:
     """Refuse an object whose kind, name or namespace differ from the URL's; set the missing ones."""
-    resource = ask.kind.resource
+    resource = info.kind.resource
     kind, api_version = kind or resource.kind, api_version or resource.api_version
     if tree.get("apiVersion") != api_version:
         raise failures.bad_request(
@@ -138,22 +138,22 @@ def hold_to_url(ask: RequestInfo, tree: Tree, kind: str = "", api_version: str =
     if tree.get("kind") != kind:
         cause = failures.invalid("kind", tree.get("kind"), f"must be {kind}")
         raise failures.invalid_object(str(tree.get("kind")), resource.group, str(metadata.get("name", "")), [cause])
-    if ask.name and not metadata.get("name"):
+    if info.name and not metadata.get("name"):
         raise failures.bad_request(
-            f"the name of the object ({ask.name} based on URL) was undeterminable: name must be provided"
+            f"the name of the object ({info.name} based on URL) was undeterminable: name must be provided"
         )
-    if ask.name and metadata["name"] != ask.name:
+    if info.name and metadata["name"] != info.name:
         if kind == EVICTION:
             raise failures.bad_request("name in URL does not match name in Eviction object")
         raise failures.bad_request(
-            f"the name of the object ({metadata['name']}) does not match the name on the URL ({ask.name})"
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({info.name})"
         )
-    if resource.namespaced and metadata.setdefault("namespace", ask.namespace) != ask.namespace:
+    if resource.namespaced and metadata.setdefault("namespace", info.namespace) != info.namespace:
         if metadata["namespace"]:
             raise failures.bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
-        metadata["namespace"] = ask.namespace
+        metadata["namespace"] = info.namespace
     if not resource.namespaced:
         metadata.pop("namespace", None)
 
@@ -168,11 +168,11 @@ class DeleteOptions(msgspec.Struct, rename="camel"):
     orphan_dependents: bool | None = None
 
 
-def delete_options(ask: RequestInfo) -> DeleteOptions:
+def delete_options(info: RequestInfo) -> DeleteOptions:
     """The options of a deletion. Raises `BadRequest`, `Invalid`."""
-    body = ask.request.body or b"{}"
-    if ask.subresource == "eviction":
-        tree = object_of(ask, EVICTION, EVICTION_VERSION).get("deleteOptions") or {}
+    body = info.request.body or b"{}"
+    if info.subresource == "eviction":
+        tree = object_of(info, EVICTION, EVICTION_VERSION).get("deleteOptions") or {}
     else:
         try:
             tree = go_json.decoded(body)
@@ -190,14 +190,14 @@ def delete_options(ask: RequestInfo) -> DeleteOptions:
     causes = [*options.propagation(policy, options_.orphan_dependents), *options.dry_run(options_.dry_run)]
     if causes:
         raise failures.invalid_object("DeleteOptions", "meta.k8s.io", "", causes)
-    options_.propagation_policy = policy or ask.query.get("propagationPolicy") or None
-    if options_.orphan_dependents is None and not ask.request.body and "orphanDependents" in ask.query:
-        options_.orphan_dependents = options.flag(ask.query, "orphanDependents")
+    options_.propagation_policy = policy or info.query.get("propagationPolicy") or None
+    if options_.orphan_dependents is None and not info.request.body and "orphanDependents" in info.query:
+        options_.orphan_dependents = options.flag(info.query, "orphanDependents")
     if options_.orphan_dependents and not policy:
         options_.propagation_policy = "Orphan"
     if options_.grace_period_seconds is None:
-        options_.grace_period_seconds = options.number(ask.query, "gracePeriodSeconds")
-    if ask.dry_run:
+        options_.grace_period_seconds = options.number(info.query, "gracePeriodSeconds")
+    if info.dry_run:
         options_.dry_run = ["All"]
     return options_
 

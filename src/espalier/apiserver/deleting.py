@@ -42,20 +42,20 @@ class Deleter:
         self._core = core
         self._admitting = admitting
 
-    def delete(self, ask: RequestInfo) -> Steps:
+    def delete(self, info: RequestInfo) -> Steps:
         """DELETE of one object."""
-        return (yield from self.delete_with(ask, bodies.delete_options(ask)))
+        return (yield from self.delete_with(info, bodies.delete_options(info)))
 
-    def delete_with(self, ask: RequestInfo, options: DeleteOptions) -> Steps:
+    def delete_with(self, info: RequestInfo, options: DeleteOptions) -> Steps:
         """Delete with given options."""
-        return (yield from self._delete(ask, options))
+        return (yield from self._delete(info, options))
 
-    def delete_collection(self, ask: RequestInfo) -> Steps:
+    def delete_collection(self, info: RequestInfo) -> Steps:
         """DELETE of all objects of a kind in a namespace that selectors select."""
-        options = bodies.delete_options(ask)
-        selector = selector_of(ask.kind, ask.query)
-        table = self._core.store.table(ask.kind.table)
-        chosen = [key for key in table.within(ask.namespace or None) if selector.selects(table.objects[key])]
+        options = bodies.delete_options(info)
+        selector = selector_of(info.kind, info.query)
+        table = self._core.store.table(info.kind.table)
+        chosen = [key for key in table.within(info.namespace or None) if selector.selects(table.objects[key])]
         items: list[bytes] = []
         warnings: list[str] = []
         for key in chosen:
@@ -63,70 +63,70 @@ class Deleter:
             if present is None:
                 continue
             try:
-                answer = yield from self._delete(replace(ask, namespace=key.namespace, name=key.name), options)
+                answer = yield from self._delete(replace(info, namespace=key.namespace, name=key.name), options)
             except NotFound:
                 continue
-            items.append(shown(table.objects.get(key, present).raw, ask.kind))
+            items.append(shown(table.objects.get(key, present).raw, info.kind))
             warnings += answer.warnings
         revision = self._core.store.revision
         body: Tree = {
-            "kind": ask.kind.list_kind,
-            "apiVersion": ask.kind.resource.api_version,
+            "kind": info.kind.list_kind,
+            "apiVersion": info.kind.resource.api_version,
             "metadata": {"resourceVersion": str(revision)},
             "items": [msgspec.Raw(item) for item in items],
         }
         return Answer(encode_json(body), revision, warnings=warnings)
 
-    def _delete(self, ask: RequestInfo, options: DeleteOptions) -> Steps:
-        table = self._core.store.table(ask.kind.table)
+    def _delete(self, info: RequestInfo, options: DeleteOptions) -> Steps:
+        table = self._core.store.table(info.kind.table)
         for _ in range(ATTEMPTS):
-            old = table.objects.get(ask.key)
+            old = table.objects.get(info.key)
             if old is None:
-                raise failures.not_found(ask.kind.resource, ask.name)
-            if self._is_namespace(ask) and ask.name in PROTECTED_NAMESPACES:
-                raise failures.refused(ask.kind.resource, ask.name, "this namespace may not be deleted")
-            self._check_preconditions(ask, old, options)
+                raise failures.not_found(info.kind.resource, info.name)
+            if self._is_namespace(info) and info.name in PROTECTED_NAMESPACES:
+                raise failures.refused(info.kind.resource, info.name, "this namespace may not be deleted")
+            self._check_preconditions(info, old, options)
             warnings: list[str] = []
-            yield from self._admit(ask, old, warnings)
-            if table.objects.get(ask.key) is old:
-                answer = yield from self._deleted(ask, old, options, warnings)
+            yield from self._admit(info, old, warnings)
+            if table.objects.get(info.key) is old:
+                answer = yield from self._deleted(info, old, options, warnings)
                 if answer is not None:
                     return answer
-        raise failures.conflict(ask.kind.resource, ask.name, failures.MODIFIED)
+        raise failures.conflict(info.kind.resource, info.name, failures.MODIFIED)
 
-    def _admit(self, ask: RequestInfo, old: Object, warnings: list[str]) -> Generator[Step, Any, None]:
+    def _admit(self, info: RequestInfo, old: Object, warnings: list[str]) -> Generator[Step, Any, None]:
         tree = old.tree
-        yield from self._admitting.mutate(ask, "delete", None, tree, warnings)
-        yield from self._admitting.validate(ask, "delete", None, tree, warnings)
+        yield from self._admitting.mutate(info, "delete", None, tree, warnings)
+        yield from self._admitting.validate(info, "delete", None, tree, warnings)
 
-    def _check_preconditions(self, ask: RequestInfo, old: Object, options: DeleteOptions) -> None:
+    def _check_preconditions(self, info: RequestInfo, old: Object, options: DeleteOptions) -> None:
         wanted = options.preconditions or {}
         found = old.head.metadata
         uid, version = wanted.get("uid"), wanted.get("resourceVersion")
         if uid and uid != found.uid:
             raise failures.conflict(
-                ask.kind.resource,
-                ask.name,
+                info.kind.resource,
+                info.name,
                 f"the UID in the precondition ({uid}) does not match the UID in record ({found.uid}). The object might "
                 "have been deleted and then recreated",
             )
         if version and version != found.resource_version:
             raise failures.conflict(
-                ask.kind.resource,
-                ask.name,
+                info.kind.resource,
+                info.name,
                 f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
                 f"({found.resource_version}). The object might have been modified",
             )
 
-    def _deleted(self, ask: RequestInfo, old: Object, options: DeleteOptions, warnings: list[str]) -> Deleting:
-        kind, tree = ask.kind, old.tree
+    def _deleted(self, info: RequestInfo, old: Object, options: DeleteOptions, warnings: list[str]) -> Deleting:
+        kind, tree = info.kind, old.tree
         tree["apiVersion"] = kind.storage_version
         system = tree["metadata"]
-        finalizers = self._finalizers(ask, tree, options)
-        grace = self._grace(ask, tree, options)
-        held_by_namespace = self._is_namespace(ask) and (tree.get("spec") or {}).get("finalizers")
+        finalizers = self._finalizers(info, tree, options)
+        grace = self._grace(info, tree, options)
+        held_by_namespace = self._is_namespace(info) and (tree.get("spec") or {}).get("finalizers")
         if not finalizers and not grace and not held_by_namespace:
-            return (yield from self._gone(ask, old, tree, options, warnings))
+            return (yield from self._gone(info, old, tree, options, warnings))
         changed = list(system.get("finalizers") or ()) != finalizers
         if finalizers:
             system["finalizers"] = finalizers
@@ -139,7 +139,7 @@ class Deleter:
             system["deletionGracePeriodSeconds"] = grace
             if kind.generation:
                 system["generation"] = system.get("generation", 0) + 1
-            if self._is_namespace(ask):
+            if self._is_namespace(info):
                 tree["status"] = {**(tree.get("status") or {}), "phase": "Terminating"}
             if kind.resource == builtin.CUSTOM_RESOURCE_DEFINITION:
                 definitions.terminate(tree, condition_list.timestamp(self._core.now()))
@@ -147,12 +147,12 @@ class Deleter:
             return Answer(shown(old.raw, kind), int(old.head.metadata.resource_version), warnings=warnings)
         if options.dry_run:
             return Answer(encode_json(tree), self._core.store.revision, warnings=warnings)
-        stored = yield from put(kind, ask.key, old, tree)
+        stored = yield from put(kind, info.key, old, tree)
         if stored is None:
             return None
         return Answer(shown(stored.raw, kind), self._core.store.revision, warnings=warnings)
 
-    def _finalizers(self, ask: RequestInfo, tree: Tree, options: DeleteOptions) -> list[str]:
+    def _finalizers(self, info: RequestInfo, tree: Tree, options: DeleteOptions) -> list[str]:
         """The finalizers of a deleted object: its own, and that of the propagation policy."""
         present = list(tree["metadata"].get("finalizers") or ())
         policy = options.propagation_policy
@@ -161,14 +161,14 @@ class Deleter:
             present = [each for each in present if each not in (ORPHAN, FOREGROUND) or each == wanted]
             if wanted and wanted not in present:
                 present.append(wanted)
-        definition = ask.kind.resource == builtin.CUSTOM_RESOURCE_DEFINITION
+        definition = info.kind.resource == builtin.CUSTOM_RESOURCE_DEFINITION
         if definition and definitions.CLEANUP not in present and not tree["metadata"].get("deletionTimestamp"):
             present.append(definitions.CLEANUP)
         return present
 
-    def _grace(self, ask: RequestInfo, tree: Tree, options: DeleteOptions) -> int:
+    def _grace(self, info: RequestInfo, tree: Tree, options: DeleteOptions) -> int:
         """The grace period of the object; 0 except for pods on a node."""
-        if ask.kind.resource != builtin.POD:
+        if info.kind.resource != builtin.POD:
             return 0
         spec, status = tree.get("spec") or {}, tree.get("status") or {}
         if not spec.get("nodeName") or status.get("phase") in _ENDED:
@@ -178,16 +178,18 @@ class Deleter:
         running = tree["metadata"].get("deletionGracePeriodSeconds")
         return int(grace if running is None else min(grace, running))
 
-    def _is_namespace(self, ask: RequestInfo) -> bool:
-        return ask.kind.resource == builtin.NAMESPACE
+    def _is_namespace(self, info: RequestInfo) -> bool:
+        return info.kind.resource == builtin.NAMESPACE
 
-    def _gone(self, ask: RequestInfo, old: Object, tree: Tree, options: DeleteOptions, warnings: list[str]) -> Deleting:
+    def _gone(
+        self, info: RequestInfo, old: Object, tree: Tree, options: DeleteOptions, warnings: list[str]
+    ) -> Deleting:
         if not options.dry_run:
             tree["metadata"].pop("finalizers", None)
-            if (yield from put(ask.kind, ask.key, old, tree, deleted=True)) is None:
+            if (yield from put(info.kind, info.key, old, tree, deleted=True)) is None:
                 return None
-        resource = ask.kind.resource
-        details = {"name": ask.name, "kind": resource.plural, "uid": old.head.metadata.uid}
+        resource = info.kind.resource
+        details = {"name": info.name, "kind": resource.plural, "uid": old.head.metadata.uid}
         if resource.group:
             details["group"] = resource.group
         body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

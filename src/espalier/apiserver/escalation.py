@@ -39,17 +39,17 @@ _EVERYTHING = (
 
 
 def check(
-    ask: RequestInfo, new: Tree, old: Tree | None, store: Store, authorizer: Authorizer, rules_for: RulesFor
+    info: RequestInfo, new: Tree, old: Tree | None, store: Store, authorizer: Authorizer, rules_for: RulesFor
 ) -> None:
     """Raise `Forbidden` when a write would grant rights that its writer lacks. `old` is None for a new object."""
-    resource = ask.kind.resource
-    if MASTERS in ask.user.groups:
+    resource = info.kind.resource
+    if MASTERS in info.user.groups:
         return
     wanted: list[PolicyRule] | None
     if resource in (builtin.ROLE, builtin.CLUSTER_ROLE):
         if old is not None and all(old.get(field) == new.get(field) for field in ("rules", "aggregationRule")):
             return
-        role, name, verb = resource, ask.name, "escalate"
+        role, name, verb = resource, info.name, "escalate"
         wanted = _rules(msgspec.convert(new, Role))
     elif resource in (builtin.ROLE_BINDING, builtin.CLUSTER_ROLE_BINDING):
         if old is not None and all(old.get(field) == new.get(field) for field in ("roleRef", "subjects")):
@@ -57,17 +57,17 @@ def check(
         reference = msgspec.convert(new, Binding).role_ref
         role = builtin.CLUSTER_ROLE if reference.kind == builtin.CLUSTER_ROLE.kind else builtin.ROLE
         name, verb = reference.name, "bind"
-        found = store.table(role.group_resource).objects.get(Key(ask.namespace if role.namespaced else "", name))
+        found = store.table(role.group_resource).objects.get(Key(info.namespace if role.namespaced else "", name))
         wanted = None if found is None else list(found.decode(Role).rules or ())
     else:
         return
-    if authorizer(Attributes(verb, role.group, role.plural, namespace=ask.namespace, name=name), ask.user):
+    if authorizer(Attributes(verb, role.group, role.plural, namespace=info.namespace, name=name), info.user):
         return
     if wanted is None:
         raise failures.not_found(role, name)
-    missing = list(_uncovered(wanted, rules_for(ask.user, ask.namespace)))
+    missing = list(_uncovered(wanted, rules_for(info.user, info.namespace)))
     if missing:
-        raise _refusal(ask, missing)
+        raise _refusal(info, missing)
 
 
 def _rules(role: Role) -> list[PolicyRule]:
@@ -113,14 +113,14 @@ def _has(held: Sequence[str], wanted: str) -> bool:
     return "*" in held or wanted in held
 
 
-def _refusal(ask: RequestInfo, missing: Sequence[PolicyRule]) -> ApiError:
+def _refusal(info: RequestInfo, missing: Sequence[PolicyRule]) -> ApiError:
     shown = [_shown(rule) for rule in missing[:MOST_SHOWN]]
     more = [f"and {len(missing) - MOST_SHOWN} more"] if len(missing) > MOST_SHOWN else []
-    groups = ", ".join(f'"{group}"' for group in ask.user.groups)
-    who = f'user "{ask.user.name}" (groups=[{groups}])'
+    groups = ", ".join(f'"{group}"' for group in info.user.groups)
+    who = f'user "{info.user.name}" (groups=[{groups}])'
     rights = "\n".join([*shown, *more])
     sentence = f"{who} is attempting to grant RBAC permissions not currently held:\n{rights}"
-    return failures.refused(ask.kind.resource, ask.name, sentence)
+    return failures.refused(info.kind.resource, info.name, sentence)
 
 
 def _shown(rule: PolicyRule) -> str:

@@ -128,7 +128,7 @@ class EtcdStore(Store):
             operation = DeleteRange(path) if write.deleted else Put(path, asked.stored)
             done = await self._client.do(Txn((mod_revision(path, "=", before),), (operation,)))
             self._check_same(done.header)
-            await self._reach(done.header.revision, ask=not done.succeeded)
+            await self._reach(done.header.revision, request_progress=not done.succeeded)
         except EtcdError as error:
             raise _refusal(error) from error
         finally:
@@ -261,18 +261,18 @@ class EtcdStore(Store):
             raise Foreign(str(error)) from None
         return value
 
-    async def _reach(self, revision: int, *, ask: bool) -> None:
-        """Wait until all changes up to a revision have arrived; `ask` at once if it may have no event."""
+    async def _reach(self, revision: int, *, request_progress: bool) -> None:
+        """Wait until all changes up to a revision have arrived. `request_progress`: at once, as it may have no event."""
         if revision <= self.revision:
             return
         self._check_writable()
         waiting = asyncio.get_running_loop().create_future()
         heapq.heappush(self._reaching, (revision, next(self._order), waiting))
         while not waiting.done():
-            if ask:
+            if request_progress:
                 self._behind.set()
             await asyncio.wait((waiting,), timeout=_PROGRESS)
-            ask = True
+            request_progress = True
         waiting.result()
 
     async def _ask_progress(self) -> None:
@@ -329,12 +329,12 @@ class EtcdStore(Store):
         """Wait until all changes up to a revision have arrived; reopen the watch if they do not."""
         try:
             async with asyncio.timeout(self._lost_after / _REVISION_READS):
-                await self._reach(revision, ask=True)
+                await self._reach(revision, request_progress=True)
         except TimeoutError:
             log.warning("the watch of etcd is behind; reopening it", revision=self.revision, etcd=revision)
             if self._watch is not None:
                 await self._watch.reopen()
-            await self._reach(revision, ask=True)
+            await self._reach(revision, request_progress=True)
 
     def _check_same(self, header: Header, at_least: int = 0) -> None:
         """Treat another etcd than the one that was read as lost. Raises `ApiError` then."""

@@ -41,16 +41,16 @@ class Evictor:
         self._core = core
         self._deleter = deleter
 
-    def evict(self, ask: RequestInfo) -> Steps:
+    def evict(self, info: RequestInfo) -> Steps:
         """POST of an Eviction. Raises `TooManyRequests` when the pod's budget allows no disruption now."""
-        options = bodies.delete_options(ask)
-        pod = self._core.store.table(ask.kind.table).objects.get(ask.key)
+        options = bodies.delete_options(info)
+        pod = self._core.store.table(info.kind.table).objects.get(info.key)
         if pod is None:
-            raise failures.not_found(ask.kind.resource, ask.name)
-        yield from self._ask_budget(ask, pod, options)
-        return (yield from self._deleter.delete_with(ask, options))
+            raise failures.not_found(info.kind.resource, info.name)
+        yield from self._ask_budget(info, pod, options)
+        return (yield from self._deleter.delete_with(info, options))
 
-    def _ask_budget(self, ask: RequestInfo, pod: Object, options: DeleteOptions) -> Generator[Step, Any, None]:
+    def _ask_budget(self, info: RequestInfo, pod: Object, options: DeleteOptions) -> Generator[Step, Any, None]:
         tree = pod.tree
         status = tree.get("status") or {}
         if status.get("phase") in _UNGUARDED or tree["metadata"].get("deletionTimestamp"):
@@ -67,7 +67,7 @@ class Evictor:
             options.preconditions = {"uid": pod.head.metadata.uid, **(options.preconditions or {})}
             if options.preconditions["uid"] != pod.head.metadata.uid or _needs_no_leave(budgets[0].tree, status):
                 return
-            if (yield from self._count_disruption(budgets[0], ask.name, dry_run=bool(options.dry_run))):
+            if (yield from self._count_disruption(budgets[0], info.name, dry_run=bool(options.dry_run))):
                 return
         raise _being_processed(budgets[0].name)
 

@@ -26,49 +26,51 @@ class Handler:
         self._deleter = Deleter(core, admitting)
         self._evictor = Evictor(core, self._deleter)
 
-    def authorize(self, ask: RequestInfo) -> None:
+    def authorize(self, info: RequestInfo) -> None:
         """Raise `Forbidden` unless the request is authorized."""
-        if not self._core.authorizer(attributes_of(ask), ask.user):
-            raise failures.forbidden(ask.user, ask.verb, ask.kind.resource, ask.subresource, ask.namespace, ask.name)
+        if not self._core.authorizer(attributes_of(info), info.user):
+            raise failures.forbidden(
+                info.user, info.verb, info.kind.resource, info.subresource, info.namespace, info.name
+            )
 
-    def steps(self, ask: RequestInfo) -> Steps:
+    def steps(self, info: RequestInfo) -> Steps:
         """The steps of an authorized request."""
-        options.check(ask.verb, ask.query, apply=ask.content_type == APPLY)
-        resource = ask.kind.resource
+        options.check(info.verb, info.query, apply=info.content_type == APPLY)
+        resource = info.kind.resource
         if (resource.group, resource.plural) in authorization.REVIEWS:
-            return authorization.reviewed(self._core, ask)
-        if ask.verb == "list":
-            return self._reader.list(ask)
-        if ask.verb == "deletecollection":
-            return (yield from self._deleter.delete_collection(ask))
-        answer = yield from self._handle_object(ask)
-        form = form_of(ask.request.headers.get("accept", ""), ask.query)
-        if form is not None and ask.verb != "delete":
-            answer.body = form.object(ask.kind, answer.body, self._core.now())
+            return authorization.reviewed(self._core, info)
+        if info.verb == "list":
+            return self._reader.list(info)
+        if info.verb == "deletecollection":
+            return (yield from self._deleter.delete_collection(info))
+        answer = yield from self._handle_object(info)
+        form = form_of(info.request.headers.get("accept", ""), info.query)
+        if form is not None and info.verb != "delete":
+            answer.body = form.object(info.kind, answer.body, self._core.now())
         return answer
 
-    def _handle_object(self, ask: RequestInfo) -> Steps:
-        match ask.verb, ask.subresource:
+    def _handle_object(self, info: RequestInfo) -> Steps:
+        match info.verb, info.subresource:
             case "get", _:
-                return self._reader.get(ask)
+                return self._reader.get(info)
             case "create", "binding":
-                return (yield from self._bind(ask))
+                return (yield from self._bind(info))
             case "create", "eviction":
-                yield from self._evictor.evict(ask)
+                yield from self._evictor.evict(info)
                 return self._created()
             case "create", _:
-                return (yield from self._writer.create(ask))
+                return (yield from self._writer.create(info))
             case "update", _:
-                return (yield from self._writer.update(ask))
+                return (yield from self._writer.update(info))
             case "patch", _:
-                return (yield from self._writer.patch(ask))
+                return (yield from self._writer.patch(info))
             case "delete", _:
-                return (yield from self._deleter.delete(ask))
-        raise AssertionError(f"no handler for verb {ask.verb}")
+                return (yield from self._deleter.delete(info))
+        raise AssertionError(f"no handler for verb {info.verb}")
 
-    def _bind(self, ask: RequestInfo) -> Steps:
+    def _bind(self, info: RequestInfo) -> Steps:
         """Bind a pod to a node."""
-        binding = bodies.object_of(ask, "Binding", "v1")
+        binding = bodies.object_of(info, "Binding", "v1")
         node = (binding.get("target") or {}).get("name", "")
         if not node:
             cause = failures.required("target.name")
@@ -77,11 +79,11 @@ class Handler:
         def bound(pod: Tree) -> Tree:
             spec = pod.get("spec") or {}
             if spec.get("nodeName"):
-                sentence = f'pod {ask.name} is already assigned to node "{spec["nodeName"]}"'
-                raise failures.conflict(ask.kind.resource, ask.name, sentence, ask.subresource)
+                sentence = f'pod {info.name} is already assigned to node "{spec["nodeName"]}"'
+                raise failures.conflict(info.kind.resource, info.name, sentence, info.subresource)
             return {**pod, "spec": {**spec, "nodeName": node}}
 
-        yield from self._writer.modify(ask, bound)
+        yield from self._writer.modify(info, bound)
         return self._created()
 
     def _created(self) -> Answer:

@@ -45,30 +45,30 @@ class Reader:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    def get(self, ask: RequestInfo) -> Answer:
+    def get(self, info: RequestInfo) -> Answer:
         """GET of one object or of its scale."""
         store = self._core.store
-        if version := ask.query.get("resourceVersion"):
+        if version := info.query.get("resourceVersion"):
             self._seen(revision_of(version))
-        item = store.table(ask.kind.table).objects.get(ask.key)
+        item = store.table(info.kind.table).objects.get(info.key)
         if item is None:
-            raise failures.not_found(ask.kind.resource, ask.name)
+            raise failures.not_found(info.kind.resource, info.name)
         revision = int(item.head.metadata.resource_version)
-        if ask.subresource == "scale":
-            return Answer(encode_json(scale_of(ask.kind, item.tree)), revision)
-        return Answer(shown(item.raw, ask.kind), revision)
+        if info.subresource == "scale":
+            return Answer(encode_json(scale_of(info.kind, item.tree)), revision)
+        return Answer(shown(item.raw, info.kind), revision)
 
-    def list(self, ask: RequestInfo) -> Answer:
+    def list(self, info: RequestInfo) -> Answer:
         """GET of a collection."""
-        kind, store = ask.kind, self._core.store
+        kind, store = info.kind, self._core.store
         table = store.table(kind.table)
-        selector = selector_of(kind, ask.query)
-        revision, after = self._moment(ask)
-        limit = max(options.number(ask.query, "limit") or 0, 0)
+        selector = selector_of(kind, info.query)
+        revision, after = self._moment(info)
+        limit = max(options.number(info.query, "limit") or 0, 0)
         chosen: list[bytes] = []
         last: Key | None = None
         more = False
-        for item in self._items(table, ask.namespace or None, revision, after, selector.name):
+        for item in self._items(table, info.namespace or None, revision, after, selector.name):
             if not selector.everything and not selector.selects(item):
                 continue
             if limit and len(chosen) == limit:
@@ -80,8 +80,8 @@ class Reader:
         if more and last is not None:
             metadata.continue_ = _encoded(_Continue(revision, last.namespace, last.name))
             if selector.everything:
-                metadata.remaining_item_count = self._remaining(table, ask.namespace or None, last)
-        form = form_of(ask.request.headers.get("accept", ""), ask.query)
+                metadata.remaining_item_count = self._remaining(table, info.namespace or None, last)
+        form = form_of(info.request.headers.get("accept", ""), info.query)
         if form is not None:
             return Answer(form.list(kind, chosen, metadata, self._core.now()), store.revision)
         head = b'{"kind":"%s","apiVersion":"%s","metadata":%s,"items":[' % (
@@ -91,16 +91,16 @@ class Reader:
         )
         return Answer(head + b",".join(chosen) + b"]}", store.revision)
 
-    def _moment(self, ask: RequestInfo) -> tuple[int, Key | None]:
+    def _moment(self, info: RequestInfo) -> tuple[int, Key | None]:
         """The revision of the list, and the key after which it begins."""
         current = self._core.store.revision
-        if token := ask.query.get("continue"):
+        if token := info.query.get("continue"):
             place = _decoded(token)
             if place.revision > current:
                 # The previous page came from a later state of this store: it was restored from a backup.
                 raise failures.expired(_INCONSISTENT)
             return (place.revision, Key(place.namespace, place.name))
-        version = ask.query.get("resourceVersion", "")
+        version = info.query.get("resourceVersion", "")
         if version in ("", "0"):
             return current, None
         try:
@@ -108,7 +108,7 @@ class Reader:
         except ServerFailure as error:
             raise failures.bad_request(f"invalid resource version: {error}") from error
         self._seen(wanted)
-        return (wanted if ask.query.get("resourceVersionMatch") == options.EXACT else current), None
+        return (wanted if info.query.get("resourceVersionMatch") == options.EXACT else current), None
 
     def _seen(self, wanted: int) -> None:
         """Raise `Timeout` when the revision is newer than this server's, without waiting for it."""

@@ -97,13 +97,13 @@ def parse(registry: Registry, request: Request, user: User, *, watch: bool = Fal
     return RequestInfo(verb, kind, namespace, name, subresource, request, user)
 
 
-def with_json_body(ask: RequestInfo) -> RequestInfo:
+def with_json_body(info: RequestInfo) -> RequestInfo:
     """The same request with its body as JSON. Raises `UnsupportedMediaType`, `BadRequest`."""
-    request = ask.request
-    if not request.body or ask.verb in _WITHOUT_BODY:
-        return ask
+    request = info.request
+    if not request.body or info.verb in _WITHOUT_BODY:
+        return info
     body = content.json_of(request.body, request.headers.get("content-type", ""))
-    return ask if body is request.body else replace(ask, request=structs.replace(request, body=body))
+    return info if body is request.body else replace(info, request=structs.replace(request, body=body))
 
 
 def _verb(kind: ServedKind, request: Request, name: str, subresource: str, watch: bool) -> str:
@@ -138,11 +138,11 @@ class Attributes:
     name: str = ""
 
 
-def attributes_of(ask: RequestInfo) -> Attributes:
+def attributes_of(info: RequestInfo) -> Attributes:
     """The verb of a request. A field selector for one name counts as a request for that object (as upstream)."""
-    resource = ask.kind.resource
-    name = ask.name or _selected_name(ask.query.get("fieldSelector", ""))
-    return Attributes(ask.verb, resource.group, resource.plural, ask.subresource, ask.namespace, name)
+    resource = info.kind.resource
+    name = info.name or _selected_name(info.query.get("fieldSelector", ""))
+    return Attributes(info.verb, resource.group, resource.plural, info.subresource, info.namespace, name)
 
 
 def _selected_name(selector: str) -> str:

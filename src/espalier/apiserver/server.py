@@ -136,12 +136,12 @@ class Server:
             document = self._document(request)
             if document is not None:
                 return document
-            ask = self._understood(request, user)
-            if ask.subresource == logs.SUBRESOURCE:
-                return await self._log(ask)
-            if _wants_newest(ask):
+            info = self._understood(request, user)
+            if info.subresource == logs.SUBRESOURCE:
+                return await self._log(info)
+            if _wants_newest(info):
                 await self._store.catch_up()
-            answer = await self._driven(self._handler.steps(ask))
+            answer = await self._driven(self._handler.steps(info))
             await self._store.flushed(answer.revision)
         except ApiError as error:
             return await self._failed(error)
@@ -150,24 +150,24 @@ class Server:
     async def watch(self, request: Request, user: User) -> Stream | Response:
         """Start a watch; a `Response` when it is refused."""
         try:
-            ask = self._understood(request, user, watch=True)
-            options.check(ask.verb, ask.query)
-            if not ask.query.get("resourceVersion"):
+            info = self._understood(request, user, watch=True)
+            options.check(info.verb, info.query)
+            if not info.query.get("resourceVersion"):
                 await self._store.catch_up()
-            watch = Watch(self._store, ask, self._core.now)
+            watch = Watch(self._store, info, self._core.now)
         except ApiError as error:
             return await self._failed(error)
         self._watches = {each: None for each in self._watches if not each.over}
         self._watches[watch] = None
         return watch
 
-    async def _log(self, ask: RequestInfo) -> Response:
-        if ask.verb != "get":
+    async def _log(self, info: RequestInfo) -> Response:
+        if info.verb != "get":
             raise failures.method_not_allowed()
-        found = self._store.table(ask.kind.table).objects.get(ask.key)
+        found = self._store.table(info.kind.table).objects.get(info.key)
         if found is None:
-            raise failures.not_found(ask.kind.resource, ask.name)
-        return await logs.answer(ask, found.raw, self.read_log)
+            raise failures.not_found(info.kind.resource, info.name)
+        return await logs.answer(info, found.raw, self.read_log)
 
     def _document(self, request: Request) -> Response | None:
         """Discovery and schemas, for every authenticated user."""
@@ -179,11 +179,11 @@ class Server:
     def _understood(self, request: Request, user: User, *, watch: bool = False) -> RequestInfo:
         if not self._started:
             raise ServerFailure(Status(message="the server is not running", reason="ServiceUnavailable", code=503))
-        ask = parse(self.registry, request, user, watch=watch)
-        self.requests[ask.verb, ask.kind.resource.plural, ask.subresource, ask.user_agent] += 1
-        self._handler.authorize(ask)
+        info = parse(self.registry, request, user, watch=watch)
+        self.requests[info.verb, info.kind.resource.plural, info.subresource, info.user_agent] += 1
+        self._handler.authorize(info)
         # Bodies of unauthorized requests are not read.
-        return with_json_body(ask)
+        return with_json_body(info)
 
     async def _driven(self, steps: Steps) -> Answer:
         """Run the steps of a request: its writes, and its webhook calls, those of one step concurrently."""
@@ -259,9 +259,9 @@ def _defines(raw: bytes) -> tuple[object, ...]:
     return tree["spec"], status.get("acceptedNames"), definitions.is_true(tree, "Established")
 
 
-def _wants_newest(ask: RequestInfo) -> bool:
+def _wants_newest(info: RequestInfo) -> bool:
     """False for a read that accepts any state."""
-    return ask.verb not in ("get", "list") or ask.query.get("resourceVersion") != "0"
+    return info.verb not in ("get", "list") or info.query.get("resourceVersion") != "0"
 
 
 def _headers(answer: Answer) -> dict[str, str]:

@@ -46,7 +46,7 @@ class Draft:
     schema.
     """
 
-    ask: RequestInfo
+    info: RequestInfo
     old: Object | None
     before: Tree
     new: Tree
@@ -68,7 +68,7 @@ class Draft:
     @property
     def kind(self) -> ServedKind:
         """The key of the object."""
-        return self.ask.kind
+        return self.info.kind
 
     @property
     def operation(self) -> str:
@@ -90,13 +90,13 @@ class StoragePipeline:
 
         `applied`: server-side apply has set the managers already.
         """
-        ask, kind = draft.ask, draft.kind
+        info, kind = draft.info, draft.kind
         self._prune_and_default(draft)
         if not applied:
             draft.managers = self._updated(draft)
         draft.new["metadata"].pop("managedFields", None)
         mutated = yield from self._admitting.mutate(
-            ask, draft.operation, draft.new, draft.before or None, draft.warnings
+            info, draft.operation, draft.new, draft.before or None, draft.warnings
         )
         if mutated is not None and mutated is not draft.new:
             # As upstream, values set by webhooks have no manager: a later apply has no conflict.
@@ -105,15 +105,15 @@ class StoragePipeline:
             draft.new["metadata"].pop("managedFields", None)
         self._count_generation(draft)
         self._validate(draft)
-        yield from self._admitting.validate(ask, draft.operation, draft.new, draft.before or None, draft.warnings)
+        yield from self._admitting.validate(info, draft.operation, draft.new, draft.before or None, draft.warnings)
         table = self._core.store.table(kind.table)
-        if table.objects.get(ask.key) is not draft.old:
+        if table.objects.get(info.key) is not draft.old:
             return None
         if draft.old is not None and self._unchanged(draft):
             return self._answer(draft, draft.old)
         if entries := managed_fields.encode(draft.managers):
             draft.new["metadata"]["managedFields"] = entries
-        if ask.dry_run:
+        if info.dry_run:
             return self._answer(draft, Object(encoded(draft.new, kind)))
         stored = yield from self._store(draft)
         return self._answer(draft, stored) if stored is not None else None
@@ -132,7 +132,7 @@ class StoragePipeline:
             raise _unhandled(draft, pruner.mistyped)
         self._report_unknown_fields(draft, pruner.unknown)
         if pruner.causes:
-            raise failures.invalid_object(resource.kind, resource.group, draft.ask.name, pruner.causes)
+            raise failures.invalid_object(resource.kind, resource.group, draft.info.name, pruner.causes)
         if managed is not None:
             new["metadata"]["managedFields"] = managed
         if kind.complete is not None:
@@ -143,7 +143,7 @@ class StoragePipeline:
     def _report_unknown_fields(self, draft: Draft, unknown: list[str]) -> None:
         if not unknown:
             return
-        level = draft.ask.query.get("fieldValidation") or "Warn"
+        level = draft.info.query.get("fieldValidation") or "Warn"
         sentences = [f'unknown field "{name}"' for name in sorted(unknown)]
         if level == "Strict":
             raise _unhandled(draft, f"strict decoding error: {', '.join(sentences)}")
@@ -151,12 +151,12 @@ class StoragePipeline:
             draft.warnings += sentences
 
     def _updated(self, draft: Draft) -> Managers:
-        me = manager_of(draft.ask, "Update")
+        me = manager_of(draft.info, "Update")
         owned, now = draft.owned if draft.given is None else draft.given, condition_list.timestamp(self._core.now())
         return managed_fields.updated(draft.before, draft.new, owned, me, draft.kind.node, now)
 
     def _count_generation(self, draft: Draft) -> None:
-        if draft.old is None or not draft.kind.generation or draft.ask.subresource == "status":
+        if draft.old is None or not draft.kind.generation or draft.info.subresource == "status":
             return
         aside = {"metadata", "status"} if not draft.kind.custom or "status" in draft.kind.subresources else {"metadata"}
         old, new = draft.before, draft.new
@@ -166,7 +166,7 @@ class StoragePipeline:
     def _validate(self, draft: Draft) -> None:
         kind, new = draft.kind, draft.new
         escalation.check(
-            draft.ask,
+            draft.info,
             new,
             draft.before if draft.old is not None else None,
             self._core.store,
@@ -187,7 +187,7 @@ class StoragePipeline:
         if kind.check is not None and not causes:
             causes += kind.check(new, draft.before or None)
         if causes:
-            raise failures.invalid_object(kind.resource.kind, kind.resource.group, draft.ask.name, causes)
+            raise failures.invalid_object(kind.resource.kind, kind.resource.group, draft.info.name, causes)
         if definition and not new["metadata"].get("deletionTimestamp"):
             definitions.establish(
                 new, draft.before or None, self._core.registry, condition_list.timestamp(self._core.now())
@@ -210,24 +210,24 @@ class StoragePipeline:
             and not system.get("deletionGracePeriodSeconds")
             and not (draft.kind.resource == builtin.NAMESPACE and (draft.new.get("spec") or {}).get("finalizers"))
         )
-        kind, key = draft.kind, draft.ask.key
+        kind, key = draft.kind, draft.info.key
         return put(kind, key, draft.old, draft.new, deleted=bool(terminated), sound=draft.sound)
 
     def _answer(self, draft: Draft, stored: Object) -> Answer:
-        ask = draft.ask
-        raw = shown(stored.raw, ask.kind)
-        if ask.subresource == "scale":
-            raw = encode_json(scale_of(ask.kind, stored.tree))
-        revision = self._core.store.revision if ask.dry_run else int(stored.head.metadata.resource_version)
-        return Answer(raw, revision, 201 if ask.verb == "create" else 200, draft.warnings)
+        info = draft.info
+        raw = shown(stored.raw, info.kind)
+        if info.subresource == "scale":
+            raw = encode_json(scale_of(info.kind, stored.tree))
+        revision = self._core.store.revision if info.dry_run else int(stored.head.metadata.resource_version)
+        return Answer(raw, revision, 201 if info.verb == "create" else 200, draft.warnings)
 
 
 def _unhandled(draft: Draft, problem: str) -> ApiError:
     """The error for an object that can't be decoded as its kind; for a patch, with the patched object."""
-    resource, ask = draft.kind.resource, draft.ask
-    if ask.verb == "patch" and ask.content_type != APPLY:
-        if ask.content_type == patches.STRATEGIC:
-            shown = patches.as_go(msgspec.json.decode(ask.request.body))
+    resource, info = draft.kind.resource, draft.info
+    if info.verb == "patch" and info.content_type != APPLY:
+        if info.content_type == patches.STRATEGIC:
+            shown = patches.as_go(msgspec.json.decode(info.request.body))
         else:
             shown = failures.shown(to_served_version(draft.new, draft.kind))
         cause = failures.invalid("patch", shown, problem)
@@ -235,6 +235,6 @@ def _unhandled(draft: Draft, problem: str) -> ApiError:
     return bodies.unhandled(resource.kind, resource.api_version, resource.kind, problem)
 
 
-def manager_of(ask: RequestInfo, operation: str) -> Manager:
+def manager_of(info: RequestInfo, operation: str) -> Manager:
     """The field manager of a request."""
-    return Manager(ask.field_manager, operation, ask.kind.resource.api_version, ask.subresource)
+    return Manager(info.field_manager, operation, info.kind.resource.api_version, info.subresource)

@@ -30,20 +30,20 @@ _EVENT = b'{"type":"%s","object":%s}'
 class Watch:
     """A running watch: a `kube.wire.Stream` of encoded events."""
 
-    def __init__(self, store: Store, ask: RequestInfo, now: Callable[[], datetime]) -> None:
+    def __init__(self, store: Store, info: RequestInfo, now: Callable[[], datetime]) -> None:
         """Start where the request says. Raises `ServerFailure` for a version that is none.
 
         A version that is not there yet is waited for in silence, as kube-apiserver does: what comes up to it, the
         client has seen, or believes so. Who lists first is told in the stream.
         """
-        self.kind: ServedKind = ask.kind
+        self.kind: ServedKind = info.kind
         self._store = store
-        self._table = store.table(ask.kind.table)
-        self._namespace = ask.namespace or None
-        self._selector = selector_of(ask.kind, ask.query)
-        self._form: Form | None = form_of(ask.request.headers.get("accept", ""), ask.query)
+        self._table = store.table(info.kind.table)
+        self._namespace = info.namespace or None
+        self._selector = selector_of(info.kind, info.query)
+        self._form: Form | None = form_of(info.request.headers.get("accept", ""), info.query)
         self._now = now
-        self._bookmarks = ask.flag("allowWatchBookmarks")
+        self._bookmarks = info.flag("allowWatchBookmarks")
         self._bookmark_due = False
         self._ended = False
         self._wake = asyncio.Event()
@@ -53,15 +53,15 @@ class Watch:
         self._place = 0
         self._minimum_revision = 0
         """Changes up to this revision are skipped."""
-        self._begin(ask)
+        self._begin(info)
         self._table.wakers[self] = self._wake.set
         self._timer: asyncio.TimerHandle | None = None
-        if (seconds := options.number(ask.query, "timeoutSeconds") or 0) > 0:
+        if (seconds := options.number(info.query, "timeoutSeconds") or 0) > 0:
             self._timer = asyncio.get_running_loop().call_later(seconds, self.end)
 
-    def _begin(self, ask: RequestInfo) -> None:
-        version = ask.query.get("resourceVersion", "")
-        listed = ask.flag("sendInitialEvents")
+    def _begin(self, info: RequestInfo) -> None:
+        version = info.query.get("resourceVersion", "")
+        listed = info.flag("sendInitialEvents")
         wanted = revision_of(version) if version else 0
         if wanted > self._store.revision and listed:
             self._fail(failures.too_large(wanted, self._store.revision))
@@ -75,7 +75,7 @@ class Watch:
             return
         durable = self._store.durable
         self._place = self._table.after(durable)
-        if ask.query.get("sendInitialEvents") in (None, "", "true", "1"):
+        if info.query.get("sendInitialEvents") in (None, "", "true", "1"):
             items = self._table.as_of(durable, self._namespace)
             self._initial = iter([item for item in items if self._selector.selects(item)])
         if listed:

@@ -48,111 +48,111 @@ class Writer:
         self._core = core
         self._pipeline = StoragePipeline(core, admitting)
 
-    def create(self, ask: RequestInfo) -> Steps:
+    def create(self, info: RequestInfo) -> Steps:
         """POST of an object."""
-        tree = to_storage_version(bodies.object_of(ask), ask.kind)
+        tree = to_storage_version(bodies.object_of(info), info.kind)
         if tree["metadata"].get("resourceVersion"):
             raise failures.unexplained("resourceVersion should not be set on objects to be created")
         base = "" if tree["metadata"].get("name") else str(tree["metadata"].get("generateName") or "")
         for _ in range(ATTEMPTS):
-            draft = self._created(ask, dict(tree), base)
+            draft = self._created(info, dict(tree), base)
             answer = yield from self._pipeline.finish(draft)
             if answer is not None:
                 return answer
             if not base:
                 break
-        raise failures.already_exists(ask.kind.resource, draft.ask.name)
+        raise failures.already_exists(info.kind.resource, draft.info.name)
 
-    def update(self, ask: RequestInfo) -> Steps:
+    def update(self, info: RequestInfo) -> Steps:
         """PUT of an object, or of a subresource."""
-        if ask.subresource == "scale":
-            body = bodies.object_of(ask, *SCALE)
-            return (yield from self.modify(ask, self._scaled(ask, lambda _: body)))
-        tree = to_storage_version(bodies.object_of(ask), ask.kind)
-        if ask.kind.custom and not tree["metadata"].get("resourceVersion"):
+        if info.subresource == "scale":
+            body = bodies.object_of(info, *SCALE)
+            return (yield from self.modify(info, self._scaled(info, lambda _: body)))
+        tree = to_storage_version(bodies.object_of(info), info.kind)
+        if info.kind.custom and not tree["metadata"].get("resourceVersion"):
             cause = failures.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            raise failures.invalid_object(ask.kind.resource.plural, ask.kind.resource.group, ask.name, [cause])
-        return (yield from self.modify(ask, lambda _: tree))
+            raise failures.invalid_object(info.kind.resource.plural, info.kind.resource.group, info.name, [cause])
+        return (yield from self.modify(info, lambda _: tree))
 
-    def patch(self, ask: RequestInfo) -> Steps:
+    def patch(self, info: RequestInfo) -> Steps:
         """PATCH of an object, or of a subresource."""
-        if ask.content_type == APPLY:
-            return (yield from self._apply(ask))
-        change = self._patching(ask)
-        return (yield from self.modify(ask, self._scaled(ask, change) if ask.subresource == "scale" else change))
+        if info.content_type == APPLY:
+            return (yield from self._apply(info))
+        change = self._patching(info)
+        return (yield from self.modify(info, self._scaled(info, change) if info.subresource == "scale" else change))
 
-    def modify(self, ask: RequestInfo, change: Change) -> Steps:
+    def modify(self, info: RequestInfo, change: Change) -> Steps:
         """Change an existing object by a function from the old to the new tree."""
         for _ in range(ATTEMPTS):
-            old = self._stored(ask)
-            before, owned = self._opened(old, ask.kind)
-            new = change(_with_managers(before, owned) if b"managedFields" in ask.request.body else before)
+            old = self._stored(info)
+            before, owned = self._opened(old, info.kind)
+            new = change(_with_managers(before, owned) if b"managedFields" in info.request.body else before)
             given = (new.get("metadata") or {}).pop("managedFields", None)
-            draft = Draft(ask, old, before, self._merged(ask, before, new), owned)
-            draft.given = _given(ask, given, owned)
-            self._check_preconditions(ask, old, new)
+            draft = Draft(info, old, before, self._merged(info, before, new), owned)
+            draft.given = _given(info, given, owned)
+            self._check_preconditions(info, old, new)
             answer = yield from self._pipeline.finish(draft)
             if answer is not None:
                 return answer
-            if new["metadata"].get("resourceVersion") and ask.verb == "update":
+            if new["metadata"].get("resourceVersion") and info.verb == "update":
                 break
-        raise failures.conflict(ask.kind.resource, ask.name, failures.MODIFIED)
+        raise failures.conflict(info.kind.resource, info.name, failures.MODIFIED)
 
-    def _apply(self, ask: RequestInfo) -> Steps:
-        if not ask.query.get("fieldManager"):
+    def _apply(self, info: RequestInfo) -> Steps:
+        if not info.query.get("fieldManager"):
             cause = failures.required("fieldManager", "is required for apply patch")
             raise failures.invalid_object("PatchOptions", "meta.k8s.io", "", [cause])
-        if ask.subresource == "scale":
+        if info.subresource == "scale":
             raise failures.bad_request("the scale subresource takes merge and JSON patches")
-        config = self._config(ask)
+        config = self._config(info)
         for _ in range(ATTEMPTS):
-            table = self._core.store.table(ask.kind.table)
-            old = table.objects.get(ask.key)
-            if old is None and ask.subresource:
-                raise failures.not_found(ask.kind.resource, ask.name)
+            table = self._core.store.table(info.kind.table)
+            old = table.objects.get(info.key)
+            if old is None and info.subresource:
+                raise failures.not_found(info.kind.resource, info.name)
             if old is None and config["metadata"].get("uid"):
                 uid = config["metadata"]["uid"]
                 sentence = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-                raise failures.conflict(ask.kind.resource, ask.name, sentence)
+                raise failures.conflict(info.kind.resource, info.name, sentence)
             if old is None:
-                self._require_right_to_create(ask)
-            before, owned = self._opened(old, ask.kind) if old is not None else ({}, {})
+                self._require_right_to_create(info)
+            before, owned = self._opened(old, info.kind) if old is not None else ({}, {})
             new, after = managed_fields.applied(
                 before,
                 config,
                 owned,
-                manager_of(ask, "Apply"),
-                ask.kind.node,
+                manager_of(info, "Apply"),
+                info.kind.node,
                 condition_list.timestamp(self._core.now()),
-                force=ask.flag("force"),
+                force=info.flag("force"),
             )
-            whole = {"apiVersion": ask.kind.resource.api_version, "kind": ask.kind.resource.kind, **config}
-            new = managed_fields.kept_for_kubectl(before, whole, new, manager_of(ask, "Apply"))
+            whole = {"apiVersion": info.kind.resource.api_version, "kind": info.kind.resource.kind, **config}
+            new = managed_fields.kept_for_kubectl(before, whole, new, manager_of(info, "Apply"))
             if old is None:
-                draft = self._created(ask, new, "")
+                draft = self._created(info, new, "")
             else:
-                self._check_preconditions(ask, old, config)
-                draft = Draft(ask, old, before, self._merged(ask, before, new), owned)
+                self._check_preconditions(info, old, config)
+                draft = Draft(info, old, before, self._merged(info, before, new), owned)
             draft.managers = after
             answer = yield from self._pipeline.finish(draft, applied=True)
             if answer is not None:
                 if old is None:
                     answer.status = 201
                 return answer
-        raise failures.conflict(ask.kind.resource, ask.name, failures.MODIFIED)
+        raise failures.conflict(info.kind.resource, info.name, failures.MODIFIED)
 
-    def _require_right_to_create(self, ask: RequestInfo) -> None:
+    def _require_right_to_create(self, info: RequestInfo) -> None:
         """Require the right to create: that to patch does not include it."""
-        if not self._core.authorizer(replace(attributes_of(ask), verb="create"), ask.user):
-            raise failures.forbidden(ask.user, "create", ask.kind.resource, "", ask.namespace, ask.name)
+        if not self._core.authorizer(replace(attributes_of(info), verb="create"), info.user):
+            raise failures.forbidden(info.user, "create", info.kind.resource, "", info.namespace, info.name)
 
     # What a new object starts from.
 
-    def _created(self, ask: RequestInfo, new: Tree, base: str) -> Draft:
-        kind = ask.kind
+    def _created(self, info: RequestInfo, new: Tree, base: str) -> Draft:
+        kind = info.kind
         new["apiVersion"], new["kind"] = kind.storage_version, kind.resource.kind
         new["metadata"] = system = dict(new.get("metadata") or {})
-        self._require_namespace(ask)
+        self._require_namespace(info)
         if kind.custom and not self._serving(kind):
             message = "create not allowed while custom resource definition is terminating"
             raise failures.MethodNotAllowed.of(message)
@@ -163,27 +163,27 @@ class Writer:
         if base:
             system["name"] = metadata.generated_name(base, self._core.rng)
         if kind.resource.namespaced:
-            system["namespace"] = ask.namespace
+            system["namespace"] = info.namespace
         system["uid"] = metadata.new_uid(self._core.rng)
         system["creationTimestamp"] = condition_list.timestamp(self._core.now())
         if kind.generation:
             system["generation"] = 1
-        named = replace(ask, name=str(system.get("name") or ""))
+        named = replace(info, name=str(system.get("name") or ""))
         return Draft(named, None, {}, new, {})
 
-    def _require_namespace(self, ask: RequestInfo) -> None:
-        if not ask.namespace:
+    def _require_namespace(self, info: RequestInfo) -> None:
+        if not info.namespace:
             return
         resource = builtin.NAMESPACE
-        namespace = self._core.store.table(resource.group_resource).objects.get(Key("", ask.namespace))
+        namespace = self._core.store.table(resource.group_resource).objects.get(Key("", info.namespace))
         if namespace is None:
-            raise failures.not_found(resource, ask.namespace)
+            raise failures.not_found(resource, info.namespace)
         if namespace.head.metadata.deletion_timestamp:
             cause = failures.cause(
-                "NamespaceTerminating", "metadata.namespace", f"namespace {ask.namespace} is being terminated"
+                "NamespaceTerminating", "metadata.namespace", f"namespace {info.namespace} is being terminated"
             )
-            sentence = f"unable to create new content in namespace {ask.namespace} because it is being terminated"
-            raise failures.refused(ask.kind.resource, ask.name, sentence, [cause])
+            sentence = f"unable to create new content in namespace {info.namespace} because it is being terminated"
+            raise failures.refused(info.kind.resource, info.name, sentence, [cause])
 
     def _serving(self, kind: ServedKind) -> bool:
         definition = self._core.store.table(definitions.TABLE).objects.get(Key("", kind.table))
@@ -191,10 +191,10 @@ class Writer:
 
     # What a change starts from.
 
-    def _stored(self, ask: RequestInfo) -> Object:
-        old = self._core.store.table(ask.kind.table).objects.get(ask.key)
+    def _stored(self, info: RequestInfo) -> Object:
+        old = self._core.store.table(info.kind.table).objects.get(info.key)
         if old is None:
-            raise failures.not_found(ask.kind.resource, ask.name)
+            raise failures.not_found(info.kind.resource, info.name)
         return old
 
     def _opened(self, old: Object, kind: ServedKind) -> tuple[Tree, Managers]:
@@ -208,12 +208,12 @@ class Writer:
             Pruner(kind.node, typed=False).object(tree, kind.node)
         return tree, managed_fields.decode(entries)
 
-    def _merged(self, ask: RequestInfo, before: Tree, new: Tree) -> Tree:
+    def _merged(self, info: RequestInfo, before: Tree, new: Tree) -> Tree:
         """The object with the parts that this path may change from the write, and all others unchanged."""
         kept = dict(before["metadata"])
-        if ask.subresource == "status":
+        if info.subresource == "status":
             return {**before, "metadata": kept, **({"status": new["status"]} if "status" in new else {})}
-        if ask.subresource == "finalize":
+        if info.subresource == "finalize":
             return {**before, "metadata": kept, "spec": new.get("spec") or {}}
         merged = dict(new)
         merged["metadata"] = {
@@ -221,34 +221,34 @@ class Writer:
             **{name: kept[name] for name in metadata.SYSTEM if name in kept},
             "resourceVersion": kept["resourceVersion"],
         }
-        if "status" in ask.kind.subresources:
+        if "status" in info.kind.subresources:
             merged.pop("status", None)
             if "status" in before:
                 merged["status"] = before["status"]
         return merged
 
-    def _check_preconditions(self, ask: RequestInfo, old: Object, new: Tree) -> None:
-        resource, wanted = ask.kind.resource, new.get("metadata") or {}
+    def _check_preconditions(self, info: RequestInfo, old: Object, new: Tree) -> None:
+        resource, wanted = info.kind.resource, new.get("metadata") or {}
         version = str(wanted.get("resourceVersion") or "")
         if version.isdecimal() and version != old.head.metadata.resource_version:
-            raise failures.conflict(resource, ask.name, failures.MODIFIED)
+            raise failures.conflict(resource, info.name, failures.MODIFIED)
         if version and not (version.isascii() and version.isdecimal()):
             raise failures.unexplained(f'strconv.ParseUint: parsing "{version}": invalid syntax')
         uid = wanted.get("uid")
         if uid and uid != old.head.metadata.uid:
-            if ask.verb == "patch":
+            if info.verb == "patch":
                 cause = failures.immutable("metadata.uid", uid)
-                raise failures.invalid_object(resource.kind, resource.group, ask.name, [cause])
+                raise failures.invalid_object(resource.kind, resource.group, info.name, [cause])
             sentence = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old.head.metadata.uid}"
-            raise failures.conflict(resource, ask.name, sentence)
+            raise failures.conflict(resource, info.name, sentence)
 
-    def _patching(self, ask: RequestInfo) -> Change:
-        kind, media = ask.kind, ask.content_type
+    def _patching(self, info: RequestInfo) -> Change:
+        kind, media = info.kind, info.content_type
         accepted = {JSON_PATCH, MERGE} if kind.custom else {JSON_PATCH, MERGE, STRATEGIC}
         if media not in accepted:
-            self._refuse_media(ask)
+            self._refuse_media(info)
         try:
-            patch = go_json.decoded(ask.request.body)
+            patch = go_json.decoded(info.request.body)
         except go_json.Malformed as error:
             raise failures.bad_request(f"error decoding patch: {error}") from error
         if media == MERGE:
@@ -264,44 +264,44 @@ class Writer:
             if not isinstance(patch, dict):
                 raise failures.bad_request(go_json.mistyped(patch, "value of type map[string]interface {}"))
             apply = lambda tree: patches.strategic(tree, patch, kind.node)  # noqa: E731
-        if ask.subresource == "scale":
+        if info.subresource == "scale":
             return apply
 
         def change(tree: Tree) -> Tree:
             patched = apply(to_served_version(tree, kind))
             if not kind.custom:
                 _check_patched(kind, patched)
-            bodies.hold_to_url(ask, patched)
+            bodies.hold_to_url(info, patched)
             return to_storage_version(patched, kind)
 
         return change
 
-    def _refuse_media(self, ask: RequestInfo) -> NoReturn:
+    def _refuse_media(self, info: RequestInfo) -> NoReturn:
         """Raise the error for an unsupported media type, listing the supported patches."""
-        if ask.content_type not in (JSON_PATCH, MERGE, STRATEGIC):
+        if info.content_type not in (JSON_PATCH, MERGE, STRATEGIC):
             raise UnsupportedMediaType.of("415: Unsupported Media Type", StatusDetails())
         accepted = ", ".join((JSON_PATCH, MERGE, APPLY))
         raise UnsupportedMediaType.of(
             f"the body of the request was in an unknown format - accepted media types include: {accepted}"
         )
 
-    def _scaled(self, ask: RequestInfo, change: Change) -> Change:
+    def _scaled(self, info: RequestInfo, change: Change) -> Change:
         """A change of the scale as a change of the object."""
 
         def on_object(tree: Tree) -> Tree:
-            scale = change(scale_of(ask.kind, tree))
-            result = set_replicas(ask.kind, tree, scale)
+            scale = change(scale_of(info.kind, tree))
+            result = set_replicas(info.kind, tree, scale)
             wanted = scale.get("metadata") or {}
             result["metadata"] = {**result["metadata"], "resourceVersion": wanted.get("resourceVersion", "")}
             return result
 
         return on_object
 
-    def _config(self, ask: RequestInfo) -> Tree:
+    def _config(self, info: RequestInfo) -> Tree:
         """The applied parts that this path accepts, in stored form. Raises `BadRequest`, `ServerFailure`."""
-        resource = ask.kind.resource
+        resource = info.kind.resource
         try:
-            tree = go_json.decoded(ask.request.body)
+            tree = go_json.decoded(info.request.body)
         except go_json.Malformed as error:
             raise failures.bad_request(f"error decoding YAML: {error}") from error
         if not isinstance(tree, dict):
@@ -312,12 +312,12 @@ class Writer:
             shown = version if "/" in str(version) else f"/{version}"
             raise failures.bad_request(f"invalid object type: {shown}, Kind={kind}")
         namespace = (tree.get("metadata") or {}).get("namespace") or ""
-        bodies.hold_to_url(ask, tree)
-        config = _taken(ask, to_storage_version(tree, ask.kind))
+        bodies.hold_to_url(info, tree)
+        config = _taken(info, to_storage_version(tree, info.kind))
         # What the schema does not know is refused, whatever fieldValidation says: nobody could own it.
-        if problem := typed_patch.problem(config, ask.kind.node):
+        if problem := typed_patch.problem(config, info.kind.node):
             shown = resource.api_version if resource.group else f"/{resource.api_version}"
-            which = f"{namespace}/{ask.name}; {shown}, Kind={resource.kind}"
+            which = f"{namespace}/{info.name}; {shown}, Kind={resource.kind}"
             raise failures.unexplained(f"failed to create typed patch object ({which}): {problem}")
         return config
 
@@ -332,11 +332,11 @@ def _encoded(owned: Managers) -> list[Tree]:
     return entries
 
 
-def _given(ask: RequestInfo, entries: Any, owned: Managers) -> Managers | None:
+def _given(info: RequestInfo, entries: Any, owned: Managers) -> Managers | None:
     """The managed fields in a write; None if it has none."""
     if entries in ([], [{}]):
         return {}
-    if ask.verb != "patch" or not isinstance(entries, list) or entries == _encoded(owned):
+    if info.verb != "patch" or not isinstance(entries, list) or entries == _encoded(owned):
         return None
     return managed_fields.decode(entries)
 
@@ -351,14 +351,14 @@ def _check_patched(kind: ServedKind, patched: Tree) -> None:
         raise failures.invalid_object("", "", "", [cause])
 
 
-def _taken(ask: RequestInfo, tree: Tree) -> Tree:
+def _taken(info: RequestInfo, tree: Tree) -> Tree:
     """The part of an applied configuration that its path accepts."""
-    if ask.subresource == "status":
+    if info.subresource == "status":
         named = {name: part for name, part in tree["metadata"].items() if name in _IDENTITY}
         return {"metadata": named, **({"status": tree["status"]} if "status" in tree else {})}
     if "managedFields" in tree["metadata"]:
         raise failures.bad_request("metadata.managedFields must be nil")
-    without = {"apiVersion", "kind"} | ({"status"} if "status" in ask.kind.subresources else set())
+    without = {"apiVersion", "kind"} | ({"status"} if "status" in info.kind.subresources else set())
     return {name: part for name, part in tree.items() if name not in without}
 
 
