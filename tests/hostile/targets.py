@@ -277,7 +277,7 @@ LISTED = {
         }
     },
 }
-_LISTED, _LISTED_NODE = rules.place_of(LISTED), node_of(LISTED)
+_LISTED, _LISTED_NODE = rules.rule_node_of(LISTED), node_of(LISTED)
 
 schema = st.recursive(
     st.fixed_dictionaries(
@@ -520,7 +520,7 @@ TARGETS: dict[str, Target] = {
     "cel": Target(
         expression,
         _cel,
-        (cel.Malformed, cel.Missing, cel.EvaluationError),
+        (cel.Malformed, cel.Unsupported, cel.EvaluationError),
         ("(" * MANY, "self" + ".a" * MANY, "[" * MANY, "!" * MANY),
     ),
     "rules": Target(st.lists(st.integers(), max_size=60), _rules, (), ([0] * 150_000, list(range(20_000)))),

@@ -45,9 +45,9 @@ def main(arguments: Sequence[str]) -> int:
         wrapper_class=structlog.make_filtering_bound_logger("info"),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-    asked = _parser().parse_args(arguments)
+    flags = _parser().parse_args(arguments)
     try:
-        return asyncio.run(_serve(asked))
+        return asyncio.run(_serve(flags))
     except (StoreLost, OSError, ValueError) as error:
         log.error("the API server can't start", reason=str(error))
         return FAILED
@@ -82,15 +82,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-async def _serve(asked: argparse.Namespace) -> int:
+async def _serve(flags: argparse.Namespace) -> int:
     stop = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, stop.set)
-    tls = TlsFiles(asked.etcd_cafile, asked.etcd_certfile, asked.etcd_keyfile)
-    client = connect(*asked.etcd_servers.split(","), tls=tls if tls.paths else None)
-    encryption = Encryption.read(asked.encryption_provider_config) if asked.encryption_provider_config else None
-    keys = Keys(KINDS, asked.etcd_prefix)
-    store = EtcdStore(client, keys, lost_after=asked.etcd_lost_after, encryption=encryption)
+    tls = TlsFiles(flags.etcd_cafile, flags.etcd_certfile, flags.etcd_keyfile)
+    client = connect(*flags.etcd_servers.split(","), tls=tls if tls.paths else None)
+    encryption = Encryption.read(flags.encryption_provider_config) if flags.encryption_provider_config else None
+    keys = Keys(KINDS, flags.etcd_prefix)
+    store = EtcdStore(client, keys, lost_after=flags.etcd_lost_after, encryption=encryption)
     async with AsyncExitStack() as stack:
         webhooks = HttpWebhooks()
         stack.push_async_callback(webhooks.close)
@@ -98,9 +98,9 @@ async def _serve(asked: argparse.Namespace) -> int:
         server = Server(store, now=lambda: datetime.now(UTC), random=rng, call_webhook=webhooks)
         stack.push_async_callback(server.close)
         await server.start()
-        serving = KeyPair(asked.tls_cert_file.read_bytes(), asked.tls_private_key_file.read_bytes())
-        clients = asked.client_ca_file.read_bytes()
-        shell = HttpShell(server, host=asked.bind_address, port=asked.secure_port, serving=serving, client_ca=clients)
+        serving = KeyPair(flags.tls_cert_file.read_bytes(), flags.tls_private_key_file.read_bytes())
+        clients = flags.client_ca_file.read_bytes()
+        shell = HttpShell(server, host=flags.bind_address, port=flags.secure_port, serving=serving, client_ca=clients)
         await shell.start()
         stack.push_async_callback(shell.stop)
         print(shell.url, flush=True)

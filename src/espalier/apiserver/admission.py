@@ -18,21 +18,21 @@ _OPERATIONS = {"create": "CREATE", "update": "UPDATE", "delete": "DELETE"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _DecodedConfigurations:
     """Decoded configurations, valid while the revision of their table and the served kinds are unchanged."""
 
-    moment: tuple[int, int]
+    version: tuple[int, int]
     webhooks: list[Webhook]
-    covering: dict[tuple[str, Resource, str], list[Webhook]] = field(default_factory=dict)
+    matching: dict[tuple[str, Resource, str], list[Webhook]] = field(default_factory=dict)
     """The webhooks whose rules match an operation on a resource and its subresource."""
 
 
-class Admitting:
+class AdmissionWebhooks:
     """Calls webhooks. Configurations are decoded again only after changes."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._known: dict[Resource, _Known] = {}
+        self._known: dict[Resource, _DecodedConfigurations] = {}
 
     def mutate(
         self, info: RequestInfo, operation: str, new: Tree | None, old: Tree | None, warnings: list[str]
@@ -63,17 +63,19 @@ class Admitting:
         table = self._core.store.table(configurations.group_resource)
         if not table.keys:
             return []
-        moment = table.latest, self._core.registry.changed
+        version = table.latest, self._core.registry.changed
         known = self._known.get(configurations)
-        if known is None or known.moment != moment:
-            known = _Known(moment, webhooks_of(table.objects[key].raw for key in table.keys))
+        if known is None or known.version != version:
+            known = _DecodedConfigurations(version, webhooks_of(table.objects[key].raw for key in table.keys))
             self._known[configurations] = known
-        what = operation, info.kind.resource, info.subresource
-        covering = known.covering.get(what)
-        if covering is None:
+        operation_and_resource = operation, info.kind.resource, info.subresource
+        matching = known.matching.get(operation_and_resource)
+        if matching is None:
             write = self._admission(info, operation, None, None)
-            covering = known.covering[what] = [each for each in known.webhooks if each.covered(write) is not None]
-        return covering
+            matching = known.matching[operation_and_resource] = [
+                each for each in known.webhooks if each.matching_resource(write) is not None
+            ]
+        return matching
 
     def _new_uid(self) -> str:
         return new_uid(self._core.rng)

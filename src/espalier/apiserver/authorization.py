@@ -30,7 +30,7 @@ def administrators_only(attributes: Attributes, user: User) -> bool:
     return MASTERS in user.groups or (attributes.verb == "create" and attributes.resource in _OPEN)
 
 
-def reviewed(core: Core, info: RequestInfo) -> Answer:
+def review(core: Core, info: RequestInfo) -> Answer:
     """The answer to a review."""
     tree = bodies.object_of(info)
     spec = tree.get("spec") or {}
@@ -53,24 +53,24 @@ def reviewed(core: Core, info: RequestInfo) -> Answer:
 
 
 def _access(core: Core, spec: Tree, user: User) -> Tree:
-    asked, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    if (asked is None) == (path is None):
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if (resource is None) == (path is None):
         cause = failures.invalid(
             "spec.resourceAttributes",
-            asked,
+            resource,
             "exactly one of nonResourceAttributes or resourceAttributes must be specified",
         )
         raise failures.invalid_object("", _GROUP, "", [cause])
-    if asked is None:
+    if resource is None:
         # Discovery and health are open to everybody who is known.
         return {"allowed": True}
     attributes = Attributes(
-        verb=asked.get("verb", ""),
-        group=asked.get("group", ""),
-        resource=asked.get("resource", ""),
-        subresource=asked.get("subresource", ""),
-        namespace=asked.get("namespace", ""),
-        name=asked.get("name", ""),
+        verb=resource.get("verb", ""),
+        group=resource.get("group", ""),
+        resource=resource.get("resource", ""),
+        subresource=resource.get("subresource", ""),
+        namespace=resource.get("namespace", ""),
+        name=resource.get("name", ""),
     )
     return {"allowed": core.authorizer(attributes, user)}
 

@@ -68,7 +68,7 @@ def object_of(info: RequestInfo, kind: str = "", api_version: str = "") -> Tree:
     if info.query.get("fieldValidation") == "Strict" and (twice := go_json.duplicate_fields(info.request.body)):
         sentences = ", ".join(f'duplicate field "{name}"' for name in twice)
         raise unhandled(kind, api_version, kind, f"strict decoding error: {sentences}")
-    hold_to_url(info, tree, kind, api_version)
+    ensure_matches_url(info, tree, kind, api_version)
     return tree
 
 
@@ -123,7 +123,7 @@ def _refuse_kind(tree: Tree, wanted: str, expected: str) -> None:
     raise unhandled(kind, api_version, wanted, problem)
 
 
-def hold_to_url(info: RequestInfo, tree: Tree, kind: str = "", api_version: str = "") -> None:
+def ensure_matches_url(info: RequestInfo, tree: Tree, kind: str = "", api_version: str = "") -> None:
     """Refuse an object whose kind, name or namespace differ from the URL's; set the missing ones."""
     resource = info.kind.resource
     kind, api_version = kind or resource.kind, api_version or resource.api_version

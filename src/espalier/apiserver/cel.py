@@ -18,7 +18,7 @@ from espalier.apiserver import cel_fields
 from espalier.kube.objects import encode_json
 
 OLD = "oldSelf"
-NOT_HERE = frozenset(
+UNSUPPORTED_FUNCTIONS = frozenset(
     {
         *("find", "findAll", "isSorted", "sum", "min", "max", "isURL", "url", "getScheme", "getHost", "getHostname"),
         *("getPort", "getEscapedPath", "getQuery", "ip", "isCanonical", "family", "isUnspecified"),
@@ -40,7 +40,7 @@ class Malformed(ValueError):
     """An expression can't be compiled. The text is the compiler's."""
 
 
-class Missing(ValueError):
+class Unsupported(ValueError):
     """An expression needs unsupported features of Kubernetes: `names`, mostly of functions."""
 
     def __init__(self, names: list[str]) -> None:
@@ -92,7 +92,7 @@ class Expression(NamedTuple):
 def compiled(text: str, schema: Tree, *, optional_old: bool = False) -> Expression:
     """Compile an expression over `self` of this schema, and over `oldSelf` when it uses that; cached.
 
-    With `optional_old`, `oldSelf` is an optional value. Raises `Malformed` and `Missing`.
+    With `optional_old`, `oldSelf` is an optional value. Raises `Malformed` and `Unsupported`.
     """
     outcome = _outcome(text, encode_json(schema), optional_old)
     if isinstance(outcome, Expression):
@@ -101,12 +101,12 @@ def compiled(text: str, schema: Tree, *, optional_old: bool = False) -> Expressi
 
 
 @lru_cache(maxsize=4096)
-def _outcome(text: str, encoded: bytes, optional_old: bool) -> Expression | Malformed | Missing:
+def _outcome(text: str, encoded: bytes, optional_old: bool) -> Expression | Malformed | Unsupported:
     """Cached, because rules are compiled when a definition is validated, established and served."""
     schema: Tree = msgspec.json.decode(encoded)
     try:
         return _expression(text, schema, optional_old=optional_old)
-    except (Malformed, Missing) as error:
+    except (Malformed, Unsupported) as error:
         return error
 
 
@@ -121,11 +121,11 @@ def _expression(text: str, schema: Tree, *, optional_old: bool) -> Expression:
         old = "dyn" if optional_old else self_
         environment = _environment(self_, old)
         program = _compile(text, environment)
-    named = cel_fields.named(program.serialize(), text, schema)
-    if named.errors:
-        raise Malformed("\n".join(named.errors))
-    if named.times:
-        raise Missing([f"{format_} inside of objects" for format_ in sorted(named.times)])
+    references = cel_fields.check_fields(program.serialize(), text, schema)
+    if references.errors:
+        raise Malformed("\n".join(references.errors))
+    if references.time_formats:
+        raise Unsupported([f"{format_} inside of objects" for format_ in sorted(references.time_formats)])
     type_ = program.return_type().name().lower()
     if old and optional_old:
         wrapped = f"cel.bind({OLD}, _hasOld ? optional.of({OLD}) : optional.none(), {text}\n)"
@@ -140,8 +140,8 @@ def _compile(text: str, environment: Any) -> Any:
     except RuntimeError as error:
         message = str(error).removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
         undeclared = _UNDECLARED.findall(message)
-        if undeclared and message.count("ERROR:") == len(undeclared) and NOT_HERE.issuperset(undeclared):
-            raise Missing(sorted(set(undeclared))) from None
+        if undeclared and message.count("ERROR:") == len(undeclared) and UNSUPPORTED_FUNCTIONS.issuperset(undeclared):
+            raise Unsupported(sorted(set(undeclared))) from None
         raise Malformed(message) from None
 
 

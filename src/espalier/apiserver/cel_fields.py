@@ -15,26 +15,26 @@ from espalier.apiserver.protobuf import Raw, raw_fields
 
 # Numbers of fields in cel.expr.CheckedExpr, Expr and SourceInfo.
 _INFO, _ROOT = 5, 4
-_ID, _IDENT, _SELECT, _CALL, _LIST, _STRUCT, _LOOP = 2, 4, 5, 6, 7, 8, 9
+_ID, _IDENT, _SELECT, _CALL, _LIST, _STRUCT, _COMPREHENSION = 2, 4, 5, 6, 7, 8, 9
 _POSITIONS = 4
 
 
-class Named(NamedTuple):
+class FieldReferences(NamedTuple):
     """The fields of an expression. `errors` are about undeclared fields, in the compiler's words.
 
-    `times` are the formats of fields that are timestamps or durations, which can't be passed to an expression.
+    `time_formats` are the formats of fields that are timestamps or durations, which can't be passed to an expression.
     """
 
     errors: list[str]
-    times: set[str]
+    time_formats: set[str]
 
 
-def named(program: bytes, text: str, schema: Tree) -> Named:
+def check_fields(program: bytes, text: str, schema: Tree) -> FieldReferences:
     """Check the fields that an expression reads."""
     checked = _message(raw_fields(program), 2)
     walk = _Walk(text, lambda: _positions(_message(checked, _INFO)))
     walk.type_of(_message(checked, _ROOT), {"self": schema, "oldSelf": schema})
-    return Named(walk.errors, walk.times)
+    return FieldReferences(walk.errors, walk.time_formats)
 
 
 def _positions(info: Raw) -> Mapping[int, int]:
@@ -46,29 +46,29 @@ def _positions(info: Raw) -> Mapping[int, int]:
 class _Walk:
     def __init__(self, text: str, positions: Callable[[], Mapping[int, int]]) -> None:
         self.errors: list[str] = []
-        self.times: set[str] = set()
+        self.time_formats: set[str] = set()
         self._text = text
         self._positions = positions
 
-    def type_of(self, node: Raw, known: Mapping[str, Tree]) -> Tree | None:
-        """The schema of an expression's result, if known. `known` are the schemas of its variables."""
+    def type_of(self, node: Raw, schemas: Mapping[str, Tree]) -> Tree | None:
+        """The schema of an expression's result, if known. `schemas` are the schemas of its variables."""
         if _IDENT in node:
-            return known.get(_text(_message(node, _IDENT), 1))
+            return schemas.get(_text(_message(node, _IDENT), 1))
         if _SELECT in node:
-            return self._field(node, known)
+            return self._field(node, schemas)
         if _CALL in node:
-            return self._call(_message(node, _CALL), known)
-        if _LOOP in node:
-            self._loop(_message(node, _LOOP), known)
+            return self._call(_message(node, _CALL), schemas)
+        if _COMPREHENSION in node:
+            self._comprehension(_message(node, _COMPREHENSION), schemas)
         for container in (_LIST, _STRUCT):
             for part in _messages(_message(node, container), 1 if container == _LIST else 2):
                 for inner in [part] if container == _LIST else [*_messages(part, 3), *_messages(part, 4)]:
-                    self.type_of(inner, known)
+                    self.type_of(inner, schemas)
         return None
 
-    def _field(self, node: Raw, known: Mapping[str, Tree]) -> Tree | None:
+    def _field(self, node: Raw, schemas: Mapping[str, Tree]) -> Tree | None:
         select = _message(node, _SELECT)
-        schema, name = self.type_of(_message(select, 1), known), _text(select, 2)
+        schema, name = self.type_of(_message(select, 1), schemas), _text(select, 2)
         if schema is None or schema.get("type") != "object":
             return None
         if isinstance(schema.get("additionalProperties"), dict):
@@ -76,23 +76,23 @@ class _Walk:
             return values
         for field, part in cel_values.fields(schema).items():
             if cel_values.escaped(field) == name:
-                self.times |= cel_values.TIMES & {part.get("format", "")}
+                self.time_formats |= cel_values.TIMES & {part.get("format", "")}
                 return part
         self.errors.append(self._error(self._positions().get(_number(node, _ID), 0), f"undefined field '{name}'"))
         return None
 
-    def _call(self, call: Raw, known: Mapping[str, Tree]) -> Tree | None:
-        parts = [self.type_of(part, known) for part in (*_messages(call, 1), *_messages(call, 3))]
+    def _call(self, call: Raw, schemas: Mapping[str, Tree]) -> Tree | None:
+        parts = [self.type_of(part, schemas) for part in (*_messages(call, 1), *_messages(call, 3))]
         if _text(call, 2) in ("_[_]",) and parts and parts[0]:
             inner = parts[0].get("items") or parts[0].get("additionalProperties")
             return inner if isinstance(inner, dict) else None
         return None
 
-    def _loop(self, loop: Raw, known: Mapping[str, Tree]) -> None:
-        over = self.type_of(_message(loop, 2), known)
+    def _comprehension(self, loop: Raw, schemas: Mapping[str, Tree]) -> None:
+        over = self.type_of(_message(loop, 2), schemas)
         items = over.get("items") if over else None
         name = _text(loop, 1)
-        inside = {key: each for key, each in known.items() if key != name}
+        inside = {key: each for key, each in schemas.items() if key != name}
         if isinstance(items, dict):
             inside[name] = items
         for part in (4, 5, 6, 7):

@@ -39,8 +39,8 @@ class Answer:
 
 
 Step: TypeAlias = list[WebhookCall] | Write
-"""The inputs of a request from outside: webhooks that are asked, answered by their results; or a write, answered by
-`Store.commit`. Meanwhile other requests may run."""
+"""What a request waits for: calls of webhooks, answered by their results, or a write, answered by `Store.commit`.
+Meanwhile other requests may run."""
 Steps: TypeAlias = Generator[Step, Any, Answer]
 """The steps of a request."""
 Writing: TypeAlias = Generator[Write, Object | None, Object | None]
@@ -92,27 +92,27 @@ def to_storage_version(tree: Tree, kind: ServedKind) -> Tree:
 class Stored(Object):
     """An object that was written since the start of the server.
 
-    `sound_as` is the kind, as served then, whose schema and rules it satisfies; None if unknown.
+    `valid_as` is the kind, as served then, whose schema and rules it satisfies; None if unknown.
     """
 
-    __slots__ = ("sound_as",)
+    __slots__ = ("valid_as",)
 
-    def __init__(self, raw: bytes, sound_as: ServedKind | None) -> None:
+    def __init__(self, raw: bytes, valid_as: ServedKind | None) -> None:
         super().__init__(raw)
-        self.sound_as = sound_as
+        self.valid_as = valid_as
 
 
-def is_sound(item: Object, kind: ServedKind) -> bool:
+def is_valid(item: Object, kind: ServedKind) -> bool:
     """True if an object is known to satisfy schema and rules of a kind as served now."""
-    return isinstance(item, Stored) and item.sound_as is kind
+    return isinstance(item, Stored) and item.valid_as is kind
 
 
 def put(
-    kind: ServedKind, key: Key, before: Object | None, tree: Tree, *, deleted: bool = False, sound: bool = False
+    kind: ServedKind, key: Key, before: Object | None, tree: Tree, *, deleted: bool = False, valid: bool = False
 ) -> Writing:
     """Store a tree (in its stored version) in place of `before`, or delete it; gives the object as stored.
 
-    `sound`: it satisfies schema and rules of its kind.
+    `valid`: it satisfies schema and rules of its kind.
     """
 
     def at(revision: int) -> bytes:
@@ -122,4 +122,4 @@ def put(
             tree["metadata"].pop("resourceVersion", None)
         return encoded(tree, kind)
 
-    return (yield Write(kind.table, key, before, at, lambda raw: Stored(raw, kind if sound else None), deleted))
+    return (yield Write(kind.table, key, before, at, lambda raw: Stored(raw, kind if valid else None), deleted))

@@ -18,11 +18,11 @@ from espalier.kube.errors import StatusCause
 
 
 class ValidationResult(NamedTuple):
-    """Violations and warnings of a write; `is_sound` if no rule is broken, not even an unchanged one."""
+    """Violations and warnings of a write; `is_valid` if no rule is broken, not even an unchanged one."""
 
     causes: list[StatusCause]
     warnings: list[str]
-    is_sound: bool
+    is_valid: bool
 
 
 def validated(kind: ServedKind, new: Tree, before: Tree | None, *, settled: bool = False) -> ValidationResult:
@@ -41,11 +41,11 @@ def validated(kind: ServedKind, new: Tree, before: Tree | None, *, settled: bool
 
 def _broken(
     kind: ServedKind, new: Tree, before: Tree | None, causes: Sequence[StatusCause], *, settled: bool
-) -> list[rules.Found]:
+) -> list[rules.BrokenRule]:
     if kind.rules.has_no_rules:
         return []
     if any(cause.reason in rules.BLOCKING for cause in causes):
-        return [rules.Found(rules.NOT_CHECKED, is_old=False)]
+        return [rules.BrokenRule(rules.NOT_CHECKED, is_old=False)]
     return list(rules.broken(kind.rules, new, before, kind.node, settled=settled))
 
 

@@ -22,7 +22,7 @@ _INNER = "value"
 def problems(schema: Tree, root: str) -> Iterator[StatusCause]:
     """Violations of the defaults of a structural schema, at any depth."""
     if "default" in schema:
-        yield from _of_default(schema, f"{root}.default")
+        yield from _default_problems(schema, f"{root}.default")
     for junctor in _JUNCTORS:
         for index, part in enumerate(schema.get(junctor) or ()):
             yield from _forbidden(part, f"{root}.{junctor}[{index}]")
@@ -48,7 +48,7 @@ def _forbidden(schema: Tree, root: str) -> Iterator[StatusCause]:
         yield from _forbidden(part, field)
 
 
-def _of_default(schema: Tree, field: str) -> Iterator[StatusCause]:
+def _default_problems(schema: Tree, field: str) -> Iterator[StatusCause]:
     given = schema["default"]
     wrapped: Tree = {"type": "object", "properties": {_INNER: schema}}
     value: Tree = {_INNER: msgspec.json.decode(encode_json(given))}

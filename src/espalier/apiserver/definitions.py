@@ -43,20 +43,20 @@ def complete(new: Tree) -> None:
     names.setdefault("listKind", f"{names.get('kind', '')}List")
     spec.setdefault("conversion", {"strategy": "None"})
     for version in spec.get("versions") or ():
-        _tidy_below(_schema_of(version))
+        _prune_schema(_schema_of(version))
 
 
 _PROPS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
-_SCHEMAS_OR_ELSE = {"items": list, "additionalProperties": bool, "additionalItems": bool}
+_SCHEMAS_OR_OTHERS = {"items": list, "additionalProperties": bool, "additionalItems": bool}
 """Fields of a schema that may be a schema or another type."""
 
 
-def _tidy_below(schema: Tree) -> None:
+def _prune_schema(schema: Tree) -> None:
     """Prune and validate schemas in such fields, in place; unknown fields are dropped silently."""
     waiting = [schema]
     while waiting:
         part = waiting.pop()
-        for name, otherwise in _SCHEMAS_OR_ELSE.items():
+        for name, otherwise in _SCHEMAS_OR_OTHERS.items():
             below = part.get(name)
             if isinstance(below, dict):
                 pruner = Pruner(builtin.node(_PROPS), typed=True)
@@ -84,10 +84,10 @@ def establish(new: Tree, old: Tree | None, registry: Registry, now: str) -> None
     """
     spec, before = new["spec"], (old or {}).get("status") or {}
     status = dict(new.get("status") or before)
-    taken = sorted(_taken(new, registry))
+    conflicting = sorted(_conflicting_names(new, registry))
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
 
-    def say(type_: str, value: bool, reason: str, message: str) -> None:
+    def set_condition(type_: str, value: bool, reason: str, message: str) -> None:
         was = conditions.get(type_, {})
         word = "True" if value else "False"
         since = was.get("lastTransitionTime", now) if was.get("status") == word else now
@@ -99,18 +99,20 @@ def establish(new: Tree, old: Tree | None, registry: Registry, now: str) -> None
             "message": message,
         }
 
-    if taken:
-        say("NamesAccepted", False, "NameConflict", f"{', '.join(taken)} is already in use")
+    if conflicting:
+        set_condition("NamesAccepted", False, "NameConflict", f"{', '.join(conflicting)} is already in use")
         if conditions.get("Established", {}).get("status") != "True":
-            say("Established", False, "NotAccepted", "not all names are accepted")
+            set_condition("Established", False, "NotAccepted", "not all names are accepted")
     else:
         status["acceptedNames"] = dict(spec["names"])
-        say("NamesAccepted", True, "NoConflicts", "no conflicts found")
-        say("Established", True, "InitialNamesAccepted", "the initial names have been accepted")
-    missing = sorted({name for version in spec["versions"] for name in rule_problems.missing(_schema_of(version))})
+        set_condition("NamesAccepted", True, "NoConflicts", "no conflicts found")
+        set_condition("Established", True, "InitialNamesAccepted", "the initial names have been accepted")
+    missing = sorted(
+        {name for version in spec["versions"] for name in rule_problems.unsupported_features(_schema_of(version))}
+    )
     if missing:
         message = f"rules that need {', '.join(missing)} are stored; this API server does not evaluate them"
-        say(RULES_EVALUATED, False, "NotSupported", message)
+        set_condition(RULES_EVALUATED, False, "NotSupported", message)
     else:
         conditions.pop(RULES_EVALUATED, None)
     status.setdefault("acceptedNames", {"plural": "", "kind": ""})
@@ -140,7 +142,7 @@ def is_true(tree: Tree, type_: str) -> bool:
     return condition_list.is_true_in(tree.get("status"), type_)
 
 
-def _taken(new: Tree, registry: Registry) -> Iterator[str]:
+def _conflicting_names(new: Tree, registry: Registry) -> Iterator[str]:
     spec, name = new["spec"], new["metadata"]["name"]
     names = spec["names"]
     wanted = {names["plural"], names["singular"], names["kind"], names["listKind"], *(names.get("shortNames") or ())}

@@ -13,7 +13,7 @@ from espalier.api import conditions as condition_list
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
 from espalier.apiserver import bodies, definitions, failures
-from espalier.apiserver.admission import Admitting
+from espalier.apiserver.admission import AdmissionWebhooks
 from espalier.apiserver.bodies import DeleteOptions
 from espalier.apiserver.core import Answer, Core, Step, Steps, put, shown
 from espalier.apiserver.metadata import FOREGROUND, ORPHAN
@@ -38,9 +38,9 @@ Deleting: TypeAlias = Generator[Step, Any, Answer | None]
 class Deleter:
     """Carries out deletions."""
 
-    def __init__(self, core: Core, admitting: Admitting) -> None:
+    def __init__(self, core: Core, webhooks: AdmissionWebhooks) -> None:
         self._core = core
-        self._admitting = admitting
+        self._webhooks = webhooks
 
     def delete(self, info: RequestInfo) -> Steps:
         """DELETE of one object."""
@@ -96,8 +96,8 @@ class Deleter:
 
     def _admit(self, info: RequestInfo, old: Object, warnings: list[str]) -> Generator[Step, Any, None]:
         tree = old.tree
-        yield from self._admitting.mutate(info, "delete", None, tree, warnings)
-        yield from self._admitting.validate(info, "delete", None, tree, warnings)
+        yield from self._webhooks.mutate(info, "delete", None, tree, warnings)
+        yield from self._webhooks.validate(info, "delete", None, tree, warnings)
 
     def _check_preconditions(self, info: RequestInfo, old: Object, options: DeleteOptions) -> None:
         wanted = options.preconditions or {}

@@ -25,7 +25,7 @@ from espalier.api.violations import ManifestError
 from espalier.api.yaml_trees import trees
 
 PREFIX = b"k8s:enc:"
-_LONGEST_LABEL = 200
+_MAX_LABEL = 200
 """Bytes of prefix, provider and key name."""
 
 
@@ -65,15 +65,15 @@ class _Configuration(msgspec.Struct):
     api_version: str = msgspec.field(default="", name="apiVersion")
 
 
-class _Sealing(Protocol):
+class _Transformer(Protocol):
     """One key of one provider. Some providers bind the ciphertext to the object's `path`."""
 
     label: bytes
 
-    def seal(self, clear: bytes, path: bytes) -> bytes:
+    def encrypt(self, plaintext: bytes, path: bytes) -> bytes:
         """The ciphertext of a plaintext."""
 
-    def unseal(self, text: bytes, path: bytes) -> bytes:
+    def decrypt(self, text: bytes, path: bytes) -> bytes:
         """The plaintext of a ciphertext. Raises `CannotDecrypt`."""
 
 
@@ -90,9 +90,9 @@ class Encryption:
             message = "found kind {!r}; allowed: EncryptionConfiguration of apiserver.config.k8s.io/v1"
             raise EncryptionError(f"the encryption configuration is invalid: {message.format(parsed.kind)}")
         self._rules = [
-            (tuple(one.resources), tuple(_sealings(place, one))) for place, one in enumerate(parsed.resources)
+            (tuple(one.resources), tuple(_transformers(place, one))) for place, one in enumerate(parsed.resources)
         ]
-        self._by_table: dict[str, tuple[_Sealing, ...]] = {}
+        self._by_table: dict[str, tuple[_Transformer, ...]] = {}
 
     @classmethod
     def read(cls, file: Path) -> Encryption:
@@ -103,16 +103,16 @@ class Encryption:
             raise EncryptionError(f"{file} is not a valid encryption configuration: {error}") from None
         return cls(tree)
 
-    def seal(self, table: str, path: bytes, clear: bytes) -> bytes:
+    def encrypt(self, table: str, path: bytes, plaintext: bytes) -> bytes:
         """The encrypted form of an object, to be stored."""
         first = self._of(table)[0]
-        return first.label + first.seal(clear, path)
+        return first.label + first.encrypt(plaintext, path)
 
-    def unseal(self, table: str, path: bytes, stored: bytes) -> bytes:
+    def decrypt(self, table: str, path: bytes, stored: bytes) -> bytes:
         """The decrypted form of a stored object. Raises `CannotDecrypt`."""
-        for sealing in self._of(table):
-            if stored.startswith(sealing.label) and (sealing.label or not stored.startswith(PREFIX)):
-                return sealing.unseal(stored[len(sealing.label) :], path)
+        for transformer in self._of(table):
+            if stored.startswith(transformer.label) and (transformer.label or not stored.startswith(PREFIX)):
+                return transformer.decrypt(stored[len(transformer.label) :], path)
         raise CannotDecrypt(
             f"{path.decode(errors='replace')} is stored {_provider_of(stored)}, but the encryption configuration has "
             "no such provider for it; add it after the first one"
@@ -123,15 +123,15 @@ class Encryption:
         label = self._of(table)[0].label
         return not stored.startswith(label) if label else stored.startswith(PREFIX)
 
-    def _of(self, table: str) -> tuple[_Sealing, ...]:
+    def _of(self, table: str) -> tuple[_Transformer, ...]:
         found = self._by_table.get(table)
         if found is None:
-            rules = (sealings for names, sealings in self._rules if any(_covers(name, table) for name in names))
+            rules = (transformers for names, transformers in self._rules if any(_covers(name, table) for name in names))
             found = self._by_table[table] = next(rules, (_Identity(),))
         return found
 
 
-def require_clear(path: bytes, stored: bytes) -> None:
+def require_unencrypted(path: bytes, stored: bytes) -> None:
     """Raise `CannotDecrypt` for an object that is encrypted where there is no configuration."""
     if stored.startswith(PREFIX):
         where = path.decode(errors="replace")
@@ -151,13 +151,13 @@ def _covers(name: str, table: str) -> bool:
 def _provider_of(stored: bytes) -> str:
     if not stored.startswith(PREFIX):
         return "unencrypted"
-    parts = stored[:_LONGEST_LABEL].split(b":")
+    parts = stored[:_MAX_LABEL].split(b":")
     provider, key = (parts[place].decode(errors="replace") if len(parts) > place else "?" for place in (2, 4))
     return f"with provider {provider} and key {key!r}"
 
 
-def _sealings(place: int, rule: _Resources) -> Iterator[_Sealing]:
-    makers: Mapping[str, tuple[Callable[[bytes, bytes], _Sealing], Sequence[int]]] = {
+def _transformers(place: int, rule: _Resources) -> Iterator[_Transformer]:
+    makers: Mapping[str, tuple[Callable[[bytes, bytes], _Transformer], Sequence[int]]] = {
         "aesgcm": (_Gcm, (16, 24, 32)),
         "aescbc": (_Cbc, (16, 24, 32)),
     }
@@ -196,10 +196,10 @@ def _secret(field: str, text: str, sizes: Sequence[int]) -> bytes:
 class _Identity:
     label = b""
 
-    def seal(self, clear: bytes, path: bytes) -> bytes:
-        return clear
+    def encrypt(self, plaintext: bytes, path: bytes) -> bytes:
+        return plaintext
 
-    def unseal(self, text: bytes, path: bytes) -> bytes:
+    def decrypt(self, text: bytes, path: bytes) -> bytes:
         return text
 
 
@@ -210,11 +210,11 @@ class _Gcm:
         self.label = label
         self._cipher = AESGCM(key)
 
-    def seal(self, clear: bytes, path: bytes) -> bytes:
+    def encrypt(self, plaintext: bytes, path: bytes) -> bytes:
         nonce = os.urandom(12)
-        return nonce + self._cipher.encrypt(nonce, clear, path)
+        return nonce + self._cipher.encrypt(nonce, plaintext, path)
 
-    def unseal(self, text: bytes, path: bytes) -> bytes:
+    def decrypt(self, text: bytes, path: bytes) -> bytes:
         try:
             return self._cipher.decrypt(text[:12], text[12:], path)
         except (InvalidTag, ValueError):
@@ -228,12 +228,12 @@ class _Cbc:
         self.label = label
         self._algorithm = AES(key)
 
-    def seal(self, clear: bytes, path: bytes) -> bytes:
+    def encrypt(self, plaintext: bytes, path: bytes) -> bytes:
         start = os.urandom(16)
         padding, encryptor = PKCS7(128).padder(), Cipher(self._algorithm, CBC(start)).encryptor()
-        return start + encryptor.update(padding.update(clear) + padding.finalize()) + encryptor.finalize()
+        return start + encryptor.update(padding.update(plaintext) + padding.finalize()) + encryptor.finalize()
 
-    def unseal(self, text: bytes, path: bytes) -> bytes:
+    def decrypt(self, text: bytes, path: bytes) -> bytes:
         try:
             padding, decryptor = PKCS7(128).unpadder(), Cipher(self._algorithm, CBC(text[:16])).decryptor()
             return padding.update(decryptor.update(text[16:]) + decryptor.finalize()) + padding.finalize()

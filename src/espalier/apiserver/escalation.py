@@ -25,10 +25,10 @@ from espalier.kube.wire import User
 RulesFor = Callable[[User, str], Sequence[PolicyRule]]
 """The rules of a user in a namespace."""
 
-MOST_SHOWN = 10
+MAX_SHOWN = 10
 """The maximum number of rights in a message."""
 
-MOST_SINGLES = 20_000
+MAX_SINGLE_RULES = 20_000
 """The maximum number of single rights to compare: a rule of a few hundred bytes may expand to billions."""
 
 _EVERYTHING = (
@@ -76,14 +76,14 @@ def _rules(role: Role) -> list[PolicyRule]:
 
 def _uncovered(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> Iterator[PolicyRule]:
     """The wanted single rights that no held rule covers."""
-    for count, single in enumerate(single for rule in wanted for single in _singles(rule)):
-        if count == MOST_SINGLES:
-            raise failures.bad_request(f"the rules grant more than {MOST_SINGLES} rights; use * or fewer names")
+    for count, single in enumerate(single for rule in wanted for single in _break_down(rule)):
+        if count == MAX_SINGLE_RULES:
+            raise failures.bad_request(f"the rules grant more than {MAX_SINGLE_RULES} rights; use * or fewer names")
         if not any(_covers(rule, single) for rule in held):
             yield single
 
 
-def _singles(rule: PolicyRule) -> Iterator[PolicyRule]:
+def _break_down(rule: PolicyRule) -> Iterator[PolicyRule]:
     """A rule as rules of one verb on one resource (of one name) each."""
     for verb, group, resource in product(rule.verbs, rule.api_groups, rule.resources):
         for names in [[name] for name in rule.resource_names] or [[]]:
@@ -114,8 +114,8 @@ def _has(held: Sequence[str], wanted: str) -> bool:
 
 
 def _refusal(info: RequestInfo, missing: Sequence[PolicyRule]) -> ApiError:
-    shown = [_shown(rule) for rule in missing[:MOST_SHOWN]]
-    more = [f"and {len(missing) - MOST_SHOWN} more"] if len(missing) > MOST_SHOWN else []
+    shown = [_shown(rule) for rule in missing[:MAX_SHOWN]]
+    more = [f"and {len(missing) - MAX_SHOWN} more"] if len(missing) > MAX_SHOWN else []
     groups = ", ".join(f'"{group}"' for group in info.user.groups)
     who = f'user "{info.user.name}" (groups=[{groups}])'
     rights = "\n".join([*shown, *more])

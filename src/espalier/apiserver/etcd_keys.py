@@ -34,7 +34,7 @@ _LATEST_METADATA = 1000
 """Bytes of an object before its metadata at most: apiVersion and kind."""
 
 
-class Foreign(ValueError):
+class UnreadableValue(ValueError):
     """The value of a key is not its object; the message names the key."""
 
 
@@ -89,7 +89,7 @@ def versioned(value: bytes, revision: int) -> bytes:
 
 
 def stored_object(path: bytes, key: Key, value: bytes, revision: int) -> Object:
-    """The object of a value, with its revision as the resource version. Raises `Foreign`."""
+    """The object of a value, with its revision as the resource version. Raises `UnreadableValue`."""
     try:
         if value.startswith(_START) and value.find(_METADATA, 0, _LATEST_METADATA) > 0:
             item = Object(versioned(value, revision))
@@ -97,7 +97,7 @@ def stored_object(path: bytes, key: Key, value: bytes, revision: int) -> Object:
                 return item
         return _reordered(path, key, value, revision)
     except UNREADABLE as error:
-        raise Foreign(f"the value of {path!r} is not an object of Kubernetes in JSON: {error}") from error
+        raise UnreadableValue(f"the value of {path!r} is not an object of Kubernetes in JSON: {error}") from error
 
 
 def _reordered(path: bytes, key: Key, value: bytes, revision: int) -> Object:
@@ -107,10 +107,10 @@ def _reordered(path: bytes, key: Key, value: bytes, revision: int) -> Object:
     if not (
         isinstance(metadata, dict) and isinstance(tree.get("apiVersion"), str) and isinstance(tree.get("kind"), str)
     ):
-        raise Foreign(f"the value of {path!r} lacks apiVersion, kind or metadata")
+        raise UnreadableValue(f"the value of {path!r} lacks apiVersion, kind or metadata")
     first = {"apiVersion": tree["apiVersion"], "kind": tree["kind"]}
     metadata["resourceVersion"] = str(revision)
     item = Object(encode_json({**first, "metadata": metadata, **{k: v for k, v in tree.items() if k not in first}}))
     if item.key != key:
-        raise Foreign(f"the value of {path!r} is the object {item.key}")
+        raise UnreadableValue(f"the value of {path!r} is the object {item.key}")
     return item

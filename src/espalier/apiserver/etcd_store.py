@@ -19,8 +19,8 @@ import structlog
 
 from espalier.api.resource import Key
 from espalier.apiserver import content, failures
-from espalier.apiserver.encryption import CannotDecrypt, Encryption, require_clear
-from espalier.apiserver.etcd_keys import Foreign, Keys, stored_object, versioned
+from espalier.apiserver.encryption import CannotDecrypt, Encryption, require_unencrypted
+from espalier.apiserver.etcd_keys import Keys, UnreadableValue, stored_object, versioned
 from espalier.apiserver.store import HISTORY, Change, Store, Write
 from espalier.etcd.client import Client
 from espalier.etcd.errors import Compacted, EtcdError, NoSpace, RequestTooLarge, Unavailable
@@ -38,7 +38,7 @@ _REVISION_READS = 4
 """The number of checks of etcd in that time, without requests."""
 _PROGRESS = 0.1
 """Seconds between progress requests to the watch. A revision may have no event here."""
-_AGAIN = 0.1
+_RETRY_AFTER = 0.1
 """Seconds after which etcd is asked again when it did not answer; a client tries again by itself, before that."""
 PAGE = 500
 """Objects per read at the start."""
@@ -51,7 +51,7 @@ class StoreLost(Exception):
 class EtcdStore(Store):
     """Objects in the etcd of a client, which is closed with the store, and a copy in memory.
 
-    With an `encryption` objects are written to etcd as that says, like kube-apiserver does; each when it is written.
+    With an `encryption`, objects are encrypted when they are written, as in kube-apiserver.
     """
 
     def __init__(
@@ -63,17 +63,17 @@ class EtcdStore(Store):
         self._keys = keys
         self._end = prefix_end(keys.prefix)
         self._lost_after = lost_after
-        self._asked: defaultdict[bytes, list[_Asked]] = defaultdict(list)
+        self._pending_writes: defaultdict[bytes, list[_PendingWrite]] = defaultdict(list)
         """Writes in progress, by key."""
-        self._reaching: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._revision_waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         """A heap of waiters by revision; the middle item is a tie-breaker."""
         self._order = itertools.count()
         self._catching_up: list[asyncio.Future[None]] = []
         """Waiters for the next read of etcd's revision."""
-        self._asking: list[asyncio.Future[None]] = []
+        self._waiting_for_read: list[asyncio.Future[None]] = []
         """Waiters for the read in progress."""
-        self._demand = asyncio.Event()
-        self._behind = asyncio.Event()
+        self._read_requested = asyncio.Event()
+        self._progress_requested = asyncio.Event()
         self._watch: Watch | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._deadline: asyncio.TimerHandle | None = None
@@ -86,13 +86,13 @@ class EtcdStore(Store):
             await self._read()
             watch = self._client.watch(self._keys.prefix, self._end, start_revision=self.revision + 1)
             self._watch = await watch.__aenter__()
-            self._seen_at(asyncio.get_running_loop().time())
-            for work in (self._follow(), self._read_revision(), self._ask_progress()):
+            self._record_response(asyncio.get_running_loop().time())
+            for work in (self._follow(), self._read_revision(), self._request_progress()):
                 task = asyncio.create_task(work)
-                task.add_done_callback(self._ended)
+                task.add_done_callback(self._task_ended)
                 self._tasks.append(task)
             await self.catch_up()
-        except (EtcdError, Foreign, ApiError) as error:
+        except (EtcdError, UnreadableValue, ApiError) as error:
             await self.close()
             raise StoreLost(f"the objects in etcd can't be read: {error}") from error
         except BaseException:
@@ -120,29 +120,29 @@ class EtcdStore(Store):
         self._check_writable()
         path = self._keys.of(write.table, write.key)
         before = int(write.before.resource_version) if write.before is not None else 0
-        asked = _Asked(write)
+        pending = _PendingWrite(write)
         if self._encryption is not None:
-            asked.stored = self._encryption.seal(write.table, path, asked.value)
-        self._asked[path].append(asked)
+            pending.stored = self._encryption.encrypt(write.table, path, pending.value)
+        self._pending_writes[path].append(pending)
         try:
-            operation = DeleteRange(path) if write.deleted else Put(path, asked.stored)
+            operation = DeleteRange(path) if write.deleted else Put(path, pending.stored)
             done = await self._client.do(Txn((mod_revision(path, "=", before),), (operation,)))
             self._check_same(done.header)
-            await self._reach(done.header.revision, request_progress=not done.succeeded)
+            await self._wait_for_revision(done.header.revision, request_progress=not done.succeeded)
         except EtcdError as error:
             raise _refusal(error) from error
         finally:
-            self._asked[path].remove(asked)
-            if not self._asked[path]:
-                del self._asked[path]
-        return asked.made(done.header.revision) if done.succeeded else None
+            self._pending_writes[path].remove(pending)
+            if not self._pending_writes[path]:
+                del self._pending_writes[path]
+        return pending.made(done.header.revision) if done.succeeded else None
 
     async def catch_up(self) -> None:
         """Wait until all objects that etcd had at the call are seen here."""
         self._check_writable()
         waiting = asyncio.get_running_loop().create_future()
         self._catching_up.append(waiting)
-        self._demand.set()
+        self._read_requested.set()
         await waiting
 
     async def flushed(self, revision: int) -> None:
@@ -166,12 +166,12 @@ class EtcdStore(Store):
         if self._failure:
             raise _unavailable(self._failure)
 
-    # What is stored at the start, and the changes before.
+    # The objects at the start, and recent changes.
 
     async def _read(self) -> None:
         """All objects as they were `HISTORY` revisions ago, or at the oldest revision that etcd has kept.
 
-        What came since is brought by the watch: so watches of clients continue where they were before a restart.
+        The watch brings later changes, so that watches of clients continue across a restart of this server.
         """
         header = (await self._client.do(Range(self._keys.prefix))).header
         self._cluster = header.cluster_id
@@ -199,7 +199,7 @@ class EtcdStore(Store):
                 for item in page.items:
                     place = self._keys.place(item.key)
                     if place is not None:
-                        value = self._clear(place.table, item.key, item.value)
+                        value = self._decrypted(place.table, item.key, item.value)
                         read = stored_object(item.key, place.key, value, item.mod_revision)
                         tables[place.table][place.key] = read
         self._compacted = self.revision = self.durable = revision
@@ -214,11 +214,11 @@ class EtcdStore(Store):
         assert self._watch is not None  # noqa: S101 - made by start
         try:
             async for changes in self._watch:
-                self._bring(changes)
-        except (EtcdError, Foreign) as error:
+                self._apply(changes)
+        except (EtcdError, UnreadableValue) as error:
             self._lose(f"watching etcd failed: {error}")
 
-    def _bring(self, changes: Changes) -> None:
+    def _apply(self, changes: Changes) -> None:
         made = []
         for event in changes.events:
             change = self._change(event)
@@ -227,10 +227,10 @@ class EtcdStore(Store):
                 made.append(change)
         self.revision = changes.revision
         if made:
-            self._release(made)
+            self._publish(made)
         self.durable = changes.revision
-        while self._reaching and self._reaching[0][0] <= self.revision:
-            _, _, waiting = heapq.heappop(self._reaching)
+        while self._revision_waiters and self._revision_waiters[0][0] <= self.revision:
+            _, _, waiting = heapq.heappop(self._revision_waiters)
             if not waiting.done():
                 waiting.set_result(None)
 
@@ -244,47 +244,47 @@ class EtcdStore(Store):
         deleted = event.type == "DELETE"
         if deleted and before is None:
             return None
-        for asked in self._asked.get(path, ()):
-            if asked.is_of(before, None if deleted else event.item.value):
-                return Change(revision, table, key, before, asked.made(revision), deleted)
+        for pending in self._pending_writes.get(path, ()):
+            if pending.is_of(before, None if deleted else event.item.value):
+                return Change(revision, table, key, before, pending.made(revision), deleted)
         if before is not None and deleted:
             return Change(revision, table, key, before, _at_revision(before, revision), deleted)
-        value = self._clear(table, path, event.item.value)
+        value = self._decrypted(table, path, event.item.value)
         return Change(revision, table, key, before, stored_object(path, key, value, revision), deleted)
 
-    def _clear(self, table: str, path: bytes, value: bytes) -> bytes:
+    def _decrypted(self, table: str, path: bytes, value: bytes) -> bytes:
         try:
             if self._encryption is not None:
-                return self._encryption.unseal(table, path, value)
-            require_clear(path, value)
+                return self._encryption.decrypt(table, path, value)
+            require_unencrypted(path, value)
         except CannotDecrypt as error:
-            raise Foreign(str(error)) from None
+            raise UnreadableValue(str(error)) from None
         return value
 
-    async def _reach(self, revision: int, *, request_progress: bool) -> None:
-        """Wait until all changes up to a revision have arrived. `request_progress`: at once, as it may have no event."""
+    async def _wait_for_revision(self, revision: int, *, request_progress: bool) -> None:
+        """Wait until all changes up to a revision have arrived. `request_progress` at once: it may have no event."""
         if revision <= self.revision:
             return
         self._check_writable()
         waiting = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._reaching, (revision, next(self._order), waiting))
+        heapq.heappush(self._revision_waiters, (revision, next(self._order), waiting))
         while not waiting.done():
             if request_progress:
-                self._behind.set()
+                self._progress_requested.set()
             await asyncio.wait((waiting,), timeout=_PROGRESS)
             request_progress = True
         waiting.result()
 
-    async def _ask_progress(self) -> None:
+    async def _request_progress(self) -> None:
         """Request the watch's progress for all waiting requests. Ends when etcd is lost."""
         while True:
-            await self._behind.wait()
-            self._behind.clear()
+            await self._progress_requested.wait()
+            self._progress_requested.clear()
             if self._watch is None or self._failure:
                 return
             await self._watch.request_progress()
 
-    # Whether etcd is there, and still the same.
+    # Checks that etcd answers, and is the same.
 
     async def _read_revision(self) -> None:
         """Read etcd's revision once for all requests that catch up, and periodically without any."""
@@ -293,31 +293,31 @@ class EtcdStore(Store):
         while not self._failure:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._lost_after / _REVISION_READS):
-                    await self._demand.wait()
-            self._demand.clear()
-            self._asking += self._catching_up
+                    await self._read_requested.wait()
+            self._read_requested.clear()
+            self._waiting_for_read += self._catching_up
             self._catching_up = []
             started, known = loop.time(), self.revision
             error: ApiError | None = None
             try:
                 found = await self._client.do(Range(self._keys.prefix), timeout=self._lost_after / 2)
                 self._check_same(found.header, known)
-                await self._reach_or_reopen(found.header.revision)
-                self._seen_at(started)
+                await self._wait_or_reopen(found.header.revision)
+                self._record_response(started)
                 absent = False
             except Unavailable as failure:
                 if not absent:
                     log.warning("etcd does not answer", error=str(failure))
                 absent = True
-                self._demand.set()  # waiting requests keep waiting until etcd answers or is lost
-                await asyncio.sleep(_AGAIN)
+                self._read_requested.set()  # waiting requests keep waiting until etcd answers or is lost
+                await asyncio.sleep(_RETRY_AFTER)
                 continue
             except EtcdError as failure:
                 error = _refusal(failure)
             except ApiError as failure:
                 error = failure
-            asking, self._asking = self._asking, []
-            for each in asking:
+            waiting, self._waiting_for_read = self._waiting_for_read, []
+            for each in waiting:
                 if each.done():
                     continue
                 if error is None:
@@ -325,16 +325,16 @@ class EtcdStore(Store):
                 else:
                     each.set_exception(error)
 
-    async def _reach_or_reopen(self, revision: int) -> None:
+    async def _wait_or_reopen(self, revision: int) -> None:
         """Wait until all changes up to a revision have arrived; reopen the watch if they do not."""
         try:
             async with asyncio.timeout(self._lost_after / _REVISION_READS):
-                await self._reach(revision, request_progress=True)
+                await self._wait_for_revision(revision, request_progress=True)
         except TimeoutError:
             log.warning("the watch of etcd is behind; reopening it", revision=self.revision, etcd=revision)
             if self._watch is not None:
                 await self._watch.reopen()
-            await self._reach(revision, request_progress=True)
+            await self._wait_for_revision(revision, request_progress=True)
 
     def _check_same(self, header: Header, at_least: int = 0) -> None:
         """Treat another etcd than the one that was read as lost. Raises `ApiError` then."""
@@ -344,12 +344,12 @@ class EtcdStore(Store):
             self._lose(f"etcd went back from revision {at_least} to {header.revision}: it was restored from a backup")
         self._check_writable()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
         """Treat the store as lost when a task ends by an unexpected error."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self._lose(f"watching etcd failed: {type(error).__name__}: {error}")
 
-    def _seen_at(self, moment: float) -> None:
+    def _record_response(self, moment: float) -> None:
         """Record that etcd responded at a moment of the loop's time."""
         if self._failure:
             return
@@ -366,19 +366,19 @@ class EtcdStore(Store):
         if self._deadline is not None:
             self._deadline.cancel()
         self._fail_waiting(reason)
-        self._behind.set()
+        self._progress_requested.set()
         self._report_lost(reason)
 
     def _fail_waiting(self, reason: str) -> None:
-        waiting = [*self._asking, *self._catching_up, *(each for _, _, each in self._reaching)]
-        self._catching_up, self._reaching = [], []
+        waiting = [*self._waiting_for_read, *self._catching_up, *(each for _, _, each in self._revision_waiters)]
+        self._catching_up, self._revision_waiters = [], []
         for each in waiting:
             if not each.done():
                 each.set_exception(_unavailable(reason))
                 each.exception()  # the waiting request may have been cancelled
 
 
-class _Asked:
+class _PendingWrite:
     """A write in progress. Its event, or else its response, gives the object without another read."""
 
     def __init__(self, write: Write) -> None:
@@ -422,4 +422,4 @@ def _refusal(error: EtcdError) -> ApiError:
             return _unavailable(error.message)
         case Unavailable():
             return failures.Timeout.of(error.message)
-    return failures.unexplained(error.message)
+    return failures.internal_error(error.message)

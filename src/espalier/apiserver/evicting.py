@@ -28,7 +28,7 @@ ATTEMPTS = 10
 MAX_DISRUPTED = 2000
 """The maximum number of evictions that the budget's controller has not confirmed yet."""
 
-_UNGUARDED = frozenset({"Pending", "Succeeded", "Failed"})
+_PHASES_WITHOUT_BUDGET = frozenset({"Pending", "Succeeded", "Failed"})
 """Phases of pods whose deletion disrupts nothing."""
 
 _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -47,25 +47,25 @@ class Evictor:
         pod = self._core.store.table(info.kind.table).objects.get(info.key)
         if pod is None:
             raise failures.not_found(info.kind.resource, info.name)
-        yield from self._ask_budget(info, pod, options)
+        yield from self._check_budget(info, pod, options)
         return (yield from self._deleter.delete_with(info, options))
 
-    def _ask_budget(self, info: RequestInfo, pod: Object, options: DeleteOptions) -> Generator[Step, Any, None]:
+    def _check_budget(self, info: RequestInfo, pod: Object, options: DeleteOptions) -> Generator[Step, Any, None]:
         tree = pod.tree
         status = tree.get("status") or {}
-        if status.get("phase") in _UNGUARDED or tree["metadata"].get("deletionTimestamp"):
+        if status.get("phase") in _PHASES_WITHOUT_BUDGET or tree["metadata"].get("deletionTimestamp"):
             return
         for _ in range(ATTEMPTS):
             budgets = list(self._budgets_of(tree))
             if len(budgets) > 1:
-                raise failures.unexplained(
+                raise failures.internal_error(
                     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
                 )
             if not budgets:
                 return
             # The deletion has the checked pod's uid as precondition: a new pod of the same name was not checked.
             options.preconditions = {"uid": pod.head.metadata.uid, **(options.preconditions or {})}
-            if options.preconditions["uid"] != pod.head.metadata.uid or _needs_no_leave(budgets[0].tree, status):
+            if options.preconditions["uid"] != pod.head.metadata.uid or _ignores_budget(budgets[0].tree, status):
                 return
             if (yield from self._count_disruption(budgets[0], info.name, dry_run=bool(options.dry_run))):
                 return
@@ -108,7 +108,7 @@ class Evictor:
         return stored is not None
 
 
-def _needs_no_leave(budget: Tree, pod_status: Tree) -> bool:
+def _ignores_budget(budget: Tree, pod_status: Tree) -> bool:
     """True if an unready pod may be evicted: it does not count as healthy, or its budget's policy allows it."""
     if condition_list.is_true_in(pod_status, "Ready"):
         return False

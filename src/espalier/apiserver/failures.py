@@ -133,7 +133,7 @@ def rejected() -> ApiError:
     return Invalid.of("the server rejected our request due to an error in our request", StatusDetails())
 
 
-def unexplained(message: str) -> ApiError:
+def internal_error(message: str) -> ApiError:
     """500 without a specific reason, as in kube-apiserver."""
     return ServerFailure(Status(message=message, code=500))
 
@@ -201,7 +201,7 @@ def too_long(field: str, limit: int) -> StatusCause:
     return cause("FieldValueTooLong", field, f"Too long: may not be more than {limit} bytes")
 
 
-def not_there(field: str, value: object) -> StatusCause:
+def value_not_found(field: str, value: object) -> StatusCause:
     """The value names a missing object."""
     return cause("FieldValueNotFound", field, f"Not found: {shown(value)}")
 

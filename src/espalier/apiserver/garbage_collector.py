@@ -40,7 +40,7 @@ class GarbageCollector:
         self._core = core
         self._serve = serve
         self._ownership = Ownership(core.store, core.registry)
-        self._due: dict[Place, None] = {}
+        self._queue: dict[Place, None] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._retries: set[asyncio.TimerHandle] = set()
@@ -53,7 +53,7 @@ class GarbageCollector:
                 self._ownership.add(Place(name, key), item)
         for name, table in self._core.store.tables():
             for key, item in table.objects.items():
-                self._consider(Place(name, key), item)
+                self._enqueue_if_needed(Place(name, key), item)
         self._task = asyncio.create_task(self._work(), name="apiserver housekeeping")
 
     async def stop(self) -> None:
@@ -73,7 +73,7 @@ class GarbageCollector:
         place = Place(change.table, change.key)
         if not change.deleted:
             before = change.before.head.metadata.owner_references if change.before is not None else []
-            self._consider(place, change.after, before)
+            self._enqueue_if_needed(place, change.after, before)
             return
         head = change.after.head.metadata
         for dependent in self._ownership.dependents(head.uid):
@@ -84,7 +84,7 @@ class GarbageCollector:
             self._enqueue_terminating(Place(_NAMESPACES, Key("", change.key.namespace)))
         self._enqueue_terminating(Place(definitions.TABLE, Key("", change.table)))
 
-    def _consider(self, place: Place, item: Object, known_owners: Sequence[OwnerReference] = ()) -> None:
+    def _enqueue_if_needed(self, place: Place, item: Object, known_owners: Sequence[OwnerReference] = ()) -> None:
         head = item.head.metadata
         if head.owner_references and head.owner_references != known_owners:
             self._enqueue(place)
@@ -106,27 +106,27 @@ class GarbageCollector:
             self._enqueue(place)
 
     def _enqueue(self, place: Place) -> None:
-        self._due[place] = None
+        self._queue[place] = None
         self._wake.set()
 
     async def _work(self) -> None:
         while True:
-            while self._due:
-                place = next(iter(self._due))
-                del self._due[place]
+            while self._queue:
+                place = next(iter(self._queue))
+                del self._queue[place]
                 try:
                     await self._process(place)
                 except (NotFound, Conflict):
                     # Conflict with another client; its change enqueues the object again, if needed.
                     if self._ownership.get(place) is not None:
-                        self._later(place)
+                        self._retry_later(place)
                 except ApiError as error:
                     _log.warning("housekeeping of %s %s: %s", place.table, place.key, error)
-                    self._later(place)
+                    self._retry_later(place)
             self._wake.clear()
             await self._wake.wait()
 
-    def _later(self, place: Place) -> None:
+    def _retry_later(self, place: Place) -> None:
         loop = asyncio.get_running_loop()
 
         def again() -> None:

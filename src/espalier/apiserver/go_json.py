@@ -16,7 +16,14 @@ MAX_SHOWN = 30
 MAX_NUMBER = 1000
 """The maximum digits of a number in messages."""
 
-_FOUND: dict[type, str] = {str: "string", int: "number", float: "number", bool: "bool", list: "array", dict: "object"}
+_GO_TYPES: dict[type, str] = {
+    str: "string",
+    int: "number",
+    float: "number",
+    bool: "bool",
+    list: "array",
+    dict: "object",
+}
 _HEAD = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 _PLACE = re.compile(r"\(byte (\d+)\)")
 _LARGE = re.compile(rb"(?<![0-9.])-?[1-9][0-9]{308,}|(?<![0-9.])-?[0-9]+(?:\.[0-9]+)?[eE]\+?[0-9]{3,}")
@@ -70,10 +77,10 @@ def text_problem(value: Any, struct: str) -> str:
         if not text or _TIME.fullmatch(text):
             return ""
         return f'parsing time "{text}" as "{_LAYOUTS[struct]}": cannot parse "{text}" as "2006"'
-    return _of_base64(text)
+    return _base64_problem(text)
 
 
-def _of_base64(text: str) -> str:
+def _base64_problem(text: str) -> str:
     """The position of the first invalid base64 byte (RFC 4648, padded; line breaks are ignored)."""
     bare = text.rstrip("=\r\n")
     wrong = _NOT_BASE64.search(bare)
@@ -92,7 +99,7 @@ def _of_base64(text: str) -> str:
 
 def found(value: object) -> str:
     """Go's name of a value's type."""
-    return _FOUND.get(type(value), "null")
+    return _GO_TYPES.get(type(value), "null")
 
 
 def mistyped(value: object, wanted: str) -> str:
@@ -122,19 +129,19 @@ def summary(body: bytes) -> str:
 
 def duplicate_fields(body: bytes) -> list[str]:
     """Duplicate fields of an object, by path; empty when the body is not JSON."""
-    twice: list[str] = []
+    duplicates: list[str] = []
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
         tree: dict[str, Any] = {}
         for name, value in found:
             if name in tree:
-                tree.setdefault(_TWICE, []).append(name)
+                tree.setdefault(_DUPLICATES, []).append(name)
             tree[name] = value
         return tree
 
     def walk(value: Any, path: str) -> None:
         if isinstance(value, dict):
-            twice.extend(f"{path}{name}" for name in value.pop(_TWICE, ()))
+            duplicates.extend(f"{path}{name}" for name in value.pop(_DUPLICATES, ()))
             for name, part in value.items():
                 walk(part, f"{path}{name}.")
         elif isinstance(value, list):
@@ -145,7 +152,7 @@ def duplicate_fields(body: bytes) -> list[str]:
         walk(json.loads(body, object_pairs_hook=pairs), "")
     except (ValueError, RecursionError):
         return []
-    return twice
+    return duplicates
 
 
-_TWICE = "\0twice"
+_DUPLICATES = "\0twice"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from espalier.api.meta import Tree
 from espalier.apiserver import authorization, bodies, failures, options
-from espalier.apiserver.admission import Admitting
+from espalier.apiserver.admission import AdmissionWebhooks
 from espalier.apiserver.core import Answer, Core, Steps
 from espalier.apiserver.deleting import Deleter
 from espalier.apiserver.evicting import Evictor
@@ -20,10 +20,10 @@ class Handler:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        admitting = Admitting(core)
+        webhooks = AdmissionWebhooks(core)
         self._reader = Reader(core)
-        self._writer = Writer(core, admitting)
-        self._deleter = Deleter(core, admitting)
+        self._writer = Writer(core, webhooks)
+        self._deleter = Deleter(core, webhooks)
         self._evictor = Evictor(core, self._deleter)
 
     def authorize(self, info: RequestInfo) -> None:
@@ -38,7 +38,7 @@ class Handler:
         options.check(info.verb, info.query, apply=info.content_type == APPLY)
         resource = info.kind.resource
         if (resource.group, resource.plural) in authorization.REVIEWS:
-            return authorization.reviewed(self._core, info)
+            return authorization.review(self._core, info)
         if info.verb == "list":
             return self._reader.list(info)
         if info.verb == "deletecollection":
@@ -74,7 +74,7 @@ class Handler:
         node = (binding.get("target") or {}).get("name", "")
         if not node:
             cause = failures.required("target.name")
-            raise failures.unexplained(f"{cause.field}: {cause.message}")
+            raise failures.internal_error(f"{cause.field}: {cause.message}")
 
         def bound(pod: Tree) -> Tree:
             spec = pod.get("spec") or {}

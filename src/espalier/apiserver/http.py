@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 
 class AddressTaken(OSError):
-    """The address to listen on is in use. The caller knows what to do."""
+    """The address to listen on is in use."""
 
     def __str__(self) -> str:
         return self.strerror or ""
@@ -93,12 +93,12 @@ class HttpShell:
 
     @property
     def port(self) -> int:
-        """The port listened on; 0 before `start` when a free one was asked for."""
+        """The port listened on; 0 before `start` if a free one is to be chosen."""
         return self._port
 
     @property
     def url(self) -> str:
-        """The server's address, as a kubeconfig names it."""
+        """The server's URL, for a kubeconfig."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"https://{host}:{self._port}"
 
@@ -162,7 +162,7 @@ class HttpShell:
             await stream.close()  # `stop` came between the request and here
         try:
             with connection.watching():
-                # Headers leave at once: a client must know that its watch stands, though nothing happens yet.
+                # Headers are sent at once: clients wait for them, though there may be no event yet.
                 await response.prepare(incoming)
                 async for document in stream:
                     async with asyncio.timeout(serving.ANSWER_WITHIN):
@@ -226,7 +226,7 @@ class Connection(serving.Connection):
             self._watch = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection was accepted."""
+        """Register an accepted connection."""
         super().connection_made(transport)
         self._owner.open[self] = accepted = cast("asyncio.Transport", transport)
         accepted.set_write_buffer_limits(WRITTEN_AHEAD)
@@ -261,7 +261,7 @@ class Connections(web.Server):
             await self._all_lost
 
     def lost(self, connection: Connection) -> None:
-        """The connection is closed."""
+        """Remove a closed connection."""
         del self.open[connection]
         if not self.open and self._all_lost is not None and not self._all_lost.done():
             self._all_lost.set_result(None)
@@ -299,7 +299,7 @@ async def _request_of(incoming: web.BaseRequest) -> Request:
 
 
 def _pieces(document: bytes) -> Iterator[bytes | memoryview]:
-    """A line of a watch. Of a large one only a piece is encrypted ahead of a reader that is slow."""
+    """A line of a watch in pieces, so that of a large one only a piece is buffered for a slow reader."""
     if len(document) < WRITTEN_AHEAD:
         yield document + b"\n"
         return

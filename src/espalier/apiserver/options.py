@@ -35,10 +35,10 @@ def check(verb: str, query: Query, *, apply: bool = False) -> None:
     if verb in _LISTING:
         number(query, "limit")
         number(query, "timeoutSeconds")
-        _refuse("ListOptions", list(_of_list(query, watching=verb == "watch")))
+        _refuse("ListOptions", list(_list_problems(query, watching=verb == "watch")))
     if verb in _OPTIONS:
         number(query, "gracePeriodSeconds")
-        _refuse(_OPTIONS[verb], list(_of_write(verb, query, apply)))
+        _refuse(_OPTIONS[verb], list(_write_problems(verb, query, apply)))
 
 
 def number(query: Query, name: str) -> int | None:
@@ -54,7 +54,7 @@ def number(query: Query, name: str) -> int | None:
 
 
 def flag(query: Query, name: str) -> bool:
-    """True unless an option is `false` or `0`."""
+    """True if an option is given and is neither `false` nor `0`."""
     text = query.get(name)
     return text is not None and text.lower() not in ("false", "0")
 
@@ -74,7 +74,7 @@ def propagation(policy: str | None, orphans: bool | None) -> Iterator[StatusCaus
         yield failures.unsupported("propagationPolicy", policy, _SHOWN_PROPAGATIONS)
 
 
-def _of_list(query: Query, *, watching: bool) -> Iterator[StatusCause]:
+def _list_problems(query: Query, *, watching: bool) -> Iterator[StatusCause]:
     field = "resourceVersionMatch"
     match, version = query.get(field, ""), query.get("resourceVersion", "")
     initial = "sendInitialEvents" in query
@@ -100,7 +100,7 @@ def _of_list(query: Query, *, watching: bool) -> Iterator[StatusCause]:
             yield failures.forbidden_field(field, detail)
 
 
-def _of_write(verb: str, query: Query, apply: bool) -> Iterator[StatusCause]:
+def _write_problems(verb: str, query: Query, apply: bool) -> Iterator[StatusCause]:
     if verb == "patch" and not apply and flag(query, "force"):
         yield failures.forbidden_field("force", "may not be specified for non-apply patch")
     if verb not in _WRITING:
@@ -108,13 +108,13 @@ def _of_write(verb: str, query: Query, apply: bool) -> Iterator[StatusCause]:
     if "dryRun" in query:
         yield from dry_run([query["dryRun"]])
     if verb in _WRITING:
-        yield from _of_manager(query.get("fieldManager", ""))
+        yield from _manager_problems(query.get("fieldManager", ""))
         level = query.get("fieldValidation", "")
         if level not in VALIDATIONS:
             yield failures.unsupported("fieldValidation", level, VALIDATIONS)
 
 
-def _of_manager(name: str) -> Iterator[StatusCause]:
+def _manager_problems(name: str) -> Iterator[StatusCause]:
     if len(name) > MAX_MANAGER:
         yield failures.too_long("fieldManager", MAX_MANAGER)
     for place, character in enumerate(name):

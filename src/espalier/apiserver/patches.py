@@ -12,7 +12,7 @@ from espalier.api import json_trees
 from espalier.api.meta import Tree
 from espalier.apiserver import go_json
 from espalier.apiserver.content import TooLarge
-from espalier.apiserver.failures import bad_request, invalid, invalid_object, rejected, shown, unexplained
+from espalier.apiserver.failures import bad_request, internal_error, invalid, invalid_object, rejected, shown
 from espalier.apiserver.structure import Node
 from espalier.kube.objects import encode_json
 
@@ -27,7 +27,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 MAX_OPERATIONS = 10_000
 """The maximum operations of a JSON patch; kube-apiserver's limit."""
 
-MOST_COPIED = 3 * 1024 * 1024
+MAX_COPIED_BYTES = 3 * 1024 * 1024
 """The maximum bytes that the `copy` operations of a JSON patch may copy; kube-apiserver's limit."""
 
 
@@ -67,8 +67,8 @@ def json_patch(target: Tree, operations: Any) -> Tree:
         for operation in operations:
             if operation["op"] == "copy":
                 copied += len(encode_json(jsonpointer.JsonPointer(operation["from"]).resolve(result)))
-                if copied > MOST_COPIED:
-                    raise TooLarge.of(f"the copy operations of a JSON patch may copy at most {MOST_COPIED} bytes")
+                if copied > MAX_COPIED_BYTES:
+                    raise TooLarge.of(f"the copy operations of a JSON patch may copy at most {MAX_COPIED_BYTES} bytes")
             result = jsonpatch.JsonPatch([operation]).apply(result, in_place=True)
         json_trees.require_flat(encode_json(result))
     except (json_trees.TooDeep, RecursionError) as error:
@@ -108,7 +108,7 @@ def strategic(target: Any, patch: Any, node: Node | None) -> Any:
     if directive == "delete":
         return {}
     if directive is not None and directive != "merge":
-        raise unexplained(f"unknown patch type: {directive} in map: {as_go(patch)}")
+        raise internal_error(f"unknown patch type: {directive} in map: {as_go(patch)}")
     result = dict(target) if isinstance(target, dict) else {}
     retained = patch.get(RETAIN_KEYS)
     if isinstance(retained, list):
@@ -153,7 +153,7 @@ def _strategic_list(target: list[Any], patch: list[Any], node: Node | None) -> l
     key, result = node.merge_key, list(target)
     for item in patch:
         if not isinstance(item, dict) or key not in item:
-            raise unexplained(f"map: {as_go(item)} does not contain declared merge key: {key}")
+            raise internal_error(f"map: {as_go(item)} does not contain declared merge key: {key}")
         same = [index for index, each in enumerate(result) if isinstance(each, dict) and each.get(key) == item[key]]
         if item.get(DIRECTIVE) == "delete":
             result = [each for index, each in enumerate(result) if index not in same]

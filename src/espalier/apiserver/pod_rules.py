@@ -40,7 +40,7 @@ _VOLUME_FIELDS = re.compile(
 )
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _UPDATABLE = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds")
-_FROZEN = (
+_IMMUTABLE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
@@ -59,8 +59,8 @@ def check(new: Tree, old: Tree | None) -> Causes:
     for kind in CONTAINERS:
         for index, container in enumerate(spec.get(kind) or ()):
             yield from _image(container, f"spec.{kind}[{index}].image")
-    if _fixed(spec) != _fixed(before):
-        yield failures.forbidden_field("spec", _FROZEN)
+    if _immutable_fields(spec) != _immutable_fields(before):
+        yield failures.forbidden_field("spec", _IMMUTABLE)
 
 
 def template_problems(template: Tree, field: str) -> Causes:
@@ -72,8 +72,8 @@ def template_problems(template: Tree, field: str) -> Causes:
         yield failures.unsupported(f"{field}.spec.restartPolicy", policy, ("Always",))
 
 
-def _fixed(spec: Tree) -> Tree:
-    """Violations of a pod's immutable fields. `binding` sets `nodeName`."""
+def _immutable_fields(spec: Tree) -> Tree:
+    """The fields of a pod's spec that an update must not change. `nodeName` is left out, because `binding` sets it."""
     fixed = {name: part for name, part in spec.items() if name not in (*_UPDATABLE, "nodeName")}
     for kind in CONTAINERS:
         fixed[kind] = [{**each, "image": ""} for each in spec.get(kind) or ()]
@@ -178,8 +178,8 @@ def _variable(variable: Tree, field: str) -> Causes:
     for kind in ("configMapKeyRef", "secretKeyRef"):
         if (chosen_key := source.get(kind)) is not None:
             yield from _key(chosen_key, f"{place}.{kind}")
-    if (of := source.get("fieldRef")) is not None:
-        yield from _field(of, f"{place}.fieldRef", _FIELDS)
+    if (reference := source.get("fieldRef")) is not None:
+        yield from _field(reference, f"{place}.fieldRef", _FIELDS)
 
 
 def _key(chosen: Tree, field: str) -> Causes:
@@ -190,8 +190,8 @@ def _key(chosen: Tree, field: str) -> Causes:
         yield failures.required(f"{field}.key")
 
 
-def _field(of: Tree, field: str, fields: re.Pattern[str]) -> Causes:
-    path = of.get("fieldPath") or ""
+def _field(reference: Tree, field: str, fields: re.Pattern[str]) -> Causes:
+    path = reference.get("fieldPath") or ""
     if not path:
         yield failures.required(f"{field}.fieldPath")
     elif not fields.fullmatch(path):
@@ -212,7 +212,7 @@ def _mount(mount: Tree, field: str, index: int, volumes: set[Any], places: set[s
     if not name:
         yield failures.required(f"{place}.name")
     elif name not in volumes:
-        yield failures.not_there(f"{place}.name", name)
+        yield failures.value_not_found(f"{place}.name", name)
     if not path:
         yield failures.required(f"{place}.mountPath")
     elif path in places:
@@ -304,8 +304,8 @@ def _mode(source: Tree, field: str, name: str) -> Causes:
 def _downward(source: Tree, field: str) -> Causes:
     for item in source.get("items") or ():
         yield from names.file_path(f"{field}.path", item.get("path") or "")
-        if (of := item.get("fieldRef")) is not None:
-            yield from _field(of, f"{field}.fieldRef", _VOLUME_FIELDS)
+        if (reference := item.get("fieldRef")) is not None:
+            yield from _field(reference, f"{field}.fieldRef", _VOLUME_FIELDS)
 
 
 def _projected(source: Tree, field: str) -> Causes:

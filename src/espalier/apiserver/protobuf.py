@@ -1,7 +1,7 @@
 """Decodes protobuf bodies of built-in kinds to JSON.
 
-Typed clients of client-go (and so `kubectl create`, leader election, kube-controller-manager) write protobuf without
-asking, and fall back to JSON for answers but not for what they send. Answers are JSON always.
+Typed clients of client-go (and so `kubectl create`, leader election, kube-controller-manager) send protobuf without
+negotiation. They accept JSON as response, so responses are always JSON.
 
 The numbers of fields are in data/protobuf-v1.json, made by tests/support/protobuf_fields.py. A body is the prefix
 `k8s\\0` and a message that names the kind and holds the object's bytes.
@@ -28,7 +28,7 @@ MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 PREFIX = b"k8s\x00"
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-MOST_NESTED = 100
+MAX_DEPTH = 100
 """Messages inside one another: more is an attack (a schema may contain itself)."""
 
 Value = int | bytes
@@ -46,7 +46,7 @@ class Field(NamedTuple):
     name: str
     type: str
     shape: str
-    left_out: bool
+    omitempty: bool
 
 
 def tree_of(body: bytes) -> Tree:
@@ -81,7 +81,7 @@ def _field(text: str) -> Field:
 
 @cache
 def _definitions() -> Mapping[tuple[str, str], str]:
-    """Names of messages by version and kind. The last label but two of the name is the group's first label."""
+    """Names of messages by group, and by version and kind. The last label but two is the first one of the group."""
     kinds = {}
     for name in _messages():
         *_, group, version, kind = name.split(".")
@@ -144,7 +144,7 @@ def _bytes(raw: Raw, number: int) -> bytes:
 
 
 def _message(name: str, content: bytes, depth: int) -> Tree:
-    if depth > MOST_NESTED:
+    if depth > MAX_DEPTH:
         raise Malformed("it is nested too deeply")
     tree: Tree = {}
     fields = _messages()[name]
@@ -156,7 +156,7 @@ def _message(name: str, content: bytes, depth: int) -> Tree:
             tree |= _message(field.type, _last_bytes(values), depth + 1)
             continue
         value = _shaped(field, values, depth)
-        if value is not None and not (field.left_out and _is_zero(value)):
+        if value is not None and not (field.omitempty and _is_zero(value)):
             tree[field.name] = value
     return tree
 

@@ -92,7 +92,7 @@ class Pruner:
                 for index, item in enumerate(part):
                     self._part(item, node.items, (index, path))
             if node.list_type != "atomic":
-                self._check_doubles(part, node, path)
+                self._check_duplicates(part, node, path)
         elif self.typed and node.enum and part not in node.enum and part != "":
             self.causes.append(
                 failures.unsupported(rendered(path), part, _ORDERS.get(tuple(sorted(node.enum)), sorted(node.enum)))
@@ -100,7 +100,7 @@ class Pruner:
         elif self.typed and not self.mistyped and (node.format == "byte" or node.struct in go_json.CHECKED):
             self.mistyped = go_json.text_problem(part, node.struct)
 
-    def _check_doubles(self, items: list[Any], node: Node, path: Path) -> None:
+    def _check_duplicates(self, items: list[Any], node: Node, path: Path) -> None:
         seen = set()
         for index, item in enumerate(items):
             element = element_of(item, node)

@@ -19,8 +19,8 @@ from espalier.kube.wire import User
 
 P = TypeVar("P", bound=Part)
 
-_MOST_ANSWERS = 4096
-"""Answers that are kept while no role or binding changes."""
+_MAX_DECISIONS = 4096
+"""The number of cached decisions. The cache is cleared when a role or binding changes."""
 
 
 class PolicyRule(Part):
@@ -32,13 +32,13 @@ class PolicyRule(Part):
     resource_names: list[str] = []
     non_resource_urls: list[str] = msgspec.field(name="nonResourceURLs", default_factory=list)
 
-    def covers(self, asked: Attributes) -> bool:
+    def covers(self, attributes: Attributes) -> bool:
         """True if the rule allows the request."""
         return (
-            _listed(self.verbs, asked.verb)
-            and _listed(self.api_groups, asked.group)
-            and any(_names(pattern, asked) for pattern in self.resources)
-            and (not self.resource_names or (bool(asked.name) and asked.name in self.resource_names))
+            _listed(self.verbs, attributes.verb)
+            and _listed(self.api_groups, attributes.group)
+            and any(_names(pattern, attributes) for pattern in self.resources)
+            and (not self.resource_names or (bool(attributes.name) and attributes.name in self.resource_names))
         )
 
 
@@ -90,12 +90,12 @@ class Grant(NamedTuple):
     rules: Sequence[PolicyRule]
 
 
-def allows(asked: Attributes, user: User, grants: Iterable[Grant]) -> bool:
+def allows(attributes: Attributes, user: User, grants: Iterable[Grant]) -> bool:
     """True if a grant to the user covers the request."""
     return any(
-        (not grant.namespace or grant.namespace == asked.namespace)
+        (not grant.namespace or grant.namespace == attributes.namespace)
         and any(subject.is_user(user) for subject in grant.subjects)
-        and any(rule.covers(asked) for rule in grant.rules)
+        and any(rule.covers(attributes) for rule in grant.rules)
         for grant in grants
     )
 
@@ -104,12 +104,12 @@ def _listed(allowed: Sequence[str], value: str) -> bool:
     return value in allowed or "*" in allowed
 
 
-def _names(pattern: str, asked: Attributes) -> bool:
+def _names(pattern: str, attributes: Attributes) -> bool:
     if pattern == "*":
         return True
     resource, _, subresource = pattern.partition("/")
-    return resource in ("*", asked.resource) and (
-        subresource == asked.subresource or (subresource == "*" and bool(asked.subresource))
+    return resource in ("*", attributes.resource) and (
+        subresource == attributes.subresource or (subresource == "*" and bool(attributes.subresource))
     )
 
 
@@ -123,19 +123,19 @@ class Rbac:
         self._store = store
         self._read_at: tuple[int, ...] = ()
         self._grants: list[Grant] = []
-        self._answers: dict[tuple[Attributes, User], bool] = {}
+        self._decisions: dict[tuple[Attributes, User], bool] = {}
 
-    def __call__(self, asked: Attributes, user: User) -> bool:
-        """True if the user may make the request. Controllers ask the same again and again."""
-        if administrators_only(asked, user):
+    def __call__(self, attributes: Attributes, user: User) -> bool:
+        """True if the user may make the request. Decisions are cached, because controllers repeat their requests."""
+        if administrators_only(attributes, user):
             return True
         grants = self._current()
-        answer = self._answers.get((asked, user))
-        if answer is None:
-            if len(self._answers) >= _MOST_ANSWERS:
-                self._answers.clear()
-            answer = self._answers[asked, user] = allows(asked, user, grants)
-        return answer
+        decision = self._decisions.get((attributes, user))
+        if decision is None:
+            if len(self._decisions) >= _MAX_DECISIONS:
+                self._decisions.clear()
+            decision = self._decisions[attributes, user] = allows(attributes, user, grants)
+        return decision
 
     def rules_for(self, user: User, namespace: str) -> list[PolicyRule]:
         """All rules of a user in a namespace; "" for cluster-wide ones."""
@@ -150,7 +150,7 @@ class Rbac:
         now = tuple(self._store.table(resource.group_resource).latest for resource in _RESOURCES)
         if now != self._read_at:
             self._grants = list(self._read())
-            self._answers.clear()
+            self._decisions.clear()
             self._read_at = now
         return self._grants
 

@@ -49,7 +49,7 @@ class Reader:
         """GET of one object or of its scale."""
         store = self._core.store
         if version := info.query.get("resourceVersion"):
-            self._seen(revision_of(version))
+            self._require_revision(revision_of(version))
         item = store.table(info.kind.table).objects.get(info.key)
         if item is None:
             raise failures.not_found(info.kind.resource, info.name)
@@ -63,7 +63,7 @@ class Reader:
         kind, store = info.kind, self._core.store
         table = store.table(kind.table)
         selector = selector_of(kind, info.query)
-        revision, after = self._moment(info)
+        revision, after = self._revision_and_key(info)
         limit = max(options.number(info.query, "limit") or 0, 0)
         chosen: list[bytes] = []
         last: Key | None = None
@@ -91,7 +91,7 @@ class Reader:
         )
         return Answer(head + b",".join(chosen) + b"]}", store.revision)
 
-    def _moment(self, info: RequestInfo) -> tuple[int, Key | None]:
+    def _revision_and_key(self, info: RequestInfo) -> tuple[int, Key | None]:
         """The revision of the list, and the key after which it begins."""
         current = self._core.store.revision
         if token := info.query.get("continue"):
@@ -107,10 +107,10 @@ class Reader:
             wanted = revision_of(version)
         except ServerFailure as error:
             raise failures.bad_request(f"invalid resource version: {error}") from error
-        self._seen(wanted)
+        self._require_revision(wanted)
         return (wanted if info.query.get("resourceVersionMatch") == options.EXACT else current), None
 
-    def _seen(self, wanted: int) -> None:
+    def _require_revision(self, wanted: int) -> None:
         """Raise `Timeout` when the revision is newer than this server's, without waiting for it."""
         current = self._core.store.revision
         if wanted > current:
@@ -146,7 +146,7 @@ def revision_of(text: str) -> int:
         cause = failures.invalid(
             "resourceVersion", text, f"strconv.ParseUint: parsing {failures.shown(text)}: {problem}"
         )
-        raise failures.unexplained(f"{cause.field}: {cause.message}")
+        raise failures.internal_error(f"{cause.field}: {cause.message}")
     return int(text)
 
 

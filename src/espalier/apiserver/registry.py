@@ -10,7 +10,7 @@ from types import MappingProxyType
 from espalier.api.kinds import Column, Scale
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.apiserver.rules import Place, rules_of
+from espalier.apiserver.rules import RuleNode, rules_of
 from espalier.apiserver.structure import Node, node_of
 from espalier.apiserver.validation import Validator, validator_of
 from espalier.kube.errors import StatusCause
@@ -29,10 +29,10 @@ class ServedKind:
     """One kind in one version, as discovery, OpenAPI, printing and the handler see it.
 
     `columns` is None for built-in kinds: how they are printed is built in as well. Versions of a kind share `table`,
-    the name of the place where its objects are stored, in the form of `storage_version` (an `apiVersion`).
+    the table of the store with their objects, which have `storage_version` as `apiVersion`.
     `selectable` maps fields that field selectors may name to their paths, beside those of metadata. `renamed` are
-    top-level fields that are called otherwise in storage. `generation` says that the object's `metadata.generation`
-    counts changes of what is desired.
+    top-level fields that are called otherwise in storage. With `generation`, the object's `metadata.generation`
+    increases with changes of its desired state.
     """
 
     resource: Resource
@@ -63,7 +63,7 @@ class ServedKind:
 
     @cached_property
     def node(self) -> Node:
-        """The schema as merging and pruning walk it."""
+        """The schema as a `Node`, for merging and pruning."""
         return self.make_node() if self.make_node is not None else node_of(self.schema)
 
     @cached_property
@@ -72,7 +72,7 @@ class ServedKind:
         return validator_of(self.schema)
 
     @cached_property
-    def rules(self) -> Place:
+    def rules(self) -> RuleNode:
         """The CEL rules of this kind; for kinds of CRDs only."""
         return rules_of(self.schema)
 

@@ -17,22 +17,22 @@ def problems(schema: Tree, root: str) -> Iterator[StatusCause]:
     yield from _below(cel_values.whole(schema), root, "", frozenset(f".metadata.{name}" for name in metadata))
 
 
-def missing(schema: Tree) -> set[str]:
+def unsupported_features(schema: Tree) -> set[str]:
     """Unsupported features of Kubernetes that the rules of a schema need: names, mostly of functions."""
-    return _missing(cel_values.whole(schema))
+    return _unsupported_in(cel_values.whole(schema))
 
 
-def _missing(schema: Tree) -> set[str]:
+def _unsupported_in(schema: Tree) -> set[str]:
     found: set[str] = set()
     for rule in schema.get(VALIDATIONS) or ():
         for text in (rule["rule"], rule.get("messageExpression")):
             try:
                 if text:
                     cel.compiled(text, schema, optional_old=bool(rule.get("optionalOldSelf")))
-            except cel.Missing as error:
+            except cel.Unsupported as error:
                 found.update(error.names)
     for part in _parts(schema).values():
-        found |= _missing(part)
+        found |= _unsupported_in(part)
     return found
 
 
@@ -46,7 +46,7 @@ def _parts(schema: Tree) -> dict[str, Tree]:
 
 
 def _below(schema: Tree, where: str, lost: str, declared: frozenset[str] = frozenset()) -> Iterator[StatusCause]:
-    """`lost` is the place above from which on no predecessor is known; `declared` are paths into metadata."""
+    """`lost` is the list above whose items have no known predecessor; `declared` are paths into metadata."""
     for index, rule in enumerate(schema.get(VALIDATIONS) or ()):
         yield from _rule(rule, schema, f"{where}.{VALIDATIONS}[{index}]", lost, declared)
     for name, part in _parts(schema).items():
@@ -68,14 +68,14 @@ def _rule(rule: Tree, schema: Tree, where: str, lost: str, declared: frozenset[s
         yield failures.required(f"{where}.message", "message must be specified if rule contains line breaks")
     if path and path not in declared and not _is_field(schema, path):
         yield failures.invalid(f"{where}.fieldPath", path, "must be a valid path")
-    yield from _compiling(rule, schema, where, lost)
+    yield from _compile_problems(rule, schema, where, lost)
 
 
-def _compiling(rule: Tree, schema: Tree, where: str, lost: str) -> Iterator[StatusCause]:
+def _compile_problems(rule: Tree, schema: Tree, where: str, lost: str) -> Iterator[StatusCause]:
     optional = bool(rule.get("optionalOldSelf"))
     try:
         expression = cel.compiled(rule["rule"], schema, optional_old=optional)
-    except cel.Missing:
+    except cel.Unsupported:
         return
     except cel.Malformed as error:
         yield _invalid(f"{where}.rule", rule, f"compilation failed: {error}")
@@ -90,7 +90,7 @@ def _compiling(rule: Tree, schema: Tree, where: str, lost: str) -> Iterator[Stat
     if rule.get("messageExpression"):
         try:
             message = cel.compiled(rule["messageExpression"], schema, optional_old=optional)
-        except cel.Missing:
+        except cel.Unsupported:
             return
         except cel.Malformed as error:
             yield _invalid(f"{where}.messageExpression", rule, f"messageExpression compilation failed: {error}")
@@ -114,7 +114,7 @@ def _invalid(where: str, rule: Tree, detail: str) -> StatusCause:
 def _is_field(schema: Tree, text: str) -> bool:
     steps = field_path(text)
     if not steps or (steps[0] == "metadata" and len(steps) > 1):
-        return False  # rules see the name, declared or not; blame it they can only when it is
+        return False  # rules can read the names, but `fieldPath` may only be a declared field
     for step in steps:
         below = cel_values.fields(schema).get(str(step)) or schema.get("additionalProperties")
         if not isinstance(below, dict):

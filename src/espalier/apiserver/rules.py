@@ -44,7 +44,7 @@ _FIELD_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\['((?:[^'\\]|\\.)*)'\]")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule, compiled. `path` is where to put the blame, from the rule's place."""
+    """One compiled rule. `path` is its `fieldPath`, relative to the schema that has the rule."""
 
     expression: cel.Expression
     message: str
@@ -61,14 +61,14 @@ class Rule:
 
 
 @dataclass(slots=True)
-class Place:
-    """A place of a schema that has rules, or has such places below it."""
+class RuleNode:
+    """A schema that has rules, or has schemas with rules below it."""
 
     schema: Tree
     rules: list[Rule] = field(default_factory=list)
-    properties: dict[str, Place] = field(default_factory=dict)
-    values: Place | None = None
-    items: Place | None = None
+    properties: dict[str, RuleNode] = field(default_factory=dict)
+    values: RuleNode | None = None
+    items: RuleNode | None = None
 
     @property
     def has_no_rules(self) -> bool:
@@ -77,38 +77,38 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class BrokenRule:
     """A broken rule; `is_old` if it was broken before and the place is unchanged."""
 
     cause: StatusCause
     is_old: bool
 
 
-def rules_of(schema: Tree) -> Place:
-    """The rules of a schema that was accepted, kept for the next time."""
+def rules_of(schema: Tree) -> RuleNode:
+    """The rules of an accepted schema; cached."""
     return _rules(encode_json(schema))
 
 
 @lru_cache(maxsize=SCHEMAS)
-def _rules(schema: bytes) -> Place:
-    return place_of(msgspec.json.decode(schema))
+def _rules(schema: bytes) -> RuleNode:
+    return rule_node_of(msgspec.json.decode(schema))
 
 
-def place_of(schema: Tree, *, root: bool = True) -> Place:
+def rule_node_of(schema: Tree, *, root: bool = True) -> RuleNode:
     """The rules of a schema that was accepted. Rules with functions that are missing here are left out."""
-    place = Place(cel_values.whole(schema) if root else schema)
+    place = RuleNode(cel_values.whole(schema) if root else schema)
     for rule in schema.get(VALIDATIONS) or ():
         try:
             place.rules.append(_rule(rule, place.schema))
-        except cel.Missing:
+        except cel.Unsupported:
             continue
     for name, part in cel_values.fields(schema).items():
-        below = place_of(part, root=False)
+        below = rule_node_of(part, root=False)
         if not below.has_no_rules:
             place.properties[name] = below
     for name in ("additionalProperties", "items"):
         if isinstance(schema.get(name), dict):
-            below = place_of(schema[name], root=False)
+            below = rule_node_of(schema[name], root=False)
             if not below.has_no_rules:
                 setattr(place, "values" if name != "items" else name, below)
     return place
@@ -143,18 +143,18 @@ BUDGET = 10_000_000
 """The cost limit of one object's rules, as in kube-apiserver; here a unit is about a seventh of a microsecond."""
 
 _EVALUATION, _ITERATION, _MOST_ITERATIONS = 40, 6, 10_000
-"""Of one evaluation, and of each iteration in it, of which the library allows so many."""
+"""The cost of an evaluation and of each iteration in it, and the number of iterations that the library allows."""
 
-_DEEPEST = 4
-"""Loops inside of each other that are told apart: with more, any list of ten items may reach the limit."""
+_MAX_DEPTH = 4
+"""The largest depth of nested loops for which costs differ: with more, any list of ten items may reach the limit."""
 
 _OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
 class _Exhausted(Exception):
-    """The rules of an object cost too much; `found` says where that was."""
+    """The rules of an object exceed the cost limit; `found` is the violation to report."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: BrokenRule) -> None:
         super().__init__()
         self.found = found
 
@@ -165,17 +165,17 @@ class _Budget:
     def __init__(self) -> None:
         self.left = BUDGET
 
-    def spend(self, due: Sequence[Rule], value: Any, place: Place, path: str) -> None:
-        """Pay for rules at a place before they are evaluated. Raises `_Exhausted`."""
+    def spend(self, due: Sequence[Rule], value: Any, place: RuleNode, path: str) -> None:
+        """Charge the cost of rules before they are evaluated. Raises `_Exhausted`."""
         loops = [rule.expression.loops for rule in due if rule.expression.loops]
         self.left -= _EVALUATION * len(due)
         if loops:
             size = _size(value)
-            self.left -= sum(_ITERATION * min(size ** min(depth, _DEEPEST), _MOST_ITERATIONS) for depth in loops)
+            self.left -= sum(_ITERATION * min(size ** min(depth, _MAX_DEPTH), _MOST_ITERATIONS) for depth in loops)
         if self.left < 0:
             shown = failures.shown(place.schema.get("type") or "")
             message = f"Invalid value: {shown}: {_OUT_OF_BUDGET}"
-            raise _Exhausted(Found(failures.cause("FieldValueInvalid", path or ROOT, message), is_old=False))
+            raise _Exhausted(BrokenRule(failures.cause("FieldValueInvalid", path or ROOT, message), is_old=False))
 
 
 def _size(value: Any) -> int:
@@ -191,28 +191,28 @@ def _size(value: Any) -> int:
     return count
 
 
-def broken(place: Place, new: Tree, old: Tree | None, node: Node, *, settled: bool = False) -> Iterator[Found]:
+def broken(place: RuleNode, new: Tree, old: Tree | None, node: Node, *, settled: bool = False) -> Iterator[BrokenRule]:
     """The rules that a valid object breaks, in the order of the schema.
 
-    `settled`: the old one breaks none; what is the very same there is asked only about its change.
+    `settled`: the old one breaks none, so for identical parts only rules that use `oldSelf` are evaluated.
     """
     try:
-        yield from _at(place, new, old, node, "", _Budget(), was_same=False, settled=settled)
+        yield from _walk(place, new, old, node, "", _Budget(), was_same=False, settled=settled)
     except _Exhausted as end:
         yield end.found
 
 
-def _at(
-    place: Place, new: Any, old: Any, node: Node | None, path: str, budget: _Budget, *, was_same: bool, settled: bool
-) -> Iterator[Found]:
-    """`was_same`: a place above is as it was, and so is this one, though its predecessor may not be known."""
+def _walk(
+    place: RuleNode, new: Any, old: Any, node: Node | None, path: str, budget: _Budget, *, was_same: bool, settled: bool
+) -> Iterator[BrokenRule]:
+    """`was_same`: a parent is unchanged, and so this value is too, though its predecessor may not be known."""
     if new is None:
         return
     same = was_same or (new == old and type(new) is type(old))
     due = [rule for rule in place.rules if rule.expression.uses_old or not (settled and new is old)]
     if due:
         budget.spend(due, new, place, path)
-        yield from _judged(due, place, new, old, node, path, same)
+        yield from _evaluate(due, place, new, old, node, path, same)
     if isinstance(new, dict):
         before = old if isinstance(old, dict) else {}
         for name, part in new.items():
@@ -220,16 +220,16 @@ def _at(
             below, where = (field_, f"{path}.{name}") if field_ is not None else (place.values, f"{path}[{name}]")
             if below is not None:
                 where = where.removeprefix(".")
-                yield from _at(below, part, before.get(name), inner, where, budget, was_same=same, settled=settled)
+                yield from _walk(below, part, before.get(name), inner, where, budget, was_same=same, settled=settled)
     elif isinstance(new, list) and place.items is not None:
         inner = node.items if node is not None else None
         for index, (item, was) in enumerate(_pairs(new, old, node)):
-            yield from _at(place.items, item, was, inner, f"{path}[{index}]", budget, was_same=same, settled=settled)
+            yield from _walk(place.items, item, was, inner, f"{path}[{index}]", budget, was_same=same, settled=settled)
 
 
-def _judged(
-    due: list[Rule], place: Place, new: Any, old: Any, node: Node | None, path: str, same: bool
-) -> Iterator[Found]:
+def _evaluate(
+    due: list[Rule], place: RuleNode, new: Any, old: Any, node: Node | None, path: str, same: bool
+) -> Iterator[BrokenRule]:
     has_old = old is not None
     self_ = cel_values.value(new, place.schema)
     uses_old_self = has_old and any(rule.uses_old_self for rule in due)
@@ -247,7 +247,7 @@ def _judged(
             cause = failures.cause("FieldValueInvalid", path or ROOT, message)
         else:
             cause = _cause(rule, _message(rule, variables), new, (path + rule.path).removeprefix(".") or ROOT)
-        yield Found(cause, is_old=same and not rule.expression.uses_old)
+        yield BrokenRule(cause, is_old=same and not rule.expression.uses_old)
 
 
 def _message(rule: Rule, variables: cel.Variables) -> str:
@@ -257,13 +257,13 @@ def _message(rule: Rule, variables: cel.Variables) -> str:
         except cel.EvaluationError:
             return rule.message
         is_fit = isinstance(message, str) and message.strip() and "\n" not in message
-        if is_fit and len(message.encode()) <= _LONGEST_MESSAGE:
+        if is_fit and len(message.encode()) <= _MAX_MESSAGE:
             return in_one_line(message.strip())
     return rule.message
 
 
-_LONGEST_MESSAGE = 5 * 1024
-"""Bytes of what a `messageExpression` makes, above which it counts for nothing, as in kube-apiserver."""
+_MAX_MESSAGE = 5 * 1024
+"""The maximum bytes of the result of a `messageExpression`; longer ones are ignored, as in kube-apiserver."""
 
 
 def _cause(rule: Rule, message: str, value: Any, where: str) -> StatusCause:
@@ -295,7 +295,7 @@ def _pairs(new: list[Any], old: Any, node: Node | None) -> Iterator[tuple[Any, A
 
 
 def _aligned(old: Any, new: Any, node: Node | None) -> Any:
-    """The old value with the items of sets and maps in the order of the new ones: there order is nothing."""
+    """The old value with the items of sets and maps in the order of the new ones, which has no meaning."""
     if node is None:
         return old
     if isinstance(old, dict) and isinstance(new, dict):

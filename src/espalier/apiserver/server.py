@@ -41,10 +41,9 @@ KEPT_MINUTES = 5
 class Server:
     """An API server in this process (`kube.wire.Endpoint`).
 
-    `now` and `random` are all it knows of time and chance. `call_webhook` makes the calls of admission webhooks.
-    `authorizer` says who may do what; without it, administrators anything and others what the stored roles allow.
-    `requests` counts what was asked, by verb, resource, subresource and user agent. `version` may be changed while it
-    runs: it is what the server says of itself.
+    `now` and `random` are its only clock and random number generator. `call_webhook` makes the calls of admission
+    webhooks. Without an `authorizer`, administrators may do anything, and others what the stored roles allow.
+    `requests` counts requests by verb, resource, subresource and user agent. `version` may be changed while it runs.
     """
 
     def __init__(
@@ -66,14 +65,14 @@ class Server:
         self._watches: dict[Watch, None] = {}
         self._started = False
         self._timer: asyncio.TimerHandle | None = None
-        self._marks: deque[int] = deque(maxlen=KEPT_MINUTES)
+        self._compaction_revisions: deque[int] = deque(maxlen=KEPT_MINUTES)
         self._garbage_collector = GarbageCollector(self._core, self.serve)
         self._lost: asyncio.Future[str] | None = None
         self.version = version
         self.read_log: logs.ReadLog = logs.nothing
         """The source of container logs; may be changed while it runs."""
         store.follow(self._changed)
-        store.when_lost(self._lose)
+        store.on_loss(self._lose)
 
     @property
     def version(self) -> str:
@@ -111,7 +110,7 @@ class Server:
             await self._garbage_collector.stop()
             for watch in tuple(self._watches):
                 await watch.close()
-        finally:  # who is killed while it closes leaves nothing behind
+        finally:  # also when it is cancelled while it closes
             await self._store.close()
 
     async def lost(self) -> str:
@@ -136,28 +135,28 @@ class Server:
             document = self._document(request)
             if document is not None:
                 return document
-            info = self._understood(request, user)
+            info = self._request_info(request, user)
             if info.subresource == logs.SUBRESOURCE:
                 return await self._log(info)
-            if _wants_newest(info):
+            if _needs_latest_state(info):
                 await self._store.catch_up()
-            answer = await self._driven(self._handler.steps(info))
+            answer = await self._run(self._handler.steps(info))
             await self._store.flushed(answer.revision)
         except ApiError as error:
-            return await self._failed(error)
+            return await self._error_response(error)
         return Response(answer.status, answer.body, _headers(answer))
 
     async def watch(self, request: Request, user: User) -> Stream | Response:
         """Start a watch; a `Response` when it is refused."""
         try:
-            info = self._understood(request, user, watch=True)
+            info = self._request_info(request, user, watch=True)
             options.check(info.verb, info.query)
             if not info.query.get("resourceVersion"):
                 await self._store.catch_up()
             watch = Watch(self._store, info, self._core.now)
         except ApiError as error:
-            return await self._failed(error)
-        self._watches = {each: None for each in self._watches if not each.over}
+            return await self._error_response(error)
+        self._watches = {each: None for each in self._watches if not each.is_released}
         self._watches[watch] = None
         return watch
 
@@ -170,13 +169,13 @@ class Server:
         return await logs.answer(info, found.raw, self.read_log)
 
     def _document(self, request: Request) -> Response | None:
-        """Discovery and schemas, for every authenticated user."""
+        """The response of discovery or OpenAPI, for every authenticated user; None for other paths."""
         found = self._discovery.respond(request) or self._openapi.respond(request)
         if found is not None and found.status != NOT_FOUND.status and request.method not in ("GET", "HEAD"):
             raise failures.method_not_allowed()
         return found
 
-    def _understood(self, request: Request, user: User, *, watch: bool = False) -> RequestInfo:
+    def _request_info(self, request: Request, user: User, *, watch: bool = False) -> RequestInfo:
         if not self._started:
             raise ServerFailure(Status(message="the server is not running", reason="ServiceUnavailable", code=503))
         info = parse(self.registry, request, user, watch=watch)
@@ -185,7 +184,7 @@ class Server:
         # Bodies of unauthorized requests are not read.
         return with_json_body(info)
 
-    async def _driven(self, steps: Steps) -> Answer:
+    async def _run(self, steps: Steps) -> Answer:
         """Run the steps of a request: its writes, and its webhook calls, those of one step concurrently."""
         try:
             step = next(steps)
@@ -193,12 +192,12 @@ class Server:
                 if isinstance(step, Write):
                     step = steps.send(await self._store.commit(step))
                 else:
-                    step = steps.send(list(await asyncio.gather(*map(self._called, step))))
+                    step = steps.send(list(await asyncio.gather(*map(self._call, step))))
         except StopIteration as end:
             answer: Answer = end.value
             return answer
 
-    async def _called(self, call: WebhookCall) -> Result:
+    async def _call(self, call: WebhookCall) -> Result:
         if self._call_webhook is None:
             return CallFailed("failed to call webhook: this API server calls none")
         try:
@@ -208,7 +207,7 @@ class Server:
         except TimeoutError:
             return CallFailed(f"failed to call webhook: no answer within {call.timeout:g} s")
 
-    async def _failed(self, error: ApiError) -> Response:
+    async def _error_response(self, error: ApiError) -> Response:
         """The response for an error, once the state that it reveals (an object exists, or doesn't) is durable."""
         try:
             await self._store.flushed(self._store.revision)
@@ -220,7 +219,7 @@ class Server:
         if change.table == definitions.TABLE:
             if change.deleted:
                 self._forget(change.key.name)
-            elif change.before is None or _defines(change.before.raw) != _defines(change.after.raw):
+            elif change.before is None or _serving_fields(change.before.raw) != _serving_fields(change.after.raw):
                 self._define(change.key.name, change.after.raw)
 
     def _define(self, name: str, raw: bytes) -> None:
@@ -229,13 +228,13 @@ class Server:
             self.registry.define(name, kinds)
         else:
             self._forget(name)
-        self._end_unserved(name)
+        self._end_watches(name)
 
     def _forget(self, name: str) -> None:
         self.registry.forget(name)
-        self._end_unserved(name)
+        self._end_watches(name)
 
-    def _end_unserved(self, table: str) -> None:
+    def _end_watches(self, table: str) -> None:
         """End the watches of a changed kind: clients must list again."""
         for watch in self._watches:
             if watch.kind.table == table and watch.kind not in self.registry.versions(table):
@@ -243,23 +242,23 @@ class Server:
 
     def _tick(self) -> None:
         """Send bookmarks and compact old changes, once a minute."""
-        if len(self._marks) == KEPT_MINUTES:
-            self._store.compact(self._marks[0])
-        self._marks.append(self._store.durable)
-        self._watches = {watch: None for watch in self._watches if not watch.over}
+        if len(self._compaction_revisions) == KEPT_MINUTES:
+            self._store.compact(self._compaction_revisions[0])
+        self._compaction_revisions.append(self._store.durable)
+        self._watches = {watch: None for watch in self._watches if not watch.is_released}
         for watch in self._watches:
             watch.bookmark()
         self._timer = asyncio.get_running_loop().call_later(MINUTE, self._tick)
 
 
-def _defines(raw: bytes) -> tuple[object, ...]:
+def _serving_fields(raw: bytes) -> tuple[object, ...]:
     """The parts of a definition that affect serving its kind."""
     tree = msgspec.json.decode(raw)
     status = tree.get("status") or {}
     return tree["spec"], status.get("acceptedNames"), definitions.is_true(tree, "Established")
 
 
-def _wants_newest(info: RequestInfo) -> bool:
+def _needs_latest_state(info: RequestInfo) -> bool:
     """False for a read that accepts any state."""
     return info.verb not in ("get", "list") or info.query.get("resourceVersion") != "0"
 

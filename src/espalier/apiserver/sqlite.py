@@ -1,8 +1,8 @@
 """The durable store: a log of changes in one SQLite file.
 
-One row for each version of an object that somebody may still need: the current one, and those that the history for
-watches reaches back to. Writes of one turn of the event loop, and those that arrive while the disk is busy, go into
-one transaction on a worker thread. One connection does everything: SQLite then needs no locks and no retries.
+One row for each version of an object that may still be read: the current one, and those in the history for watches.
+Writes of one turn of the event loop, and those that arrive while the disk is busy, go into one transaction on a worker
+thread. One connection does everything: SQLite then needs no locks and no retries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import apsw
 
 from espalier.api.resource import Key
 from espalier.apiserver.encryption import PREFIX as ENCRYPTED
-from espalier.apiserver.encryption import CannotDecrypt, Encryption, require_clear
+from espalier.apiserver.encryption import CannotDecrypt, Encryption, require_unencrypted
 from espalier.apiserver.failures import Full
 from espalier.apiserver.store import Change, Store
 from espalier.kube.objects import Object
@@ -38,9 +38,9 @@ _NEW = (("format", FORMAT), ("revision", 1), ("compacted", 0))
 
 
 _SCRUB = "scrub"
-"""In the state while the file may still have what was stored in another way."""
+"""The row of `state` that exists while free pages of the file may have objects in an earlier form."""
 
-_LEAST_SPACE = 64 * 1024
+_MIN_SPACE = 64 * 1024
 """Free bytes that SQLite needs to open a database."""
 
 
@@ -71,8 +71,8 @@ class SqliteStore(Store):
     When the file can't be written any more (the disk is full), unacknowledged writes are rolled back, and the store
     becomes read-only: writes raise `Full`.
 
-    With an `encryption` the file has objects only as that says. What is stored in another way, by an earlier key or in
-    clear, is stored again at the start.
+    With an `encryption`, objects are encrypted in the file; those that are stored unencrypted or with an earlier key
+    are encrypted again at the start.
     """
 
     def __init__(self, path: Path, encryption: Encryption | None = None) -> None:
@@ -84,7 +84,7 @@ class SqliteStore(Store):
         self._garbage: list[int] = []
         self._writing: list[Change] = []
         self._flushing: asyncio.Task[None] | None = None
-        self._turn: asyncio.Future[None] | None = None
+        self._next_flush: asyncio.Future[None] | None = None
         self._failure = ""
 
     async def start(self) -> None:
@@ -107,9 +107,9 @@ class SqliteStore(Store):
         """Return when a revision is durable."""
         while revision > self.durable:
             self._check_writable()
-            if self._turn is None:
-                self._turn = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._turn)
+            if self._next_flush is None:
+                self._next_flush = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._next_flush)
 
     def _open_or_explain(self) -> tuple[dict[str, int], list[_Row]]:
         is_new = False
@@ -152,20 +152,20 @@ class SqliteStore(Store):
             if self._encryption is None:
                 for row in rows:
                     if row.body.startswith(ENCRYPTED):
-                        require_clear(_path(row), row.body)
+                        require_unencrypted(_path(row), row.body)
                 return rows
             return self._reencrypted(self._encryption, connection, rows)
         except CannotDecrypt as error:
             raise Unusable(f"{self._path} can't be read: {error}") from error
 
     def _reencrypted(self, encryption: Encryption, connection: apsw.Connection, rows: list[_Row]) -> list[_Row]:
-        clear = [row._replace(body=encryption.unseal(row.table, _path(row), row.body)) for row in rows]
+        clear = [row._replace(body=encryption.decrypt(row.table, _path(row), row.body)) for row in rows]
         stale = [one for row, one in zip(rows, clear, strict=True) if encryption.is_stale(row.table, row.body)]
         if stale:
             with connection:
                 connection.executemany(
                     "UPDATE log SET body = ? WHERE revision = ?",
-                    [(encryption.seal(row.table, _path(row), row.body), row.revision) for row in stale],
+                    [(encryption.encrypt(row.table, _path(row), row.body), row.revision) for row in stale],
                 )
                 connection.execute("INSERT OR REPLACE INTO state VALUES (?, 1)", (_SCRUB,))
         if connection.execute("SELECT 1 FROM state WHERE name = ?", (_SCRUB,)).get:
@@ -211,10 +211,10 @@ class SqliteStore(Store):
                 self._fail(error)
             else:
                 done, self._writing = self._writing, []
-                self._release(done)
-            turn, self._turn = self._turn, None
-            if turn is not None:
-                turn.set_result(None)
+                self._publish(done)
+            next_flush, self._next_flush = self._next_flush, None
+            if next_flush is not None:
+                next_flush.set_result(None)
         # Here and not in a callback of the task: a write may come between the end of a task and its callbacks.
         self._flushing = None
 
@@ -239,7 +239,7 @@ class SqliteStore(Store):
         if self._encryption is None:
             return raw
         row = _Row(change.revision, change.table, *change.key, change.deleted, raw)
-        return self._encryption.seal(change.table, _path(row), raw)
+        return self._encryption.encrypt(change.table, _path(row), raw)
 
     def _fail(self, error: Exception) -> None:
         """Roll back unacknowledged writes."""
@@ -285,7 +285,7 @@ def _is_full(path: Path, error: apsw.Error | OSError) -> bool:
     """A precise error for files beside the database, for which SQLite only reports a failed write."""
     if isinstance(error, apsw.IOError | apsw.CantOpenError):
         disk = os.statvfs(path.parent)
-        return disk.f_bavail * disk.f_frsize < _LEAST_SPACE
+        return disk.f_bavail * disk.f_frsize < _MIN_SPACE
     return isinstance(error, apsw.FullError) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
 
 

@@ -1,7 +1,7 @@
 """The common part of all writes: from a draft to the stored object.
 
-The order is that of kube-apiserver: prune and default, set what the system sets, ask mutating webhooks, validate, ask
-validating webhooks, compare with what is stored, store.
+The order is that of kube-apiserver: prune and default, set what the system sets, call mutating webhooks, validate,
+call validating webhooks, compare with what is stored, store.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from espalier.apiserver import (
     metadata,
     patches,
 )
-from espalier.apiserver.admission import Admitting
-from espalier.apiserver.core import Answer, Core, Step, Writing, encoded, is_sound, put, shown, to_served_version
+from espalier.apiserver.admission import AdmissionWebhooks
+from espalier.apiserver.core import Answer, Core, Step, Writing, encoded, is_valid, put, shown, to_served_version
 from espalier.apiserver.managed_fields import Manager, Managers
 from espalier.apiserver.pruning import Pruner
 from espalier.apiserver.rbac import Rbac
@@ -52,22 +52,22 @@ class Draft:
     new: Tree
     owned: Managers
     """Managers before the write."""
-    given: Managers | None = None
+    submitted_managers: Managers | None = None
     """Managers before the write as the client says they are."""
     managers: Managers = field(default_factory=dict)
     """Managers after the write."""
     warnings: list[str] = field(default_factory=list)
-    sound: bool = True
+    valid: bool = True
     """True if it violates nothing, not even in unchanged parts."""
 
     @property
     def settled(self) -> Tree:
-        """The previous version if it is valid: identical parts need no validation. Else None."""
-        return self.before if self.old is not None and is_sound(self.old, self.kind) else {}
+        """The previous version if it is valid, because identical parts need no validation; otherwise empty."""
+        return self.before if self.old is not None and is_valid(self.old, self.kind) else {}
 
     @property
     def kind(self) -> ServedKind:
-        """The key of the object."""
+        """The served kind of the object."""
         return self.info.kind
 
     @property
@@ -79,9 +79,9 @@ class Draft:
 class StoragePipeline:
     """Completes and stores drafts."""
 
-    def __init__(self, core: Core, admitting: Admitting) -> None:
+    def __init__(self, core: Core, webhooks: AdmissionWebhooks) -> None:
         self._core = core
-        self._admitting = admitting
+        self._webhooks = webhooks
         authorizer = core.authorizer
         self._rights = (authorizer if isinstance(authorizer, Rbac) else Rbac(core.store)).rules_for
 
@@ -95,7 +95,7 @@ class StoragePipeline:
         if not applied:
             draft.managers = self._updated(draft)
         draft.new["metadata"].pop("managedFields", None)
-        mutated = yield from self._admitting.mutate(
+        mutated = yield from self._webhooks.mutate(
             info, draft.operation, draft.new, draft.before or None, draft.warnings
         )
         if mutated is not None and mutated is not draft.new:
@@ -105,7 +105,7 @@ class StoragePipeline:
             draft.new["metadata"].pop("managedFields", None)
         self._count_generation(draft)
         self._validate(draft)
-        yield from self._admitting.validate(info, draft.operation, draft.new, draft.before or None, draft.warnings)
+        yield from self._webhooks.validate(info, draft.operation, draft.new, draft.before or None, draft.warnings)
         table = self._core.store.table(kind.table)
         if table.objects.get(info.key) is not draft.old:
             return None
@@ -152,7 +152,10 @@ class StoragePipeline:
 
     def _updated(self, draft: Draft) -> Managers:
         me = manager_of(draft.info, "Update")
-        owned, now = draft.owned if draft.given is None else draft.given, condition_list.timestamp(self._core.now())
+        owned, now = (
+            draft.owned if draft.submitted_managers is None else draft.submitted_managers,
+            condition_list.timestamp(self._core.now()),
+        )
         return managed_fields.updated(draft.before, draft.new, owned, me, draft.kind.node, now)
 
     def _count_generation(self, draft: Draft) -> None:
@@ -179,7 +182,7 @@ class StoragePipeline:
         if kind.custom:
             validated = custom_objects.validated(kind, new, draft.before or None, settled=bool(draft.settled))
             draft.warnings += validated.warnings
-            draft.sound = draft.sound and validated.is_sound
+            draft.valid = draft.valid and validated.is_valid
             causes += validated.causes
         definition = kind.resource == builtin.CUSTOM_RESOURCE_DEFINITION
         if definition and not causes:
@@ -211,7 +214,7 @@ class StoragePipeline:
             and not (draft.kind.resource == builtin.NAMESPACE and (draft.new.get("spec") or {}).get("finalizers"))
         )
         kind, key = draft.kind, draft.info.key
-        return put(kind, key, draft.old, draft.new, deleted=bool(terminated), sound=draft.sound)
+        return put(kind, key, draft.old, draft.new, deleted=bool(terminated), valid=draft.valid)
 
     def _answer(self, draft: Draft, stored: Object) -> Answer:
         info = draft.info

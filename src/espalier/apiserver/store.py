@@ -128,13 +128,13 @@ class Store:
 
     def __init__(self) -> None:
         self.revision = 1
-        """Of the last write."""
+        """Revision of the last write."""
         self.durable = 1
-        """Of the last write that can't be lost."""
+        """Revision of the last write that can't be lost."""
         self._tables: dict[str, Table] = {}
         self._compacted = 0
         self._followers: list[Callable[[Change], None]] = []
-        self._tell_of_loss: list[Callable[[str], None]] = []
+        self._loss_callbacks: list[Callable[[str], None]] = []
 
     def table(self, name: str) -> Table:
         """The table of a kind."""
@@ -151,9 +151,9 @@ class Store:
         """Call `follower` with each change as soon as it is durable, in order."""
         self._followers.append(follower)
 
-    def when_lost(self, tell: Callable[[str], None]) -> None:
-        """Call `tell` with the reason when the store is lost and must not be served any more. Only for `EtcdStore`."""
-        self._tell_of_loss.append(tell)
+    def on_loss(self, callback: Callable[[str], None]) -> None:
+        """Call `callback` with the reason when the store is lost; it must not be served then. Only for `EtcdStore`."""
+        self._loss_callbacks.append(callback)
 
     async def commit(self, write: Write) -> Object | None:
         """Make a write; returns the object as it is stored, or None if it isn't any more what it was before.
@@ -176,9 +176,9 @@ class Store:
         Raises `Full` when nothing can be stored any more.
         """
         self._check_writable()
-        of = self.table(table)
-        change = Change(self.revision + 1, table, key, of.objects.get(key), after, deleted)
-        self._record(of, change)
+        stored_in = self.table(table)
+        change = Change(self.revision + 1, table, key, stored_in.objects.get(key), after, deleted)
+        self._record(stored_in, change)
         self._persist(change)
         return change
 
@@ -209,7 +209,7 @@ class Store:
         """Raise `Full` when nothing can be stored."""
 
     def _persist(self, change: Change) -> None:
-        """Make a change durable and then `_release` it."""
+        """Make a change durable and then `_publish` it."""
         raise NotImplementedError
 
     def _forget(self, changes: Sequence[Change]) -> None:
@@ -219,10 +219,10 @@ class Store:
 
     def _report_lost(self, reason: str) -> None:
         """Report that the store is lost."""
-        for tell in self._tell_of_loss:
-            tell(reason)
+        for callback in self._loss_callbacks:
+            callback(reason)
 
-    def _release(self, changes: Sequence[Change]) -> None:
+    def _publish(self, changes: Sequence[Change]) -> None:
         """Publish durable changes."""
         self.durable = changes[-1].revision
         for change in changes:
@@ -237,4 +237,4 @@ class MemoryStore(Store):
     """Keeps objects in memory only. No threads or delays: simulations on it are reproducible."""
 
     def _persist(self, change: Change) -> None:
-        self._release((change,))
+        self._publish((change,))

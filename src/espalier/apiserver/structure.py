@@ -59,9 +59,9 @@ class Node(msgspec.Struct, eq=False):
 
 
 def node_of(schema: Tree, resolve: Resolve | None = None, *, open_objects: bool = False) -> Node:
-    """The node of a schema; `resolve` knows what `$ref` names.
+    """The node of a schema; `resolve` gives the nodes of `$ref`s.
 
-    With `open_objects`, objects that declare nothing keep everything (built-in kinds); else they keep nothing (CRDs).
+    With `open_objects`, objects without declared fields keep all fields (built-in kinds), otherwise none (CRDs).
     """
     node = Node()
     fill(node, schema, resolve, open_objects=open_objects)

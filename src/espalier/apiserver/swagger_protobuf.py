@@ -1,7 +1,7 @@
-"""The OpenAPI 2.0 document as protobuf (`openapi.v2.Document` of gnostic): kubectl takes it in no other form.
+"""The OpenAPI 2.0 document as protobuf (`openapi.v2.Document` of gnostic): kubectl accepts no other format.
 
-It asks for it when a kind is in no document of version 3: to find out that it is unknown. So what is encoded are the
-schemas; of paths there are none, for those who would read them read version 3.
+It asks for it when a kind is in no document of version 3: to find out that it is unknown. So only schemas are
+encoded, and no paths: clients that read paths use version 3.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _YAML = 2
 
 
 def encoded(document: Tree) -> bytes:
-    """A document; what its schemas say beside the fields that clients look at is left out."""
+    """Encode a document. Keywords of schemas that clients do not read are left out."""
     info = _text(_TITLE, document["info"]["title"]) + _text(_VERSION, document["info"]["version"])
     schemas = _named(document.get("definitions") or {})
     parts = (_text(_SWAGGER, document["swagger"]), _message(_INFO, info), _message(_PATHS, b""))

@@ -1,7 +1,7 @@
 """Response transformations: tables (server-side printing) and metadata only.
 
 Clients choose one in the Accept header, by order of preference: `application/json;as=Table;v=v1;g=meta.k8s.io`.
-`form_of` says which it gets; a `Form` turns an object, a list or a watch event from plain JSON into it.
+`form_of` selects the form; a `Form` converts an object, a list or a watch event from plain JSON into it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Printed(Protocol):
 
 
 class Form(Protocol):
-    """A form of answer. All arguments and results are encoded JSON."""
+    """A form of response. Objects are encoded JSON in arguments and results."""
 
     def object(self, kind: Printed, raw: bytes, now: datetime) -> bytes:
         """One object in this form."""
@@ -108,7 +108,7 @@ class MetadataForm:
 
 
 class TableForm:
-    """`Table`: what `kubectl get` prints. Rows carry, beside their cells, what `include` says of the object."""
+    """`Table`, for `kubectl get`. Each row has its cells, and the part of the object that `include` names."""
 
     def __init__(self, include: str = INCLUDE_OBJECT[0]) -> None:
         self._include = include

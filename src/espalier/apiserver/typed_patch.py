@@ -22,13 +22,13 @@ def problem(value: Any, node: Node, path: str = "") -> str:
         found = f", got &value.valueUnstructured{{Value:{_as_go(value)}}}"
         return f"{path}: expected {wanted}{'' if wanted in ('list', 'map') else found}"
     if isinstance(value, dict):
-        return _of_map(value, node, path)
+        return _map_problem(value, node, path)
     if isinstance(value, list) and node.items is not None:
-        return _of_list(value, node, node.items, path)
+        return _list_problem(value, node, node.items, path)
     return ""
 
 
-def _of_map(value: dict[str, Any], node: Node, path: str) -> str:
+def _map_problem(value: dict[str, Any], node: Node, path: str) -> str:
     for name, part in value.items():
         child = node.child(name)
         if child is None:
@@ -40,7 +40,7 @@ def _of_map(value: dict[str, Any], node: Node, path: str) -> str:
     return ""
 
 
-def _of_list(items: list[Any], node: Node, inner: Node, path: str) -> str:
+def _list_problem(items: list[Any], node: Node, inner: Node, path: str) -> str:
     seen = set()
     for index, item in enumerate(items):
         if found := problem(item, inner, f"{path}[{index}]"):

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-MOST_BYTES = 4096
+MAX_BYTES = 4096
 """Of all warnings of an answer; kube-apiserver counts characters, but clients count bytes, and give up at 8 KiB."""
 
-SHORT = 256
+MAX_SHORTENED = 256
 """Characters of each warning when all of them would be too long."""
 
 
 def header(texts: Sequence[str]) -> str:
     """As many header lines as warnings, which one line may stand for (RFC 9110 §5.3)."""
     whole = ", ".join(map(_warning, texts))
-    if len(whole.encode()) <= MOST_BYTES:
+    if len(whole.encode()) <= MAX_BYTES:
         return whole
     parts, size = [], 0
     for text in texts:
-        part = _warning(text if len(text) <= SHORT else f"{text[:SHORT]}…")
+        part = _warning(text if len(text) <= MAX_SHORTENED else f"{text[:MAX_SHORTENED]}…")
         size += len(part.encode()) + 2
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             break
         parts.append(part)
     return ", ".join(parts)

@@ -82,8 +82,8 @@ class Watch:
             self._initial_end = durable
 
     @property
-    def over(self) -> bool:
-        """True if the client disconnected."""
+    def is_released(self) -> bool:
+        """True once it has ended, and nothing more is sent."""
         return self not in self._table.wakers
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -140,9 +140,9 @@ class Watch:
             revision, self._initial_end = self._initial_end, 0
             if self._bookmarks:
                 return self._bookmark(revision, {INITIAL_END: "true"})
-        while (change := self._following()) is not None:
+        while (change := self._next_change()) is not None:
             self._place += 1
-            event = self._seen(change)
+            event = self._event_of(change)
             if event is not None:
                 return event
         if self._ready:
@@ -153,7 +153,7 @@ class Watch:
                 return self._bookmark(self._store.durable, {})
         return None
 
-    def _following(self) -> Change | None:
+    def _next_change(self) -> Change | None:
         """The next durable change of the table."""
         index = self._place - self._table.dropped
         if index < 0:
@@ -165,7 +165,7 @@ class Watch:
         change = self._table.history[index]
         return change if change.revision <= self._store.durable else None
 
-    def _seen(self, change: Change) -> bytes | None:
+    def _event_of(self, change: Change) -> bytes | None:
         """The event of a change for this watch: objects enter and leave the selection."""
         if change.revision <= self._minimum_revision:
             return None

@@ -103,12 +103,12 @@ class Webhook(Part):
         """
         if admission.resource.group == GROUP:
             return None
-        resource = self.covered(admission)
+        resource = self.matching_resource(admission)
         if resource is None or not self._selects_namespace(admission) or not self._selects_object(admission):
             return None
         return resource
 
-    def covered(self, admission: Admission) -> Resource | None:
+    def matching_resource(self, admission: Admission) -> Resource | None:
         """The resource by which its rules match this write, without selectors."""
         others = admission.equivalents if self.match_policy == "Equivalent" else ()
         return next(

@@ -32,14 +32,14 @@ _log = logging.getLogger(__name__)
 
 
 class CallFailed(Exception):
-    """A webhook call failed; the message tells why."""
+    """A webhook call failed; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookCall:
-    """One call to make: POST `body` to `url`, trusting `ca_bundle` (PEM; empty: what the system trusts).
+    """One call to make: POST `body` to `url`, trusting `ca_bundle` (PEM; empty: the authorities of the system).
 
-    `timeout` is in seconds. An empty `url` is a Service reference, which leads nowhere here; `service` names it.
+    `timeout` is in seconds. An empty `url` is a Service reference, which is unreachable here; `service` names it.
     """
 
     webhook: str
@@ -86,7 +86,7 @@ def mutate(webhooks: Iterable[Webhook], admission: Admission, new_uid: NewUid) -
 
 
 def validate(webhooks: Iterable[Webhook], admission: Admission, new_uid: NewUid) -> Calls:
-    """Call validating webhooks, all at once; the first in order that denies gives the answer."""
+    """Call validating webhooks, all at once; the error is that of the first one, in order, that denies."""
     chosen = [
         (webhook, resource, new_uid()) for webhook in webhooks if (resource := webhook.matches(admission)) is not None
     ]

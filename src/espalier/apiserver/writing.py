@@ -1,7 +1,7 @@
 """Create, replace, patch and apply: from the body of a request to a draft of what is to be stored.
 
-While webhooks are asked other requests run; whoever finds
-another object than the one it started from begins again (patches) or fails (writes that name a resource version).
+While webhooks are called, other requests run. A write whose object has changed meanwhile is retried (patches) or fails
+(writes with a resource version).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from espalier.api import core as builtin
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver import bodies, definitions, failures, go_json, managed_fields, metadata, patches, typed_patch
-from espalier.apiserver.admission import Admitting
+from espalier.apiserver.admission import AdmissionWebhooks
 from espalier.apiserver.content import UnsupportedMediaType
-from espalier.apiserver.core import Core, Steps, is_sound, to_served_version, to_storage_version
+from espalier.apiserver.core import Core, Steps, is_valid, to_served_version, to_storage_version
 from espalier.apiserver.managed_fields import Managers
 from espalier.apiserver.pruning import Pruner
 from espalier.apiserver.registry import ServedKind
@@ -31,12 +31,12 @@ from espalier.kube.objects import Object, encode_json
 
 SCALE = ("Scale", "autoscaling/v1")
 ATTEMPTS = 10
-"""How often a patch is tried again when the object changes while webhooks are asked."""
+"""The maximum attempts of a write whose object changes while webhooks are called."""
 
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 STRATEGIC = patches.STRATEGIC
 _KEEPS_STATUS = frozenset({builtin.NODE})
-"""Created with their status, unlike others that have a status subresource."""
+"""Kinds that are created with their status, unlike others that have a status subresource."""
 
 Change: TypeAlias = Callable[[Tree], Tree]
 
@@ -44,18 +44,18 @@ Change: TypeAlias = Callable[[Tree], Tree]
 class Writer:
     """Carries out writes."""
 
-    def __init__(self, core: Core, admitting: Admitting) -> None:
+    def __init__(self, core: Core, webhooks: AdmissionWebhooks) -> None:
         self._core = core
-        self._pipeline = StoragePipeline(core, admitting)
+        self._pipeline = StoragePipeline(core, webhooks)
 
     def create(self, info: RequestInfo) -> Steps:
         """POST of an object."""
         tree = to_storage_version(bodies.object_of(info), info.kind)
         if tree["metadata"].get("resourceVersion"):
-            raise failures.unexplained("resourceVersion should not be set on objects to be created")
+            raise failures.internal_error("resourceVersion should not be set on objects to be created")
         base = "" if tree["metadata"].get("name") else str(tree["metadata"].get("generateName") or "")
         for _ in range(ATTEMPTS):
-            draft = self._created(info, dict(tree), base)
+            draft = self._new_draft(info, dict(tree), base)
             answer = yield from self._pipeline.finish(draft)
             if answer is not None:
                 return answer
@@ -67,7 +67,7 @@ class Writer:
         """PUT of an object, or of a subresource."""
         if info.subresource == "scale":
             body = bodies.object_of(info, *SCALE)
-            return (yield from self.modify(info, self._scaled(info, lambda _: body)))
+            return (yield from self.modify(info, self._scale_change(info, lambda _: body)))
         tree = to_storage_version(bodies.object_of(info), info.kind)
         if info.kind.custom and not tree["metadata"].get("resourceVersion"):
             cause = failures.invalid("metadata.resourceVersion", 0, "must be specified for an update")
@@ -78,18 +78,20 @@ class Writer:
         """PATCH of an object, or of a subresource."""
         if info.content_type == APPLY:
             return (yield from self._apply(info))
-        change = self._patching(info)
-        return (yield from self.modify(info, self._scaled(info, change) if info.subresource == "scale" else change))
+        change = self._patch_change(info)
+        return (
+            yield from self.modify(info, self._scale_change(info, change) if info.subresource == "scale" else change)
+        )
 
     def modify(self, info: RequestInfo, change: Change) -> Steps:
         """Change an existing object by a function from the old to the new tree."""
         for _ in range(ATTEMPTS):
-            old = self._stored(info)
-            before, owned = self._opened(old, info.kind)
+            old = self._existing(info)
+            before, owned = self._decoded(old, info.kind)
             new = change(_with_managers(before, owned) if b"managedFields" in info.request.body else before)
-            given = (new.get("metadata") or {}).pop("managedFields", None)
+            submitted_managers = (new.get("metadata") or {}).pop("managedFields", None)
             draft = Draft(info, old, before, self._merged(info, before, new), owned)
-            draft.given = _given(info, given, owned)
+            draft.submitted_managers = _submitted_managers(info, submitted_managers, owned)
             self._check_preconditions(info, old, new)
             answer = yield from self._pipeline.finish(draft)
             if answer is not None:
@@ -104,7 +106,7 @@ class Writer:
             raise failures.invalid_object("PatchOptions", "meta.k8s.io", "", [cause])
         if info.subresource == "scale":
             raise failures.bad_request("the scale subresource takes merge and JSON patches")
-        config = self._config(info)
+        config = self._applied_configuration(info)
         for _ in range(ATTEMPTS):
             table = self._core.store.table(info.kind.table)
             old = table.objects.get(info.key)
@@ -116,7 +118,7 @@ class Writer:
                 raise failures.conflict(info.kind.resource, info.name, sentence)
             if old is None:
                 self._require_right_to_create(info)
-            before, owned = self._opened(old, info.kind) if old is not None else ({}, {})
+            before, owned = self._decoded(old, info.kind) if old is not None else ({}, {})
             new, after = managed_fields.applied(
                 before,
                 config,
@@ -129,7 +131,7 @@ class Writer:
             whole = {"apiVersion": info.kind.resource.api_version, "kind": info.kind.resource.kind, **config}
             new = managed_fields.kept_for_kubectl(before, whole, new, manager_of(info, "Apply"))
             if old is None:
-                draft = self._created(info, new, "")
+                draft = self._new_draft(info, new, "")
             else:
                 self._check_preconditions(info, old, config)
                 draft = Draft(info, old, before, self._merged(info, before, new), owned)
@@ -146,14 +148,14 @@ class Writer:
         if not self._core.authorizer(replace(attributes_of(info), verb="create"), info.user):
             raise failures.forbidden(info.user, "create", info.kind.resource, "", info.namespace, info.name)
 
-    # What a new object starts from.
+    # New objects.
 
-    def _created(self, info: RequestInfo, new: Tree, base: str) -> Draft:
+    def _new_draft(self, info: RequestInfo, new: Tree, base: str) -> Draft:
         kind = info.kind
         new["apiVersion"], new["kind"] = kind.storage_version, kind.resource.kind
         new["metadata"] = system = dict(new.get("metadata") or {})
         self._require_namespace(info)
-        if kind.custom and not self._serving(kind):
+        if kind.custom and not self._is_accepting(kind):
             message = "create not allowed while custom resource definition is terminating"
             raise failures.MethodNotAllowed.of(message)
         for name in (*metadata.SYSTEM, "managedFields", "resourceVersion"):
@@ -185,26 +187,26 @@ class Writer:
             sentence = f"unable to create new content in namespace {info.namespace} because it is being terminated"
             raise failures.refused(info.kind.resource, info.name, sentence, [cause])
 
-    def _serving(self, kind: ServedKind) -> bool:
+    def _is_accepting(self, kind: ServedKind) -> bool:
         definition = self._core.store.table(definitions.TABLE).objects.get(Key("", kind.table))
         return definition is not None and definition.head.metadata.deletion_timestamp is None
 
-    # What a change starts from.
+    # Changes of existing objects.
 
-    def _stored(self, info: RequestInfo) -> Object:
+    def _existing(self, info: RequestInfo) -> Object:
         old = self._core.store.table(info.kind.table).objects.get(info.key)
         if old is None:
             raise failures.not_found(info.kind.resource, info.name)
         return old
 
-    def _opened(self, old: Object, kind: ServedKind) -> tuple[Tree, Managers]:
+    def _decoded(self, old: Object, kind: ServedKind) -> tuple[Tree, Managers]:
         """The tree of a stored object under the current schema, and its managed fields separately."""
         entries = bytes(old.head.metadata.managed_fields or b"[]")
         # Metadata stands before all that clients fill in freely, and in text quotes are escaped: nothing else is found.
         tree: Tree = msgspec.json.decode(old.raw.replace(entries, b"[]", 1))
         tree["apiVersion"] = kind.storage_version
         tree["metadata"].pop("managedFields", None)
-        if not is_sound(old, kind):
+        if not is_valid(old, kind):
             Pruner(kind.node, typed=False).object(tree, kind.node)
         return tree, managed_fields.decode(entries)
 
@@ -233,7 +235,7 @@ class Writer:
         if version.isdecimal() and version != old.head.metadata.resource_version:
             raise failures.conflict(resource, info.name, failures.MODIFIED)
         if version and not (version.isascii() and version.isdecimal()):
-            raise failures.unexplained(f'strconv.ParseUint: parsing "{version}": invalid syntax')
+            raise failures.internal_error(f'strconv.ParseUint: parsing "{version}": invalid syntax')
         uid = wanted.get("uid")
         if uid and uid != old.head.metadata.uid:
             if info.verb == "patch":
@@ -242,7 +244,7 @@ class Writer:
             sentence = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old.head.metadata.uid}"
             raise failures.conflict(resource, info.name, sentence)
 
-    def _patching(self, info: RequestInfo) -> Change:
+    def _patch_change(self, info: RequestInfo) -> Change:
         kind, media = info.kind, info.content_type
         accepted = {JSON_PATCH, MERGE} if kind.custom else {JSON_PATCH, MERGE, STRATEGIC}
         if media not in accepted:
@@ -271,7 +273,7 @@ class Writer:
             patched = apply(to_served_version(tree, kind))
             if not kind.custom:
                 _check_patched(kind, patched)
-            bodies.hold_to_url(info, patched)
+            bodies.ensure_matches_url(info, patched)
             return to_storage_version(patched, kind)
 
         return change
@@ -285,7 +287,7 @@ class Writer:
             f"the body of the request was in an unknown format - accepted media types include: {accepted}"
         )
 
-    def _scaled(self, info: RequestInfo, change: Change) -> Change:
+    def _scale_change(self, info: RequestInfo, change: Change) -> Change:
         """A change of the scale as a change of the object."""
 
         def on_object(tree: Tree) -> Tree:
@@ -297,7 +299,7 @@ class Writer:
 
         return on_object
 
-    def _config(self, info: RequestInfo) -> Tree:
+    def _applied_configuration(self, info: RequestInfo) -> Tree:
         """The applied parts that this path accepts, in stored form. Raises `BadRequest`, `ServerFailure`."""
         resource = info.kind.resource
         try:
@@ -312,13 +314,13 @@ class Writer:
             shown = version if "/" in str(version) else f"/{version}"
             raise failures.bad_request(f"invalid object type: {shown}, Kind={kind}")
         namespace = (tree.get("metadata") or {}).get("namespace") or ""
-        bodies.hold_to_url(info, tree)
-        config = _taken(info, to_storage_version(tree, info.kind))
+        bodies.ensure_matches_url(info, tree)
+        config = _accepted_part(info, to_storage_version(tree, info.kind))
         # What the schema does not know is refused, whatever fieldValidation says: nobody could own it.
         if problem := typed_patch.problem(config, info.kind.node):
             shown = resource.api_version if resource.group else f"/{resource.api_version}"
             which = f"{namespace}/{info.name}; {shown}, Kind={resource.kind}"
-            raise failures.unexplained(f"failed to create typed patch object ({which}): {problem}")
+            raise failures.internal_error(f"failed to create typed patch object ({which}): {problem}")
         return config
 
 
@@ -332,7 +334,7 @@ def _encoded(owned: Managers) -> list[Tree]:
     return entries
 
 
-def _given(info: RequestInfo, entries: Any, owned: Managers) -> Managers | None:
+def _submitted_managers(info: RequestInfo, entries: Any, owned: Managers) -> Managers | None:
     """The managed fields in a write; None if it has none."""
     if entries in ([], [{}]):
         return {}
@@ -351,7 +353,7 @@ def _check_patched(kind: ServedKind, patched: Tree) -> None:
         raise failures.invalid_object("", "", "", [cause])
 
 
-def _taken(info: RequestInfo, tree: Tree) -> Tree:
+def _accepted_part(info: RequestInfo, tree: Tree) -> Tree:
     """The part of an applied configuration that its path accepts."""
     if info.subresource == "status":
         named = {name: part for name, part in tree["metadata"].items() if name in _IDENTITY}

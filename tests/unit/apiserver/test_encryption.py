@@ -50,9 +50,9 @@ PROVIDERS = ("aesgcm", "aescbc")
 @given(clear=st.binary(max_size=500))
 def test_sealed_data_are_unsealed_to_the_same(name: str, clear: bytes) -> None:
     encryption = Encryption(configuration(provider(name, "one")))
-    stored = encryption.seal("secrets", b"/a", clear)
+    stored = encryption.encrypt("secrets", b"/a", clear)
     assert stored.startswith(f"k8s:enc:{name}:v1:one:".encode())
-    assert encryption.unseal("secrets", b"/a", stored) == clear
+    assert encryption.decrypt("secrets", b"/a", stored) == clear
     assert len(clear) < 8 or clear not in stored
 
 
@@ -60,7 +60,7 @@ def test_sealed_data_are_unsealed_to_the_same(name: str, clear: bytes) -> None:
 @given(st.data())
 def test_damaged_data_are_never_read_as_something_else(name: str, data: st.DataObject) -> None:
     encryption = Encryption(configuration(provider(name, "one")))
-    stored = bytearray(encryption.seal("secrets", b"/a", b"x" * 40))
+    stored = bytearray(encryption.encrypt("secrets", b"/a", b"x" * 40))
     label = len(f"k8s:enc:{name}:v1:one:")
     if name == "aescbc":  # it only tells damage of the padding
         stored = stored[: data.draw(st.integers(label, len(stored) - 1))]
@@ -68,16 +68,16 @@ def test_damaged_data_are_never_read_as_something_else(name: str, data: st.DataO
         stored[data.draw(st.integers(label, len(stored) - 1))] ^= 1 + data.draw(st.integers(0, 254))
     if name == "aescbc":
         with suppress(CannotDecrypt):
-            assert encryption.unseal("secrets", b"/a", bytes(stored)) != b"x" * 40
+            assert encryption.decrypt("secrets", b"/a", bytes(stored)) != b"x" * 40
         return
     with pytest.raises(CannotDecrypt, match="/a was encrypted with another key"):
-        encryption.unseal("secrets", b"/a", bytes(stored))
+        encryption.decrypt("secrets", b"/a", bytes(stored))
 
 
 def test_an_object_in_the_place_of_another_is_not_accepted_by_gcm() -> None:
     encryption = Encryption(configuration(provider("aesgcm", "one")))
     with pytest.raises(CannotDecrypt):
-        encryption.unseal("secrets", b"/b", encryption.seal("secrets", b"/a", b"x"))
+        encryption.decrypt("secrets", b"/b", encryption.encrypt("secrets", b"/a", b"x"))
 
 
 @pytest.mark.parametrize(
@@ -96,18 +96,18 @@ def test_an_object_in_the_place_of_another_is_not_accepted_by_gcm() -> None:
 )
 def test_the_first_rule_for_a_kind_counts(resources: tuple[str, ...], table: str, encrypted: bool) -> None:
     encryption = Encryption(configuration(provider("aesgcm", "one"), resources=resources))
-    assert encryption.seal(table, b"/a", b"{}").startswith(b"k8s:enc:") is encrypted
+    assert encryption.encrypt(table, b"/a", b"{}").startswith(b"k8s:enc:") is encrypted
 
 
 def test_an_earlier_key_reads_and_the_first_one_writes() -> None:
     old = Encryption(configuration(provider("aescbc", "old")))
     both = Encryption(configuration(provider("aesgcm", "new"), provider("aescbc", "old"), provider("identity")))
-    stored = old.seal("secrets", b"/a", b"{}")
-    assert both.unseal("secrets", b"/a", stored) == b"{}"
-    assert both.unseal("secrets", b"/a", b"{}") == b"{}"
+    stored = old.encrypt("secrets", b"/a", b"{}")
+    assert both.decrypt("secrets", b"/a", stored) == b"{}"
+    assert both.decrypt("secrets", b"/a", b"{}") == b"{}"
     assert both.is_stale("secrets", stored)
     assert both.is_stale("secrets", b"{}")
-    assert not both.is_stale("secrets", both.seal("secrets", b"/a", b"{}"))
+    assert not both.is_stale("secrets", both.encrypt("secrets", b"/a", b"{}"))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_configuration_that_can_not_be_used_is_refused_with_the_field(tree: di
 def test_the_configuration_is_read_as_yaml(tmp_path: Path) -> None:
     file = tmp_path / "encryption.yaml"
     file.write_bytes(msgspec.yaml.encode(configuration(provider("aesgcm", "one"))))
-    assert Encryption.read(file).seal("secrets", b"/a", b"{}").startswith(b"k8s:enc:aesgcm")
+    assert Encryption.read(file).encrypt("secrets", b"/a", b"{}").startswith(b"k8s:enc:aesgcm")
     file.write_text("- : [")
     with pytest.raises(EncryptionError, match="is not a valid encryption configuration"):
         Encryption.read(file)

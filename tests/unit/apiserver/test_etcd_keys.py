@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from espalier.api.resource import Key
 from espalier.apiserver.builtin import KINDS
-from espalier.apiserver.etcd_keys import Foreign, Keys, Place, stored_object
+from espalier.apiserver.etcd_keys import Keys, Place, UnreadableValue, stored_object
 
 KEYS = Keys(KINDS)
 NAME = st.from_regex(r"[a-z0-9]([a-z0-9.:-]{0,20}[a-z0-9])?", fullmatch=True)
@@ -103,5 +103,5 @@ def test_objects_written_by_others_are_put_in_order(value: bytes) -> None:
     ],
 )
 def test_a_value_that_is_no_object_of_its_key_is_named(value: bytes) -> None:
-    with pytest.raises(Foreign, match="/registry/configmaps/default/a"):
+    with pytest.raises(UnreadableValue, match="/registry/configmaps/default/a"):
         stored(value)

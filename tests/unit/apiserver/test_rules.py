@@ -39,7 +39,7 @@ SCHEMA: dict[str, Any] = {
         "status": {"type": "object", "properties": {"n": {**COUNT, RULES: [{"rule": "self != 3"}]}}},
     },
 }
-PLACE, NODE = rules.place_of(SCHEMA), node_of(SCHEMA)
+PLACE, NODE = rules.rule_node_of(SCHEMA), node_of(SCHEMA)
 
 NUMBERS = st.integers(0, 6)
 ITEMS = st.dictionaries(NUMBERS, NUMBERS, max_size=3).map(

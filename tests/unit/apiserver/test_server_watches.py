@@ -39,16 +39,19 @@ def simulated(story: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
 def test_a_quiet_watch_hears_each_minute_how_far_it_has_come() -> None:
     async def story(client: Client) -> None:
         async with aclosing(client.watch(CONFIG_MAP, resource_version="5")) as events:
-            times = []
+            time_formats = []
             async for event in events:
                 assert event.type == "BOOKMARK"
-                times.append(asyncio.get_running_loop().time())
-                if len(times) == 3:
+                time_formats.append(asyncio.get_running_loop().time())
+                if len(time_formats) == 3:
                     break
                 await client.patch(
-                    NAMESPACE, "default", patch={"metadata": {"labels": {"n": str(len(times))}}}, type=PatchType.MERGE
+                    NAMESPACE,
+                    "default",
+                    patch={"metadata": {"labels": {"n": str(len(time_formats))}}},
+                    type=PatchType.MERGE,
                 )
-            assert times == [60, 120, 180]
+            assert time_formats == [60, 120, 180]
             assert int(event.object.resource_version) > 5, "bookmarks rise with writes elsewhere"
 
     simulated(story)
@@ -140,10 +143,10 @@ class HeldStore(Store):
         if self.hold:
             self.held.append(change)
         else:
-            self._release((change,))
+            self._publish((change,))
 
     def remove_finalizer(self) -> None:
-        self._release(self.held)
+        self._publish(self.held)
         self.turn.set()
 
     async def flushed(self, revision: int) -> None:

@@ -6,7 +6,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.apiserver.warnings import MOST_BYTES, header
+from espalier.apiserver.warnings import MAX_BYTES, header
 
 LONGEST_LINE = 8190
 """Bytes of a header that aiohttp reads, as other clients."""
@@ -16,7 +16,7 @@ LONGEST_LINE = 8190
 def test_a_header_of_warnings_can_be_sent_and_is_not_longer_than_clients_read(texts: list[str]) -> None:
     line = header(texts)
     assert all(char.isprintable() for char in line)
-    assert len(line.encode()) <= MOST_BYTES
+    assert len(line.encode()) <= MAX_BYTES
     web.Response(headers={"warning": line})
 
 
@@ -28,6 +28,6 @@ def test_the_first_of_many_long_warnings_are_sent_shortened() -> None:
     line = header(["x" * 3000, "y" * 3000, *["z" * 3000] * 50])
     assert line.startswith(f'299 - "{"x" * 256}…", 299 - "{"y" * 256}…"')
     assert len(line.encode()) < LONGEST_LINE, "clients would refuse the whole answer"
-    assert line.count("299 - ") == MOST_BYTES // len(f'299 - "{"x" * 256}…", '.encode()), (
+    assert line.count("299 - ") == MAX_BYTES // len(f'299 - "{"x" * 256}…", '.encode()), (
         "and as many as there is room for"
     )

@@ -200,7 +200,7 @@ def test_an_api_server_has_ended_what_it_serves_from_memory_before_the_source_sa
         store = EtcdStore(Client(source.guard.transport(), timeout=2, rng=moves.rng), Keys(KINDS, "/server"))
         await store.start()
         lost: list[float] = []
-        store.when_lost(lambda _reason: lost.append(moves.clock.monotonic()))
+        store.on_loss(lambda _reason: lost.append(moves.clock.monotonic()))
         await asyncio.sleep(60)
         assert not lost, "the proxy is open all the time"
         run = source.run
