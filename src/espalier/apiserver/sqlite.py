@@ -13,7 +13,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import apsw
 
@@ -23,6 +23,8 @@ from espalier.apiserver.encryption import CannotDecrypt, Encryption, require_une
 from espalier.apiserver.failures import Full
 from espalier.apiserver.store import Change, Store
 from espalier.kube.objects import Object
+
+E = TypeVar("E", bound=Exception)
 
 FORMAT = 1
 """The format of the file; a file of a later format is not changed."""
@@ -125,9 +127,10 @@ class SqliteStore(Store):
                 for suffix in ("", "-wal", "-shm"):
                     with suppress(OSError):
                         self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
-            if _is_full(self._path, error):
+            cause = _before_rollback(error)
+            if _is_full(self._path, cause):
                 raise NoSpace(f"{self._path} can't be written, no space is left on its disk") from error
-            raise Unusable(f"{self._path} {_why(error)}") from error
+            raise Unusable(f"{self._path} {_why(cause)}") from error
 
     def _open(self) -> tuple[dict[str, int], list[_Row]]:
         connection = apsw.Connection(str(self._path))
@@ -208,7 +211,7 @@ class SqliteStore(Store):
             try:
                 await loop.run_in_executor(None, self._commit, self._writing, garbage, self._compacted)
             except (apsw.Error, OSError, RuntimeError) as error:
-                self._fail(error)
+                self._fail(_before_rollback(error))
             else:
                 done, self._writing = self._writing, []
                 self._publish(done)
@@ -279,6 +282,12 @@ def _check(path: Path) -> None:
             raise UnknownFormat(f"{path} has format {format_}; this release reads up to {FORMAT}: use a later release")
     finally:
         connection.close()
+
+
+def _before_rollback(error: E) -> E | apsw.Error:
+    """The error that ended a transaction. SQLite itself rolls back when the disk is full; apsw then fails to do so."""
+    context = error.__context__
+    return context if isinstance(error, apsw.SQLError) and isinstance(context, apsw.Error) else error
 
 
 def _is_full(path: Path, error: apsw.Error | OSError) -> bool:

@@ -115,7 +115,7 @@ async def test_a_full_disk_makes_the_server_read_only_and_honest(tmp_path: Path)
         pages = connection.execute("PRAGMA page_count").get
         connection.execute(f"PRAGMA max_page_count={pages}")
         watch = client.watch(CONFIG_MAP, "default", resource_version=kept.resource_version, timeout_seconds=1)
-        with pytest.raises(ServerFailure, match=r"can't be written .* answers reads only") as refused:
+        with pytest.raises(ServerFailure, match=r"can't be written \(.*full\); it serves only reads") as refused:
             await client.create(CONFIG_MAP, body("lost", x="y" * 1_000_000))
         assert refused.value.status.code == 507
         with pytest.raises(ServerFailure):
