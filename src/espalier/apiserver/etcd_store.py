@@ -24,7 +24,7 @@ from espalier.apiserver.etcd_keys import Keys, UnreadableValue, stored_object, v
 from espalier.apiserver.store import HISTORY, Change, Store, Write
 from espalier.etcd.client import Client
 from espalier.etcd.errors import Compacted, EtcdError, NoSpace, RequestTooLarge, Unavailable
-from espalier.etcd.requests import DeleteRange, Put, Range, Txn, mod_revision, prefix_end
+from espalier.etcd.requests import DeleteRange, Put, Range, Txn, mod_revision, prefix_range_end
 from espalier.etcd.results import Event, Header
 from espalier.etcd.watch import Changes, Watch
 from espalier.kube.errors import ApiError, ServerFailure, Status
@@ -61,7 +61,7 @@ class EtcdStore(Store):
         self._encryption = encryption
         self._client = client
         self._keys = keys
-        self._end = prefix_end(keys.prefix)
+        self._end = prefix_range_end(keys.prefix)
         self._lost_after = lost_after
         self._pending_writes: defaultdict[bytes, list[_PendingWrite]] = defaultdict(list)
         """Writes in progress, by key."""

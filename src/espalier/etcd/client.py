@@ -24,11 +24,11 @@ from espalier.etcd.requests import (
     Put,
     Range,
     Txn,
-    delete_range_message,
-    put_message,
-    range_message,
-    txn_message,
-    writes,
+    delete_range_request,
+    is_write,
+    put_request,
+    range_request,
+    txn_request,
 )
 from espalier.etcd.results import (
     Alarm,
@@ -72,8 +72,8 @@ class Client:
 
     Every call ends within a timeout (seconds) and raises `EtcdError`: `Unavailable` when no member answers, otherwise
     by what etcd says. Reads are repeated at other members within the timeout; writes are sent at most once, and
-    `Unavailable.sent` tells if they may have been made. What concerns one member (status, snapshot, hash,
-    defragmentation) is asked of whichever answers: use a client with one endpoint for it.
+    `Unavailable.sent` tells if they may have been made. Calls about one member (status, snapshot, hash,
+    defragmentation) go to any member that answers: use a client with one endpoint for them.
     """
 
     def __init__(self, transport: Transport, *, timeout: float = TIMEOUT, rng: random.Random | None = None) -> None:
@@ -110,15 +110,15 @@ class Client:
         """
         match operation:
             case Range():
-                read = await self._call(services.RANGE, range_message(operation), timeout, repeatable=True)
+                read = await self._call(services.RANGE, range_request(operation), timeout, repeatable=True)
                 return results.range_result(read)
             case Put():
-                return results.put_result(await self._call(services.PUT, put_message(operation), timeout))
+                return results.put_result(await self._call(services.PUT, put_request(operation), timeout))
             case DeleteRange():
-                deletion = delete_range_message(operation)
+                deletion = delete_range_request(operation)
                 return results.delete_result(await self._call(services.DELETE_RANGE, deletion, timeout))
-        transaction = txn_message(operation)
-        answer = await self._call(services.TXN, transaction, timeout, repeatable=not writes(operation))
+        transaction = txn_request(operation)
+        answer = await self._call(services.TXN, transaction, timeout, repeatable=not is_write(operation))
         return results.txn_result(answer)
 
     async def get(self, key: bytes, *, revision: int = 0) -> KeyValue | None:
@@ -134,16 +134,16 @@ class Client:
         """Delete a key or a range; returns the number of deleted keys."""
         return (await self.do(DeleteRange(key, range_end))).deleted
 
-    async def pages(self, of: Range) -> AsyncGenerator[RangeResult, None]:
-        """A range in parts of `of.limit` keys, in the order of keys, all at one revision. Raises `Compacted` if that is
-        compacted meanwhile. To be closed (`contextlib.aclosing`)."""
-        if not of.limit or not of.range_end or of.order == "DESCEND" or of.target != "KEY":
+    async def pages(self, request: Range) -> AsyncGenerator[RangeResult, None]:
+        """A range in pages of `request.limit` keys, in the order of keys, all at one revision. To be closed
+        (`contextlib.aclosing`). Raises `Compacted` if the revision is compacted meanwhile."""
+        if not request.limit or not request.range_end or request.order == "DESCEND" or request.target != "KEY":
             raise ValueError("pages need a limit, a range with an end, and the order of keys")
-        page = await self.do(of)
+        page = await self.do(request)
         yield page
-        revision = of.revision or page.header.revision
+        revision = request.revision or page.header.revision
         while page.more:
-            page = await self.do(replace(of, key=page.items[-1].key + b"\0", revision=revision))
+            page = await self.do(replace(request, key=page.items[-1].key + b"\0", revision=revision))
             yield page
 
     async def compact(self, revision: int, *, physical: bool = False) -> Header:

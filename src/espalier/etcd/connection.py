@@ -49,23 +49,23 @@ OPTIONS = MappingProxyType(
         "grpc.use_local_subchannel_pool": 1,  # different certificates need different connections
     }
 )
-_NEEDS_LEADER = (("hasleader", "true"),)
+_REQUIRE_LEADER = (("hasleader", "true"),)
 """Ends streams to a member that is isolated from the others (etcd's `WithRequireLeader`)."""
-_CERTIFICATE_AGE = 5.0
+_CERTIFICATE_CHECK_PERIOD = 5.0
 """Seconds after which certificate files are compared again."""
 _TRUST, _DISTRUST = 1.0, 5.0
 """Seconds for which members without a recent failure are preferred, and for which a failure is recent."""
-_INSTANT = 0.001
-_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_MIN_TIMEOUT = 0.001
+_PAUSE, _MAX_PAUSE = 0.05, 1.0
 """Seconds between attempts of a repeatable call, first and longest, randomized by half."""
 
 
 class Connection:
     """A `Transport` over gRPC.
 
-    The member that answered last is asked first. When it fails, all are connected to, and the first one that is ready
-    is asked from then on; one that failed a moment ago only if there is no other. What may be repeated leaves half of
-    its time for another member. Raises `ValueError` for an endpoint that isn't one.
+    The member that answered last is called first. When it fails, all are connected to, and the first one that is ready
+    is called from then on; one that failed a moment ago only if there is no other. A repeatable call leaves half of its
+    time for another member. Raises `ValueError` for an invalid endpoint.
     """
 
     def __init__(self, endpoints: Sequence[str], tls: TlsFiles | None = None, rng: random.Random | None = None) -> None:
@@ -76,8 +76,8 @@ class Connection:
         self._uses_tls = any(member.endpoint.tls for member in self._members)
         self._rng = rng or random.Random()  # noqa: S311 - spreads tries, no secrets
         self._content: TlsContent | None = None
-        self._looked_at = float("-inf")
-        self._looking = asyncio.Lock()
+        self._certificates_read_at = float("-inf")
+        self._certificates_lock = asyncio.Lock()
         self._closed = False
 
     async def call(
@@ -89,10 +89,10 @@ class Connection:
         pause = _PAUSE
         while True:
             member = await self._ready(deadline)
-            left = self._share(deadline) if repeatable else max(_INSTANT, deadline - loop.time())
+            left = self._share(deadline) if repeatable else max(_MIN_TIMEOUT, deadline - loop.time())
             try:
-                with member.used() as channel:
-                    return await self._settled(member, method.of(channel)(request, timeout=left))
+                with member.acquired() as channel:
+                    return await self._translate_errors(member, method.of(channel)(request, timeout=left))
             except Closed:
                 raise
             except Unavailable as failure:
@@ -103,12 +103,12 @@ class Connection:
                     "retrying an etcd request", method=method.name, endpoint=member.endpoint.url, error=str(failure)
                 )
             await asyncio.sleep(pause * self._rng.uniform(0.5, 1.5))
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            pause = min(2 * pause, _MAX_PAUSE)
 
     def _share(self, deadline: float) -> float:
         """Seconds for one member: half of the remaining time if another one could be called afterwards."""
-        left = max(_INSTANT, deadline - asyncio.get_running_loop().time())
-        return left / 2 if len(self._members) > 1 and left > 2 * _INSTANT else left
+        left = max(_MIN_TIMEOUT, deadline - asyncio.get_running_loop().time())
+        return left / 2 if len(self._members) > 1 and left > 2 * _MIN_TIMEOUT else left
 
     async def open(
         self, method: ServerStream[Request, Response] | BothStream[Request, Response], request: Request, timeout: float
@@ -120,14 +120,14 @@ class Connection:
             member = await self._ready(deadline)
             seconds = self._share(deadline)
             try:
-                return await self._opened(member, method, request, seconds)
+                return await self._open_at(member, method, request, seconds)
             except TimeoutError:
                 self._demote(member)
                 if loop.time() + _PAUSE >= deadline:
                     message = f"{member.endpoint.url} did not start to answer within {seconds:.2g} s"
                     raise Unavailable(message) from None
 
-    async def _opened(
+    async def _open_at(
         self,
         member: _Member,
         method: ServerStream[Request, Response] | BothStream[Request, Response],
@@ -135,18 +135,18 @@ class Connection:
         seconds: float,
     ) -> Stream[Request, Response]:
         """A stream to a member. Raises `TimeoutError` if no response begins."""
-        with member.used() as channel:
+        with member.acquired() as channel:
             if isinstance(method, ServerStream):
-                reads = method.of(channel)(request, metadata=_NEEDS_LEADER)
+                reads = method.of(channel)(request, metadata=_REQUIRE_LEADER)
                 stream = _GrpcStream(self, member, reads, None)
             else:
-                both = method.of(channel)(metadata=_NEEDS_LEADER)
+                both = method.of(channel)(metadata=_REQUIRE_LEADER)
                 stream = _GrpcStream(self, member, both, both)
         try:
             async with asyncio.timeout(seconds):
                 if isinstance(method, BothStream):
                     await stream.send(request)
-                await stream.begun()
+                await stream.started()
         except BaseException:
             await stream.close()
             raise
@@ -162,7 +162,7 @@ class Connection:
         """A connected member. Raises `Unavailable` with the reasons if there is none."""
         if self._closed:
             raise Closed("the client was closed", sent=False)
-        await self._look_at_certificates()
+        await self._reload_certificates()
         now = asyncio.get_running_loop().time()
         trusted = [member for member in self._members if now - member.failed_at >= _DISTRUST] or self._members
         for member in self._members:
@@ -176,7 +176,7 @@ class Connection:
         if self._closed:
             raise Closed("the client was closed", sent=False)
         if found is None:
-            raise Unavailable(await self._why(), sent=False)
+            raise Unavailable(await self._connection_errors(), sent=False)
         self._members.remove(found)
         self._members.insert(0, found)
         return found
@@ -196,18 +196,18 @@ class Connection:
         return next(waiting[task] for task in waiting if task in done)
 
     def _demote(self, member: _Member) -> None:
-        """A member failed: call the others first."""
+        """Call other members first, because this one failed."""
         member.failed_at = asyncio.get_running_loop().time()
         if len(self._members) > 1 and self._members[0] is member:
             self._members.append(self._members.pop(0))
 
-    async def _look_at_certificates(self) -> None:
+    async def _reload_certificates(self) -> None:
         """Read changed certificates; new connections use them."""
         if not self._uses_tls:
             return
-        async with self._looking:
+        async with self._certificates_lock:
             now = asyncio.get_running_loop().time()
-            if self._content is not None and now - self._looked_at < _CERTIFICATE_AGE:
+            if self._content is not None and now - self._certificates_read_at < _CERTIFICATE_CHECK_PERIOD:
                 return
             try:
                 content = await asyncio.to_thread(self._tls.read)
@@ -216,18 +216,18 @@ class Connection:
                     raise Unavailable(str(error), sent=False) from error
                 log.warning("keeping etcd certificates that were read before", error=str(error))
                 content = self._content
-            self._looked_at = now
+            self._certificates_read_at = now
             if self._content is not None and content != self._content:
                 log.info("using renewed certificates for etcd")
                 for member in self._members:
                     member.retire()
             self._content = content
 
-    async def _why(self) -> str:
-        """Why no member is connected: gRPC reports it only to calls."""
+    async def _connection_errors(self) -> str:
+        """The reasons why no member is connected, by a call to each: gRPC reports them only to calls."""
         reasons = []
         for member in self._members:
-            with member.used() as channel:
+            with member.acquired() as channel:
                 try:
                     await STATUS.of(channel)(rpc.StatusRequest(), timeout=0.2)
                     reasons.append(f"{member.endpoint.url}: connected too late")
@@ -235,7 +235,7 @@ class Connection:
                     reasons.append(f"{member.endpoint.url}: {error.details()}")
         return f"no member of etcd can be reached ({'; '.join(reasons)})"
 
-    async def _settled(self, member: _Member, call: Awaitable[Result]) -> Result:
+    async def _translate_errors(self, member: _Member, call: Awaitable[Result]) -> Result:
         """The result of a call, or its error as one of ours."""
         try:
             return await call
@@ -253,8 +253,8 @@ class Connection:
 class _Member:
     """One endpoint and its channel. A channel with old certificates is closed when its last call ends."""
 
-    def __init__(self, of: Endpoint) -> None:
-        self.endpoint = of
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
         self.failed_at = float("-inf")
         """By the loop's clock."""
         self._channel: Channel | None = None
@@ -289,7 +289,7 @@ class _Member:
         await self._current.channel_ready()
 
     @contextmanager
-    def used(self) -> Iterator[Channel]:
+    def acquired(self) -> Iterator[Channel]:
         """The channel, kept open during the block."""
         channel = self.acquire()
         try:
@@ -304,7 +304,7 @@ class _Member:
         return channel
 
     def release(self, channel: Channel) -> None:
-        """A call on the channel has ended."""
+        """Release the channel after a call."""
         if channel not in self._calls:
             return
         self._calls[channel] -= 1
@@ -354,18 +354,18 @@ class _GrpcStream(Generic[Request, Response]):
             raise TypeError("a stream of responses takes no further requests")
         try:
             async with self._sending:
-                await self._connection._settled(self._member, self._writes.write(request))
+                await self._connection._translate_errors(self._member, self._writes.write(request))
         except asyncio.InvalidStateError as error:
             raise Unavailable(f"{self._member.endpoint.url} ended the stream", sent=False) from error
 
-    async def begun(self) -> None:
+    async def started(self) -> None:
         """Return when the member has started to respond, or has ended the stream."""
-        await self._connection._settled(self._member, self._reads.initial_metadata())
+        await self._connection._translate_errors(self._member, self._reads.initial_metadata())
 
     async def receive(self) -> Response | None:
         """The next response."""
         try:
-            response = await self._connection._settled(self._member, self._reads.read())
+            response = await self._connection._translate_errors(self._member, self._reads.read())
         except Unavailable:
             self._connection._demote(self._member)
             raise

@@ -1,4 +1,6 @@
-"""Operations on etcd's keys as values: each can be carried out alone, or in a transaction.
+"""Requests of etcd's KV service as values (`Op` and `Cmp` of clientv3), and their protobuf messages.
+
+Each can be sent alone, or in a transaction.
 
 A range is `key` alone, or from `key` up to but without `range_end`; `FROM_KEY` as the end means all keys from `key`.
 """
@@ -19,7 +21,7 @@ Order = Literal["NONE", "ASCEND", "DESCEND"]
 Relation = Literal["=", "!=", ">", "<"]
 
 
-def prefix_end(prefix: bytes) -> bytes:
+def prefix_range_end(prefix: bytes) -> bytes:
     """The end of the range of all keys with a prefix: the first key after them; `FROM_KEY` if there is none."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else FROM_KEY
@@ -47,7 +49,7 @@ class Range(Struct, frozen=True):
     @classmethod
     def of_prefix(cls, prefix: bytes) -> Range:
         """All keys with a prefix; all keys, if it is empty."""
-        return cls(prefix or FROM_KEY, prefix_end(prefix))
+        return cls(prefix or FROM_KEY, prefix_range_end(prefix))
 
 
 class Put(Struct, frozen=True):
@@ -121,18 +123,18 @@ def lease(key: bytes, relation: Relation, operand: int, range_end: bytes = b"") 
     return Compare(key, "LEASE", relation, operand, range_end)
 
 
-def writes(operation: Operation) -> bool:
+def is_write(operation: Operation) -> bool:
     """True if the operation could change anything."""
     if isinstance(operation, Txn):
-        return any(map(writes, operation.success + operation.failure))
+        return any(map(is_write, operation.success + operation.failure))
     return not isinstance(operation, Range)
 
 
 _RESULTS = {"=": rpc.Compare.EQUAL, "!=": rpc.Compare.NOT_EQUAL, ">": rpc.Compare.GREATER, "<": rpc.Compare.LESS}
 
 
-def range_message(request: Range) -> rpc.RangeRequest:
-    """The message of a read."""
+def range_request(request: Range) -> rpc.RangeRequest:
+    """The protobuf message of a range."""
     return rpc.RangeRequest(
         key=request.key,
         range_end=request.range_end,
@@ -150,8 +152,8 @@ def range_message(request: Range) -> rpc.RangeRequest:
     )
 
 
-def put_message(request: Put) -> rpc.PutRequest:
-    """The message of a write."""
+def put_request(request: Put) -> rpc.PutRequest:
+    """The protobuf message of a put."""
     return rpc.PutRequest(
         key=request.key,
         value=request.value,
@@ -162,32 +164,32 @@ def put_message(request: Put) -> rpc.PutRequest:
     )
 
 
-def delete_range_message(request: DeleteRange) -> rpc.DeleteRangeRequest:
-    """The message of a deletion."""
+def delete_range_request(request: DeleteRange) -> rpc.DeleteRangeRequest:
+    """The protobuf message of a deletion."""
     return rpc.DeleteRangeRequest(key=request.key, range_end=request.range_end, prev_kv=request.prev_kv)
 
 
-def txn_message(request: Txn) -> rpc.TxnRequest:
-    """The message of a transaction, with all that is nested in it."""
+def txn_request(request: Txn) -> rpc.TxnRequest:
+    """The protobuf message of a transaction, with nested ones."""
     return rpc.TxnRequest(
-        compare=map(_compare_message, request.compare),
-        success=map(_operation_message, request.success),
-        failure=map(_operation_message, request.failure),
+        compare=map(_compare_request, request.compare),
+        success=map(_request_op, request.success),
+        failure=map(_request_op, request.failure),
     )
 
 
-def _operation_message(operation: Operation) -> rpc.RequestOp:
+def _request_op(operation: Operation) -> rpc.RequestOp:
     match operation:
         case Range():
-            return rpc.RequestOp(request_range=range_message(operation))
+            return rpc.RequestOp(request_range=range_request(operation))
         case Put():
-            return rpc.RequestOp(request_put=put_message(operation))
+            return rpc.RequestOp(request_put=put_request(operation))
         case DeleteRange():
-            return rpc.RequestOp(request_delete_range=delete_range_message(operation))
-    return rpc.RequestOp(request_txn=txn_message(operation))
+            return rpc.RequestOp(request_delete_range=delete_range_request(operation))
+    return rpc.RequestOp(request_txn=txn_request(operation))
 
 
-def _compare_message(compare: Compare) -> rpc.Compare:
+def _compare_request(compare: Compare) -> rpc.Compare:
     message = rpc.Compare(
         key=compare.key, range_end=compare.range_end, target=compare.target, result=_RESULTS[compare.relation]
     )

@@ -17,7 +17,7 @@ from espalier.apiserver.server import Server
 from espalier.assets.recipes import ETCD
 from espalier.etcd.client import Client, connect
 from espalier.etcd.errors import Refused, Unavailable
-from espalier.etcd.requests import Range, prefix_end
+from espalier.etcd.requests import Range, prefix_range_end
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request
 from tests.support.real_etcd import RealEtcd, built, real_cluster
@@ -98,7 +98,7 @@ async def test_writes_and_watches_go_on_without_one_member(
     first = await leader(members)
     gone = first if which == "leader" else next(member for member in members if member is not first)
     seen: list[bytes] = []
-    async with client.watch(below, prefix_end(below)) as watch:
+    async with client.watch(below, prefix_range_end(below)) as watch:
         before = await written(client, below + b"a", 3)
         await gone.kill()
         try:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from espalier.etcd.client import Client
 from espalier.etcd.errors import Compacted, FutureRevision, LeaseNotFound, Refused, RequestTooLarge
-from espalier.etcd.requests import FROM_KEY, DeleteRange, Order, Put, Range, Target, prefix_end
+from espalier.etcd.requests import FROM_KEY, DeleteRange, Order, Put, Range, Target, prefix_range_end
 from espalier.etcd.results import KeyValue, RangeResult
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -92,14 +92,14 @@ async def test_a_range_without_an_end_has_all_keys_from_its_start(client: Client
 async def test_a_limit_cuts_and_the_count_does_not(client: Client, prefix: bytes) -> None:
     await filled(client, prefix, "a", "b", "c")
     for limit, found, more in ((1, ["a"], True), (2, ["a", "b"], True), (3, ["a", "b", "c"], False)):
-        read = await client.do(Range(prefix, prefix_end(prefix), limit=limit))
+        read = await client.do(Range(prefix, prefix_range_end(prefix), limit=limit))
         assert (names(read), read.count, read.more) == (found, 3, more)
 
 
 async def test_pages_are_of_one_revision(client: Client, prefix: bytes) -> None:
     await filled(client, prefix, "a", "b", "c", "d", "e")
     pages = []
-    async with aclosing(client.pages(Range(prefix, prefix_end(prefix), limit=2))) as parts:
+    async with aclosing(client.pages(Range(prefix, prefix_range_end(prefix), limit=2))) as parts:
         async for page in parts:
             pages.append(names(page))
             await client.put(prefix + b"c", b"changed meanwhile")
@@ -110,11 +110,11 @@ async def test_pages_are_of_one_revision(client: Client, prefix: bytes) -> None:
 
 async def test_keys_alone_or_only_their_number(client: Client, prefix: bytes) -> None:
     await filled(client, prefix, "a", "b")
-    keys = await client.do(Range(prefix, prefix_end(prefix), keys_only=True))
+    keys = await client.do(Range(prefix, prefix_range_end(prefix), keys_only=True))
     assert [(item.value, item.version) for item in keys.items] == [(b"", 1), (b"", 1)]
-    count = await client.do(Range(prefix, prefix_end(prefix), count_only=True))
+    count = await client.do(Range(prefix, prefix_range_end(prefix), count_only=True))
     assert (count.items, count.count, count.more) == ((), 2, False)
-    limited = await client.do(Range(prefix, prefix_end(prefix), limit=1, count_only=True))
+    limited = await client.do(Range(prefix, prefix_range_end(prefix), limit=1, count_only=True))
     assert (limited.items, limited.count) == ((), 2)
 
 
@@ -137,9 +137,9 @@ async def test_ranges_are_sorted(client: Client, target: Target, order: Order, f
     prefix = f"/sorted/{target}/{order}/".encode()
     for key, value in (("c", "?"), ("a", "?"), ("b", "3"), ("a", "?"), ("a", "1"), ("c", "2")):
         await client.put(prefix + key.encode(), value.encode())
-    read = await client.do(Range(prefix, prefix_end(prefix), target=target, order=order))
+    read = await client.do(Range(prefix, prefix_range_end(prefix), target=target, order=order))
     assert names(read) == found
-    limited = await client.do(Range(prefix, prefix_end(prefix), target=target, order=order, limit=2))
+    limited = await client.do(Range(prefix, prefix_range_end(prefix), target=target, order=order, limit=2))
     assert (names(limited), limited.more, limited.count) == (found[:2], True, 3)
 
 
@@ -211,13 +211,13 @@ async def test_deleting_tells_how_many_there_were_and_which_if_asked(client: Cli
     one = await client.do(DeleteRange(prefix + b"a", prev_kv=True))
     assert (one.deleted, [item.key for item in one.previous]) == (1, [prefix + b"a"])
     assert one.header.revision == last + 1
-    rest = await client.do(DeleteRange(prefix, prefix_end(prefix)))
+    rest = await client.do(DeleteRange(prefix, prefix_range_end(prefix)))
     assert (rest.deleted, rest.previous, rest.header.revision) == (2, (), last + 2)
 
 
 async def test_deleting_nothing_makes_no_revision(client: Client, prefix: bytes) -> None:
     last = await filled(client, prefix, "a")
-    nothing = await client.do(DeleteRange(prefix + b"b", prefix_end(prefix)))
+    nothing = await client.do(DeleteRange(prefix + b"b", prefix_range_end(prefix)))
     assert (nothing.deleted, nothing.header.revision) == (0, last)
 
 
@@ -277,4 +277,4 @@ async def test_a_request_that_is_too_large_is_refused(client: Client, prefix: by
 async def test_a_stale_read_answers_like_any_other_on_a_single_member(client: Client, prefix: bytes) -> None:
     await filled(client, prefix, "a")
     assert names(await client.do(Range.of_prefix(prefix))) == ["a"]
-    assert names(await client.do(Range(prefix, prefix_end(prefix), serializable=True))) == ["a"]
+    assert names(await client.do(Range(prefix, prefix_range_end(prefix), serializable=True))) == ["a"]

@@ -8,7 +8,7 @@ import pytest
 
 from espalier.etcd.client import Client
 from espalier.etcd.errors import LeaseExists, LeaseNotFound, Refused
-from espalier.etcd.requests import Put, prefix_end
+from espalier.etcd.requests import Put, prefix_range_end
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -43,7 +43,7 @@ async def test_keys_go_when_their_lease_is_revoked(client: Client, prefix: bytes
         await client.do(Put(prefix + key, b"", lease.id))
     await client.put(prefix + b"b", b"without the lease now")
     assert set((await client.time_to_live(lease.id, keys=True)).keys) == {prefix + b"a", prefix + b"c"}
-    async with client.watch(prefix, prefix_end(prefix)) as watch:
+    async with client.watch(prefix, prefix_range_end(prefix)) as watch:
         header = await client.revoke(lease.id)
         async with asyncio.timeout(20):
             changes = await anext(watch)
@@ -57,7 +57,7 @@ async def test_keys_go_when_their_lease_is_revoked(client: Client, prefix: bytes
 @pytest.mark.often("embedded", "etcd-3.6")
 async def test_keys_go_when_their_lease_runs_out(client: Client, prefix: bytes) -> None:
     lease = await client.grant(1)
-    async with client.watch(prefix, prefix_end(prefix)) as watch:
+    async with client.watch(prefix, prefix_range_end(prefix)) as watch:
         put = await client.do(Put(prefix + b"a", b"", lease.id))
         async with asyncio.timeout(20):
             while (event := (await anext(watch)).events[0]).type != "DELETE":

@@ -18,7 +18,7 @@ from espalier.etcd.requests import (
     Txn,
     create_revision,
     mod_revision,
-    prefix_end,
+    prefix_range_end,
     value,
     version,
 )
@@ -76,7 +76,7 @@ async def test_a_missing_key_has_zeros_and_no_value(client: Client, prefix: byte
 
 
 async def test_a_comparison_of_a_range_holds_if_it_does_for_each_key(client: Client, prefix: bytes) -> None:
-    end = prefix_end(prefix)
+    end = prefix_range_end(prefix)
     assert not await holds(client, version(prefix, ">", 0, end))  # of no keys, it compares zeros
     assert await holds(client, version(prefix, "=", 0, end))
     await client.put(prefix + b"a", b"1")
@@ -135,7 +135,7 @@ async def test_operations_see_those_before_them_and_share_a_revision(client: Cli
                 Range(prefix + b"a"),
                 Put(prefix + b"b", b"1"),
                 DeleteRange(prefix + b"c", prefix + b"d"),
-                Range(prefix, prefix_end(prefix)),
+                Range(prefix, prefix_range_end(prefix)),
             ),
         )
     )
@@ -162,7 +162,9 @@ async def test_transactions_nest(client: Client, prefix: bytes) -> None:
     key = prefix + b"k"
     inner = Txn((version(key, "=", 1),), (Put(prefix + b"then", b""),), (Put(prefix + b"else", b""),))
     before = await client.put(prefix + b"other", b"")
-    done = await client.do(Txn((version(key, "=", 0),), (Put(key, b"1"), inner, Range(prefix, prefix_end(prefix)))))
+    done = await client.do(
+        Txn((version(key, "=", 0),), (Put(key, b"1"), inner, Range(prefix, prefix_range_end(prefix))))
+    )
     _, nested, read = done.results
     assert isinstance(nested, TxnResult)
     assert not nested.succeeded  # comparisons are made before anything is done
@@ -197,7 +199,7 @@ async def test_a_key_may_be_written_once_in_a_transaction(client: Client, prefix
     twice = (
         (Put(key, b"1"), Put(key, b"2")),
         (Put(key, b"1"), DeleteRange(key)),
-        (DeleteRange(prefix, prefix_end(prefix)), Put(key, b"1")),
+        (DeleteRange(prefix, prefix_range_end(prefix)), Put(key, b"1")),
         (Put(key, b"1"), Txn((), (Put(key, b"2"),))),
     )
     for operations in twice:

@@ -9,7 +9,7 @@ import pytest
 
 from espalier.etcd.client import Client
 from espalier.etcd.errors import Compacted, Unavailable
-from espalier.etcd.requests import FROM_KEY, DeleteRange, Put, Txn, prefix_end
+from espalier.etcd.requests import FROM_KEY, DeleteRange, Put, Txn, prefix_range_end
 from espalier.etcd.results import Event, KeyValue
 from espalier.etcd.watch import Changes, Watch
 from tests.support.etcds import Clients, Implementation, Limits
@@ -45,7 +45,7 @@ def short(found: list[Event]) -> list[tuple[str, str, bytes]]:
 
 async def test_a_watch_tells_what_happens_from_now_on(client: Client, prefix: bytes) -> None:
     await client.put(prefix + b"a", b"before")
-    async with client.watch(prefix, prefix_end(prefix)) as watch:
+    async with client.watch(prefix, prefix_range_end(prefix)) as watch:
         first = await client.put(prefix + b"a", b"1")
         await client.put(b"/elsewhere", b"")
         await client.delete(prefix + b"a")
@@ -65,7 +65,7 @@ async def test_a_watch_from_the_past_tells_what_happened_since(client: Client, p
     first = await client.put(prefix + b"a", b"1")
     await client.put(prefix + b"b", b"1")
     await client.delete(prefix + b"a")
-    async with client.watch(prefix, prefix_end(prefix), start_revision=first) as watch:
+    async with client.watch(prefix, prefix_range_end(prefix), start_revision=first) as watch:
         assert watch.revision == first - 1
         await client.put(prefix + b"b", b"2")
         found = await events(watch, 4)
@@ -76,7 +76,7 @@ async def test_a_watch_from_the_past_tells_what_happened_since(client: Client, p
 
 async def test_a_watch_from_the_future_begins_there(client: Client, prefix: bytes) -> None:
     last = await client.put(prefix + b"a", b"0")
-    async with client.watch(prefix, prefix_end(prefix), start_revision=last + 3) as watch:
+    async with client.watch(prefix, prefix_range_end(prefix), start_revision=last + 3) as watch:
         for number in range(1, 5):
             await client.put(prefix + b"a", str(number).encode())
         assert short(await events(watch, 2)) == [("PUT", "a", b"3"), ("PUT", "a", b"4")]
@@ -85,7 +85,7 @@ async def test_a_watch_from_the_future_begins_there(client: Client, prefix: byte
 async def test_a_transaction_comes_whole_and_its_keys_in_the_order_of_its_operations(
     client: Client, prefix: bytes
 ) -> None:
-    async with client.watch(prefix, prefix_end(prefix)) as watch:
+    async with client.watch(prefix, prefix_range_end(prefix)) as watch:
         keys = [f"{number:03}" for number in reversed(range(128))]
         await client.do(Txn((), tuple(Put(prefix + key.encode(), b"x" * 1000) for key in keys)))
         async with asyncio.timeout(SOON):
@@ -102,7 +102,7 @@ async def test_a_large_history_comes_in_whole_revisions(client: Client, prefix: 
         puts = tuple(Put(prefix + f"{number}-{part}".encode(), value) for part in range(12))
         last = (await client.do(Txn((), puts))).header.revision
     found: list[Changes] = []
-    async with client.watch(prefix, prefix_end(prefix), start_revision=last - 7) as watch:
+    async with client.watch(prefix, prefix_range_end(prefix), start_revision=last - 7) as watch:
         async with asyncio.timeout(SOON):
             while watch.revision < last:
                 found.append(await anext(watch))
@@ -115,8 +115,8 @@ async def test_a_large_history_comes_in_whole_revisions(client: Client, prefix: 
 async def test_deleting_a_range_is_one_revision(client: Client, prefix: bytes) -> None:
     for key in (b"a", b"b", b"c"):
         await client.put(prefix + key, b"")
-    async with client.watch(prefix, prefix_end(prefix)) as watch:
-        await client.delete(prefix, prefix_end(prefix))
+    async with client.watch(prefix, prefix_range_end(prefix)) as watch:
+        await client.delete(prefix, prefix_range_end(prefix))
         async with asyncio.timeout(SOON):
             changes = await anext(watch)
     assert short(list(changes.events)) == [("DELETE", "a", b""), ("DELETE", "b", b""), ("DELETE", "c", b"")]
@@ -124,7 +124,7 @@ async def test_deleting_a_range_is_one_revision(client: Client, prefix: bytes) -
 
 async def test_a_watch_tells_what_was_there_before_if_asked(client: Client, prefix: bytes) -> None:
     first = await client.put(prefix + b"a", b"1")
-    async with client.watch(prefix, prefix_end(prefix), start_revision=first, prev_kv=True) as watch:
+    async with client.watch(prefix, prefix_range_end(prefix), start_revision=first, prev_kv=True) as watch:
         await client.put(prefix + b"a", b"2")
         await client.delete(prefix + b"a")
         await client.put(prefix + b"a", b"3")
@@ -138,7 +138,7 @@ async def test_the_previous_value_is_left_out_once_it_was_compacted(client: Clie
     second = await client.put(prefix + b"a", b"2")
     third = await client.put(prefix + b"a", b"3")
     await client.compact(second, physical=True)
-    async with client.watch(prefix, prefix_end(prefix), start_revision=second, prev_kv=True) as watch:
+    async with client.watch(prefix, prefix_range_end(prefix), start_revision=second, prev_kv=True) as watch:
         found = await events(watch, 2)
     assert found[0].previous is None
     assert found[1].previous is not None
@@ -147,8 +147,8 @@ async def test_the_previous_value_is_left_out_once_it_was_compacted(client: Clie
 
 async def test_filters_leave_out_puts_or_deletions(client: Client, prefix: bytes) -> None:
     async with (
-        client.watch(prefix, prefix_end(prefix), filters=("NOPUT",)) as deletions,
-        client.watch(prefix, prefix_end(prefix), filters=("NODELETE",)) as puts,
+        client.watch(prefix, prefix_range_end(prefix), filters=("NOPUT",)) as deletions,
+        client.watch(prefix, prefix_range_end(prefix), filters=("NODELETE",)) as puts,
     ):
         await client.put(prefix + b"a", b"1")
         await client.delete(prefix + b"a")
@@ -165,15 +165,15 @@ async def test_a_watch_of_compacted_revisions_tells_the_oldest_that_is_left(clie
     await client.compact(third)
     for start in (first, second):
         with pytest.raises(Compacted, match="required revision has been compacted") as compacted:
-            async with client.watch(prefix, prefix_end(prefix), start_revision=start) as watch:
+            async with client.watch(prefix, prefix_range_end(prefix), start_revision=start) as watch:
                 await events(watch, 1)
         assert compacted.value.revision == third
-    async with client.watch(prefix, prefix_end(prefix), start_revision=third) as watch:
+    async with client.watch(prefix, prefix_range_end(prefix), start_revision=third) as watch:
         assert short(await events(watch, 1)) == [("PUT", "a", b"3")]
 
 
 async def test_compaction_does_not_disturb_a_watch_that_is_up_to_date(client: Client, prefix: bytes) -> None:
-    async with client.watch(prefix, prefix_end(prefix)) as watch:
+    async with client.watch(prefix, prefix_range_end(prefix)) as watch:
         await client.put(prefix + b"a", b"1")
         assert short(await events(watch, 1)) == [("PUT", "a", b"1")]
         await client.compact(await client.put(prefix + b"a", b"2"), physical=True)
@@ -182,7 +182,7 @@ async def test_compaction_does_not_disturb_a_watch_that_is_up_to_date(client: Cl
 
 
 async def test_progress_says_up_to_where_everything_was_told(client: Client, prefix: bytes) -> None:
-    async with client.watch(prefix, prefix_end(prefix)) as watch:
+    async with client.watch(prefix, prefix_range_end(prefix)) as watch:
         mine = await client.put(prefix + b"a", b"1")
         other = await client.put(b"/elsewhere", b"")
         assert other > mine
@@ -196,7 +196,7 @@ async def test_a_quiet_watch_gets_signs_of_progress_if_asked(
     async with (
         implementation.run(tmp_path, Limits(progress_interval=0.1)) as clients,
         clients() as client,
-        client.watch(prefix, prefix_end(prefix), progress_notify=True) as watch,
+        client.watch(prefix, prefix_range_end(prefix), progress_notify=True) as watch,
     ):
         elsewhere = await client.put(b"/elsewhere", b"")
         async with asyncio.timeout(SOON):
@@ -207,7 +207,7 @@ async def test_a_quiet_watch_gets_signs_of_progress_if_asked(
 async def test_many_watches_hear_of_one_write(client: Client, prefix: bytes) -> None:
     async with (
         client.watch(prefix + b"a") as one,
-        client.watch(prefix, prefix_end(prefix)) as below,
+        client.watch(prefix, prefix_range_end(prefix)) as below,
         client.watch(FROM_KEY, FROM_KEY) as everything,
     ):
         await client.put(prefix + b"a", b"1")
@@ -216,7 +216,7 @@ async def test_many_watches_hear_of_one_write(client: Client, prefix: bytes) -> 
 
 
 async def test_a_cancelled_wait_loses_nothing(client: Client, prefix: bytes) -> None:
-    async with client.watch(prefix, prefix_end(prefix)) as watch:
+    async with client.watch(prefix, prefix_range_end(prefix)) as watch:
         waiting = asyncio.ensure_future(anext(watch))
         await asyncio.sleep(0)
         waiting.cancel()
@@ -227,7 +227,7 @@ async def test_a_cancelled_wait_loses_nothing(client: Client, prefix: bytes) -> 
 
 
 async def test_a_watch_that_is_opened_again_meanwhile_loses_nothing(client: Client, prefix: bytes) -> None:
-    async with client.watch(prefix, prefix_end(prefix)) as watch:
+    async with client.watch(prefix, prefix_range_end(prefix)) as watch:
         waiting = asyncio.ensure_future(anext(watch))
         await asyncio.sleep(0)
         await client.put(prefix + b"a", b"1")
@@ -243,7 +243,7 @@ async def test_a_watch_that_is_opened_again_meanwhile_loses_nothing(client: Clie
 async def test_nothing_is_left_of_a_watch(clients: Clients, prefix: bytes) -> None:
     before = asyncio.all_tasks()
     async with clients() as client:
-        async with client.watch(prefix, prefix_end(prefix)) as watch:
+        async with client.watch(prefix, prefix_range_end(prefix)) as watch:
             waiting = asyncio.ensure_future(anext(watch))
             await client.put(prefix + b"a", b"1")
             await waiting
@@ -257,7 +257,7 @@ async def test_nothing_is_left_of_a_watch(clients: Clients, prefix: bytes) -> No
 
 async def test_closing_the_client_ends_its_watches(clients: Clients, prefix: bytes) -> None:
     client = clients()
-    async with client.watch(prefix, prefix_end(prefix)) as watch:
+    async with client.watch(prefix, prefix_range_end(prefix)) as watch:
         waiting = asyncio.ensure_future(anext(watch))
         await asyncio.sleep(0)
         await client.close()
@@ -268,6 +268,6 @@ async def test_closing_the_client_ends_its_watches(clients: Clients, prefix: byt
 
 async def test_deletions_by_transactions_are_told_like_any(client: Client, prefix: bytes) -> None:
     await client.put(prefix + b"a", b"1")
-    async with client.watch(prefix, prefix_end(prefix)) as watch:
+    async with client.watch(prefix, prefix_range_end(prefix)) as watch:
         await client.do(Txn((), (DeleteRange(prefix + b"a"), Put(prefix + b"b", b"1"))))
         assert short(await events(watch, 2)) == [("DELETE", "a", b""), ("PUT", "b", b"1")]

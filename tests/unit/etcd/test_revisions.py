@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from espalier.etcd import revisions
 from espalier.etcd.errors import NotEtcd, ResponseTooLarge
-from espalier.etcd.requests import FROM_KEY, prefix_end
+from espalier.etcd.requests import FROM_KEY, prefix_range_end
 from espalier.etcd.results import Event, KeyValue
 from espalier.etcd.revisions import Revisions
 
@@ -69,7 +69,7 @@ def test_a_revision_that_never_ends_is_not_held(monkeypatch: pytest.MonkeyPatch)
 
 @given(st.binary(max_size=4), st.binary(max_size=6))
 def test_a_prefix_has_exactly_the_keys_that_begin_with_it(prefix: bytes, key: bytes) -> None:
-    end = prefix_end(prefix)
+    end = prefix_range_end(prefix)
     assert (prefix <= key and (end == FROM_KEY or key < end)) == key.startswith(prefix)
 
 

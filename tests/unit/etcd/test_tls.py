@@ -76,7 +76,7 @@ async def test_a_client_shows_its_certificate_and_checks_the_servers(member: Mem
 async def test_renewed_files_are_used_and_calls_under_way_are_not_disturbed(
     member: Member, files: TlsFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "_CERTIFICATE_AGE", 0.0)
+    monkeypatch.setattr(connection, "_CERTIFICATE_CHECK_PERIOD", 0.0)
     async with connect(f"https://127.0.0.1:{member.port}", tls=files) as client:
         assert await user(client) == "first"
         write(files, "second")
@@ -86,7 +86,7 @@ async def test_renewed_files_are_used_and_calls_under_way_are_not_disturbed(
 async def test_files_that_are_just_being_exchanged_leave_the_former_in_use(
     member: Member, files: TlsFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "_CERTIFICATE_AGE", 0.0)
+    monkeypatch.setattr(connection, "_CERTIFICATE_CHECK_PERIOD", 0.0)
     async with connect(f"https://127.0.0.1:{member.port}", tls=files) as client:
         assert await user(client) == "first"
         assert files.key
