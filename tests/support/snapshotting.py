@@ -84,18 +84,19 @@ class Setting:
         vars(self.transport)["_member"] = self.member
         await lost.close()
 
-    async def stock(self) -> Inventory:
+    async def inventory(self) -> Inventory:
         return await read_inventory(self.bucket)
 
     async def names(self) -> list[str]:
         """Kinds and revisions of all that is stored."""
         return [
-            f"{one.snapshot.kind}-{one.snapshot.start}-{one.snapshot.last}" for one in (await self.stock()).snapshots
+            f"{one.snapshot.kind}-{one.snapshot.start}-{one.snapshot.last}"
+            for one in (await self.inventory()).snapshots
         ]
 
     async def reach(self) -> int | None:
         """The revision that can be restored, read from the bytes."""
-        latest = (await self.stock()).latest
+        latest = (await self.inventory()).latest
         assert latest is not None
         verdict = await verify(self.bucket, latest)
         assert not verdict.problems

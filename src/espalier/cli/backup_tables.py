@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from espalier.etcdbackup.snapshots.names import Kind
-from espalier.etcdbackup.snapshots.sets import Inventory, Misfit, SnapshotSet, StoredSnapshot
+from espalier.etcdbackup.snapshots.sets import FindingReason, Inventory, SnapshotSet, StoredSnapshot
 from espalier.etcdbackup.snapshots.verification import Checked, Verdict
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -37,11 +37,11 @@ def set_row(one: SnapshotSet, now: datetime) -> tuple[str, ...]:
 def state(one: SnapshotSet) -> str:
     """The state of a set in a word or two, from its names."""
     faults = [finding for finding in one.findings() if finding.is_fault]
-    if any(finding.misfit is Misfit.EMPTY for finding in faults):
+    if any(finding.reason is FindingReason.EMPTY for finding in faults):
         return "empty object"
     if faults:
         return f"gap after {one.reach}"
-    if any(finding.misfit is Misfit.FORK for finding in one.findings()):
+    if any(finding.reason is FindingReason.FORK for finding in one.findings()):
         return "fork?"
     return "final" if one.full.snapshot.is_final and not one.deltas else "complete"
 
@@ -93,7 +93,7 @@ def set_facts(one: SnapshotSet, now: datetime) -> dict[str, Any]:
         "bytes": one.size,
         "ageSeconds": int(now.timestamp()) - one.full.snapshot.created,
         "newestAgeSeconds": int(now.timestamp()) - one.newest,
-        "findings": [{"reason": str(finding.misfit), "message": finding.message} for finding in one.findings()],
+        "findings": [{"reason": str(finding.reason), "message": finding.message} for finding in one.findings()],
     }
 
 

@@ -86,7 +86,7 @@ async def show(url: str, name: str | None, endpoint: str, output_format: str) ->
         return
     output.write_table(tables.SNAPSHOT_COLUMNS, [tables.snapshot_row(stored) for stored in chosen.members])
     for finding in chosen.findings():
-        output.say(f"{finding.misfit}: {finding.message}", stderr=True)
+        output.say(f"{finding.reason}: {finding.message}", stderr=True)
 
 
 async def verify(

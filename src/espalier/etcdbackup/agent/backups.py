@@ -1,4 +1,4 @@
-"""Backups of one member for as long as it leads. They are restarted whatever ended them."""
+"""Backups of one member while it is the leader. They are restarted after any failure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from espalier.etcd.results import Member
 from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import Compression, Kind
 from espalier.etcdbackup.snapshots.sets import StoredSnapshot
-from espalier.etcdbackup.snapshotter.collection import Retention, collecting
-from espalier.etcdbackup.snapshotter.defragmentation import defragmenting
+from espalier.etcdbackup.snapshotter.collection import Retention, collect_periodically
+from espalier.etcdbackup.snapshotter.defragmentation import defragment_on_schedule
 from espalier.etcdbackup.snapshotter.measures import Measures
 from espalier.etcdbackup.snapshotter.requests import Inactive
 from espalier.etcdbackup.snapshotter.schedule import Schedule
@@ -125,10 +125,14 @@ class Backups:
         work: list[Coroutine[object, object, object]] = [self._snapshotter.run(), self._until_another_leads()]
         if schedule.collection_period >= 1:
             retention, period = self._settings.retention, schedule.collection_period
-            work.append(collecting(self._store, self._clock, retention, self._measures, self._may_collect, period))
+            work.append(
+                collect_periodically(self._store, self._clock, retention, self._measures, self._may_collect, period)
+            )
         if schedule.defragmentation:
             work.append(
-                defragmenting(self._etcd, self._client_of, self._clock, self._measures, schedule.defragmentation)
+                defragment_on_schedule(
+                    self._etcd, self._client_of, self._clock, self._measures, schedule.defragmentation
+                )
             )
         tasks = [asyncio.create_task(one) for one in work]
         try:

@@ -92,25 +92,25 @@ def application(
         return _json(LatestSnapshots(_facts(newest.full), tuple(map(_facts, newest.deltas))))
 
     async def health(_request: web.Request) -> web.Response:
-        said = trouble()
-        return _json(Health(not said, said or warning()), 503 if said else 200)
+        problem = trouble()
+        return _json(Health(not problem, problem or warning()), 503 if problem else 200)
 
     async def metrics(_request: web.Request) -> web.Response:
         kind = "text/plain; version=1.0.0; charset=utf-8"
         return web.Response(body=measures.exposition(), headers={"content-type": kind})
 
-    made = web.Application(middlewares=[_explained], client_max_size=1 << 16)
+    app = web.Application(middlewares=[_translate_errors], client_max_size=1 << 16)
     for path, handler in (("full", full), ("delta", delta)):
-        limited = _within(handler, timeout)
-        made.router.add_get(f"/snapshot/{path}", limited, allow_head=False)
-        made.router.add_post(f"/snapshot/{path}", limited)
-    made.router.add_get("/snapshot/latest", _within(latest, timeout))
-    made.router.add_get("/healthz", health)
-    made.router.add_get("/metrics", metrics)
-    return made
+        limited = _with_timeout(handler, timeout)
+        app.router.add_get(f"/snapshot/{path}", limited, allow_head=False)
+        app.router.add_post(f"/snapshot/{path}", limited)
+    app.router.add_get("/snapshot/latest", _with_timeout(latest, timeout))
+    app.router.add_get("/healthz", health)
+    app.router.add_get("/metrics", metrics)
+    return app
 
 
-def _within(handler: Handler, timeout: float) -> Handler:
+def _with_timeout(handler: Handler, timeout: float) -> Handler:
     async def limited(request: web.Request) -> web.StreamResponse:
         try:
             async with asyncio.timeout(timeout):
@@ -124,7 +124,7 @@ def _within(handler: Handler, timeout: float) -> Handler:
 
 
 @web.middleware
-async def _explained(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _translate_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turn errors of etcd and of the store into responses with their messages."""
     try:
         return await handler(request)

@@ -31,7 +31,7 @@ class ServerFiles:
         match."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.options |= ssl.OP_NO_TICKET  # who resumes a session shows no certificate
+        context.options |= ssl.OP_NO_TICKET  # a resumed session has no client certificate
         try:
             context.load_cert_chain(self.certificate, self.key)
         except (OSError, ssl.SSLError) as error:
@@ -58,8 +58,8 @@ class ServerFiles:
                 log.warning("keeping the old certificates", error=str(error))
             else:
                 known = now
-                # A context forgets no authority: each handshake is given another context instead.
-                context.sni_callback = partial(_hand_over, renewed)
+                # Authorities can't be removed from a context: handshakes get the new one instead.
+                context.sni_callback = partial(_use_renewed, renewed)
                 log.info("reloaded certificates")
 
     def _changed(self) -> tuple[int, ...]:
@@ -70,5 +70,5 @@ class ServerFiles:
             return ()
 
 
-def _hand_over(renewed: ssl.SSLContext, handshake: ssl.SSLObject, _name: str | None, _before: ssl.SSLContext) -> None:
+def _use_renewed(renewed: ssl.SSLContext, handshake: ssl.SSLObject, _name: str | None, _before: ssl.SSLContext) -> None:
     handshake.context = renewed

@@ -10,7 +10,7 @@ from functools import partial
 
 from espalier.etcdbackup.copying.plan import Choice, Copy, is_final, plan
 from espalier.etcdbackup.snapshots import reading
-from espalier.etcdbackup.snapshots.codecs import apart, decoder
+from espalier.etcdbackup.snapshots.codecs import decoder, in_thread
 from espalier.etcdbackup.snapshots.content import Trailer
 from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.reading import Progress, read_inventory, silent
@@ -102,24 +102,24 @@ class Copier:
         """
         source, target = await self.read_inventory()
         source = source.without(without)
-        what = plan(source, target, choice, self._clock.now())
-        if what.in_the_way and not is_listed:
-            names = ", ".join(stored.name for stored in what.in_the_way[:3])
+        planned = plan(source, target, choice, self._clock.now())
+        if planned.conflicting and not is_listed:
+            names = ", ".join(stored.name for stored in planned.conflicting[:3])
             found = f"it holds {names}, which a restore would use instead of the copy"
             raise Refused(self._target.where, found, "copy to an empty prefix, or delete them")
-        for one in what.sets:
-            await self._all(one.deltas)
-            await self._all((one.full,))
+        for one in planned.sets:
+            await self._copy_all(one.deltas)
+            await self._copy_all((one.full,))
         latest = source.latest
         reach = latest.reach if latest is not None else None
         return Copied(tuple(self._copied), tuple(self._present), self._size, is_final(source), reach)
 
-    async def _all(self, copies: Iterable[Copy]) -> None:
+    async def _copy_all(self, copies: Iterable[Copy]) -> None:
         waiting = iter(copies)
 
         async def work() -> None:
             for copy in waiting:
-                await self._one(copy)
+                await self._copy(copy)
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -128,7 +128,7 @@ class Copier:
         except ExceptionGroup as errors:  # Python before 3.11.4 regroups what is raised in `except*`
             raise errors.exceptions[0] from None
 
-    async def _one(self, copy: Copy) -> None:
+    async def _copy(self, copy: Copy) -> None:
         name = str(copy.target)
         if copy.present is not None and not (await check(self._target, copy.present, self._progress)).problem:
             self._present.append(name)
@@ -153,7 +153,7 @@ class Copier:
         store then discards them."""
         unpacking, trailer = decoder(stored.snapshot.compression), Trailer(stored.snapshot.kind)
 
-        def look(chunk: bytes) -> None:
+        def verify(chunk: bytes) -> None:
             for piece in unpacking.read(chunk):
                 trailer.read(piece)
                 if trailer.size > reading.LARGEST_FULL:
@@ -163,7 +163,7 @@ class Copier:
             async with aclosing(self._source.stream(stored.key)) as chunks:
                 async for chunk in chunks:
                     self._progress(len(chunk))
-                    await apart(partial(look, chunk), len(chunk))
+                    await in_thread(partial(verify, chunk), len(chunk))
                     yield chunk
             unpacking.finish()
             trailer.finish()

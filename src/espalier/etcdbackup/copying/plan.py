@@ -59,7 +59,7 @@ class Plan:
     """The sets to copy, oldest first."""
 
     sets: tuple[SetCopy, ...]
-    in_the_way: tuple[StoredSnapshot, ...] = ()
+    conflicting: tuple[StoredSnapshot, ...] = ()
     """Snapshots of the target that are not copies and come after the latest full one of the source: a restore would
     take them for its set."""
 
@@ -74,14 +74,14 @@ def plan(source: Inventory, target: Inventory, choice: Choice, now: datetime) ->
     chosen = _chosen(source, choice, now)
     if not chosen:
         return Plan(())
-    there = {stored.key: stored for stored in target.snapshots}
-    made: dict[str, Copy] = {}
+    present = {stored.key: stored for stored in target.snapshots}
+    copies: dict[str, Copy] = {}
     for stored in (stored for one in chosen for stored in one.members):
         name = stored.snapshot.without_final()
-        known = there.get(name.key)
-        made[stored.key] = Copy(stored, name, known if known is not None and known.size == stored.size else None)
-    sets = tuple(SetCopy(tuple(made[delta.key] for delta in one.deltas), made[one.full.key]) for one in chosen)
-    copied = {copy.target.key for copy in made.values()}
+        known = present.get(name.key)
+        copies[stored.key] = Copy(stored, name, known if known is not None and known.size == stored.size else None)
+    sets = tuple(SetCopy(tuple(copies[delta.key] for delta in one.deltas), copies[one.full.key]) for one in chosen)
+    copied = {copy.target.key for copy in copies.values()}
     first = chosen[-1].full.order
     return Plan(sets, tuple(one for one in target.snapshots if one.order >= first and one.key not in copied))
 
@@ -95,7 +95,7 @@ def _chosen(source: Inventory, choice: Choice, now: datetime) -> list[SnapshotSe
     return sets
 
 
-def is_final(stock: Inventory) -> bool:
+def is_final(inventory: Inventory) -> bool:
     """True if etcd took no writes after the latest full snapshot."""
-    latest = stock.latest
+    latest = inventory.latest
     return latest is not None and latest.full.snapshot.kind is Kind.FULL and latest.full.snapshot.is_final

@@ -141,22 +141,22 @@ def start(settings: Settings, etcd: Etcd, has_data: bool, at: float) -> Agent:
 
 def due(settings: Settings, agent: Agent) -> float | None:
     """The time at which the agent wants a `Due`; None while it waits for another event."""
-    return min(_due(settings.timing, agent), default=None)
+    return min(_due_times(settings.timing, agent), default=None)
 
 
 def step(settings: Settings, agent: Agent, event: events.AgentEvent, at: float) -> Step:
     """Return the agent after an event, and the actions in order."""
-    agent, first = _taken_in(settings, agent, event, at)
-    agent, then = _converged(settings, agent, at)
-    return agent, (*first, *then)
+    agent, applied = _apply_event(settings, agent, event, at)
+    agent, decided = _decide(settings, agent, at)
+    return agent, (*applied, *decided)
 
 
-def _taken_in(settings: Settings, agent: Agent, event: events.AgentEvent, at: float) -> Step:
+def _apply_event(settings: Settings, agent: Agent, event: events.AgentEvent, at: float) -> Step:
     """Return the agent with the event recorded."""
     retry = at + settings.timing.poll_period
     match event:
         case events.Observed():
-            return _observed(settings, replace(agent, reading=False, unread=False), event, at)
+            return _apply_read(settings, replace(agent, reading=False, unread=False), event, at)
         case events.StoreFailed():
             return replace(agent, reading=False), ()
         case events.PutEnded():
@@ -166,7 +166,7 @@ def _taken_in(settings: Settings, agent: Agent, event: events.AgentEvent, at: fl
         case events.EtcdEnded():
             return replace(agent, etcd=Etcd.ENDED, retry_due=retry), ()
         case events.ProxyShut():
-            return _shut(replace(agent, proxy=ProxyState.SHUT), at, event.idle_since), ()
+            return _record_shut(replace(agent, proxy=ProxyState.SHUT), at, event.idle_since), ()
         case events.SnapshotProgressed(stored=stored):
             return replace(agent, stored=stored), ()
         case events.SnapshotStored(name=name, complete=complete):
@@ -182,7 +182,7 @@ def _taken_in(settings: Settings, agent: Agent, event: events.AgentEvent, at: fl
             return agent, ()
 
 
-def _observed(settings: Settings, agent: Agent, seen: events.Observed, at: float) -> Step:
+def _apply_read(settings: Settings, agent: Agent, seen: events.Observed, at: float) -> Step:
     """Apply a read of both objects. Once the epoch's end was read, a read without it is ignored."""
     if isinstance(seen.operation, CopyOperation):
         ends = agent.phase not in (Phase.HANDING_OVER, Phase.HANDED_OVER)
@@ -200,10 +200,10 @@ def _observed(settings: Settings, agent: Agent, seen: events.Observed, at: float
             marker = FirstStart(settings.epoch, settings.cluster, settings.timing.release)
             return replace(agent, putting=True), (PutMarker(marker),)
         return agent, ()  # not the container it was: what was read before holds until its time is over
-    return _owning(settings, agent, seen.began, seen.marker, at)
+    return _admit_clients(settings, agent, seen.began, seen.marker, at)
 
 
-def _owning(settings: Settings, agent: Agent, began: float, marker: FirstStart, at: float) -> Step:
+def _admit_clients(settings: Settings, agent: Agent, began: float, marker: FirstStart, at: float) -> Step:
     """There is no CopyOperation: let clients pass, for no longer than the marker has promised to destinations."""
     promised = marker.release_seconds - settings.timing.serving_grace
     until = began + min(settings.timing.validity, promised)
@@ -222,25 +222,25 @@ def _owning(settings: Settings, agent: Agent, began: float, marker: FirstStart, 
     )
     actions: tuple[AgentAction, ...] = (OpenProxy(until),)
     if agent.initiating and not agent.putting and not agent.unread:
-        asked = CopyOperation(settings.epoch, Status.INITIAL, Writer.SOURCE)
-        agent, actions = replace(agent, putting=True), (*actions, PutOperation(asked, ""))
+        initial = CopyOperation(settings.epoch, Status.INITIAL, Writer.SOURCE)
+        agent, actions = replace(agent, putting=True), (*actions, PutOperation(initial, ""))
     return agent, actions
 
 
-def _converged(settings: Settings, agent: Agent, at: float) -> Step:
+def _decide(settings: Settings, agent: Agent, at: float) -> Step:
     """Decide the actions, by what is known and the time."""
     if agent.phase in (Phase.STARTING, Phase.OWNER) and at >= agent.proxy_until:
         agent = replace(agent, phase=Phase.UNDECIDED)
     if agent.shut_since is None and at >= agent.proxy_until:
-        agent = _shut(agent, at, None)
+        agent = _record_shut(agent, at, None)
     actions: list[AgentAction] = []
-    for part in (_proxy, _etcd, _final, _puts, _reads):
+    for part in (_decide_proxy, _decide_etcd, _decide_final_snapshot, _decide_puts, _decide_reads):
         agent, more = part(settings, agent, at)
         actions += more
     return agent, tuple(actions)
 
 
-def _shut(agent: Agent, at: float, idle_since: float | None) -> Agent:
+def _record_shut(agent: Agent, at: float, idle_since: float | None) -> Agent:
     """Return the agent with the proxy known to be shut, and the earliest reported time since when nobody is
     connected."""
     idle = min(since for since in (at, idle_since, agent.idle_since) if since is not None)
@@ -260,14 +260,14 @@ def silent_from(timing: Timing, agent: Agent) -> float:
     return agent.idle_since + timing.serving_grace
 
 
-def _proxy(settings: Settings, agent: Agent, at: float) -> Step:
+def _decide_proxy(settings: Settings, agent: Agent, at: float) -> Step:
     del settings, at
     if agent.phase in (Phase.STARTING, Phase.OWNER) or agent.proxy is not ProxyState.OPEN:
         return agent, ()
     return replace(agent, proxy=ProxyState.SHUTTING), (ShutProxy(),)
 
 
-def _etcd(settings: Settings, agent: Agent, at: float) -> Step:
+def _decide_etcd(settings: Settings, agent: Agent, at: float) -> Step:
     del settings
     wanted = agent.phase is Phase.OWNER or (agent.phase is Phase.HANDING_OVER and agent.ready is None)
     if wanted and agent.etcd is Etcd.ENDED and at >= agent.retry_due:
@@ -278,7 +278,7 @@ def _etcd(settings: Settings, agent: Agent, at: float) -> Step:
     return agent, ()
 
 
-def _final(settings: Settings, agent: Agent, at: float) -> Step:
+def _decide_final_snapshot(settings: Settings, agent: Agent, at: float) -> Step:
     """Take the final snapshot once nothing passes the proxy: no write is acknowledged after that."""
     del settings
     closed = agent.phase is Phase.HANDING_OVER and agent.shut_since is not None and agent.etcd is Etcd.RUNNING
@@ -287,7 +287,7 @@ def _final(settings: Settings, agent: Agent, at: float) -> Step:
     return agent, ()
 
 
-def _puts(settings: Settings, agent: Agent, at: float) -> Step:
+def _decide_puts(settings: Settings, agent: Agent, at: float) -> Step:
     """Write `Ready` once nothing is served any more, including from caches of API servers; until then, progress."""
     if agent.putting or agent.unread or agent.phase is not Phase.HANDING_OVER or agent.operation is None:
         return agent, ()
@@ -302,13 +302,13 @@ def _puts(settings: Settings, agent: Agent, at: float) -> Step:
     return agent, ()
 
 
-def _reads(settings: Settings, agent: Agent, at: float) -> Step:
+def _decide_reads(settings: Settings, agent: Agent, at: float) -> Step:
     if agent.reading or at < agent.read_due:
         return agent, ()
     return replace(agent, reading=True, read_due=at + settings.timing.poll_period), (Observe(),)
 
 
-def _due(timing: Timing, agent: Agent) -> Iterator[float]:
+def _due_times(timing: Timing, agent: Agent) -> Iterator[float]:
     if not agent.reading:
         yield agent.read_due
     if agent.shut_since is None:

@@ -94,10 +94,10 @@ def start(settings: Settings, at: float) -> Copier:
 def due(settings: Settings, copier: Copier) -> float | None:
     """The time at which the copier wants a `Due`; None while it waits for another event."""
     del settings
-    return min(_due(copier), default=None)
+    return min(_due_times(copier), default=None)
 
 
-def gives_up(timing: Timing, copier: Copier) -> float:
+def gives_up_at(timing: Timing, copier: Copier) -> float:
     """The time at which the destination continues without the source's `Ready`; infinity until it has read a
     CopyOperation.
 
@@ -111,17 +111,17 @@ def gives_up(timing: Timing, copier: Copier) -> float:
 
 def step(settings: Settings, copier: Copier, event: events.CopierEvent, at: float) -> Step:
     """Return the copier after an event, and the actions in order."""
-    copier, first = _taken_in(settings, copier, event, at)
-    copier, then = _converged(settings, copier, at)
-    return copier, (*first, *then)
+    copier, applied = _apply_event(settings, copier, event, at)
+    copier, decided = _decide(settings, copier, at)
+    return copier, (*applied, *decided)
 
 
-def _taken_in(settings: Settings, copier: Copier, event: events.CopierEvent, at: float) -> Step:
+def _apply_event(settings: Settings, copier: Copier, event: events.CopierEvent, at: float) -> Step:
     match event:
         case events.Observed():
-            return _observed(settings, replace(copier, reading=False), event, at)
+            return _apply_read(settings, replace(copier, reading=False), event, at)
         case events.OwnMarkerRead(marker=marker):
-            return _checked(replace(copier, reading=False, unread=False), marker is not None, marker, at), ()
+            return _apply_own_marker(replace(copier, reading=False, unread=False), marker is not None, marker, at), ()
         case events.StoreFailed():
             return replace(copier, reading=False), ()
         case events.PutEnded():
@@ -134,7 +134,7 @@ def _taken_in(settings: Settings, copier: Copier, event: events.CopierEvent, at:
             return copier, ()
 
 
-def _checked(copier: Copier, found: bool, marker: object, at: float) -> Copier:
+def _apply_own_marker(copier: Copier, found: bool, marker: object, at: float) -> Copier:
     if isinstance(marker, FirstStart):
         return replace(copier, phase=Phase.FINISHED, read_due=at)
     if not found and copier.phase is Phase.CHECKING:
@@ -142,7 +142,7 @@ def _checked(copier: Copier, found: bool, marker: object, at: float) -> Copier:
     return copier
 
 
-def _observed(settings: Settings, copier: Copier, seen: events.Observed, at: float) -> Step:
+def _apply_read(settings: Settings, copier: Copier, seen: events.Observed, at: float) -> Step:
     """Apply a read of both objects of the predecessor.
 
     Only a read proves that the CopyOperation exists, and only together with the predecessor's marker: the answer to a
@@ -152,15 +152,15 @@ def _observed(settings: Settings, copier: Copier, seen: events.Observed, at: flo
     if not isinstance(seen.marker, FirstStart):
         return copier, ()
     if isinstance(seen.operation, CopyOperation):
-        return _sighted(settings, copier, seen.operation, seen.version, seen.marker, at)
+        return _apply_operation(settings, copier, seen.operation, seen.version, seen.marker, at)
     absent = seen.operation is None and copier.seen_since is None and copier.phase is Phase.WAITING
     if absent and not copier.putting:
-        asked = CopyOperation(settings.predecessor, Status.INITIAL, Writer.DESTINATION)
-        return replace(copier, putting=True), (PutOperation(asked, ""),)
+        initial = CopyOperation(settings.predecessor, Status.INITIAL, Writer.DESTINATION)
+        return replace(copier, putting=True), (PutOperation(initial, ""),)
     return copier, ()
 
 
-def _sighted(
+def _apply_operation(
     settings: Settings, copier: Copier, operation: CopyOperation, version: str, marker: FirstStart, at: float
 ) -> Step:
     known = copier.operation
@@ -184,13 +184,13 @@ def _sighted(
         return copier, ()
     if operation.status is not Status.INITIAL:
         return replace(copier, phase=Phase.COPYING), ()
-    if at < gives_up(settings.timing, copier):
+    if at < gives_up_at(settings.timing, copier):
         return copier, ()
     ready = CopyOperation(settings.predecessor, Status.READY, Writer.DESTINATION, None, operation.progress)
     return replace(copier, putting=True), (PutOperation(ready, version),)
 
 
-def _converged(settings: Settings, copier: Copier, at: float) -> Step:
+def _decide(settings: Settings, copier: Copier, at: float) -> Step:
     """Decide the actions, by what is known and the time."""
     if copier.phase is Phase.COPYING:
         if copier.copying or at < copier.retry_due or copier.operation is None:
@@ -221,7 +221,7 @@ def _wants_to_read(copier: Copier) -> bool:
     return not copier.reading and not done and (copier.phase is not Phase.RECORDING or copier.unread)
 
 
-def _due(copier: Copier) -> Iterator[float]:
+def _due_times(copier: Copier) -> Iterator[float]:
     if copier.phase is Phase.COPYING:
         if not copier.copying:
             yield copier.retry_due

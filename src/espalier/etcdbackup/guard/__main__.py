@@ -12,16 +12,16 @@ from espalier.etcdbackup.guard.process import Options, run
 
 def main() -> int:
     """Run the guard; return the exit code."""
-    given = json.loads(sys.argv[1])
-    liveness = given["liveness"]
+    arguments = json.loads(sys.argv[1])
+    liveness = arguments["liveness"]
     options = Options(
-        given["command"],
-        Path(given["etcd"]),
-        Path(given["control"]),
-        given["host"],
-        given["port"],
+        arguments["command"],
+        Path(arguments["etcd"]),
+        Path(arguments["control"]),
+        arguments["host"],
+        arguments["port"],
         (liveness[0], liveness[1]) if liveness else None,
-        given["patience"],
+        arguments["patience"],
     )
     host = f"[{options.host}]" if ":" in options.host else options.host
     try:

@@ -1,4 +1,4 @@
-"""How the agent talks to the guard: lines of JSON over a unix socket that only its owner can open.
+"""The protocol between agent and guard: lines of JSON over a unix socket that only its owner can open.
 
     {"id": 1, "do": "open", "until": 1234.5}    {"id": 1}
     {"id": 2, "do": "shut"}                     {"id": 2, "idleSince": 1230.5}   nothing is connected, since then
@@ -8,7 +8,7 @@
                                                 {"ended": 0}    it has ended, by itself or not
     anything else                               {"id": 6, "error": "..."}
 
-One agent is heard at a time, the one that came last: what one before had sent and nobody has read is of no account.
+Only the agent that connected last is served. Requests of an earlier one that were not read yet are dropped.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from typing import Any
 from espalier.etcdbackup.guard.child import Child
 from espalier.etcdbackup.guard.proxy import Proxy
 
-LONGEST_LINE = 4096
+MAX_LINE = 4096
 
 
 class Control:
-    """The guard's side."""
+    """The guard's side of the protocol."""
 
     def __init__(self, proxy: Proxy, child: Child) -> None:
         self._proxy = proxy
@@ -38,14 +38,14 @@ class Control:
         child.ended = self._ended
         self._agent: asyncio.StreamWriter | None = None
         self._server: asyncio.Server | None = None
-        self._locked: int | None = None
+        self._lock_descriptor: int | None = None
         """Descriptor of a lock, which the kernel releases when this process ends."""
         self._stopping: set[asyncio.Task[None]] = set()
 
     async def listen(self, path: Path) -> None:
         """Listen. Replaces a socket that an earlier guard left, and nothing else. Raises `OSError`, also if that guard
-        is alive: its agent would otherwise hear of this one's etcd."""
-        self._locked = _lock(path.with_name(f"{path.name}.lock"))
+        is alive: its agent would otherwise get this guard's events."""
+        self._lock_descriptor = _lock(path.with_name(f"{path.name}.lock"))
         try:
             await self._bind(path)
         except OSError:
@@ -58,7 +58,7 @@ class Control:
         path.unlink(missing_ok=True)
         before = os.umask(0o177)
         try:
-            self._server = await asyncio.start_unix_server(self._served, path, limit=LONGEST_LINE)
+            self._server = await asyncio.start_unix_server(self._serve_agent, path, limit=MAX_LINE)
         except OSError as error:
             raise OSError(error.errno, error.strerror or str(error), str(path)) from None
         finally:
@@ -67,7 +67,7 @@ class Control:
     def _ended(self, code: int) -> None:
         """etcd has ended. Shut its proxy: the next etcd may have other data."""
         self._proxy.shut()
-        self._say(self._agent, {"ended": code})
+        self._send(self._agent, {"ended": code})
 
     def close(self) -> None:
         """Stop listening."""
@@ -78,17 +78,17 @@ class Control:
         self._unlock()
 
     def _unlock(self) -> None:
-        held, self._locked = self._locked, None
-        if held is not None:
-            os.close(held)
+        descriptor, self._lock_descriptor = self._lock_descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
-    async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_agent(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         before, self._agent = self._agent, writer
         if before is not None:
             before.close()
         try:
             while (line := await reader.readline()).endswith(b"\n"):
-                if self._agent is not writer:  # what it had sent before is read still
+                if self._agent is not writer:  # a later agent has connected
                     break
                 await self._handle(writer, line)
         except (ValueError, ConnectionError):
@@ -114,7 +114,7 @@ class Control:
                     await self._child.start()
                     answer["running"] = True
                 case "stop":
-                    task = asyncio.create_task(self._stopped(writer, answer))
+                    task = asyncio.create_task(self._stop_and_answer(writer, answer))
                     self._stopping.add(task)
                     task.add_done_callback(self._stopping.discard)
                     return
@@ -124,13 +124,13 @@ class Control:
                     raise ValueError(f"do: found {other!r}, allowed are open, shut, start, stop and state")
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError) as error:
             answer["error"] = str(error)
-        self._say(writer, answer)
+        self._send(writer, answer)
 
-    async def _stopped(self, writer: asyncio.StreamWriter, answer: dict[str, Any]) -> None:
+    async def _stop_and_answer(self, writer: asyncio.StreamWriter, answer: dict[str, Any]) -> None:
         await self._child.stop()
-        self._say(writer, answer)
+        self._send(writer, answer)
 
-    def _say(self, writer: asyncio.StreamWriter | None, what: dict[str, Any]) -> None:
+    def _send(self, writer: asyncio.StreamWriter | None, what: dict[str, Any]) -> None:
         if writer is not None and not writer.is_closing():
             with contextlib.suppress(ConnectionError):
                 writer.write(json.dumps(what).encode() + b"\n")
@@ -138,10 +138,10 @@ class Control:
 
 def _lock(path: Path) -> int:
     """Lock a file for as long as its descriptor is open. Raises `OSError`."""
-    held = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        os.close(held)
+        os.close(descriptor)
         raise OSError(errno.EADDRINUSE, "another guard is using this socket; stop it first", str(path)) from None
-    return held
+    return descriptor

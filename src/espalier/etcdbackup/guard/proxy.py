@@ -19,14 +19,14 @@ from pathlib import Path
 
 CHUNK = 64 * 1024
 """Bytes that are read at once, and held for one direction at most."""
-MOST_CONNECTIONS = 4096
+MAX_CONNECTIONS = 4096
 """Clients at a time; more are rejected. kube-apiserver has a few hundred."""
-MOST_AHEAD = 86400.0
+MAX_AHEAD = 86400.0
 """The largest number of seconds until a deadline."""
 _ACCEPTED_AT_ONCE = 64
 _PAUSE = 0.1
 """Seconds without accepting connections when this process is out of file descriptors."""
-_BUSY, _TRIES = 0.02, 250
+_RETRY_AFTER, _MAX_ATTEMPTS = 0.02, 250
 """Seconds between two attempts to connect to an etcd that is too busy, and the number of attempts."""
 _RESET = struct.pack("ii", 1, 0)
 """SO_LINGER with which closing discards undelivered bytes, and resets the client's connection."""
@@ -53,7 +53,7 @@ class Proxy:
         self._idle_since = now()
         """While nobody is connected: since when. Connections of an earlier guard ended with it.
 
-        Silent clients count as connected: they may answer from what they have read, without asking.
+        Idle clients count as connected: API servers may answer from their caches.
         """
 
     def listen(self, host: str, port: int) -> int:
@@ -77,8 +77,8 @@ class Proxy:
     def open(self, until: float) -> None:
         """Let clients pass until this time. Raises `ValueError` for an implausible one."""
         ahead = until - self._now()
-        if not math.isfinite(until) or ahead > MOST_AHEAD:
-            raise ValueError(f"until: found {ahead:g} s ahead, allowed are {MOST_AHEAD:g}")
+        if not math.isfinite(until) or ahead > MAX_AHEAD:
+            raise ValueError(f"until: found {ahead:g} s ahead, allowed are {MAX_AHEAD:g}")
         self._until = until
         if self._timer is not None:
             self._timer.cancel()
@@ -127,14 +127,14 @@ class Proxy:
                     self._loop.remove_reader(self._listener)
                     self._loop.call_later(_PAUSE, self._accept_again)
                 return
-            self._let_in(client)
+            self._admit(client)
 
     def _accept_again(self) -> None:
         if self._listener is not None:
             self._loop.add_reader(self._listener, self._accept)
 
-    def _let_in(self, client: socket.socket) -> None:
-        if len(self._connections) + self._waiting >= MOST_CONNECTIONS:
+    def _admit(self, client: socket.socket) -> None:
+        if len(self._connections) + self._waiting >= MAX_CONNECTIONS:
             _reset(client)
             return
         try:
@@ -144,9 +144,9 @@ class Proxy:
         except OSError:
             _reset(client)
             return
-        self._connect(client, _TRIES)
+        self._connect(client, _MAX_ATTEMPTS)
 
-    def _connect(self, client: socket.socket, tries: int) -> None:
+    def _connect(self, client: socket.socket, attempts: int) -> None:
         """Connect to etcd. A unix socket connects or refuses at once; it is busy while its backlog is full."""
         if not self.passes:
             _reset(client)
@@ -161,17 +161,17 @@ class Proxy:
             etcd.connect(self._etcd)
         except OSError as error:
             etcd.close()
-            if isinstance(error, BlockingIOError) and tries > 0:
+            if isinstance(error, BlockingIOError) and attempts > 0:
                 self._waiting += 1
-                self._loop.call_later(_BUSY, self._connect_again, client, tries - 1)
+                self._loop.call_later(_RETRY_AFTER, self._connect_again, client, attempts - 1)
             else:
                 _reset(client)
             return
         self._connections.add(_Connection(self, self._loop, client, etcd))
 
-    def _connect_again(self, client: socket.socket, tries: int) -> None:
+    def _connect_again(self, client: socket.socket, attempts: int) -> None:
         self._waiting -= 1
-        self._connect(client, tries)
+        self._connect(client, attempts)
 
 
 class _Connection:
@@ -219,7 +219,7 @@ class _Pump:
         self._loop = loop
         self._source = source
         self._sink = sink
-        self._held = memoryview(b"")
+        self._unsent = memoryview(b"")
         """Bytes that the sink has not taken yet. While there are any, nothing is read."""
         loop.add_reader(source, self._read)
 
@@ -238,16 +238,16 @@ class _Pump:
             return
         if not chunk:
             self._end()
-        elif self._passed(memoryview(chunk)):
+        elif self._pass(memoryview(chunk)):
             self._loop.remove_reader(self._source)
             self._loop.add_writer(self._sink, self._write)
 
     def _write(self) -> None:
-        if not self._passed(self._held) and not self.is_over:
+        if not self._pass(self._unsent) and not self.is_over:
             self._loop.remove_writer(self._sink)
             self._loop.add_reader(self._source, self._read)
 
-    def _passed(self, chunk: memoryview) -> bool:
+    def _pass(self, chunk: memoryview) -> bool:
         """Pass as much as the sink takes. True if something is left, which is held."""
         if not self._connection.passes:
             self._connection.cut()
@@ -261,8 +261,8 @@ class _Pump:
             self._connection.cut()
             self.is_over = True
             return False
-        self._held = chunk[sent:]
-        return bool(self._held)
+        self._unsent = chunk[sent:]
+        return bool(self._unsent)
 
     def _end(self) -> None:
         """The source has closed its side; the other direction continues."""

@@ -1,4 +1,4 @@
-"""A data directory that is built beside its place and put there by one rename."""
+"""A data directory that is built in a folder beside it, and put in place by one rename."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def side_folder(target: Path, *, replace: bool) -> Iterator[SideFolder]:
     """
     target = target.absolute()
     part, replaced = target.with_name(f"{target.name}.part"), target.with_name(f"{target.name}.replaced")
-    with _explained(part), _held(target, replaced, replace=replace):
+    with _translated_errors(part), _locked_target(target, replaced, replace=replace):
         part.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
@@ -102,7 +102,7 @@ def side_folder(target: Path, *, replace: bool) -> Iterator[SideFolder]:
 
 
 @contextmanager
-def _held(target: Path, replaced: Path, *, replace: bool) -> Iterator[None]:
+def _locked_target(target: Path, replaced: Path, *, replace: bool) -> Iterator[None]:
     """Keep etcd from starting with data that are about to be replaced."""
     if not _has_content(target):
         yield
@@ -156,7 +156,7 @@ def flush_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _explained(part: Path) -> Iterator[None]:
+def _translated_errors(part: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

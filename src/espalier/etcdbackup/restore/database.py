@@ -27,7 +27,7 @@ from espalier.etcdbackup.snapshots.deltas import Event
 
 MEMBERS, REMOVED = b"members", b"members_removed"
 CONF_STATE = b"confState"
-_MOST = (1 << 63) - 1
+_MAX_REVISION = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def complete(
             yield from history.records(batch)
         skipped = bump()
         served = history.revision + skipped
-        if served > _MOST:
+        if served > _MAX_REVISION:
             raise ValueError(f"revisions to skip: found {skipped} after {history.revision}, allowed is up to 2^63-1")
         if skipped:
             yield revision_key(served), b""  # as etcdutl does

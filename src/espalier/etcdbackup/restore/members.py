@@ -16,7 +16,7 @@ import msgspec
 DEFAULT_NAME, DEFAULT_TOKEN, DEFAULT_PEER_URL = "default", "etcd-cluster", "http://localhost:2380"
 """etcd's default, if its flags do not set another."""
 _URL = re.compile(r"https?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}|unixs?://[A-Za-z0-9._/:-]+", re.ASCII)
-_MOST_MEMBERS = 100
+_MAX_MEMBERS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,13 @@ def membership(
         if not (member and equals):
             raise ValueError(f"--initial-cluster: found {entry!r}, allowed is NAME=URL, separated by commas")
         urls.setdefault(member, []).extend(_urls(url, "--initial-cluster"))
-    if len(urls) > _MOST_MEMBERS:
-        raise ValueError(f"--initial-cluster: found {len(urls)} members, allowed are {_MOST_MEMBERS}")
+    if len(urls) > _MAX_MEMBERS:
+        raise ValueError(f"--initial-cluster: found {len(urls)} members, allowed are {_MAX_MEMBERS}")
     if name not in urls:
         raise ValueError(f"--initial-cluster: found members {', '.join(urls)}, but not --name {name}")
     if sorted(urls[name]) != sorted(advertised):
-        said = f"found {', '.join(advertised)}, but --initial-cluster has {', '.join(urls[name])} for {name}"
-        raise ValueError(f"--initial-advertise-peer-urls: {said}; they must match")
+        mismatch = f"found {', '.join(advertised)}, but --initial-cluster has {', '.join(urls[name])} for {name}"
+        raise ValueError(f"--initial-advertise-peer-urls: {mismatch}; they must match")
     members = {member: Member.of(member, tuple(its), token) for member, its in urls.items()}
     if len({member.id for member in members.values()}) < len(members):
         raise ValueError("--initial-cluster: found the same URLs for two members")

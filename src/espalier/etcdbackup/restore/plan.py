@@ -26,56 +26,60 @@ class Path:
         return sum(stored.size for stored in (self.full, *self.deltas))
 
 
-def target(stock: Inventory) -> int:
+def target(inventory: Inventory) -> int:
     """The last revision that a name mentions."""
-    return max((stored.snapshot.last for stored in stock.snapshots), default=0)
+    return max((stored.snapshot.last for stored in inventory.snapshots), default=0)
 
 
-def full_snapshots(stock: Inventory, *, partial: bool = False, where: str = "the store") -> tuple[StoredSnapshot, ...]:
+def full_snapshots(
+    inventory: Inventory, *, partial: bool = False, where: str = "the store"
+) -> tuple[StoredSnapshot, ...]:
     """The candidates, newest first: the latest set, and older ones whose deltas lead as far, or, if `partial`, all.
 
     `where` is the store, for messages. Raises `NothingToRestore`.
     """
-    fulls = [one.full for one in reversed(stock.sets)]
+    fulls = [one.full for one in reversed(inventory.sets)]
     if not fulls:
         raise NothingToRestore(f"no full snapshot found in {where}")
     latest, *older = fulls
-    return latest, *(full for full in older if partial or _set(full, full.snapshot.last, stock).reach >= target(stock))
+    return latest, *(
+        full for full in older if partial or _set(full, full.snapshot.last, inventory).reach >= target(inventory)
+    )
 
 
-def path(full: StoredSnapshot, revision: int, stock: Inventory, *, partial: bool = False) -> Path:
+def path(full: StoredSnapshot, revision: int, inventory: Inventory, *, partial: bool = False) -> Path:
     """The deltas that lead from a full snapshot to the last revision.
 
     `revision` is that of its content, which may differ from its name: etcd accepts writes between the query of its
     revision and the snapshot. Deltas of all sets count. Raises `Incomplete` for a gap, unless `partial`.
     """
-    found = _set(full, revision, stock)
-    if found.reach < target(stock) and not partial:
-        raise Incomplete(_missing(full, revision, found.reach, stock))
+    found = _set(full, revision, inventory)
+    if found.reach < target(inventory) and not partial:
+        raise Incomplete(_missing(full, revision, found.reach, inventory))
     return Path(full, found.chain)
 
 
-def is_final(stock: Inventory) -> bool:
+def is_final(inventory: Inventory) -> bool:
     """True if the newest snapshot says that etcd took no writes after it."""
-    return bool(stock.snapshots) and stock.snapshots[-1].snapshot.is_final
+    return bool(inventory.snapshots) and inventory.snapshots[-1].snapshot.is_final
 
 
-def _set(full: StoredSnapshot, revision: int, stock: Inventory) -> SnapshotSet:
-    deltas = tuple(stored for stored in stock.snapshots if stored.snapshot.kind is Kind.DELTA)
+def _set(full: StoredSnapshot, revision: int, inventory: Inventory) -> SnapshotSet:
+    deltas = tuple(stored for stored in inventory.snapshots if stored.snapshot.kind is Kind.DELTA)
     return SnapshotSet(replace(full, snapshot=replace(full.snapshot, last=revision)), deltas)
 
 
-def _missing(full: StoredSnapshot, revision: int, reach: int, stock: Inventory) -> str:
-    said = f"revision {reach} can be restored from {full.name}"
+def _missing(full: StoredSnapshot, revision: int, reach: int, inventory: Inventory) -> str:
+    sentence = f"revision {reach} can be restored from {full.name}"
     if revision != full.snapshot.last:
-        said += f", whose content ends at revision {revision}, not {full.snapshot.last},"
+        sentence += f", whose content ends at revision {revision}, not {full.snapshot.last},"
     after = next(
-        (one for one in stock.snapshots if one.snapshot.kind is Kind.DELTA and one.snapshot.last > reach), None
+        (one for one in inventory.snapshots if one.snapshot.kind is Kind.DELTA and one.snapshot.last > reach), None
     )
     if after is not None and after.snapshot.start > reach + 1:
-        said += (
+        sentence += (
             f" but {after.name} begins at {after.snapshot.start}: {reach + 1} to {after.snapshot.start - 1} are missing"
         )
     else:
-        said += f" but the last one in the store is {target(stock)}"
-    return f"{said}; look for deleted deltas, or restore revision {reach} with --partial"
+        sentence += f" but the last one in the store is {target(inventory)}"
+    return f"{sentence}; look for deleted deltas, or restore revision {reach} with --partial"

@@ -68,44 +68,46 @@ async def restore(
     options: Options,
     progress: Progress = silent,
     *,
-    stock: Inventory | None = None,
+    inventory: Inventory | None = None,
     notes: Mapping[Path, bytes] = MappingProxyType({}),
 ) -> Restored:
     """Restore the newest data that a store has. Whatever is raised, `folder` is unchanged.
 
-    `stock`: the objects of the store that may be used; None: all. `notes`: small files to write beside the data.
+    `inventory`: the objects of the store that may be used; None: all. `notes`: small files to write beside the data.
 
     Raises `StoreError` (`Corrupt` names a damaged object), `RestoreError`, and `ValueError` if so many revisions can't
     be skipped.
     """
-    stock = await read_inventory(store) if stock is None else stock
-    candidates = plan.full_snapshots(stock, partial=options.partial, where=store.where)
+    inventory = await read_inventory(store) if inventory is None else inventory
+    candidates = plan.full_snapshots(inventory, partial=options.partial, where=store.where)
     with side_folder(folder, replace=options.replace) as side:
-        one = _Restore(store, stock, side, options, progress)
-        full, state = await one.full(candidates)
-        path = plan.path(full, state.revision, stock, partial=options.partial)
-        contents = await one.apply(path, state)
+        run = _Restore(store, inventory, side, options, progress)
+        full, state = await run.full(candidates)
+        path = plan.path(full, state.revision, inventory, partial=options.partial)
+        contents = await run.apply(path, state)
         if contents.revision <= 1:
             raise NothingToRestore(f"{full.name} is a snapshot of an empty etcd; start from an empty data directory")
         await asyncio.to_thread(side.write, WAL / wal.SEGMENT, wal.segment(options.members))
         for name, note in notes.items():
             await asyncio.to_thread(side.write, name, note)
-        replaced = await _to_its_end(side.put_in_place)
-    is_whole = contents.revision >= plan.target(stock)
-    return Restored(full, tuple(one.applied), contents, is_whole, replaced, tuple(one.passed_over))
+        replaced = await _uninterrupted(side.put_in_place)
+    is_whole = contents.revision >= plan.target(inventory)
+    return Restored(full, tuple(run.applied), contents, is_whole, replaced, tuple(run.passed_over))
 
 
 class _Restore:
     """One restore, into a folder beside the target."""
 
-    def __init__(self, store: Store, stock: Inventory, side: SideFolder, options: Options, progress: Progress) -> None:
+    def __init__(
+        self, store: Store, inventory: Inventory, side: SideFolder, options: Options, progress: Progress
+    ) -> None:
         self._store = store
-        self._stock = stock
+        self._stock = inventory
         self._side = side
         self._options = options
         self._progress = progress
         self._reached = 0
-        self._current = stock.snapshots[0]
+        self._current = inventory.snapshots[0]
         self.applied: list[StoredSnapshot] = []
         self.passed_over: list[str] = []
 
@@ -200,7 +202,7 @@ async def _with_batches(batches: AsyncIterator[T], work: Callable[[Iterator[T]],
         raise
 
 
-async def _to_its_end(work: Callable[[], T]) -> T:
+async def _uninterrupted(work: Callable[[], T]) -> T:
     """Do blocking work in a thread; cancellation waits for its end."""
     working = asyncio.ensure_future(asyncio.to_thread(work))
     try:

@@ -1,4 +1,4 @@
-"""The write-ahead log from which etcd starts with restored data: one segment that introduces the members to raft.
+"""The write-ahead log from which etcd starts with restored data: one segment that adds the members to raft.
 
 It equals the log of an etcd that was started for the first time and stopped before its first raft snapshot: a
 configuration change for each member, all committed. The database says that they were applied.

@@ -17,7 +17,7 @@ _NAME = re.compile(r"([0-9a-f]{16})-[0-9a-f]{16}\.wal")
 _CRC = 4
 _SECTOR = 512
 _LENGTH = 8
-_LONGEST = 1 << 27
+_MAX_RECORD = 1 << 27
 """Bytes of a record: etcd accepts requests of 1.5 MiB, and few users raise that limit."""
 
 
@@ -50,20 +50,20 @@ def _read(file: BinaryIO, size: int, crc: int, *, is_last: bool) -> tuple[int, s
         padding = head[7] & 0x07 if head[7] & 0x80 else 0
         start = at + _LENGTH
         at = start + length + padding
-        if at > size or length > _LONGEST:
+        if at > size or length > _MAX_RECORD:
             return crc, "" if is_last and at > size else f"the record at {start} claims {length} bytes"
         content = file.read(length + padding)[:length]
         record = _record(content)
         if record is not None:
-            kind, told, data = record
+            kind, stored, data = record
             if kind == _CRC:
-                if crc not in (0, told):
+                if crc not in (0, stored):
                     return crc, "it does not follow the segment before it"
-                crc = told
+                crc = stored
                 continue
-            summed = crc32c([data], crc)
-            if summed == told:
-                crc = summed
+            computed = crc32c([data], crc)
+            if computed == stored:
+                crc = computed
                 continue
         if is_last and _is_torn(content, start):
             return crc, ""

@@ -15,7 +15,7 @@ from espalier.api.conditions import timestamp
 from espalier.api.etcd.calls import BackupStatus, CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.ownership import FirstStart, Status, Unreadable
 from espalier.etcd.errors import EtcdError
-from espalier.etcdbackup.agent.backups import PERIOD, Backups
+from espalier.etcdbackup.agent.backups import Backups
 from espalier.etcdbackup.election import actions, agent, events
 from espalier.etcdbackup.restore.errors import RestoreError
 from espalier.etcdbackup.running.event_queue import EventQueue
@@ -66,12 +66,12 @@ class AgentRun:
         self._starting = Starting(settings, parts, self._objects)
         self._marker: asyncio.Future[FirstStart] | None = None
         self._trouble = "the agent has just started"
-        self._found = ""
+        self._object_problem = ""
         """The problem of the sync objects that were last read, unless this epoch has ended."""
-        self._proxy = _ProxyOrders(parts, self._queue)
-        self._bringing_up: asyncio.Task[None] | None = None
-        self._stopping: asyncio.Task[None] | None = None
-        self._backing_up: asyncio.Task[None] | None = None
+        self._proxy = _ProxyControl(parts, self._queue)
+        self._etcd_task: asyncio.Task[None] | None = None
+        self._stopping_etcd: asyncio.Task[None] | None = None
+        self._backup_task: asyncio.Task[None] | None = None
         self.backups = Backups(
             parts.etcd,
             lambda _member: parts.etcd,
@@ -82,7 +82,7 @@ class AgentRun:
             may_delete=lambda: self.may_delete_snapshots,
         )
 
-    # --- What can be asked ----------------------------------------------------------------------------------------
+    # --- Status ---------------------------------------------------------------------------------------------------
 
     @property
     def ready(self) -> bool:
@@ -104,7 +104,7 @@ class AgentRun:
         """The reason why it does not serve, as far as known; empty if it does."""
         if self.ready:
             return ""
-        return self._objects.trouble or self._found or self._trouble or f"it is {self.phase}"
+        return self._objects.trouble or self._object_problem or self._trouble or f"it is {self.phase}"
 
     @property
     def store_unreadable(self) -> float:
@@ -153,15 +153,15 @@ class AgentRun:
         """The answer of `copyop/status`."""
         if self._state is None:
             return CopyOperationStatus(self._settings.epoch, False, None, self.trouble)
-        told = agent.status(self._settings, self._state)
-        return CopyOperationStatus(told.epoch, told.initiated, told.copy_operation, self.trouble)
+        sent = agent.status(self._settings, self._state)
+        return CopyOperationStatus(sent.epoch, sent.initiated, sent.copy_operation, self.trouble)
 
     async def initiate(self, body: InitiateCopyOperation) -> CopyOperationStatus:
         """The answer of `copyop/initiate`: what is known when etcd is handed over, or after `waitSeconds` at the
         latest. Callers ask again. Raises `OtherEpoch`."""
         if body.epoch != self._settings.epoch:
             raise OtherEpoch(f"epoch: found {body.epoch}, allowed is {self._settings.epoch}, the epoch of this agent")
-        self._queue.arrived(events.InitiateCalled(body.api_servers_ended))
+        self._queue.add(events.InitiateCalled(body.api_servers_ended))
         if body.wait_seconds:
             with suppress(TimeoutError):
                 async with asyncio.timeout(body.wait_seconds):
@@ -175,8 +175,8 @@ class AgentRun:
         only."""
         self._marker = asyncio.get_running_loop().create_future()
         try:
-            state = self._state = await self._begun()
-            self._queue.begin(self._proxy.run(), "proxy in front of etcd")
+            state = self._state = await self._initial_state()
+            self._queue.start_task(self._proxy.run(), "proxy in front of etcd")
             while True:
                 event, at = await self._queue.next(agent.due(self._settings, state))
                 before = state
@@ -186,62 +186,62 @@ class AgentRun:
                     self._ended.set()
                 if state.phase is not before.phase:
                     log.info("the agent's state changed", epoch=self._settings.epoch, state=state.phase.value)
-                self._seen(event)
+                self._record_event(event)
                 for action in what:
-                    self._act(action)
-                self._back_up(state)
+                    self._execute(action)
+                self._run_backups(state)
         finally:
             await self._queue.stop()
 
-    async def _begun(self) -> agent.Agent:
+    async def _initial_state(self) -> agent.Agent:
         """The initial state. A running etcd counts as starting: perhaps nobody has verified yet that it may serve."""
         guard, data = self._parts.guard, self._parts.data
         runs = await guard.is_running()
         if runs:
-            self._bring_up()
+            self._start_etcd()
         found = agent.Etcd.STARTING if runs else agent.Etcd.ENDED
         return agent.start(self._settings, found, await data.is_present(), self._clock.monotonic())
 
-    def _seen(self, event: events.AgentEvent) -> None:
+    def _record_event(self, event: events.AgentEvent) -> None:
         if isinstance(event, events.Observed):
             marker = self._marker
             if isinstance(event.marker, FirstStart) and marker is not None and not marker.done():
                 marker.set_result(event.marker)
             ended = agent.Phase.HANDING_OVER.value, agent.Phase.HANDED_OVER.value
-            found = "" if self.phase in ended else _not_understood(self._settings, event)
-            if found and found != self._found:
+            found = "" if self.phase in ended else _ownership_problem(self._settings, event)
+            if found and found != self._object_problem:
                 log.warning("no proof that this epoch is the owner", epoch=self._settings.epoch, error=found)
-            self._found = found
+            self._object_problem = found
 
-    def _act(self, action: actions.AgentAction) -> None:
+    def _execute(self, action: actions.AgentAction) -> None:
         queue, objects = self._queue, self._objects
         match action:
             case actions.Observe():
-                queue.begin(self._then(objects.observe()), "read of sync objects")
+                queue.start_task(self._add_result(objects.observe()), "read of sync objects")
             case actions.PutOperation():
-                queue.begin(self._then(objects.put_operation(action)), "put of a CopyOperation")
+                queue.start_task(self._add_result(objects.put_operation(action)), "put of a CopyOperation")
             case actions.PutMarker(marker=marker):
-                queue.begin(self._then(objects.put_marker(marker)), "put of a first-start marker")
+                queue.start_task(self._add_result(objects.put_marker(marker)), "put of a first-start marker")
             case actions.StartEtcd():
-                self._bring_up()
+                self._start_etcd()
             case actions.StopEtcd():
-                self._stopping = queue.begin(self._stopped(self._bringing_up), "end of etcd")
+                self._stopping_etcd = queue.start_task(self._stop_etcd(self._etcd_task), "end of etcd")
             case actions.OpenProxy(until=until):
                 self._proxy.open(until)
             case actions.ShutProxy():
                 self._proxy.shut()
             case actions.TakeFinalSnapshot():
-                queue.begin(self._final(), "final snapshot")
+                queue.start_task(self._take_final_snapshot(), "final snapshot")
 
-    async def _then(self, work: Awaitable[events.AgentEvent]) -> None:
-        self._queue.arrived(await work)
+    async def _add_result(self, work: Awaitable[events.AgentEvent]) -> None:
+        self._queue.add(await work)
 
     # --- etcd -------------------------------------------------------------------------------------------------------
 
-    def _bring_up(self) -> None:
-        self._bringing_up = self._queue.begin(self._brought_up(self._stopping), "start of etcd")
+    def _start_etcd(self) -> None:
+        self._etcd_task = self._queue.start_task(self._run_etcd(self._stopping_etcd), "start of etcd")
 
-    async def _brought_up(self, stopping: asyncio.Task[None] | None) -> None:
+    async def _run_etcd(self, stopping: asyncio.Task[None] | None) -> None:
         """Run etcd and wait for its end."""
         guard = self._parts.guard
         try:
@@ -254,55 +254,47 @@ class AgentRun:
             self._trouble = str(error)
             log.warning("etcd did not start", epoch=self._settings.epoch, error=str(error))
             await guard.stop()
-            self._queue.arrived(events.EtcdEnded())
+            self._queue.add(events.EtcdEnded())
             return
         self._trouble = ""
-        self._queue.arrived(events.EtcdStarted())
+        self._queue.add(events.EtcdStarted())
         self._proxy.release()
         await guard.ended()
         self._trouble = "etcd has exited"
         self._proxy.hold()
-        self._queue.arrived(events.EtcdEnded())
+        self._queue.add(events.EtcdEnded())
 
-    async def _stopped(self, bringing_up: asyncio.Task[None] | None) -> None:
+    async def _stop_etcd(self, etcd_task: asyncio.Task[None] | None) -> None:
         """End etcd, whatever became of its start."""
         self._proxy.hold()
-        is_told = bringing_up is not None and not bringing_up.cancel()
-        if bringing_up is not None:
-            await asyncio.wait((bringing_up,))
+        is_told = etcd_task is not None and not etcd_task.cancel()
+        if etcd_task is not None:
+            await asyncio.wait((etcd_task,))
         await self._parts.guard.stop()
         if not is_told:
-            self._queue.arrived(events.EtcdEnded())
+            self._queue.add(events.EtcdEnded())
 
     # --- Snapshots --------------------------------------------------------------------------------------------------
 
-    def _back_up(self, state: agent.Agent) -> None:
+    def _run_backups(self, state: agent.Agent) -> None:
         """Take backups while this epoch serves, and at no other time."""
-        backing_up = self._backing_up
-        if state.serves and (backing_up is None or backing_up.done()):
-            self._backing_up = self._queue.begin(self._backed_up(), "backups")
-        elif not state.serves and backing_up is not None:
-            backing_up.cancel()
+        task = self._backup_task
+        if state.serves and (task is None or task.done()):
+            self._backup_task = self._queue.start_task(self.backups.run(), "backups")
+        elif not state.serves and task is not None:
+            task.cancel()
 
-    async def _backed_up(self) -> None:
-        while True:
-            try:
-                await self.backups.run()
-            except OSError as error:  # no space for temporary files: no reason to end what serves
-                log.warning("backups have stopped and will be retried", error=str(error))
-                await asyncio.sleep(PERIOD)
-
-    async def _final(self) -> None:
+    async def _take_final_snapshot(self) -> None:
         """Take the final snapshot, once no other snapshot is being taken."""
         timing = self._settings.timing
-        if self._backing_up is not None:
-            await asyncio.wait((self._backing_up,))
+        if self._backup_task is not None:
+            await asyncio.wait((self._backup_task,))
         stored = 0
 
         def progressed(size: int) -> None:
             nonlocal stored
             stored += size
-            self._queue.arrived(events.SnapshotProgressed(stored))
+            self._queue.add(events.SnapshotProgressed(stored))
 
         try:
             async with asyncio.timeout(timing.snapshot_timeout):
@@ -318,14 +310,14 @@ class AgentRun:
         except _EXPECTED as error:
             self._trouble = f"the final snapshot failed and will be retried: {error}"
             log.warning("the final snapshot failed", epoch=self._settings.epoch, error=str(error))
-            self._queue.arrived(events.SnapshotFailed())
+            self._queue.add(events.SnapshotFailed())
             return
         log.info("the final snapshot is stored", epoch=self._settings.epoch, name=final.name)
         complete = origin is None or origin.complete
-        self._queue.arrived(events.SnapshotStored(final.name, complete))
+        self._queue.add(events.SnapshotStored(final.name, complete))
 
 
-class _ProxyOrders:
+class _ProxyControl:
     """Send the guard its orders in sequence; the proxy is opened only for a verified etcd."""
 
     def __init__(self, parts: Parts, queue: EventQueue[events.AgentEvent]) -> None:
@@ -360,32 +352,32 @@ class _ProxyOrders:
 
     async def run(self) -> NoReturn:
         """Send the guard its newest order. An unreachable guard does not block `shut`."""
-        telling: asyncio.Task[None] | None = None
+        opening: asyncio.Task[None] | None = None
         while True:
             await self._changed.wait()
             self._changed.clear()
             if self._is_shutting:
-                if telling is not None:
-                    telling.cancel()
-                    await asyncio.gather(telling, return_exceptions=True)
-                    telling = None
+                if opening is not None:
+                    opening.cancel()
+                    await asyncio.gather(opening, return_exceptions=True)
+                    opening = None
                 idle_since = await self._guard.shut()
                 self._is_shutting = False
-                self._queue.arrived(events.ProxyShut(idle_since))
-            elif self._until is not None and not self._is_held and (telling is None or telling.done()):
-                telling = self._queue.begin(self._open(), "admitting clients to etcd")
+                self._queue.add(events.ProxyShut(idle_since))
+            elif self._until is not None and not self._is_held and (opening is None or opening.done()):
+                opening = self._queue.start_task(self._open(), "admitting clients to etcd")
 
     async def _open(self) -> None:
         """Send the newest time, until there is no newer one."""
-        told = None
-        while self._until is not None and self._until != told and not self._is_held:
-            told = self._until
-            await self._guard.open(told)
+        sent = None
+        while self._until is not None and self._until != sent and not self._is_held:
+            sent = self._until
+            await self._guard.open(sent)
             if not self._is_held and self._until is not None:
-                self.opened_until = told
+                self.opened_until = sent
 
 
-def _not_understood(settings: agent.Settings, seen: events.Observed) -> str:
+def _ownership_problem(settings: agent.Settings, seen: events.Observed) -> str:
     """The reason why this epoch is not known to be the owner; empty if it is."""
     epoch = settings.epoch
     if seen.marker is None:

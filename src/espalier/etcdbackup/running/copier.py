@@ -30,7 +30,7 @@ _WITHOUT_FINAL = (
     "it may still appear; if it is lost, let the copy continue without it, as docs/etcd-backup.md says "
     "(Release by hand)"
 )
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 """The most objects that a message names."""
 
 
@@ -54,10 +54,10 @@ class CopierRun:
         self._queue: EventQueue[events.CopierEvent] = EventQueue(clock)
         self._state: copier.Copier | None = None
         self._trouble = ""
-        self._theirs = SyncObjects(
+        self._source_objects = SyncObjects(
             parts.source, settings.predecessor, settings.cluster, clock, rng, seconds=timing.store_timeout
         )
-        self._own = SyncObjects(
+        self._target_objects = SyncObjects(
             parts.target, settings.epoch, settings.cluster, clock, rng, seconds=timing.store_timeout
         )
 
@@ -76,7 +76,7 @@ class CopierRun:
         """The thing it waits for, as far as known; empty when it is ready."""
         if self.ready:
             return ""
-        return self._theirs.trouble or self._own.trouble or self._trouble or f"it is {self.phase}"
+        return self._source_objects.trouble or self._target_objects.trouble or self._trouble or f"it is {self.phase}"
 
     def status(self) -> CopyOperationStatus:
         """The predecessor's CopyOperation, as far as known."""
@@ -90,17 +90,17 @@ class CopierRun:
             while True:
                 event, at = await self._queue.next(copier.due(self._settings, state))
                 before = state
-                self._seen(event)
+                self._record_event(event)
                 state, what = copier.step(self._settings, state, event, at)
                 self._state = state
                 if state.phase is not before.phase:
                     log.info("the copy's state changed", epoch=self._settings.epoch, state=state.phase.value)
                 for action in what:
-                    self._queue.begin(self._then(self._done(action)), type(action).__name__)
+                    self._queue.start_task(self._add_result(self._execute(action)), type(action).__name__)
         finally:
             await self._queue.stop()
 
-    def _seen(self, event: events.CopierEvent | events.Due) -> None:
+    def _record_event(self, event: events.CopierEvent | events.Due) -> None:
         if not isinstance(event, events.Observed):
             return
         epoch = self._settings.predecessor
@@ -113,23 +113,23 @@ class CopierRun:
         else:
             self._trouble = ""
 
-    async def _then(self, work: Awaitable[events.CopierEvent]) -> None:
-        self._queue.arrived(await work)
+    async def _add_result(self, work: Awaitable[events.CopierEvent]) -> None:
+        self._queue.add(await work)
 
-    async def _done(self, action: actions.CopierAction) -> events.CopierEvent:
+    async def _execute(self, action: actions.CopierAction) -> events.CopierEvent:
         match action:
             case actions.Observe():
-                return await self._theirs.observe()
+                return await self._source_objects.observe()
             case actions.ReadOwnMarker():
-                return await self._own.own_marker()
+                return await self._target_objects.own_marker()
             case actions.PutOperation():
-                return await self._theirs.put_operation(action)
+                return await self._source_objects.put_operation(action)
             case actions.PutMarker(marker=marker):
-                return await self._own.put_marker(marker)
+                return await self._target_objects.put_marker(marker)
             case actions.Copy(final=final):
-                return await self._copied(final)
+                return await self._copy_event(final)
 
-    async def _copied(self, final: str | None) -> events.Copied | events.CopyFailed:
+    async def _copy_event(self, final: str | None) -> events.Copied | events.CopyFailed:
         try:
             return events.Copied(await self._copy(final))
         except (StoreError, OSError) as error:
@@ -140,23 +140,23 @@ class CopierRun:
     async def _copy(self, final: str | None) -> tuple[str, ...]:
         """Copy the latest set. Raises `StoreError`."""
         source = self._parts.source
-        stock = await read_inventory(source)
-        latest = stock.latest
+        inventory = await read_inventory(source)
+        latest = inventory.latest
         if final is not None and (latest is None or final not in {one.name for one in latest.members}):
             raise Corrupt(source.where, f"the final snapshot {final} is not in its latest set", _WITHOUT_FINAL)
         if latest is None:
-            if await self._theirs.served() is not None:
+            if await self._source_objects.served() is not None:
                 found = "no full snapshot, and clients have written to this etcd"
                 raise Corrupt(source.where, found, "find its backups: an etcd that had data never starts empty")
             return ()
-        done, around = await self._intact(stock)
+        done, around = await self._copy_intact(inventory)
         names = {*done.copied, *done.present}
         wanted = parse(final) if final is not None and final not in around else None
         if wanted is not None and str(wanted.without_final()) not in names:
             raise Corrupt(source.where, f"the final snapshot {final} was not copied", "copy again")
         return tuple(sorted(names))
 
-    async def _intact(self, stock: Inventory) -> tuple[Copied, frozenset[str]]:
+    async def _copy_intact(self, inventory: Inventory) -> tuple[Copied, frozenset[str]]:
         """Copy what leads to the last revision, around damaged snapshots: an older full one and deltas may lead as far.
         Gives the names of the damaged ones, too.
 
@@ -165,7 +165,7 @@ class CopierRun:
         source = self._parts.source
         damaged: dict[str, Damaged] = {}
         while True:
-            _require_all(stock, damaged, source.where)
+            _require_all(inventory, damaged, source.where)
             copy = Copier(source, self._parts.target, self._clock, progress=self._parts.progress)
             try:
                 done = await copy.run(LATEST, is_listed=True, without=damaged)
@@ -177,20 +177,20 @@ class CopierRun:
                 log.warning("a snapshot is damaged", error=str(error))
 
 
-def _require_all(stock: Inventory, damaged: Mapping[str, Damaged], where: str) -> None:
+def _require_all(inventory: Inventory, damaged: Mapping[str, Damaged], where: str) -> None:
     """Raise `Corrupt` if the rest does not lead to the last revision, with what an operator may delete to lose that."""
-    latest, last = stock.without(damaged).latest, target(stock)
+    latest, last = inventory.without(damaged).latest, target(inventory)
     if latest is not None and latest.reach >= last:
         return
     causes = [str(error) for error in damaged.values()]
     if latest is None:
         raise Corrupt(where, f"no intact full snapshot: {causes[0]}", "find backups of it elsewhere")
     causes += [finding.message for finding in latest.findings() if finding.is_fault]
-    later = [one.name for one in stock.snapshots if one.snapshot.last > latest.reach or one.key in damaged]
-    more = f" and {len(later) - _MOST_NAMED} more" if len(later) > _MOST_NAMED else ""
+    later = [one.name for one in inventory.snapshots if one.snapshot.last > latest.reach or one.key in damaged]
+    more = f" and {len(later) - _MAX_NAMED} more" if len(later) > _MAX_NAMED else ""
     raise Corrupt(
         where,
         f"revision {latest.reach} can be restored, but the last one was {last}: {causes[0]}",
         f"bring back what is missing; or, if writes after revision {latest.reach} may be lost, delete "
-        f"{', '.join(later[:_MOST_NAMED])}{more} there: then the copy continues",
+        f"{', '.join(later[:_MAX_NAMED])}{more} there: then the copy continues",
     )

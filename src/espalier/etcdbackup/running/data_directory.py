@@ -51,17 +51,17 @@ class DataDirectory:
         """See `Data`."""
         return await asyncio.to_thread(_damage, self._folder)
 
-    async def begin(self, origin: Origin) -> None:
+    async def create_empty(self, origin: Origin) -> None:
         """See `Data`. Raises `OSError`."""
-        await asyncio.to_thread(_begin, self._folder, origin)
+        await asyncio.to_thread(_create_empty, self._folder, origin)
 
-    async def restore(self, store: Store, stock: Inventory, bump: int, origin: Origin) -> None:
+    async def restore(self, store: Store, inventory: Inventory, bump: int, origin: Origin) -> None:
         """See `Data`. Data that an earlier restore of this cluster moved aside are deleted first: only one such copy is
         kept."""
         await asyncio.to_thread(_clear, self._folder, origin.cluster)
         options = Options(self._members, replace=True, bump=bump, lease_ttl=self._lease_ttl)
         notes = {NOTE: msgspec.json.encode(origin)}
-        await restore(store, self._folder, options, self._progress, stock=stock, notes=notes)
+        await restore(store, self._folder, options, self._progress, inventory=inventory, notes=notes)
 
 
 def _has_data(folder: Path) -> bool:
@@ -95,7 +95,7 @@ def _damage(folder: Path) -> str:
     return ""
 
 
-def _begin(folder: Path, origin: Origin) -> None:
+def _create_empty(folder: Path, origin: Origin) -> None:
     note = folder / NOTE
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     note.parent.mkdir(mode=0o700, exist_ok=True)

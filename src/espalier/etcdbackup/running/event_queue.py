@@ -18,52 +18,54 @@ class EventQueue(Generic[Event]):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._events: asyncio.Queue[Event] = asyncio.Queue()
-        self._work: dict[asyncio.Task[None], None] = {}  # in order: simulations repeat
-        self._broken: asyncio.Future[None] | None = None
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in order: simulations repeat
+        self._failure: asyncio.Future[None] | None = None
 
-    def arrived(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         """Add an event."""
         self._events.put_nowait(event)
 
-    def begin(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
+    def start_task(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
         """Run some work in the background. `next` raises its errors, so that no caller misses a dead task."""
         task = asyncio.create_task(work, name=name)
-        self._work[task] = None
-        task.add_done_callback(self._ended)
+        self._tasks[task] = None
+        task.add_done_callback(self._task_ended)
         return task
 
     async def next(self, due: float | None) -> tuple[Event | Due, float]:
         """The next event, and its time; `Due` at `due` if there is none by then."""
         loop = asyncio.get_running_loop()
-        if self._broken is None:
-            self._broken = loop.create_future()
+        if self._failure is None:
+            self._failure = loop.create_future()
         if not self._events.empty():
             return self._events.get_nowait(), self._clock.monotonic()
-        coming = asyncio.ensure_future(self._events.get())
+        receiving = asyncio.ensure_future(self._events.get())
         seconds = None if due is None else max(0.0, due - self._clock.monotonic())
         try:
-            done, _ = await asyncio.wait((coming, self._broken), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if self._broken in done:
-                self._broken.result()
+            done, _ = await asyncio.wait(
+                (receiving, self._failure), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            if self._failure in done:
+                self._failure.result()
             now = self._clock.monotonic()
-            if coming in done:
-                return coming.result(), now
+            if receiving in done:
+                return receiving.result(), now
             return Due(), now if due is None else max(now, due)  # a timer may be early by its resolution
         finally:
-            coming.cancel()
+            receiving.cancel()
 
     async def stop(self) -> None:
         """Cancel all work."""
-        work = list(self._work)
+        work = list(self._tasks)
         for task in work:
             task.cancel()
         await asyncio.gather(*work, return_exceptions=True)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._work.pop(task, None)
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
         if task.cancelled() or (error := task.exception()) is None:
             return
-        if self._broken is None:
-            self._broken = asyncio.get_running_loop().create_future()
-        if not self._broken.done():
-            self._broken.set_exception(error)
+        if self._failure is None:
+            self._failure = asyncio.get_running_loop().create_future()
+        if not self._failure.done():
+            self._failure.set_exception(error)

@@ -13,13 +13,13 @@ import structlog
 from espalier.api import json_trees
 from espalier.etcd.client import Client
 from espalier.etcd.errors import EtcdError
-from espalier.etcdbackup.guard.control import LONGEST_LINE
+from espalier.etcdbackup.guard.control import MAX_LINE
 from espalier.etcdbackup.running.parts import NotStarted
 from espalier.etcdbackup.snapshotter.full import newest_revision
 
 log = structlog.get_logger(__name__)
 
-AGAIN = 0.2
+RETRY_AFTER = 0.2
 """Seconds between two attempts to reach the guard, or etcd behind it."""
 CONNECT_TIMEOUT = 3.0
 """Seconds after which an unreachable guard counts as running nothing."""
@@ -34,30 +34,31 @@ class GuardClient:
         self._start_timeout = start_timeout
         self._writer: asyncio.StreamWriter | None = None
         self._connected = asyncio.Event()
-        self._not_running = asyncio.Event()
+        self._ended = asyncio.Event()
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._number = 0
         self.trouble = ""
         """The reason why the guard can't be reached; empty while it can."""
         self._may_run = True
-        """False from the report that etcd has ended until it is started: an unreachable guard is told so later."""
+        """False after `stop`, or after etcd was reported as not running, until `start`. A guard that returns then gets
+        `stop`."""
 
     async def run(self) -> NoReturn:
         """Keep connected until cancelled."""
         try:
             while True:
                 try:
-                    reader, writer = await asyncio.open_unix_connection(self._path, limit=LONGEST_LINE)
+                    reader, writer = await asyncio.open_unix_connection(self._path, limit=MAX_LINE)
                 except OSError as error:
-                    self._not_reached(error)
-                    await asyncio.sleep(AGAIN)
+                    self._record_unreachable(error)
+                    await asyncio.sleep(RETRY_AFTER)
                     continue
                 self.trouble = ""
-                await self._listened(reader, writer)
+                await self._read_messages(reader, writer)
         finally:
-            self._lost()
+            self._disconnected()
 
-    def _not_reached(self, error: OSError) -> None:
+    def _record_unreachable(self, error: OSError) -> None:
         trouble = f"the guard of etcd is unreachable at {self._path}: {error.strerror or error}"
         if trouble != self.trouble:
             log.warning("waiting for the guard of etcd", error=trouble)
@@ -67,7 +68,7 @@ class GuardClient:
         """See `Guard`."""
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
-                answer = await self._ask({"do": "state"})
+                answer = await self._request({"do": "state"})
         except TimeoutError:
             self._may_run = False
             return False
@@ -76,10 +77,10 @@ class GuardClient:
     async def start(self) -> None:
         """See `Guard`."""
         self._may_run = True
-        answer = await self._ask({"do": "start"})
+        answer = await self._request({"do": "start"})
         if "error" in answer:
             raise NotStarted(f"etcd did not start: {answer['error']}")
-        answering, ending = asyncio.ensure_future(self._answers_at_all()), asyncio.ensure_future(self.ended())
+        answering, ending = asyncio.ensure_future(self._wait_for_answer()), asyncio.ensure_future(self.ended())
         try:
             async with asyncio.timeout(self._start_timeout):
                 await asyncio.wait((answering, ending), return_when=asyncio.FIRST_COMPLETED)
@@ -89,37 +90,37 @@ class GuardClient:
             answering.cancel()
             ending.cancel()
             await asyncio.gather(answering, ending, return_exceptions=True)
-        if self._not_running.is_set():
+        if self._ended.is_set():
             raise NotStarted("etcd exited before it answered; see its log")
 
     async def stop(self) -> None:
         """See `Guard`."""
         self._may_run = False
-        await self._ask({"do": "stop"})
+        await self._request({"do": "stop"})
 
     async def ended(self) -> None:
         """See `Guard`. If the guard is gone, so is etcd."""
-        await self._not_running.wait()
+        await self._ended.wait()
 
     async def open(self, until: float) -> None:
         """See `Guard`."""
-        await self._ask({"do": "open", "until": until})
+        await self._request({"do": "open", "until": until})
 
     async def shut(self) -> float | None:
         """See `Guard`."""
-        since = (await self._ask({"do": "shut"})).get("idleSince")
+        since = (await self._request({"do": "shut"})).get("idleSince")
         return float(since) if isinstance(since, int | float) and not isinstance(since, bool) else None
 
-    async def _answers_at_all(self) -> None:
+    async def _wait_for_answer(self) -> None:
         while True:
             try:
                 await newest_revision(self._etcd)
             except EtcdError:
-                await asyncio.sleep(AGAIN)
+                await asyncio.sleep(RETRY_AFTER)
             else:
                 return
 
-    async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    async def _request(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to a request. It is sent again if the connection broke before the answer: all requests are
         idempotent."""
         while True:
@@ -128,41 +129,41 @@ class GuardClient:
             if writer is None:
                 continue
             self._number += 1
-            number, coming = self._number, asyncio.get_running_loop().create_future()
-            self._answers[number] = coming
+            number, answered = self._number, asyncio.get_running_loop().create_future()
+            self._answers[number] = answered
             try:
                 writer.write(json.dumps({"id": number, **request}).encode() + b"\n")
-                answer: dict[str, Any] = await coming
+                answer: dict[str, Any] = await answered
             except ConnectionError:
                 continue
             finally:
                 self._answers.pop(number, None)
             return answer
 
-    async def _listened(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _read_messages(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
         self._connected.set()
         if not self._may_run:
             writer.write(json.dumps({"id": 0, "do": "stop"}).encode() + b"\n")
         try:
             while (line := await reader.readline()).endswith(b"\n"):
-                said = json_trees.decode(line, dict[str, Any])
-                if "ended" in said:
-                    self._not_running.set()
-                if said.get("running") is True:  # in the order in which it was said
-                    self._not_running.clear()
-                if (coming := self._answers.get(said.get("id", 0))) is not None and not coming.done():
-                    coming.set_result(said)
+                message = json_trees.decode(line, dict[str, Any])
+                if "ended" in message:
+                    self._ended.set()
+                if message.get("running") is True:  # in the order of the messages
+                    self._ended.clear()
+                if (answered := self._answers.get(message.get("id", 0))) is not None and not answered.done():
+                    answered.set_result(message)
         except (OSError, ValueError, msgspec.MsgspecError) as error:
             log.warning("lost the connection to the guard of etcd", error=str(error))
         finally:
             writer.close()
-            self._lost()
+            self._disconnected()
 
-    def _lost(self) -> None:
+    def _disconnected(self) -> None:
         self._writer = None
         self._connected.clear()
-        self._not_running.set()
-        for coming in self._answers.values():
-            if not coming.done():
-                coming.set_exception(ConnectionError("the guard is gone"))
+        self._ended.set()
+        for answered in self._answers.values():
+            if not answered.done():
+                answered.set_exception(ConnectionError("the guard is gone"))

@@ -56,10 +56,10 @@ def copier_application(run: Probed) -> web.Application:
     async def health(_request: web.Request) -> web.Response:
         return _json(Health(run.ready, run.trouble), 200 if run.ready else 503)
 
-    made = web.Application(client_max_size=1 << 16)
-    made.router.add_get("/healthz", health)
-    _add_status(made, run)
-    return made
+    app = web.Application(client_max_size=1 << 16)
+    app.router.add_get("/healthz", health)
+    _add_status(app, run)
+    return app
 
 
 def _add_status(application: web.Application, run: Probed) -> None:

@@ -69,7 +69,7 @@ class Initialization:
 
     async def _run(self) -> None:
         try:
-            await self._initialized()
+            await self._initialize()
         except (StoreError, RestoreError, OSError, ValueError) as error:
             self.trouble = str(error)
             log.warning("etcd can't start with its data", error=self.trouble)
@@ -77,17 +77,17 @@ class Initialization:
         else:
             self._outcome = Outcome.SUCCESSFUL
 
-    async def _initialized(self) -> None:
+    async def _initialize(self) -> None:
         is_present = await self._data.is_present()
         damage = await self._data.damage() if is_present else ""
         if is_present and not damage:
             return
-        stock = await read_inventory(self._store)
-        if stock.latest is None:
+        inventory = await read_inventory(self._store)
+        if inventory.latest is None:
             if damage:
                 raise ValueError(f"{damage}, and {self._store.where} has no full snapshot to restore")
             return
-        done = await restore(self._store, self._folder, Options(self._members, replace=True), stock=stock)
+        done = await restore(self._store, self._folder, Options(self._members, replace=True), inventory=inventory)
         log.info("restored etcd's data", revision=done.contents.revision, damage=damage)
 
 

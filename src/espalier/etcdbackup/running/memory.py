@@ -54,14 +54,14 @@ class MemoryData:
         """See `Data`."""
         return self.damaged
 
-    async def begin(self, origin: Origin) -> None:
+    async def create_empty(self, origin: Origin) -> None:
         """See `Data`."""
         self._disk.wipe()
         self._origin = origin
 
-    async def restore(self, store: Store, stock: Inventory, bump: int, origin: Origin) -> None:
+    async def restore(self, store: Store, inventory: Inventory, bump: int, origin: Origin) -> None:
         """See `Data`."""
-        records, state = await restored(store, stock, bump=bump)
+        records, state = await restore_latest(store, inventory, bump=bump)
         self._disk.load(records, state)
         self._origin, self.damaged = origin, ""
 
@@ -71,12 +71,12 @@ class MemoryData:
         self._origin = None
 
 
-async def restored(store: Store, stock: Inventory, *, bump: int) -> tuple[list[Record], State]:
+async def restore_latest(store: Store, inventory: Inventory, *, bump: int) -> tuple[list[Record], State]:
     """Restore records and state from the latest of these snapshots, `bump` revisions later.
 
     Raises `StoreError`, `RestoreError`, `Malformed`.
     """
-    full = plan.full_snapshots(stock, where=store.where)[0]
+    full = plan.full_snapshots(inventory, where=store.where)[0]
     async with aclosing(content(store, full)) as pieces:
         database = Database.of(b"".join([piece async for piece in pieces]), full.name)
     try:
@@ -84,7 +84,7 @@ async def restored(store: Store, stock: Inventory, *, bump: int) -> tuple[list[R
     except Damaged as error:
         raise corrupt(store, full, Malformed(str(error))) from None
     history = History(state.revision)
-    for delta in plan.path(full, state.revision, stock).deltas:
+    for delta in plan.path(full, state.revision, inventory).deltas:
         async with aclosing(events(store, delta)) as batches:
             async for batch in batches:
                 records += [Record.decode(key, value) for key, value in history.records(batch)]

@@ -65,10 +65,10 @@ class Data(Protocol):
     async def damage(self) -> str:
         """The reason why no etcd can start from them, proven by reading them; empty if they look intact."""
 
-    async def begin(self, origin: Origin) -> None:
-        """Make a place for an etcd that starts empty."""
+    async def create_empty(self, origin: Origin) -> None:
+        """Prepare an empty data directory and record its origin."""
 
-    async def restore(self, store: Store, stock: Inventory, bump: int, origin: Origin) -> None:
+    async def restore(self, store: Store, inventory: Inventory, bump: int, origin: Origin) -> None:
         """Restore these snapshots, and skip so many revisions. Existing data are moved aside in the same step.
 
         Raises `StoreError`, `RestoreError`; then everything is unchanged.

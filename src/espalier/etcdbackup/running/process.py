@@ -66,7 +66,7 @@ async def run_agent(
         parts = Parts(store, guard, data, etcd, options.settings)
         run = AgentRun(ownership.settings, parts, clock, random.SystemRandom(), measures=measures)
         measures.of_store(lambda: run.store_unreadable, lambda: run.deactivates_in)
-        answers = application(
+        routes = application(
             run.backups,
             store,
             measures,
@@ -74,9 +74,9 @@ async def run_agent(
             timeout=options.snapshot_timeout,
             warning=lambda: run.warning,
         )
-        add_copy_operations(answers, run)
+        add_copy_operations(routes, run)
         address = Address(options.host, options.port, options.server)
-        await _served(answers, address, stop, listening, guard.run(), run.run())
+        await _serve(routes, address, stop, listening, guard.run(), run.run())
 
 
 async def run_copier(
@@ -90,14 +90,14 @@ async def run_copier(
     """Run until `stop` is set, also once all is copied. `listening` receives the port. Raises `OSError`,
     `ValueError`."""
     run = CopierRun(settings, parts, clock, random.SystemRandom())
-    await _served(copier_application(run), address, stop, listening, run.run())
+    await _serve(copier_application(run), address, stop, listening, run.run())
 
 
-async def _served(
-    answers: web.Application, address: Address, stop: asyncio.Event, listening: Callable[[int], None], *work: object
+async def _serve(
+    routes: web.Application, address: Address, stop: asyncio.Event, listening: Callable[[int], None], *work: object
 ) -> None:
     context = address.server.context() if address.server is not None else None
-    server = HttpServer(answers, address.host, address.port, context=context)
+    server = HttpServer(routes, address.host, address.port, context=context)
     await server.start()
     try:
         listening(server.port)

@@ -24,17 +24,19 @@ from espalier.etcdbackup.stores.errors import Conflict
 
 log = structlog.get_logger(__name__)
 
-_WRITTEN = "clients may have written to this etcd: find its backups, or declare its data lost (docs/etcd-backup.md)"
+_MAY_HAVE_WRITES = (
+    "clients may have written to this etcd: find its backups, or declare its data lost (docs/etcd-backup.md)"
+)
 
 
-def usable(stock: Inventory, marker: FirstStart, served: Served | None) -> Inventory:
+def usable_snapshots(inventory: Inventory, marker: FirstStart, served: Served | None) -> Inventory:
     """The snapshots from which the etcd of an epoch may be restored: those of its predecessor that were copied by the
     list of its marker, and its own. Raises `NotStarted` if one of the list is missing."""
     if marker.predecessor is None:
-        return stock
+        return inventory
     listed = frozenset(marker.snapshots)
     own = served.revision if served is not None else None
-    found = [one for one in stock.snapshots if one.name in listed or (own is not None and one.snapshot.last >= own)]
+    found = [one for one in inventory.snapshots if one.name in listed or (own is not None and one.snapshot.last >= own)]
     missing = listed - {one.name for one in found}
     if missing and own is None:
         names = ", ".join(sorted(missing)[:3])
@@ -42,7 +44,7 @@ def usable(stock: Inventory, marker: FirstStart, served: Served | None) -> Inven
             f"{names} was copied for epoch {marker.epoch} but is not in its store: bring it back with "
             "`espalier etcd-agent copy`"
         )
-    return replace(stock, snapshots=tuple(found))
+    return replace(inventory, snapshots=tuple(found))
 
 
 class Starting:
@@ -64,30 +66,30 @@ class Starting:
         """
         parts = self._parts
         self._served = await self._objects.served()
-        self._stock = usable(await read_inventory(parts.store), marker, self._served)
+        self._stock = usable_snapshots(await read_inventory(parts.store), marker, self._served)
         if not await parts.guard.is_running():
-            await self._started(marker)
+            await self._start(marker)
         revision = await newest_revision(parts.etcd)
         if revision < target(self._stock):
             log.warning("etcd is behind its backups", revision=revision, backups=target(self._stock))
             await parts.guard.stop()
-            await self._restored(marker)
+            await self._restore(marker)
             await parts.guard.start()
             revision = await newest_revision(parts.etcd)
         if self._served is None:
             try:
                 await self._objects.put_served(revision)
-            except Conflict:  # of an agent before, whose put was late
+            except Conflict:  # an earlier agent's put arrived late
                 self._served = await self._objects.served()
 
     @property
     def _where(self) -> str:
         return self._parts.store.where
 
-    async def _started(self, marker: FirstStart) -> None:
+    async def _start(self, marker: FirstStart) -> None:
         data, guard = self._parts.data, self._parts.guard
         if not await data.is_present() or not await self._is_of_this_epoch(marker):
-            await self._restored(marker)
+            await self._restore(marker)
             await guard.start()
             return
         try:
@@ -98,7 +100,7 @@ class Starting:
             if not damage:
                 raise NotStarted(f"{error}; its data look intact and were left unchanged") from None
             log.warning("etcd does not start from its data", error=str(error), damage=damage)
-            await self._restored(marker)
+            await self._restore(marker)
             await guard.start()
 
     async def _is_of_this_epoch(self, marker: FirstStart) -> bool:
@@ -117,23 +119,23 @@ class Starting:
             raise NotStarted(f"the data belong to {found}, not to epoch {settings.epoch} of {settings.cluster}")
         return origin.epoch == settings.epoch
 
-    async def _restored(self, marker: FirstStart) -> None:
-        """Make data from backups; empty ones only if nothing was ever written."""
+    async def _restore(self, marker: FirstStart) -> None:
+        """Restore the data directory from backups; create an empty one only if nothing was ever written."""
         settings, data = self._settings, self._parts.data
         is_first = self._served is None
         origin = Origin(settings.epoch, settings.cluster, is_first)
         if self._stock.latest is None:
             if not is_first or marker.snapshots:
-                raise NotStarted(f"{self._where} has no full snapshot, but {_WRITTEN}")
+                raise NotStarted(f"{self._where} has no full snapshot, but {_MAY_HAVE_WRITES}")
             if await data.is_present():
                 raise NotStarted("etcd does not start from its data, and there are no backups to restore")
-            await data.begin(origin)
+            await data.create_empty(origin)
             return
         bump = 0 if is_first and marker.lossless else BUMP
         try:
             await data.restore(self._parts.store, self._stock, bump, origin)
         except NothingToRestore:
             if bump:
-                raise NotStarted(f"the backups in {self._where} are of an empty etcd, but {_WRITTEN}") from None
-            await data.begin(origin)  # nothing was in it when it was given away
+                raise NotStarted(f"the backups in {self._where} are of an empty etcd, but {_MAY_HAVE_WRITES}") from None
+            await data.create_empty(origin)  # etcd was empty when it was handed over
         log.info("restored etcd's data", revision=target(self._stock), skipped=bump)

@@ -33,7 +33,7 @@ from espalier.runtime.clock import Clock
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
-Kept = TypeVar("Kept", CopyOperation, FirstStart, Served)
+Record = TypeVar("Record", CopyOperation, FirstStart, Served)
 
 
 class SyncObjects:
@@ -52,7 +52,7 @@ class SyncObjects:
         self._clock = clock
         self._rng = rng
         self._seconds = seconds
-        self._seen: StoredObject | None = None
+        self._last_operation: StoredObject | None = None
 
     async def observe(self) -> Observed | StoreFailed:
         """Read CopyOperation and first-start marker."""
@@ -63,14 +63,16 @@ class SyncObjects:
                     self._read(copy_operation_key(self._epoch)), self._read(first_start_key(self._epoch))
                 )
         except (StoreError, TimeoutError) as error:
-            self._failed("read", error)
+            self._record_failure("read", error)
             self.unreadable_since = began if self.unreadable_since is None else self.unreadable_since
             return StoreFailed()
         self.trouble, self.unreadable_since = "", None
-        self._seen = operation.stored if isinstance(operation, Content) else None
-        version = (self._seen.version or self._seen.etag) if self._seen is not None else ""
-        found = _understood(operation, lambda text: read_copy_operation(text, self._epoch))
-        return Observed(began, found, _understood(marker, self._first_start), version)
+        self._last_operation = operation.stored if isinstance(operation, Content) else None
+        version = (
+            (self._last_operation.version or self._last_operation.etag) if self._last_operation is not None else ""
+        )
+        found = _parse(operation, lambda text: read_copy_operation(text, self._epoch))
+        return Observed(began, found, _parse(marker, self._first_start), version)
 
     async def own_marker(self) -> OwnMarkerRead | StoreFailed:
         """Read the first-start marker alone."""
@@ -78,15 +80,15 @@ class SyncObjects:
             async with asyncio.timeout(self._seconds):
                 marker = await self._read(first_start_key(self._epoch))
         except (StoreError, TimeoutError) as error:
-            self._failed("read", error)
+            self._record_failure("read", error)
             return StoreFailed()
         self.trouble = ""
-        return OwnMarkerRead(_understood(marker, self._first_start))
+        return OwnMarkerRead(_parse(marker, self._first_start))
 
     async def served(self) -> Served | None:
         """The served record; None if there is none. Raises `StoreError`, also for a record that can't be parsed."""
         found = await self._read(served_key(self._epoch))
-        record = _understood(found, lambda text: read_served(text, self._epoch, self._cluster))
+        record = _parse(found, lambda text: read_served(text, self._epoch, self._cluster))
         if isinstance(record, Unreadable):
             where = f"{self._store.where}/{served_key(self._epoch)}"
             raise Corrupt(where, record.why, "etcd stays stopped until it is repaired")
@@ -95,9 +97,9 @@ class SyncObjects:
     async def put_operation(self, action: PutOperation) -> PutEnded:
         """Put the CopyOperation if it is still the one that was read, or if there is none."""
         operation = replace(action.operation, nonce=self._nonce())
-        seen = self._seen
+        seen = self._last_operation
         if action.version and (seen is None or action.version != (seen.version or seen.etag)):
-            return PutEnded()  # another read came in between: what it found decides
+            return PutEnded()  # another read came in between, and its result decides
         data = encoded(operation)
         if seen is None or not action.version:
             return await self._put(lambda: self._store.create(copy_operation_key(self._epoch), data))
@@ -118,7 +120,7 @@ class SyncObjects:
             async with asyncio.timeout(self._seconds):
                 await put()
         except (StoreError, TimeoutError) as error:
-            self._failed("put", error)
+            self._record_failure("put", error)
         return PutEnded()
 
     async def _read(self, key: str) -> Content | Unreadable | None:
@@ -132,7 +134,7 @@ class SyncObjects:
     def _first_start(self, text: bytes) -> FirstStart | Unreadable:
         return read_first_start(text, self._epoch, self._cluster)
 
-    def _failed(self, what: str, error: Exception) -> None:
+    def _record_failure(self, what: str, error: Exception) -> None:
         self.trouble = str(error) or f"{self._store.where} did not answer within {self._seconds:g} s"
         log.warning("a sync object could not be " + what, epoch=self._epoch, error=self.trouble)
 
@@ -140,7 +142,7 @@ class SyncObjects:
         return f"{self._rng.getrandbits(128):032x}"
 
 
-def _understood(
-    found: Content | Unreadable | None, read: Callable[[bytes], Kept | Unreadable]
-) -> Kept | Unreadable | None:
+def _parse(
+    found: Content | Unreadable | None, read: Callable[[bytes], Record | Unreadable]
+) -> Record | Unreadable | None:
     return read(found.data) if isinstance(found, Content) else found

@@ -111,7 +111,7 @@ async def decompressed(
     codec, come = decoder(compression), 0
     async for chunk in chunks:
         pieces = codec.read(chunk)
-        while (piece := await apart(partial(next, pieces, None), len(chunk))) is not None:
+        while (piece := await in_thread(partial(next, pieces, None), len(chunk))) is not None:
             come += len(piece)
             if come > most:
                 raise Malformed(f"its content has more than the allowed {most} bytes")
@@ -141,13 +141,13 @@ async def compressed(chunks: AsyncIterable[bytes], compression: Compression) -> 
     async for chunk in chunks:
         if stream is None:
             yield chunk
-        elif made := await apart(partial(stream.compress, chunk), len(chunk)):
+        elif made := await in_thread(partial(stream.compress, chunk), len(chunk)):
             yield made
     if stream is not None:
         yield stream.flush()
 
 
-async def apart(work: Callable[[], T], size: int) -> T:
+async def in_thread(work: Callable[[], T], size: int) -> T:
     """The result of work on this number of bytes: in a thread, if there are many. A simulation has no threads, and its
     time waits."""
     is_inline = size <= INLINE or isinstance(asyncio.get_running_loop(), VirtualLoop)

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import AsyncGenerator, AsyncIterable
 from functools import partial
 
-from espalier.etcdbackup.snapshots.codecs import apart
+from espalier.etcdbackup.snapshots.codecs import in_thread
 from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import Kind
 
@@ -57,6 +57,6 @@ async def verified(chunks: AsyncIterable[bytes], kind: Kind) -> AsyncGenerator[b
     nothing may be used."""
     trailer = Trailer(kind)
     async for chunk in chunks:
-        if content := await apart(partial(trailer.read, chunk), len(chunk)):
+        if content := await in_thread(partial(trailer.read, chunk), len(chunk)):
             yield content
     trailer.finish()

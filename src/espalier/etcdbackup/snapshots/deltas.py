@@ -17,7 +17,7 @@ from typing import Annotated
 
 import msgspec
 
-from espalier.etcdbackup.snapshots.codecs import apart
+from espalier.etcdbackup.snapshots.codecs import in_thread
 from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import LAST_REVISION, Snapshot
 
@@ -58,7 +58,7 @@ class Event(msgspec.Struct, frozen=True, rename={"etcd_event": "etcdEvent"}, gc=
 
     etcd_event: EtcdEvent
     time: Annotated[str, msgspec.Meta(max_length=64)]
-    """RFC 3339; see `moment`."""
+    """RFC 3339; see `rfc3339`."""
 
     @property
     def revision(self) -> int:
@@ -70,7 +70,7 @@ class Event(msgspec.Struct, frozen=True, rename={"etcd_event": "etcdEvent"}, gc=
 _DECODER = msgspec.json.Decoder(list[Event])
 
 
-def moment(nanoseconds: int) -> str:
+def rfc3339(nanoseconds: int) -> str:
     """Nanoseconds since 1970 as Go writes them in UTC: RFC 3339 without trailing zeros in the fraction."""
     seconds, rest = divmod(nanoseconds, _NANOSECONDS)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
@@ -84,7 +84,7 @@ def _second(seconds: int) -> str:
 
 def event(kv: KeyValue, nanoseconds: int, *, is_deletion: bool = False) -> Event:
     """An event that arrived at this time, in nanoseconds since 1970."""
-    return Event(EtcdEvent(DELETE if is_deletion else PUT, kv), moment(nanoseconds))
+    return Event(EtcdEvent(DELETE if is_deletion else PUT, kv), rfc3339(nanoseconds))
 
 
 class DeltaWriter:
@@ -111,13 +111,13 @@ class DeltaWriter:
             return b""
         revisions = [one.revision for one in events]
         if not self.last < revisions[0] <= revisions[-1] <= LAST_REVISION or revisions != sorted(revisions):
-            said = f"{revisions[0]} to {revisions[-1]} after {self.last}"
-            raise ValueError(f"revisions of events: found {said}, allowed are rising ones, each at once")
+            found = f"{revisions[0]} to {revisions[-1]} after {self.last}"
+            raise ValueError(f"revisions of events: found {found}, allowed are rising ones, each at once")
         text = self._encoder.encode(list(events))
-        made = (b"," if self.first else b"[") + text[1:-1]
+        content = (b"," if self.first else b"[") + text[1:-1]
         self.first, self.last = self.first or revisions[0], revisions[-1]
-        self._hash.update(made)
-        return made
+        self._hash.update(content)
+        return content
 
     def finish(self) -> bytes:
         """The end of the content. Raises `ValueError` if there was no event: then there is no delta."""
@@ -172,9 +172,9 @@ async def _batches(content: AsyncIterable[bytes]) -> AsyncGenerator[list[Event],
         text = (b"[" if is_begun else b"") + bytes(waiting[:end]) + b"]"
         del waiting[:start]
         is_begun = True
-        yield await apart(partial(_decoded, text), len(text))
+        yield await in_thread(partial(_decoded, text), len(text))
     text = (b"[" if is_begun else b"") + bytes(waiting)
-    if events := await apart(partial(_decoded, text), len(text)):
+    if events := await in_thread(partial(_decoded, text), len(text)):
         yield events
 
 

@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from espalier.etcdbackup.snapshots.codecs import apart, decompressed
+from espalier.etcdbackup.snapshots.codecs import decompressed, in_thread
 from espalier.etcdbackup.snapshots.content import verified
 from espalier.etcdbackup.snapshots.deltas import Event, read_events
 from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import Kind
-from espalier.etcdbackup.snapshots.sets import Inventory, StoredSnapshot, inventory
+from espalier.etcdbackup.snapshots.sets import Inventory, StoredSnapshot, inventory_of
 from espalier.etcdbackup.stores.errors import Corrupt
 from espalier.etcdbackup.stores.store import CHUNK, Store
 
@@ -40,7 +40,7 @@ def silent(_size: int) -> None:
 async def read_inventory(store: Store) -> Inventory:
     """All objects of a store. Raises `StoreError`."""
     async with aclosing(store.list()) as listing:
-        return inventory([stored async for stored in listing])
+        return inventory_of([stored async for stored in listing])
 
 
 async def content(store: Store, stored: StoredSnapshot, progress: Progress = silent) -> AsyncGenerator[bytes, None]:
@@ -67,9 +67,9 @@ async def download(store: Store, stored: StoredSnapshot, path: Path, progress: P
         with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
             async with aclosing(content(store, stored, progress)) as pieces:
                 async for piece in pieces:
-                    await apart(partial(file.write, piece), len(piece))
+                    await in_thread(partial(file.write, piece), len(piece))
             size = file.tell()
-            await apart(partial(_flush, file), size)
+            await in_thread(partial(_flush, file), size)
         part.rename(path)
     finally:
         part.unlink(missing_ok=True)
@@ -83,12 +83,12 @@ async def events(
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as spool:
         async with aclosing(content(store, stored, progress)) as pieces:
             async for piece in pieces:
-                await apart(partial(spool.write, piece), len(piece))
+                await in_thread(partial(spool.write, piece), len(piece))
         size = spool.tell()
         spool.seek(0)
 
         async def again() -> AsyncGenerator[bytes, None]:
-            while piece := await apart(partial(spool.read, CHUNK), size):
+            while piece := await in_thread(partial(spool.read, CHUNK), size):
                 yield piece
 
         try:

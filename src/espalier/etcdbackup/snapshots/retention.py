@@ -44,8 +44,8 @@ class Newest:
 Policy = Exponential | Newest
 
 
-def unneeded(
-    stock: Inventory, policy: Policy, now: datetime, *, delta_retention: timedelta = timedelta()
+def deletable(
+    inventory: Inventory, policy: Policy, now: datetime, *, delta_retention: timedelta = timedelta()
 ) -> list[StoredSnapshot | StoredChunk]:
     """The snapshots that may be deleted, oldest first; deltas before the full snapshot that they need.
 
@@ -53,15 +53,15 @@ def unneeded(
     kept as long as one of its deltas. A full snapshot without content is ignored: nothing is deleted because of it. A
     set that the next one does not continue is kept complete for a week: it may have what the next one lacks.
     """
-    sets = [one for one in stock.sets if one.full.size]
+    sets = [one for one in inventory.sets if one.full.size]
     if not sets:
         return []
-    ends, begins = _ends_of_histories(sets, stock, now)
+    ends, begins = _ends_of_histories(sets, inventory, now)
     kept = _kept(sets, policy, now) | begins
     oldest = now - delta_retention
-    found: list[StoredSnapshot | StoredChunk] = [one for one in stock.stray if one.snapshot.time <= oldest]
+    found: list[StoredSnapshot | StoredChunk] = [one for one in inventory.stray if one.snapshot.time <= oldest]
     latest = sets[-1]
-    for one in stock.sets:
+    for one in inventory.sets:
         if one.full.order >= latest.full.order:
             break
         if one.full.key in ends:
@@ -70,17 +70,17 @@ def unneeded(
         found += deltas
         if one.full.key not in kept and len(deltas) == len(one.deltas):
             found.append(one.full)
-    return found + _chunks(stock, latest)
+    return found + _chunks(inventory, latest)
 
 
-def _ends_of_histories(sets: list[SnapshotSet], stock: Inventory, now: datetime) -> tuple[set[str], set[str]]:
+def _ends_of_histories(sets: list[SnapshotSet], inventory: Inventory, now: datetime) -> tuple[set[str], set[str]]:
     """Keys of the full snapshots of sets that the next one does not continue, if the next one began within a week; and
     those of the next ones, which are kept as well: the week counts from them.
 
     Deltas that lead across the next full snapshot prove that it continues the set. A set without deltas may have had
     them: such a set is the end of a history only if revisions were skipped after it, as by a restore.
     """
-    deltas = tuple(stored for stored in stock.snapshots if stored.snapshot.kind is Kind.DELTA)
+    deltas = tuple(stored for stored in inventory.snapshots if stored.snapshot.kind is Kind.DELTA)
     ends, begins = set[str](), set[str]()
     for one, following in pairwise(sets):
         begun = following.full.snapshot
@@ -109,7 +109,7 @@ def _kept(sets: list[SnapshotSet], policy: Policy, now: datetime) -> set[str]:
 def _window(taken: datetime, now: datetime) -> tuple[str, date | int, int] | None:
     """The window of which one snapshot is kept; None for a snapshot that is too old."""
     days = (now.date() - taken.date()).days
-    if days <= 0:  # also what another machine's clock says is yet to come
+    if days <= 0:  # also times in the future, by another machine's clock
         return ("hour", taken.date(), taken.hour)
     if days <= DAILY_DAYS:
         return ("day", taken.date(), 0)
@@ -122,11 +122,11 @@ def _is_this_hour(window: tuple[str, date | int, int], now: datetime) -> bool:
     return window >= ("hour", now.date(), now.hour) if window[0] == "hour" else False
 
 
-def _chunks(stock: Inventory, latest: SnapshotSet) -> list[StoredSnapshot | StoredChunk]:
+def _chunks(inventory: Inventory, latest: SnapshotSet) -> list[StoredSnapshot | StoredChunk]:
     """Chunks that were combined, or that are older than the latest set, and so belong to no running upload."""
-    whole = {stored.name for stored in stock.snapshots}
+    whole = {stored.name for stored in inventory.snapshots}
     return [
         stored
-        for stored in stock.chunks
+        for stored in inventory.chunks
         if str(stored.chunk.snapshot) in whole or stored.chunk.snapshot.last < latest.full.snapshot.last
     ]

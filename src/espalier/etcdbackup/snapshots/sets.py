@@ -1,6 +1,6 @@
 """Sets of snapshots, each a full one and the deltas after it: the revision that each leads to, and gaps.
 
-The order is by last revision, then deltas before full snapshots, which they add nothing to, then by time; the latest
+The order is by last revision, then deltas before full snapshots, then by time; the latest
 set is the last full snapshot and every delta after it. A final snapshot has no special rank. etcd-backup-restore orders
 by last revision and time alone.
 """
@@ -83,7 +83,7 @@ class Inventory:
         return self.snapshots[:first]
 
 
-def inventory(objects: Iterable[StoredObject]) -> Inventory:
+def inventory_of(objects: Iterable[StoredObject]) -> Inventory:
     """Sort the objects of a store."""
     snapshots, chunks, foreign = [], [], []
     for stored in objects:
@@ -98,8 +98,8 @@ def inventory(objects: Iterable[StoredObject]) -> Inventory:
     return Inventory(tuple(snapshots), tuple(chunks), tuple(sorted(foreign)))
 
 
-class Misfit(StrEnum):
-    """Faults of a set that its names show."""
+class FindingReason(StrEnum):
+    """Reasons of findings about a set, from the names of its snapshots."""
 
     GAP = "Gap"
     """Revisions that no snapshot has: nothing after them can be restored."""
@@ -113,15 +113,15 @@ class Misfit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fault, and the sentence that reports it."""
+    """A finding about a set: the reason, and a message for people."""
 
-    misfit: Misfit
+    reason: FindingReason
     message: str
 
     @property
     def is_fault(self) -> bool:
         """True if the set does not lead to the last revision that its names mention."""
-        return self.misfit in (Misfit.GAP, Misfit.EMPTY)
+        return self.reason in (FindingReason.GAP, FindingReason.EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +166,9 @@ class SnapshotSet:
         return chain[-1].snapshot.last if chain else self.full.snapshot.last
 
     def findings(self) -> list[Finding]:
-        """The faults of the set."""
+        """The findings about the set."""
         found = [
-            Finding(Misfit.EMPTY, f"{stored.name} is empty: delete it, and take a full snapshot")
+            Finding(FindingReason.EMPTY, f"{stored.name} is empty: delete it, and take a full snapshot")
             for stored in self.members
             if not stored.size
         ]
@@ -206,14 +206,14 @@ def _chain(reach: int, deltas: Sequence[StoredSnapshot]) -> tuple[StoredSnapshot
 def _gap(before: StoredSnapshot, after: StoredSnapshot, reach: int) -> Finding:
     first, last = reach + 1, after.snapshot.start - 1
     missing = f"revision {first} is" if first == last else f"revisions {first} to {last} are"
-    return Finding(Misfit.GAP, f"{missing} missing between {before.name} and {after.name}")
+    return Finding(FindingReason.GAP, f"{missing} missing between {before.name} and {after.name}")
 
 
 def _overlap(before: StoredSnapshot, after: StoredSnapshot) -> Finding:
-    return Finding(Misfit.OVERLAP, f"{after.name} begins before the end of {before.name}")
+    return Finding(FindingReason.OVERLAP, f"{after.name} begins before the end of {before.name}")
 
 
 def _fork(before: StoredSnapshot, after: StoredSnapshot) -> Finding:
     seconds = before.snapshot.created - after.snapshot.created
-    said = f"{after.name} has newer revisions than {before.name}, but was taken {seconds} s before it"
-    return Finding(Misfit.FORK, f"{said}: two histories may have been written")
+    sentence = f"{after.name} has newer revisions than {before.name}, but was taken {seconds} s before it"
+    return Finding(FindingReason.FORK, f"{sentence}: two histories may have been written")

@@ -11,7 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from espalier.etcdbackup.snapshots.codecs import apart, compressed, compressor
+from espalier.etcdbackup.snapshots.codecs import compressed, compressor, in_thread
 from espalier.etcdbackup.snapshots.content import Trailer
 from espalier.etcdbackup.snapshots.deltas import DeltaWriter, Event
 from espalier.etcdbackup.snapshots.names import Compression, Kind, Snapshot
@@ -31,7 +31,7 @@ async def store_full(store: Store, snapshot: Snapshot, chunks: AsyncIterable[byt
 
     async def verified() -> AsyncGenerator[bytes, None]:
         async for chunk in chunks:
-            await apart(partial(trailer.read, chunk), len(chunk))
+            await in_thread(partial(trailer.read, chunk), len(chunk))
             yield chunk
         trailer.finish()
 
@@ -93,5 +93,5 @@ class DeltaBuilder:
 
     async def _chunks(self) -> AsyncGenerator[bytes, None]:
         self._spool.seek(0)
-        while chunk := await apart(partial(self._spool.read, CHUNK), self.size):
+        while chunk := await in_thread(partial(self._spool.read, CHUNK), self.size):
             yield chunk

@@ -1,4 +1,4 @@
-"""Retention: deletes periodically what is no longer needed."""
+"""Garbage collection: deletes snapshots that the retention policy does not keep."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import structlog
 
 from espalier.etcdbackup.snapshots.names import Kind
 from espalier.etcdbackup.snapshots.reading import read_inventory
-from espalier.etcdbackup.snapshots.retention import Exponential, Policy, unneeded
+from espalier.etcdbackup.snapshots.retention import Exponential, Policy, deletable
 from espalier.etcdbackup.snapshots.sets import StoredSnapshot
 from espalier.etcdbackup.snapshotter.measures import Measures
 from espalier.etcdbackup.stores.errors import StoreError, Unavailable
@@ -31,7 +31,9 @@ class Retention:
     """How long deltas of earlier sets are kept."""
 
 
-async def collect(store: Store, clock: Clock, retention: Retention, measures: Measures, may: Callable[[], bool]) -> int:
+async def collect(
+    store: Store, clock: Clock, retention: Retention, measures: Measures, may_delete: Callable[[], bool]
+) -> int:
     """Delete what is not needed, while that is allowed; return the number of deleted objects. Raises `StoreError` if
     the store can't be listed.
 
@@ -39,10 +41,10 @@ async def collect(store: Store, clock: Clock, retention: Retention, measures: Me
     of a delta that was left, because the delta needs it.
     """
     deleted, is_delta_left = 0, False
-    for stored in unneeded(
+    for stored in deletable(
         await read_inventory(store), retention.policy, clock.now(), delta_retention=retention.deltas
     ):
-        if not may():
+        if not may_delete():
             break
         kind = stored.snapshot.kind if isinstance(stored, StoredSnapshot) else stored.chunk.snapshot.kind
         if kind is Kind.FULL and is_delta_left:
@@ -64,21 +66,21 @@ async def collect(store: Store, clock: Clock, retention: Retention, measures: Me
     return deleted
 
 
-async def collecting(
+async def collect_periodically(
     store: Store,
     clock: Clock,
     retention: Retention,
     measures: Measures,
-    may: Callable[[], bool],
+    may_delete: Callable[[], bool],
     period: float,
 ) -> NoReturn:
-    """Collect every `period` seconds, while `may` allows it, until cancelled."""
+    """Collect every `period` seconds, while `may_delete` allows it, until cancelled."""
     while True:
         await asyncio.sleep(period)
-        if not may():
+        if not may_delete():
             continue
         try:
-            if deleted := await collect(store, clock, retention, measures, may):
+            if deleted := await collect(store, clock, retention, measures, may_delete):
                 log.info("deleted snapshots that are no longer needed", count=deleted)
         except StoreError as error:
             log.warning("retention could not list the store", error=str(error))

@@ -58,7 +58,7 @@ async def last_written(etcd: Client) -> LastWrites | None:
         return LastWrites(revision, frozenset())
     try:
         async with asyncio.timeout(PATIENCE):
-            return LastWrites(revision, await _found(etcd, revision))
+            return LastWrites(revision, await _writes_at(etcd, revision))
     except (Compacted, TimeoutError):
         return None
 
@@ -74,9 +74,9 @@ async def last_stored(store: Store, latest: SnapshotSet) -> LastWrites:
         async with aclosing(reading.events(store, last)) as batches:
             async for batch in batches:
                 for one in batch:
-                    kept = one.etcd_event.kv
-                    if kept is not None and kept.mod_revision == revision:
-                        writes.add((one.etcd_event.type == DELETE, kept.key, kept.value))
+                    key_value = one.etcd_event.kv
+                    if key_value is not None and key_value.mod_revision == revision:
+                        writes.add((one.etcd_event.type == DELETE, key_value.key, key_value.value))
     except (Corrupt, NotFound) as error:
         raise Incomparable(f"the last delta can't be read: {error}") from None
     return LastWrites(revision, frozenset(writes))
@@ -91,7 +91,7 @@ async def compare(etcd: Client, known: LastWrites) -> None:
         return
     try:
         async with asyncio.timeout(PATIENCE):
-            found = await _found(etcd, known.revision)
+            found = await _writes_at(etcd, known.revision)
     except (Compacted, TimeoutError):
         raise Incomparable(f"revision {known.revision} was compacted and can't be compared") from None
     if found != known.writes:
@@ -100,7 +100,7 @@ async def compare(etcd: Client, known: LastWrites) -> None:
         )
 
 
-async def _found(etcd: Client, revision: int) -> frozenset[Write]:
+async def _writes_at(etcd: Client, revision: int) -> frozenset[Write]:
     """The writes of a revision that etcd has. Raises `EtcdError`, such as `Compacted`."""
     async with etcd.watch(*ALL_KEYS, start_revision=revision, patience=PATIENCE) as watch:
         async for changes in watch:

@@ -17,7 +17,7 @@ from espalier.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
 
-LONGEST_WAIT = 60.0
+MAX_WAIT = 60.0
 """Seconds after which the schedule is compared with the wall clock again."""
 
 
@@ -38,13 +38,13 @@ async def defragment(own: Client, client_of: Callable[[Member], Client], clock: 
         for client in clients:
             await client.status()
         for client in (*clients, own):
-            await _timed(client, clock, measures)
+            await _defragment_member(client, clock, measures)
     finally:
         for client in clients:
             await client.close()
 
 
-async def _timed(client: Client, clock: Clock, measures: Measures) -> None:
+async def _defragment_member(client: Client, clock: Clock, measures: Measures) -> None:
     began = clock.monotonic()
     before = (await client.status()).db_size
     try:
@@ -56,7 +56,7 @@ async def _timed(client: Client, clock: Clock, measures: Measures) -> None:
     log.info("defragmented a member", bytes_before=before, bytes=(await client.status()).db_size)
 
 
-async def defragmenting(
+async def defragment_on_schedule(
     own: Client,
     client_of: Callable[[Member], Client],
     clock: Clock,
@@ -66,7 +66,7 @@ async def defragmenting(
     """Defragment by a cron expression, on behalf of the member that leads, until cancelled."""
     due = following(expression, clock.now())
     while True:
-        await asyncio.sleep(min(LONGEST_WAIT, max(0.0, (due - clock.now()).total_seconds())))
+        await asyncio.sleep(min(MAX_WAIT, max(0.0, (due - clock.now()).total_seconds())))
         if clock.now() < due:
             continue
         due = following(expression, clock.now())

@@ -37,8 +37,8 @@ async def take_full(
     `EtcdError`, `StoreError`, and `Malformed` if etcd sent something else than a database; then nothing was stored.
     """
     revision = await newest_revision(etcd)
-    stock = await read_inventory(store)
-    snapshot = Snapshot(Kind.FULL, 0, revision, times.of_full(revision, stock.snapshots), compression, is_final)
+    inventory = await read_inventory(store)
+    snapshot = Snapshot(Kind.FULL, 0, revision, times.of_full(revision, inventory.snapshots), compression, is_final)
     async with aclosing(_content(etcd, progress)) as content:
         return await store_full(store, snapshot, content)
 

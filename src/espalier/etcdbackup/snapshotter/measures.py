@@ -95,9 +95,9 @@ class Measures:
         STORE_UNREADABLE.gauge(self.registry).set_function(unreadable)
         DEACTIVATION.gauge(self.registry).set_function(deactivation)
 
-    def found(self, stock: Inventory) -> None:
+    def found(self, inventory: Inventory) -> None:
         """Record the content of the store at start."""
-        latest = stock.latest
+        latest = inventory.latest
         if latest is None:
             return
         for stored in latest.members:

@@ -7,7 +7,7 @@ from functools import partial
 
 from espalier.etcd import results
 from espalier.etcd.watch import Changes
-from espalier.etcdbackup.snapshots.codecs import apart
+from espalier.etcdbackup.snapshots.codecs import in_thread
 from espalier.etcdbackup.snapshots.deltas import Event, KeyValue, event
 from espalier.etcdbackup.snapshots.names import Compression
 from espalier.etcdbackup.snapshots.sets import StoredSnapshot
@@ -74,7 +74,7 @@ class Pending:
         now = int(self._clock.now().timestamp() * 10**9)
         size = sum(len(one.item.key) + len(one.item.value) for one in changes.events)
         made = [_event(one, now) for one in changes.events]
-        await apart(partial(self._delta.add, made), size)
+        await in_thread(partial(self._delta.add, made), size)
 
     async def store(self, store: Store) -> StoredSnapshot:
         """Store the delta. Raises `StoreError`; then nothing is lost: it can be stored again, but not added to."""

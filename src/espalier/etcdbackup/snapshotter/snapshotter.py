@@ -44,7 +44,7 @@ log = structlog.get_logger(__name__)
 
 RETRY = 5.0
 """Seconds before an operation that a store or etcd refused is retried."""
-LONGEST_WAIT = 60.0
+MAX_WAIT = 60.0
 """Seconds after which schedules are compared with the wall clock again, in case it was set."""
 
 
@@ -96,10 +96,10 @@ class Snapshotter:
         """The time since which etcd has writes that no snapshot has; None if the store has all."""
         self._was_behind = False
         """etcd was found behind the backups, and no full snapshot was stored since."""
-        self._known: LastWrites | None = None
+        self._last_writes: LastWrites | None = None
         """The writes by which an etcd is recognized after a broken connection."""
-        self._begun_with = ""
-        """Name of the full snapshot after which `_known` was read: no delta is needed to continue after it."""
+        self._started_with = ""
+        """Name of the full snapshot after which `_last_writes` was read: no delta is needed to continue after it."""
 
     @property
     def inactive(self) -> str:
@@ -136,31 +136,31 @@ class Snapshotter:
         """
         reason = "the snapshotter was stopped"
         try:
-            last = await self._begun()
+            last = await self._start()
             while True:
                 try:
-                    await self._followed(last)
+                    await self._follow_watch(last)
                 except Compacted as error:
                     log.warning(
                         "revisions were compacted before a delta stored them", last=last, compacted=error.revision
                     )
-                    last = await self._begun_with_full()
+                    last = await self._start_with_full()
                 except Incomparable as error:
                     log.warning("comparing etcd with its backups again", reason=str(error))
-                    last = await self._begun()
+                    last = await self._start()
         except Exception as error:
             reason = str(error)
             raise
         finally:
             self._requests.close(reason)
 
-    async def _begun(self) -> int:
+    async def _start(self) -> int:
         """The revision after which deltas begin: that of a set that is good enough, or of a new full snapshot."""
-        stock = await read_inventory(self._store)
-        self._measures.found(stock)
-        if stock.latest is not None:
-            self.latest = {one.snapshot.kind: one.snapshot.time for one in stock.latest.members}
-        revision, latest = await newest_revision(self._etcd), stock.latest
+        inventory = await read_inventory(self._store)
+        self._measures.found(inventory)
+        if inventory.latest is not None:
+            self.latest = {one.snapshot.kind: one.snapshot.time for one in inventory.latest.members}
+        revision, latest = await newest_revision(self._etcd), inventory.latest
         if latest is not None and (revision < latest.last or (self._was_behind and revision == latest.last)):
             self._was_behind = True
             raise Behind(
@@ -176,13 +176,13 @@ class Snapshotter:
         if reason is None and latest is not None:
             return latest.reach
         log.info("taking a full snapshot first", reason=reason)
-        return await self._begun_with_full()
+        return await self._start_with_full()
 
-    async def _begun_with_full(self) -> int:
-        """The revision of a new full snapshot, after which deltas begin. Raises as `_full_taken`."""
-        self._known, self._begun_with = None, ""
-        stored = await self._full_taken()
-        self._known, self._begun_with = await last_written(self._etcd), stored.name
+    async def _start_with_full(self) -> int:
+        """The revision of a new full snapshot, after which deltas begin. Raises as `_take_full`."""
+        self._last_writes, self._started_with = None, ""
+        stored = await self._take_full()
+        self._last_writes, self._started_with = await last_written(self._etcd), stored.name
         return stored.snapshot.last
 
     async def _difference(self, latest: SnapshotSet, revision: int) -> str | None:
@@ -192,9 +192,9 @@ class Snapshotter:
         deltas would seem to follow those of the set.
         """
         try:
-            if latest.chain or latest.full.name != self._begun_with or self._known is None:
-                self._known = await last_stored(self._store, latest)
-            await compare(self._etcd, self._known)
+            if latest.chain or latest.full.name != self._started_with or self._last_writes is None:
+                self._last_writes = await last_stored(self._store, latest)
+            await compare(self._etcd, self._last_writes)
         except OtherHistory as error:
             if revision <= latest.last:
                 self._was_behind = True
@@ -209,7 +209,7 @@ class Snapshotter:
 
     # --- Full snapshots -------------------------------------------------------------------------------------------
 
-    async def _full_taken(self) -> StoredSnapshot:
+    async def _take_full(self) -> StoredSnapshot:
         """Take a full snapshot for all requests that wait now. Raises `EtcdError`, `StoreError`, `Malformed`."""
         waiting = self._requests.of(Kind.FULL)
         is_final = any(request.is_final for request in waiting)
@@ -232,7 +232,7 @@ class Snapshotter:
 
     # --- Deltas, and full snapshots meanwhile -----------------------------------------------------------------------
 
-    async def _followed(self, last: int) -> NoReturn:
+    async def _follow_watch(self, last: int) -> NoReturn:
         """Store what comes after a revision. Raises `EtcdError`, such as `Compacted`, and `Incomparable` if there is,
         or may be, another etcd after a broken connection."""
         async with AsyncExitStack() as stack:
@@ -249,7 +249,7 @@ class Snapshotter:
             while True:
                 if tasks.full is None and self._is_due(Kind.FULL, self._clock.now() >= full_due):
                     full_due = following(self._schedule.full, self._clock.now())
-                    tasks.full = asyncio.create_task(self._full_taken(), name="full snapshot")
+                    tasks.full = asyncio.create_task(self._take_full(), name="full snapshot")
                 if watch is not None and tasks.change is None and not pending.is_sealed:
                     tasks.change = asyncio.ensure_future(anext(watch))
                 left = self._seconds_left(tasks, pending, full_due)
@@ -260,26 +260,26 @@ class Snapshotter:
                         raise error
                 while watch is not None and watch.openings != openings:
                     openings = watch.openings
-                    await self._check_is_the_same(pending)
+                    await self._check_is_same_etcd(pending)
                 if tasks.change is not None and tasks.change.done() and not pending.is_sealed:
                     change, tasks.change = tasks.change, None
                     changes = change.result()
-                    self._known = LastWrites.of(changes.events) or self._known
+                    self._last_writes = LastWrites.of(changes.events) or self._last_writes
                     await pending.add(changes)
-                await self._delta(pending, watch.store_revision if watch is not None else 0)
+                await self._store_due_delta(pending, watch.store_revision if watch is not None else 0)
 
-    async def _check_is_the_same(self, pending: Pending) -> None:
+    async def _check_is_same_etcd(self, pending: Pending) -> None:
         """Raise `Incomparable` unless this is the etcd whose changes are pending. They are stored before.
 
         Raises `EtcdError`.
         """
         try:
-            if self._known is None:
+            if self._last_writes is None:
                 raise Incomparable("there is no earlier write to compare")
-            await compare(self._etcd, self._known)
+            await compare(self._etcd, self._last_writes)
         except Incomparable:
             if not pending.is_empty:
-                await self._delta_stored(pending)
+                await self._store_delta(pending)
             raise
 
     def _is_due(self, kind: Kind, is_time: bool) -> bool:
@@ -293,7 +293,7 @@ class Snapshotter:
         """Seconds until something is due."""
         self._requests.woken.clear()
         now = self._clock.monotonic()
-        left = [LONGEST_WAIT]
+        left = [MAX_WAIT]
         if tasks.full is None:
             failed = self._failures.get(Kind.FULL)
             wanted = 0.0 if self._requests.of(Kind.FULL) else (full_due - self._clock.now()).total_seconds()
@@ -309,7 +309,7 @@ class Snapshotter:
         """True if somebody waits for a delta that is complete by now."""
         return any(request.revision <= pending.last for request in self._requests.of(Kind.DELTA))
 
-    async def _delta(self, pending: Pending, caught_up: int) -> None:
+    async def _store_due_delta(self, pending: Pending, caught_up: int) -> None:
         """Store a delta that is due or requested, and answer the requests."""
         stored = None
         if not pending.is_empty:
@@ -317,14 +317,14 @@ class Snapshotter:
             self._measures.required(Kind.DELTA, True)
             is_time = pending.is_sealed or pending.is_due(caught_up) or self._is_delta_wanted(pending)
             if is_time and self._is_due(Kind.DELTA, is_time):
-                stored = await self._delta_stored(pending)
+                stored = await self._store_delta(pending)
         if pending.is_empty:
             self.unstored_since = None
             for request in self._requests.of(Kind.DELTA):
                 if request.revision <= pending.stored:
                     request.answer(stored)
 
-    async def _delta_stored(self, pending: Pending) -> StoredSnapshot | None:
+    async def _store_delta(self, pending: Pending) -> StoredSnapshot | None:
         """Store the delta; None if the store refused it."""
         began = self._clock.monotonic()
         try:
@@ -336,7 +336,7 @@ class Snapshotter:
         self._succeeded(stored, began)
         return stored
 
-    # --- What is told -----------------------------------------------------------------------------------------------
+    # --- Results ----------------------------------------------------------------------------------------------------
 
     def _succeeded(self, stored: StoredSnapshot, began: float) -> None:
         kind = stored.snapshot.kind

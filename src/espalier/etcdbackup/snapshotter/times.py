@@ -34,7 +34,7 @@ class Times:
     def of_delta(self, last: int) -> int:
         """The time of a delta that is stored now and ends with `last` revision.
 
-        A delta that adds nothing to a full snapshot gets an earlier time: only its name is early, as what it has was
+        A delta that adds nothing to a full snapshot gets an earlier time: its events were
         written before that snapshot began.
         """
         revision, full = self._full

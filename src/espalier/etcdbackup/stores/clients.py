@@ -60,15 +60,15 @@ class Access:
         self._retries = retries
         self._environ = environ
         self._endpoint = endpoint
-        self._made: tuple[Stamp, Clients] | None = None
+        self._cached: tuple[Stamp, Clients] | None = None
 
     def clients(self) -> Clients:
         """Raises `Refused` if credentials can't be read, or are incomplete."""
         stamp = self._files.stamp()
-        if self._made is None or self._made[0] != stamp:
+        if self._cached is None or self._cached[0] != stamp:
             credentials = self._files.load()
-            self._made = (credentials.stamp, self._make(credentials))
-        return self._made[1]
+            self._cached = (credentials.stamp, self._make(credentials))
+        return self._cached[1]
 
     def _make(self, credentials: Credentials) -> Clients:
         settings = _Settings(self._location, credentials, self._environ, self._endpoint)
@@ -108,7 +108,7 @@ class _Settings:
     def is_given(self) -> bool:
         return self.credentials.folder is not None
 
-    def needed(self, *names: str) -> None:
+    def require(self, *names: str) -> None:
         if missing := [name for name in names if not self.get(name)]:
             raise Refused(f"{self.credentials.folder}", f"found no {' and no '.join(missing)}", "add it to the Secret")
 
@@ -135,7 +135,7 @@ class _Settings:
             case Kind.AZURE:
                 account, domain = self.get("storageAccount"), self.get("domain")
                 if self.switch("emulatorEnabled"):
-                    self.needed("domain")
+                    self.require("domain")
                     yield f"http://{domain}/{account}"
                 yield f"https://{account}.{domain}" if domain else ""
                 emulator = self.environ.get("AZURE_STORAGE_API_ENDPOINT", "").rstrip("/")
@@ -156,11 +156,11 @@ def _s3(settings: _Settings, options: ClientConfig, retry: RetryConfig) -> Objec
     config: S3Config = {"virtual_hosted_style_request": False}
     folder = settings.credentials.folder
     if folder is not None and settings.get("roleARN"):
-        settings.needed("region")
+        settings.require("region")
         config |= {"role_arn": settings.get("roleARN"), "web_identity_token_file": str(folder / "token")}
         config["region"] = settings.get("region")
     elif settings.is_given:
-        settings.needed("accessKeyID", "secretAccessKey", "region")
+        settings.require("accessKeyID", "secretAccessKey", "region")
         config |= {"access_key_id": settings.get("accessKeyID"), "secret_access_key": settings.get("secretAccessKey")}
         config["region"] = settings.get("region")
     bucket = settings.location.container
@@ -195,7 +195,7 @@ def _gcs(settings: _Settings, options: ClientConfig, retry: RetryConfig) -> Obje
     config: GCSConfig = {}
     folder = settings.credentials.folder
     if folder is not None:
-        settings.needed("serviceaccount.json")
+        settings.require("serviceaccount.json")
         account = settings.get("serviceaccount.json")
         if _is_service_account(account, folder):
             config["service_account_key"] = account
@@ -220,7 +220,7 @@ def _is_service_account(account: str, folder: Path) -> bool:
 def _azure(settings: _Settings, options: ClientConfig, retry: RetryConfig) -> ObjectStore:
     config: AzureConfig = {}
     if settings.is_given:
-        settings.needed("storageAccount", "storageKey")
+        settings.require("storageAccount", "storageKey")
         config |= {"account_name": settings.get("storageAccount"), "account_key": settings.get("storageKey")}
     if endpoint := settings.endpoint:
         config["endpoint"] = endpoint

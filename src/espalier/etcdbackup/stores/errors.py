@@ -12,7 +12,7 @@ from __future__ import annotations
 
 
 class StoreError(Exception):
-    """A store did not do what was asked."""
+    """A request to a store failed."""
 
     def __init__(self, where: str, found: str, advice: str = "") -> None:
         super().__init__(f"{where}: {found}" + (f"; {advice}" if advice else ""))

@@ -44,7 +44,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REFUSED = (errno.ELOOP, errno.EROFS, errno.ENAMETOOLONG, errno.ENOTDIR)
 
 
-class _Held(Exception):
+class _LockHeld(Exception):
     """Another writer has the lock."""
 
 
@@ -63,7 +63,7 @@ class LocalStore:
 
     async def list(self, folder: str = "", *, most: int = MOST_LISTED) -> AsyncGenerator[StoredObject, None]:
         """See `Store`. Symbolic links are not followed and, like pipes and sockets, are not objects."""
-        found = await self._apart(folder, lambda: list(self._walk(folder, most)), limited=False)
+        found = await self._in_thread(folder, lambda: list(self._walk(folder, most)), limited=False)
         for stored in found:
             yield stored
 
@@ -71,35 +71,35 @@ class LocalStore:
         """See `Store`."""
 
         def look() -> StoredObject:
-            with self._opened(key) as file:
-                return _described(key, file)
+            with self._open(key) as file:
+                return _describe(key, file)
 
-        return await self._apart(key, look)
+        return await self._in_thread(key, look)
 
     async def read(self, key: str, *, most: int) -> Content:
         """See `Store`."""
-        return await self._apart(key, lambda: self._read(key, most))
+        return await self._in_thread(key, lambda: self._read(key, most))
 
     async def stream(self, key: str, *, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
         """See `Store`."""
-        file = await self._apart(key, lambda: self._opened(key))
+        file = await self._in_thread(key, lambda: self._open(key))
         try:
             size = os.fstat(file.fileno()).st_size
             at, last = min(start, size), size if end is None else min(end, size)
             file.seek(at)
             while at < last:
                 wanted = min(CHUNK, last - at)
-                chunk = await self._apart(key, partial(file.read, wanted), seconds=self.retries.stall)
+                chunk = await self._in_thread(key, partial(file.read, wanted), seconds=self.retries.stall)
                 if not chunk:
                     raise Corrupt(self._url(key), f"ended after {at} of {last} bytes while it was read")
                 at += len(chunk)
                 yield chunk
         finally:
-            await self._ended(file)
+            await self._close(file)
 
     async def put(self, key: str, data: bytes) -> StoredObject:
         """See `Store`."""
-        return await self._written(key, data, lambda: None)
+        return await self._write(key, data, lambda: None)
 
     async def create(self, key: str, data: bytes) -> StoredObject:
         """See `Store`."""
@@ -108,30 +108,30 @@ class LocalStore:
             if os.path.lexists(self._path(key)):
                 raise Conflict(self._url(key), "the object is there already")
 
-        return await self._written(key, data, check)
+        return await self._write(key, data, check)
 
     async def replace(self, last: StoredObject, data: bytes) -> StoredObject:
         """See `Store`."""
 
         def check() -> None:
             try:
-                with self._opened(last.key) as file:
-                    now = _described(last.key, file)
+                with self._open(last.key) as file:
+                    now = _describe(last.key, file)
             except NotFound:
                 now = None
             if now is None or now.etag != last.etag:
                 raise Conflict(self._url(last.key), "the object changed since it was read")
 
-        return await self._written(last.key, data, check)
+        return await self._write(last.key, data, check)
 
     async def upload(self, key: str, chunks: AsyncIterable[bytes]) -> StoredObject:
         """See `Store`."""
         sent = hashlib.sha256()
-        async with self._beside(key) as (temporary, file):
+        async with self._temporary_file(key) as (temporary, file):
             async for chunk in chunks:
-                await self._apart(key, partial(_append, file, sent, chunk), seconds=self.retries.stall)
-            await self._apart(key, lambda: _flush(file), seconds=self.retries.part)
-            stored = await self._apart(key, lambda: self._compared(key, file, sent.digest()), limited=False)
+                await self._in_thread(key, partial(_append, file, sent, chunk), seconds=self.retries.stall)
+            await self._in_thread(key, lambda: _flush(file), seconds=self.retries.part)
+            stored = await self._in_thread(key, lambda: self._verify(key, file, sent.digest()), limited=False)
             await self._exclusively(key, lambda: self._put_in_place(temporary, key))
             return stored
 
@@ -146,7 +146,7 @@ class LocalStore:
 
         await self._exclusively(key, remove)
 
-    async def _written(self, key: str, data: bytes, check: Callable[[], None]) -> StoredObject:
+    async def _write(self, key: str, data: bytes, check: Callable[[], None]) -> StoredObject:
         """Write a small object unless a check under the lock raises."""
 
         def write() -> StoredObject:
@@ -157,7 +157,7 @@ class LocalStore:
                     file.write(data)
                     _flush(file)
                     file.seek(0)
-                    stored = _described(key, file)
+                    stored = _describe(key, file)
                 self._put_in_place(temporary, key)
             finally:
                 temporary.unlink(missing_ok=True)
@@ -173,15 +173,15 @@ class LocalStore:
         """
 
         def attempt() -> T:
-            if not self._is_there():
+            if not self._exists():
                 _make_folder(self._folder)
-                self._is_there()
+                self._exists()
             descriptor = os.open(self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             try:
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    raise _Held from None
+                    raise _LockHeld from None
                 return work()
             finally:
                 os.close(descriptor)
@@ -190,8 +190,8 @@ class LocalStore:
         deadline, wait = loop.time() + self.retries.total, 0.01
         while True:
             try:
-                return await self._apart(key, attempt)
-            except _Held:
+                return await self._in_thread(key, attempt)
+            except _LockHeld:
                 if loop.time() + wait > deadline:
                     found = f"another writer has held {self._folder / LOCK} for {self.retries.total:g} s"
                     raise Unavailable(self._url(key), found, "find its process with `fuser`") from None
@@ -199,7 +199,7 @@ class LocalStore:
             wait = min(wait * 2, 0.2)
 
     @asynccontextmanager
-    async def _beside(self, key: str) -> AsyncIterator[tuple[Path, BufferedRandom]]:
+    async def _temporary_file(self, key: str) -> AsyncIterator[tuple[Path, BufferedRandom]]:
         """A new file that is not an object yet; it is removed unless it was renamed."""
 
         def begin() -> tuple[Path, BufferedRandom]:
@@ -207,18 +207,18 @@ class LocalStore:
             temporary = self._temporary()
             return temporary, open(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), "w+b")
 
-        temporary, file = await self._apart(key, begin)
+        temporary, file = await self._in_thread(key, begin)
         try:
             yield temporary, file
         finally:
-            await self._ended(file, temporary)
+            await self._close(file, temporary)
 
-    async def _ended(self, file: BufferedRandom | BufferedReader, temporary: Path | None = None) -> None:
+    async def _close(self, file: BufferedRandom | BufferedReader, temporary: Path | None = None) -> None:
         """Close a file, and remove a temporary one. A thread that gave no answer in time may still hold it: then
         another one waits for that, not the loop."""
 
         def end() -> None:
-            with contextlib.suppress(OSError):  # what could not be written before can't be now either
+            with contextlib.suppress(OSError):  # buffered bytes that can't be written
                 if temporary is not None:
                     temporary.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
@@ -229,7 +229,7 @@ class LocalStore:
 
     def _temporary(self) -> Path:
         """A path for a new file. Files that were abandoned there a day ago are removed."""
-        self._is_there()
+        self._exists()
         uploads = self._folder / UPLOADS
         _make_folder(uploads)
         for left in uploads.iterdir():
@@ -244,17 +244,17 @@ class LocalStore:
         temporary.rename(path)
         _flush_folder(path.parent)
 
-    def _compared(self, key: str, file: BufferedRandom, digest: bytes) -> StoredObject:
+    def _verify(self, key: str, file: BufferedRandom, digest: bytes) -> StoredObject:
         file.seek(0)
         if hashlib.file_digest(file, "sha256").digest() != digest:
             raise Corrupt(self._url(key), "the stored bytes differ from those written", "check the disk")
         file.seek(0)
-        return _described(key, file)
+        return _describe(key, file)
 
     def _walk(self, folder: str, most: int) -> Iterator[StoredObject]:
         top = self._path(folder) if folder else self._folder
         count = 0
-        if not self._is_there():
+        if not self._exists():
             return
         for parent, folders, names in os.walk(top, onerror=_raise):
             if Path(parent) == self._folder:
@@ -270,20 +270,20 @@ class LocalStore:
                         raise Refused(self.where, f"more than {most} files below it", "use a folder of its own")
                     modified = datetime.fromtimestamp(state.st_mtime, UTC)
                     yield StoredObject(path.relative_to(self._folder).as_posix(), state.st_size, modified)
-        self._is_there()  # or it is gone since
+        self._exists()  # raises if the folder has disappeared
 
     def _read(self, key: str, most: int) -> Content:
-        with self._opened(key) as file:
+        with self._open(key) as file:
             data = file.read(most + 1)
             if len(data) > most:
                 raise Corrupt(self._url(key), f"more than the expected {most} bytes")
             file.seek(0)
-            return Content(data, _described(key, file))
+            return Content(data, _describe(key, file))
 
-    def _is_there(self) -> bool:
+    def _exists(self) -> bool:
         """True if the folder exists. Raises `Unavailable` if it existed and now does not, or is on another file
         system."""
-        device = self._device  # now: while this thread looks, another one may create the folder
+        device = self._device  # read first: another thread may create the folder meanwhile
         try:
             state = self._folder.stat()
         except FileNotFoundError:
@@ -299,8 +299,8 @@ class LocalStore:
             found = "the folder is on another file system than before"
         raise Unavailable(self.where, found, "mount its file system; then it resumes by itself")
 
-    def _opened(self, key: str) -> BufferedReader:
-        if not self._is_there():
+    def _open(self, key: str) -> BufferedReader:
+        if not self._exists():
             raise NotFound(self._url(key), "no such object")
         try:
             # A pipe would have its reader wait for a writer.
@@ -310,7 +310,7 @@ class LocalStore:
                 raise NotFound(self._url(key), "no such object: the path is not a file")
             return open(descriptor, "rb")
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            self._is_there()  # or it is gone since
+            self._exists()  # raises if the folder has disappeared
             raise NotFound(self._url(key), "no such object") from None
 
     def _path(self, key: str) -> Path:
@@ -321,7 +321,9 @@ class LocalStore:
     def _url(self, key: str) -> str:
         return f"{self.where}/{key}" if key else self.where
 
-    async def _apart(self, key: str, work: Callable[[], T], *, seconds: float | None = None, limited: bool = True) -> T:
+    async def _in_thread(
+        self, key: str, work: Callable[[], T], *, seconds: float | None = None, limited: bool = True
+    ) -> T:
         """The result of blocking work, in a thread; errors of the system become those of stores."""
         try:
             async with asyncio.timeout((seconds or self.retries.total) if limited else None):
@@ -338,7 +340,7 @@ class LocalStore:
             raise kind(self._url(key), error.strerror or str(error), advice) from None
 
 
-def _described(key: str, file: BufferedReader | BufferedRandom) -> StoredObject:
+def _describe(key: str, file: BufferedReader | BufferedRandom) -> StoredObject:
     """The description of an open file that is positioned at its beginning."""
     state = os.fstat(file.fileno())
     if state.st_size <= HASHED:

@@ -45,7 +45,7 @@ _CAUSES = {
     "kind: Timeout": "timeout",
 }
 _TRANSIENT = (408, 425, 429)
-_NO_MATCH = "the object changed since it was read"
+_CHANGED = "the object changed since it was read"
 
 
 class _Access(Protocol):
@@ -63,12 +63,12 @@ class RemoteStore:
 
     async def list(self, folder: str = "", *, most: int = MOST_LISTED) -> AsyncGenerator[StoredObject, None]:
         """See `Store`."""
-        async with self._limited(folder):
+        async with self._with_timeout(folder):
             below = self._prefix + (f"{keys.checked(folder)}/" if folder else "")
             pages = obstore.list(self._access.clients().small, below.rstrip("/") or None, chunk_size=PAGE)
         count = 0
         while True:
-            async with self._limited(folder):
+            async with self._with_timeout(folder):
                 page = await anext(pages, None)
             if page is None:
                 return
@@ -82,17 +82,17 @@ class RemoteStore:
         """See `Store`."""
         path = self._path(key)
         try:
-            async with self._limited(key):
+            async with self._with_timeout(key):
                 return self._stored(await obstore.head_async(self._access.clients().small, path))
         except NotFound:
-            async with self._limited(key):  # an answer to HEAD has no body that would tell a missing bucket
+            async with self._with_timeout(key):  # a response to HEAD has no body, which would name a missing bucket
                 await obstore.get_async(self._access.clients().small, path)
             raise
 
     async def read(self, key: str, *, most: int) -> Content:
         """See `Store`."""
         path = self._path(key)
-        async with self._limited(key):
+        async with self._with_timeout(key):
             return await self._read(key, path, most)
 
     async def _read(self, key: str, path: str, most: int) -> Content:
@@ -114,13 +114,13 @@ class RemoteStore:
             if start >= end:
                 return
             options["range"] = (start, end)
-        async with self._limited(key):
+        async with self._with_timeout(key):
             result = await obstore.get_async(self._access.clients().long, path, options=options)
         first, last = result.range
         chunks = result.stream(min_chunk_size=CHUNK)
         come = 0
         while True:
-            async with self._limited(key, self.retries.stall):
+            async with self._with_timeout(key, self.retries.stall):
                 chunk = await anext(chunks, None)
             if chunk is None:
                 break
@@ -130,7 +130,7 @@ class RemoteStore:
 
     async def put(self, key: str, data: bytes) -> StoredObject:
         """See `Store`."""
-        async with self._limited(key):
+        async with self._with_timeout(key):
             return await self._put(key, data, "overwrite")
 
     async def create(self, key: str, data: bytes) -> StoredObject:
@@ -142,12 +142,12 @@ class RemoteStore:
         version: UpdateVersion = {"e_tag": last.etag} if last.etag else {}
         if last.version:
             version["version"] = last.version
-        return await self._put_once(last.key, data, version, _NO_MATCH)
+        return await self._put_once(last.key, data, version, _CHANGED)
 
     async def _put_once(self, key: str, data: bytes, mode: PutMode, conflict: str) -> StoredObject:
         """Write under a condition. obstore repeats a request whose answer was lost; then the second attempt conflicts
         with the first one, and the stored object shows that."""
-        async with self._limited(key):
+        async with self._with_timeout(key):
             try:
                 return await self._put(key, data, mode)
             except (AlreadyExistsError, PreconditionError):
@@ -169,16 +169,16 @@ class RemoteStore:
         if (result["version"], result["e_tag"]) == (meta["version"], meta["e_tag"]):
             self._require_size(key, meta["size"], len(data))
             return self._stored(meta)
-        # Another writer came after us: what we wrote is known, but for its time.
+        # Another writer has replaced it since: only the time is of the other object.
         return StoredObject(key, len(data), meta["last_modified"], result["e_tag"] or "", result["version"] or "")
 
     async def upload(self, key: str, chunks: AsyncIterable[bytes]) -> StoredObject:
         """See `Store`. The MD5 that is an ETag in S3 proves the bytes; otherwise they are read back."""
         path = self._path(key)
-        sent = _Sent()
+        sent = _SentDigests()
         first, rest = await _split(sent.counted(chunks))
         try:
-            async with self._limited(key, None):
+            async with self._with_timeout(key, None):
                 result = await self._send(path, first, rest)
         except StoreError:
             if sent.failure is not None:  # the store's error is about what it could not clean up
@@ -198,7 +198,7 @@ class RemoteStore:
             client, path, rest, use_multipart=True, chunk_size=PART, max_concurrency=PARALLEL
         )
 
-    async def _compare(self, key: str, sent: _Sent) -> None:
+    async def _compare(self, key: str, sent: _SentDigests) -> None:
         back = hashlib.sha256()
         async for chunk in self.stream(key):
             await asyncio.to_thread(back.update, chunk)
@@ -207,7 +207,7 @@ class RemoteStore:
 
     async def delete(self, key: str) -> None:
         """See `Store`."""
-        async with self._limited(key):
+        async with self._with_timeout(key):
             try:
                 await obstore.delete_async(self._access.clients().small, self._path(key))
             except FileNotFoundError as error:
@@ -229,8 +229,9 @@ class RemoteStore:
             raise Corrupt(self._url(key), f"{found} bytes, but {expected} were announced")
 
     @asynccontextmanager
-    async def _limited(self, key: str, seconds: float | None = 0.0) -> AsyncIterator[None]:
-        """Time out the block after seconds (0: the total of a small operation, None: never); errors become ours."""
+    async def _with_timeout(self, key: str, seconds: float | None = 0.0) -> AsyncIterator[None]:
+        """Time out the block after seconds (0: the total of a small operation; None: never). obstore's errors are raised
+        as `StoreError`."""
         limit = self.retries.total if seconds == 0.0 else seconds
         try:
             async with asyncio.timeout(limit):
@@ -240,17 +241,17 @@ class RemoteStore:
                 self._url(key), f"no answer within {limit:g} s", "check the network and the store"
             ) from None
         except (BaseError, FileNotFoundError) as error:
-            raise _translated(self._url(key), error) from None
+            raise _store_error(self._url(key), error) from None
 
 
-class _Sent:
+class _SentDigests:
     """Size and digests of the data that an upload sends."""
 
     def __init__(self) -> None:
         self.size = 0
         self.sha256 = hashlib.sha256()
         self.failure: BaseException | None = None
-        """Of the source of the chunks."""
+        """The error of the source of the chunks."""
         self._part = hashlib.md5(usedforsecurity=False)
         self._parts: list[bytes] = []
         self._left = PART
@@ -306,42 +307,44 @@ async def _split(chunks: AsyncGenerator[bytes, None]) -> tuple[bytes, AsyncItera
     return b"", again()
 
 
-def _translated(where: str, error: Exception) -> StoreError:
-    """Our error for one of obstore's."""
+def _store_error(where: str, error: Exception) -> StoreError:
+    """The `StoreError` for an error of obstore."""
     text = str(error)
-    said = _reason(text)
+    reason = _reason(text)
     status = int(found[1]) if (found := _STATUS.search(text)) else 0
     if any(code in text for code in _NO_BUCKET):
-        return Refused(where, f"there is no such bucket ({said})", "create it, or check the URL")
+        return Refused(where, f"there is no such bucket ({reason})", "create it, or check the URL")
     match error:
         case FileNotFoundError():
             return NotFound(where, "no such object")
         case PermissionDeniedError() | UnauthenticatedError():
-            return Refused(where, f"the store rejects these credentials ({said})", "check their permissions and expiry")
+            return Refused(
+                where, f"the store rejects these credentials ({reason})", "check their permissions and expiry"
+            )
         case AlreadyExistsError() | PreconditionError():
-            return Conflict(where, _NO_MATCH)
+            return Conflict(where, _CHANGED)
         case InvalidPathError():
-            return Refused(where, f"it holds an object whose name can't be read ({said})", "remove that object")
+            return Refused(where, f"it holds an object whose name can't be read ({reason})", "remove that object")
     if "without LOCATION" in text:
         return Refused(where, "the store redirects without a location", "check the region in its credentials")
     if status == 416:
         return Corrupt(where, "the object is shorter than the store reported")
     if 400 <= status < 500 and status not in _TRANSIENT:
         return Refused(
-            where, f"the store rejects the request ({said})", "check credentials, clock, region and endpoint"
+            where, f"the store rejects the request ({reason})", "check credentials, clock, region and endpoint"
         )
-    return Unavailable(where, f"the store does not answer as expected ({said})", "check the network and the store")
+    return Unavailable(where, f"the store does not answer as expected ({reason})", "check the network and the store")
 
 
 def _reason(text: str) -> str:
-    """The store's own words in an error of obstore: code and message, else the first line; short, and in one line."""
+    """The store's message in an error of obstore: code and message, else the first line; short, and in one line."""
     code = _CODE.search(text)
     if code is not None:
-        said = ": ".join(part for part in code.groups() if part)
+        reason = ": ".join(part for part in code.groups() if part)
     else:
         first = text.partition("\n\nDebug source")[0].strip()
-        said = " ".join(part for part in (_cause(text), first.rpartition(" - ")[2] or first) if part)
-    return in_one_line(said)[:300].rstrip(" .")
+        reason = " ".join(part for part in (_cause(text), first.rpartition(" - ")[2] or first) if part)
+    return in_one_line(reason)[:300].rstrip(" .")
 
 
 def _cause(text: str) -> str:

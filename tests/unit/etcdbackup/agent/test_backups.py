@@ -27,10 +27,10 @@ def test_over_a_day_so_many_sets_are_kept_and_the_latest_leads_to_the_newest_wri
             for _ in range(24 * 4):
                 await one.write()
                 await asyncio.sleep(15 * MINUTE)
-            stock = await one.stock()
-            assert len(stock.sets) == 3
-            assert [len(found.deltas) for found in stock.sets[:-1]] == [0, 0]
-            assert not stock.stray
+            inventory = await one.inventory()
+            assert len(inventory.sets) == 3
+            assert [len(found.deltas) for found in inventory.sets[:-1]] == [0, 0]
+            assert not inventory.stray
             last = await one.write()
             await asyncio.sleep(MINUTE)
             assert await one.reach() == last
@@ -45,10 +45,10 @@ def test_nothing_is_deleted_while_a_copy_may_need_it(policy: Policy) -> None:
         may = [False]
         async with backing_up(one, Retention(policy), lambda: may[0]):
             await asyncio.sleep(5 * HOUR)
-            assert len((await one.stock()).sets) == 6
+            assert len((await one.inventory()).sets) == 6
             may[0] = True
             await asyncio.sleep(2 * MINUTE)
-            assert len((await one.stock()).sets) == 1
+            assert len((await one.inventory()).sets) == 1
 
     simulated(story)
 
@@ -65,7 +65,7 @@ def test_nothing_is_deleted_before_snapshots_are_taken(monkeypatch: pytest.Monke
         monkeypatch.setattr(snapshotter, "newest_revision", hangs)
         async with backing_up(one, Retention(Newest(1))):
             await asyncio.sleep(10 * MINUTE)
-            assert len((await one.stock()).sets) == 3
+            assert len((await one.inventory()).sets) == 3
 
     simulated(story)
 

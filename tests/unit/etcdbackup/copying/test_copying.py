@@ -254,7 +254,7 @@ def test_a_wait_in_vain_is_reported() -> None:
     assert simulated(story) == (False, 50.0)
 
 
-async def stock(simulation: Simulation, *snapshots: Snapshot) -> Inventory:
+async def inventory(simulation: Simulation, *snapshots: Snapshot) -> Inventory:
     store, _ = stores(simulation)
     await put(store, *snapshots)
     return await read_inventory(store)
@@ -262,7 +262,7 @@ async def stock(simulation: Simulation, *snapshots: Snapshot) -> Inventory:
 
 def test_sets_are_chosen_by_number_and_age_and_the_latest_always_is() -> None:
     async def story(simulation: Simulation) -> None:
-        source = await stock(simulation, *(full(10 * (6 - number), -number * 86400) for number in range(1, 6)))
+        source = await inventory(simulation, *(full(10 * (6 - number), -number * 86400) for number in range(1, 6)))
 
         def chosen(choice: Choice) -> list[int]:
             now = datetime.fromtimestamp(EPOCH, UTC)

@@ -131,7 +131,7 @@ def test_the_promise_of_the_sources_marker_counts_not_the_own_configuration() ->
     told(events.OwnMarkerRead(None))
     slow = FirstStart(2, "shoot--a--b", 1000)
     told(events.Observed(100, INITIAL, slow, "etag"))
-    assert copier.gives_up(TIMING, told.state) == pytest.approx(1110)
+    assert copier.gives_up_at(TIMING, told.state) == pytest.approx(1110)
 
 
 @pytest.mark.parametrize("marker", [None, Unreadable("it is of another cluster")], ids=str)

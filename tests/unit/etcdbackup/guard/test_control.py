@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from espalier.etcdbackup.guard.child import Child
-from espalier.etcdbackup.guard.control import LONGEST_LINE, Control
+from espalier.etcdbackup.guard.control import MAX_LINE, Control
 from espalier.etcdbackup.guard.proxy import Proxy, since_boot
 
 PATIENCE = 30.0
@@ -252,7 +252,7 @@ async def test_an_invalid_request_is_reported_and_changes_nothing() -> None:
         assert await agent.ask(id=4, do="start") == {"id": 4, "running": True}
         assert "until" in (await agent.ask(id=5, do="open", until=1e30))["error"]
         assert "error" in await agent.ask(id=6, do="open", until=10**400)
-        agent.writer.write(b"x" * 2 * LONGEST_LINE)
+        agent.writer.write(b"x" * 2 * MAX_LINE)
         assert await agent.until_hung_up() == b""
         agent.writer.close()
 

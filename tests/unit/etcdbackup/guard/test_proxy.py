@@ -303,7 +303,7 @@ async def test_a_later_deadline_keeps_connections_and_an_earlier_one_counts_as_w
         assert not setting.proxy.passes
 
 
-@pytest.mark.parametrize("until", [float("nan"), float("inf"), 1000.0 + proxy_module.MOST_AHEAD + 1])
+@pytest.mark.parametrize("until", [float("nan"), float("inf"), 1000.0 + proxy_module.MAX_AHEAD + 1])
 async def test_a_deadline_that_can_not_be_meant_is_refused_and_changes_nothing(until: float) -> None:
     async with guarded() as setting:
         with pytest.raises(ValueError, match="until"):
@@ -343,7 +343,7 @@ async def test_without_an_etcd_clients_are_turned_away() -> None:
 
 
 async def test_more_clients_than_it_takes_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy_module, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(proxy_module, "MAX_CONNECTIONS", 3)
     async with guarded() as setting:
         setting.proxy.open(setting.hand.now + 10)
         ends = [await setting.pair() for _ in range(3)]
@@ -444,7 +444,7 @@ async def test_a_client_waiting_for_a_busy_etcd_is_turned_away_after_the_deadlin
 
 
 async def test_a_client_waiting_for_a_busy_etcd_counts_among_its_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy_module, "MOST_CONNECTIONS", 1)
+    monkeypatch.setattr(proxy_module, "MAX_CONNECTIONS", 1)
     async with busy() as (setting, etcd):
         setting.proxy.open(setting.hand.now + 10)
         _, waiting = await setting.client()

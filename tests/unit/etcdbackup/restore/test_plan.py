@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from espalier.etcdbackup.restore import plan
 from espalier.etcdbackup.restore.errors import Incomplete, NothingToRestore
 from espalier.etcdbackup.snapshots.names import Snapshot
-from espalier.etcdbackup.snapshots.sets import Inventory, inventory
+from espalier.etcdbackup.snapshots.sets import Inventory, inventory_of
 from espalier.etcdbackup.stores.store import StoredObject
 from tests.support.backups import delta, full
 
 
-def stock(*snapshots: Snapshot) -> Inventory:
-    return inventory(StoredObject(one.key, 100, datetime(2026, 1, 1, tzinfo=UTC)) for one in snapshots)
+def inventory(*snapshots: Snapshot) -> Inventory:
+    return inventory_of(StoredObject(one.key, 100, datetime(2026, 1, 1, tzinfo=UTC)) for one in snapshots)
 
 
 def test_deltas_lead_from_the_revision_that_the_content_has() -> None:
-    held = stock(full(10, 0), delta(11, 20, 1), delta(21, 30, 2))
+    held = inventory(full(10, 0), delta(11, 20, 1), delta(21, 30, 2))
     (latest,) = plan.full_snapshots(held)
     assert [one.snapshot.last for one in plan.path(latest, 10, held).deltas] == [20, 30]
     assert [one.snapshot.last for one in plan.path(latest, 25, held).deltas] == [30]
@@ -29,38 +29,38 @@ def test_deltas_lead_from_the_revision_that_the_content_has() -> None:
 
 
 def test_a_full_snapshot_with_less_than_its_name_says_is_completed_by_deltas_before_it() -> None:
-    held = stock(full(5, 0), delta(6, 12, 1), full(12, 2), delta(13, 20, 3))
+    held = inventory(full(5, 0), delta(6, 12, 1), full(12, 2), delta(13, 20, 3))
     latest = plan.full_snapshots(held)[0]
     assert [one.snapshot.last for one in plan.path(latest, 10, held).deltas] == [12, 20]
 
 
 def test_missing_snapshots_are_named() -> None:
-    held = stock(full(10, 0), delta(15, 20, 1))
+    held = inventory(full(10, 0), delta(15, 20, 1))
     (latest,) = plan.full_snapshots(held)
     with pytest.raises(Incomplete, match=f"revision 10 can be restored from {latest.name} but .* 11 to 14 are missing"):
         plan.path(latest, 10, held)
     assert plan.path(latest, 10, held, partial=True).deltas == ()
     with pytest.raises(Incomplete, match="content ends at revision 9, not 10, but the last one in the store is 10"):
-        plan.path(latest, 9, stock(full(10, 0)))
+        plan.path(latest, 9, inventory(full(10, 0)))
 
 
 def test_an_older_full_snapshot_is_tried_only_if_deltas_lead_from_it_as_far() -> None:
-    all_there = stock(full(5, 0), delta(6, 10, 1), full(10, 2), delta(11, 20, 3))
+    all_there = inventory(full(5, 0), delta(6, 10, 1), full(10, 2), delta(11, 20, 3))
     assert [one.snapshot.last for one in plan.full_snapshots(all_there)] == [10, 5]
-    collected = stock(full(5, 0), full(10, 2), delta(11, 20, 3))
+    collected = inventory(full(5, 0), full(10, 2), delta(11, 20, 3))
     assert [one.snapshot.last for one in plan.full_snapshots(collected)] == [10]
     assert [one.snapshot.last for one in plan.full_snapshots(collected, partial=True)] == [10, 5]
 
 
 def test_a_store_without_full_snapshots_is_refused() -> None:
     with pytest.raises(NothingToRestore):
-        plan.full_snapshots(stock(delta(2, 3, 0)))
+        plan.full_snapshots(inventory(delta(2, 3, 0)))
 
 
 def test_final_is_what_the_newest_snapshot_says() -> None:
-    assert plan.is_final(stock(full(5, 0), full(10, 2, final=True)))
-    assert not plan.is_final(stock(full(10, 2, final=True), delta(11, 12, 3)))
-    assert not plan.is_final(stock())
+    assert plan.is_final(inventory(full(5, 0), full(10, 2, final=True)))
+    assert not plan.is_final(inventory(full(10, 2, final=True), delta(11, 12, 3)))
+    assert not plan.is_final(inventory())
 
 
 ranges = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 10)), max_size=8)
@@ -68,7 +68,7 @@ ranges = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 10)), max_size=8)
 
 @given(ranges, st.integers(1, 30), st.integers(1, 40))
 def test_a_path_has_every_revision_or_is_refused(found: list[tuple[int, int]], last: int, revision: int) -> None:
-    held = stock(full(last, 0), *(delta(start, start + more, at) for at, (start, more) in enumerate(found)))
+    held = inventory(full(last, 0), *(delta(start, start + more, at) for at, (start, more) in enumerate(found)))
     there = {one for start, more in found for one in range(start, start + more + 1)}
     wanted = range(revision + 1, plan.target(held) + 1)
     latest = plan.full_snapshots(held)[0]

@@ -28,7 +28,7 @@ async def test_where_data_come_from_is_on_the_disk_before_etcd_starts(
 ) -> None:
     order, folder = DiskOrder(monkeypatch), tmp_path / "data"
     data = DataDirectory(folder, membership())
-    await data.begin(OURS)
+    await data.create_empty(OURS)
     assert await data.origin() == OURS
     assert not await data.is_present()
     assert (folder / NOTE).with_suffix(".part") in order.before(folder / NOTE)

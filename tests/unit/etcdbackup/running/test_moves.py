@@ -54,9 +54,9 @@ def test_without_initiate_the_destination_asks_the_source_to_close_and_nothing_i
         await moves.taken_over(destination)
         assert await moves.missing(destination) == []
         finals = [key for key in source.bucket.objects if key.endswith(".final")]
-        stock = (await read_inventory(source.bucket)).snapshots
+        inventory = (await read_inventory(source.bucket)).snapshots
         assert len(finals) == 1, "exactly one final snapshot"
-        assert stock[-1].key == finals[0], "and no delta after it"
+        assert inventory[-1].key == finals[0], "and no delta after it"
 
     moving(story)
 
@@ -582,8 +582,8 @@ def test_whatever_dies_at_whatever_moment_of_a_move_the_destination_serves_and_n
         marker = read_first_start(text, 2, CLUSTER)
         if getattr(marker, "lossless", False):
             assert await moves.missing(destination) == []
-        stock = (await read_inventory(destination.bucket)).snapshots
-        assert stock[0].snapshot.kind in (Kind.FULL, Kind.DELTA)
+        inventory = (await read_inventory(destination.bucket)).snapshots
+        assert inventory[0].snapshot.kind in (Kind.FULL, Kind.DELTA)
 
     moving(story, seed=seed)
 

@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-from espalier.etcdbackup.running.agent import _ProxyOrders
+from espalier.etcdbackup.running.agent import _ProxyControl
 from espalier.etcdbackup.running.event_queue import EventQueue
 from espalier.runtime.clock import SystemClock
 
@@ -32,7 +32,7 @@ async def settled() -> None:
 
 async def test_no_client_is_let_in_to_an_etcd_that_was_not_judged_however_long_it_is_owned() -> None:
     guard, queue = Guard(), EventQueue[Any](SystemClock())
-    proxy = _ProxyOrders(cast(Any, SimpleNamespace(guard=guard)), queue)
+    proxy = _ProxyControl(cast(Any, SimpleNamespace(guard=guard)), queue)
     running = asyncio.ensure_future(proxy.run())
     proxy.open(100)
     await settled()

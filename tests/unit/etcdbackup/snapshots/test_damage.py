@@ -160,8 +160,8 @@ async def test_a_removed_delta_is_a_gap(store: MemoryStore, removed: int) -> Non
 
 async def test_a_removed_full_snapshot_leaves_no_set(store: MemoryStore) -> None:
     await store.delete(BASE.key)
-    stock = await read_inventory(store)
-    assert (stock.latest, len(stock.stray)) == (None, 3)
+    inventory = await read_inventory(store)
+    assert (inventory.latest, len(inventory.stray)) == (None, 3)
 
 
 async def test_with_a_removed_full_snapshot_the_set_before_it_has_a_gap(store: MemoryStore) -> None:
@@ -175,8 +175,8 @@ async def test_with_a_removed_full_snapshot_the_set_before_it_has_a_gap(store: M
 async def test_foreign_objects_change_nothing(store: MemoryStore) -> None:
     for key in ("sync.json", "v2/readme", "v2/Full-00000000-00000099-1.gz.tmp", "v3/Full-00000000-00000099-1"):
         await store.put(key, b"rose")
-    stock = await read_inventory(store)
-    assert len(stock.foreign) == 4
+    inventory = await read_inventory(store)
+    assert len(inventory.foreign) == 4
     assert (await verify(store, await latest(store))).problems == []
 
 

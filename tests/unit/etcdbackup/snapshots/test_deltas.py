@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.etcdbackup.snapshots import deltas
-from espalier.etcdbackup.snapshots.deltas import DeltaWriter, Event, KeyValue, event, moment, read_events
+from espalier.etcdbackup.snapshots.deltas import DeltaWriter, Event, KeyValue, event, read_events, rfc3339
 from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import Kind, Snapshot
 from tests.support.backups import chunks, delta_content, events
@@ -110,9 +110,9 @@ async def test_json_in_the_style_of_others_is_read_as_well(made: list[Event]) ->
 
 
 def test_times_are_those_of_go() -> None:
-    assert moment(0) == "1970-01-01T00:00:00Z"
-    assert moment(10**9 + 1) == "1970-01-01T00:00:01.000000001Z"
-    assert moment(1_500_000_000) == "1970-01-01T00:00:01.5Z"
+    assert rfc3339(0) == "1970-01-01T00:00:00Z"
+    assert rfc3339(10**9 + 1) == "1970-01-01T00:00:01.000000001Z"
+    assert rfc3339(1_500_000_000) == "1970-01-01T00:00:01.5Z"
 
 
 def text_of(revisions: Sequence[int]) -> bytes:

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from espalier.etcdbackup.snapshots.names import Kind, Snapshot
-from espalier.etcdbackup.snapshots.retention import Exponential, Newest, Policy, unneeded
-from espalier.etcdbackup.snapshots.sets import Inventory, StoredChunk, inventory
+from espalier.etcdbackup.snapshots.retention import Exponential, Newest, Policy, deletable
+from espalier.etcdbackup.snapshots.sets import Inventory, StoredChunk, inventory_of
 from espalier.etcdbackup.stores.store import StoredObject
 
 NOW = datetime(2026, 3, 18, 15, 30, tzinfo=UTC)
@@ -24,9 +24,9 @@ def delta(taken: datetime, start: int, last: int) -> Snapshot:
     return Snapshot(Kind.DELTA, start, last, int(taken.timestamp()))
 
 
-def stock(*snapshots: Snapshot, empty: tuple[Snapshot, ...] = (), chunks: tuple[str, ...] = ()) -> Inventory:
+def inventory(*snapshots: Snapshot, empty: tuple[Snapshot, ...] = (), chunks: tuple[str, ...] = ()) -> Inventory:
     made = [StoredObject(one.key, 0 if one in empty else 9, NOW) for one in snapshots]
-    return inventory([*made, *(StoredObject(key, 9, NOW) for key in chunks)])
+    return inventory_of([*made, *(StoredObject(key, 9, NOW) for key in chunks)])
 
 
 def fulls(*taken: datetime) -> list[Snapshot]:
@@ -34,11 +34,11 @@ def fulls(*taken: datetime) -> list[Snapshot]:
 
 
 def gone(found: Inventory, policy: Policy, now: datetime = NOW, retention: timedelta = timedelta()) -> list[str]:
-    return [one.key for one in unneeded(found, policy, now, delta_retention=retention)]
+    return [one.key for one in deletable(found, policy, now, delta_retention=retention)]
 
 
 def kept(taken: list[datetime], policy: Policy) -> list[datetime]:
-    found = stock(*fulls(*taken))
+    found = inventory(*fulls(*taken))
     left = {stored.key for stored in found.snapshots} - set(gone(found, policy))
     return [stored.snapshot.time for stored in found.snapshots if stored.key in left]
 
@@ -64,14 +64,14 @@ def test_by_count_the_newest_are_kept() -> None:
 
 def test_the_only_set_is_kept_however_old_it_is() -> None:
     old = NOW - timedelta(days=400)
-    found = stock(full(old, 10), delta(old, 11, 20))
+    found = inventory(full(old, 10), delta(old, 11, 20))
     assert gone(found, Exponential()) == gone(found, Newest(1)) == []
 
 
 def test_deltas_go_before_their_full_snapshot_and_those_of_the_latest_set_stay() -> None:
     old = NOW - timedelta(days=50)
     first, of_first, second, of_second = full(old, 10), delta(old, 11, 20), full(NOW, 20), delta(NOW, 21, 30)
-    found = stock(first, of_first, second, of_second)
+    found = inventory(first, of_first, second, of_second)
     assert gone(found, Exponential()) == [of_first.key, first.key]
     assert gone(found, Newest(2)) == [of_first.key]
 
@@ -79,7 +79,7 @@ def test_deltas_go_before_their_full_snapshot_and_those_of_the_latest_set_stay()
 def test_deltas_within_their_retention_stay_and_so_does_what_they_need() -> None:
     at = NOW - timedelta(hours=2)
     first, early, late = full(at, 10), delta(at, 11, 15), delta(NOW - timedelta(minutes=5), 16, 20)
-    found = stock(first, early, late, full(NOW, 20))
+    found = inventory(first, early, late, full(NOW, 20))
     assert gone(found, Newest(1), retention=timedelta(hours=1)) == [early.key]
     assert gone(found, Newest(1), retention=timedelta(minutes=1)) == [early.key, late.key, first.key]
 
@@ -95,14 +95,14 @@ def test_snapshots_stored_before_a_loss_stay_complete_for_a_week(policy: Policy,
     first, of_first = full(lost, 10), delta(lost, 11, 20)
     restored, later = full(begun, after), [full(begun + timedelta(days=day), after + day) for day in (1, 2)]
     deltas = [delta(one.time, one.last, one.last + 1) for one in (restored, later[0])]
-    found = stock(first, of_first, restored, *later, *deltas)
+    found = inventory(first, of_first, restored, *later, *deltas)
     assert not {first.key, of_first.key} & set(gone(found, policy))
     assert {first.key, of_first.key} <= set(gone(found, Newest(1), NOW + timedelta(minutes=2)))
 
 
 def test_a_full_snapshot_before_skipped_revisions_stays_as_well() -> None:
     lost, begun = NOW - timedelta(hours=9), NOW - timedelta(hours=8)
-    found = stock(full(lost, 10), full(begun, 10 + 10**9), full(NOW, 12 + 10**9))
+    found = inventory(full(lost, 10), full(begun, 10 + 10**9), full(NOW, 12 + 10**9))
     assert gone(found, Newest(1)) == []
     assert gone(found, Newest(1), begun + WEEK) == [full(lost, 10).key, full(begun, 10 + 10**9).key]
 
@@ -112,39 +112,39 @@ def test_the_week_counts_from_the_first_full_snapshot_after_the_loss_whatever_go
     there = [lost, of_lost]
     for day in range(7):
         there.append(full(NOW + timedelta(days=day), 41 + day))
-        keys = gone(stock(*there), Newest(1), NOW + timedelta(days=day))
+        keys = gone(inventory(*there), Newest(1), NOW + timedelta(days=day))
         there = [one for one in there if one.key not in keys]
         assert there[:3] == [lost, of_lost, full(NOW, 41)]
     there.append(full(NOW + WEEK, 48))
-    assert gone(stock(*there), Newest(1), NOW + WEEK) == [one.key for one in (of_lost, lost, *there[2:-1])]
+    assert gone(inventory(*there), Newest(1), NOW + WEEK) == [one.key for one in (of_lost, lost, *there[2:-1])]
 
 
 def test_a_full_snapshot_that_was_taken_while_deltas_went_on_makes_those_before_it_unneeded() -> None:
     before, middle = full(NOW - timedelta(hours=1), 10), full(NOW, 25)
     until = [before, delta(NOW - timedelta(minutes=30), 11, 20), middle]
-    assert gone(stock(*until), Newest(2)) == [], "not before a delta leads across it"
-    assert gone(stock(*until, delta(NOW, 21, 30)), Newest(2)) == [until[1].key]
+    assert gone(inventory(*until), Newest(2)) == [], "not before a delta leads across it"
+    assert gone(inventory(*until, delta(NOW, 21, 30)), Newest(2)) == [until[1].key]
 
 
 def test_a_full_snapshot_without_content_is_no_reason_to_delete_the_one_before() -> None:
     first, of_first = full(NOW - timedelta(days=50), 10), delta(NOW - timedelta(days=49), 11, 20)
     for torn in (full(NOW, 20), full(NOW, 21)):  # deltas lead to the first of them: no history ends there
-        found = stock(first, of_first, torn, empty=(torn,))
+        found = inventory(first, of_first, torn, empty=(torn,))
         assert gone(found, Newest(1)) == gone(found, Exponential()) == []
 
 
 def test_deltas_that_no_full_snapshot_precedes_go_once_there_is_one() -> None:
     stray = delta(NOW - timedelta(days=1), 5, 9)
-    assert gone(stock(stray), Newest(1)) == []
-    assert gone(stock(stray, full(NOW, 10)), Newest(1)) == [stray.key]
+    assert gone(inventory(stray), Newest(1)) == []
+    assert gone(inventory(stray, full(NOW, 10)), Newest(1)) == [stray.key]
 
 
 def test_chunks_go_when_they_were_put_together_or_are_outdated_and_not_while_an_upload_goes_on() -> None:
     first, second = full(NOW - timedelta(days=1), 10), full(NOW, 20)
     coming = full(NOW, 30), full(NOW + timedelta(seconds=1), 20)
     chunks = tuple(f"{one.key}/0000000001" for one in (full(NOW - timedelta(days=2), 5), second, *coming))
-    found = stock(first, second, chunks=chunks)
-    assert [one.key for one in unneeded(found, Newest(9), NOW) if isinstance(one, StoredChunk)] == list(chunks[:2])
+    found = inventory(first, second, chunks=chunks)
+    assert [one.key for one in deletable(found, Newest(9), NOW) if isinstance(one, StoredChunk)] == list(chunks[:2])
 
 
 def test_snapshots_dated_in_the_future_stay() -> None:
@@ -152,7 +152,7 @@ def test_snapshots_dated_in_the_future_stay() -> None:
 
 
 def test_a_clock_in_another_zone_keeps_the_same() -> None:
-    found = stock(*fulls(*(NOW - timedelta(hours=hours) for hours in range(300))))
+    found = inventory(*fulls(*(NOW - timedelta(hours=hours) for hours in range(300))))
     assert gone(found, Exponential()) == gone(found, Exponential(), NOW.astimezone(timezone(timedelta(hours=-9))))
 
 
@@ -172,12 +172,12 @@ def test_nothing_goes_that_the_latest_set_needs(
         else delta(NOW - timedelta(minutes=ago * 20), max(0, last - length), last)
         for is_full, last, length, ago in made
     ]  # fmt: skip
-    found = stock(*dict.fromkeys(taken))
+    found = inventory(*dict.fromkeys(taken))
     keys = gone(found, policy, retention=timedelta(minutes=retention))
     assert len(set(keys)) == len(keys)
     latest = found.latest
     assert latest is not None or not keys
-    left = inventory(StoredObject(one.key, one.size, NOW) for one in found.snapshots if one.key not in keys)
+    left = inventory_of(StoredObject(one.key, one.size, NOW) for one in found.snapshots if one.key not in keys)
     assert left.latest == latest
     if latest is not None:
         assert not {one.key for one in latest.members} & set(keys)

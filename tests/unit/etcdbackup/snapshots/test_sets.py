@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.etcdbackup.snapshots.names import Snapshot
-from espalier.etcdbackup.snapshots.sets import Inventory, Misfit, SnapshotSet, StoredSnapshot, inventory
+from espalier.etcdbackup.snapshots.sets import FindingReason, Inventory, SnapshotSet, StoredSnapshot, inventory_of
 from espalier.etcdbackup.stores.store import StoredObject
 from tests.support.backups import delta, full
 
 
-def stock(*snapshots: Snapshot, others: tuple[str, ...] = ()) -> Inventory:
+def inventory(*snapshots: Snapshot, others: tuple[str, ...] = ()) -> Inventory:
     keys = [*(snapshot.key for snapshot in snapshots), *others]
-    return inventory(StoredObject(key, 100, datetime.now(UTC)) for key in keys)
+    return inventory_of(StoredObject(key, 100, datetime.now(UTC)) for key in keys)
 
 
 def members(found: SnapshotSet | None) -> list[Snapshot]:
@@ -27,7 +27,7 @@ def members(found: SnapshotSet | None) -> list[Snapshot]:
 def test_the_latest_set_is_the_last_full_snapshot_and_the_deltas_after_it() -> None:
     old, new = full(10, 0), full(30, 200)
     deltas = [delta(11, 20, 50), delta(21, 30, 100), delta(31, 40, 300), delta(41, 41, 400)]
-    found = stock(deltas[3], new, deltas[0], old, deltas[2], deltas[1])
+    found = inventory(deltas[3], new, deltas[0], old, deltas[2], deltas[1])
     assert members(found.latest) == [new, deltas[2], deltas[3]]
     assert [members(one) for one in found.sets] == [[old, deltas[0], deltas[1]], [new, deltas[2], deltas[3]]]
     assert [one.findings() for one in found.sets] == [[], []]
@@ -38,34 +38,34 @@ def test_the_latest_set_is_the_last_full_snapshot_and_the_deltas_after_it() -> N
 def test_the_later_of_two_full_snapshots_of_a_revision_counts_final_or_not() -> None:
     for first, second in ((True, False), (False, True)):
         one, other = full(10, 0, final=first), full(10, 1, final=second)
-        assert members(stock(other, one).latest) == [other]
+        assert members(inventory(other, one).latest) == [other]
 
 
 def test_a_delta_that_ends_where_a_full_snapshot_was_taken_is_not_of_its_set_whenever_it_was_stored() -> None:
     before, same, after, base = delta(5, 10, 99), delta(5, 10, 100), delta(5, 10, 101), full(10, 100)
-    found = stock(before, after, base, same)
+    found = inventory(before, after, base, same)
     assert members(found.latest) == [base]
     assert len(found.stray) == 3
 
 
 def test_deltas_without_a_full_snapshot_are_in_no_set() -> None:
-    found = stock(delta(1, 5, 0), delta(6, 9, 1))
+    found = inventory(delta(1, 5, 0), delta(6, 9, 1))
     assert (found.latest, found.sets, len(found.stray)) == (None, (), 2)
-    found = stock(delta(1, 5, 0), full(6, 1), delta(7, 9, 2))
+    found = inventory(delta(1, 5, 0), full(6, 1), delta(7, 9, 2))
     assert [str(one.snapshot) for one in found.stray] == [str(delta(1, 5, 0))]
 
 
 def test_foreign_objects_and_chunks_are_told_apart_and_change_nothing() -> None:
     base = full(10, 0)
     others = ("copyoperation.json", f"{base.key}/0000000001", "v2/Full-1", "v2/readme", "other/v2/x")
-    found = stock(base, others=others)
+    found = inventory(base, others=others)
     assert members(found.latest) == [base]
     assert found.foreign == ("copyoperation.json", "other/v2/x", "v2/Full-1", "v2/readme")
     assert [chunk.chunk.number for chunk in found.chunks] == [1]
 
 
 def test_missing_revisions_are_named_with_their_neighbours() -> None:
-    found = stock(full(10, 0), delta(11, 20, 1), delta(25, 30, 2), delta(32, 40, 3)).latest
+    found = inventory(full(10, 0), delta(11, 20, 1), delta(25, 30, 2), delta(32, 40, 3)).latest
     assert found is not None
     assert found.reach == 20
     assert [finding.message for finding in found.findings()] == [
@@ -75,23 +75,23 @@ def test_missing_revisions_are_named_with_their_neighbours() -> None:
 
 
 def test_deltas_that_overlap_after_a_change_of_leaders_lead_to_the_end() -> None:
-    found = stock(full(10, 0), delta(11, 20, 1), delta(15, 30, 2), delta(11, 25, 2)).latest
+    found = inventory(full(10, 0), delta(11, 20, 1), delta(15, 30, 2), delta(11, 25, 2)).latest
     assert found is not None
     assert found.reach == 30
     assert [one.snapshot for one in found.chain] == [delta(11, 25, 2), delta(15, 30, 2)]
-    assert {finding.misfit for finding in found.findings()} == {Misfit.OVERLAP}
+    assert {finding.reason for finding in found.findings()} == {FindingReason.OVERLAP}
     assert not any(finding.is_fault for finding in found.findings())
 
 
 def test_a_delta_within_a_later_one_makes_no_gap() -> None:
-    found = stock(full(10, 0), delta(15, 20, 2), delta(11, 30, 3)).latest
+    found = inventory(full(10, 0), delta(15, 20, 2), delta(11, 30, 3)).latest
     assert found is not None
     assert (found.reach, len(found.chain)) == (30, 1)
     assert not any(finding.is_fault for finding in found.findings())
 
 
 def test_two_histories_in_one_store_are_told() -> None:
-    found = stock(full(10, 0), delta(11, 50, 60), delta(11, 20, 500)).latest
+    found = inventory(full(10, 0), delta(11, 50, 60), delta(11, 20, 500)).latest
     assert found is not None
     assert "was taken 440 s before it: two histories" in found.findings()[-1].message
 
@@ -107,7 +107,7 @@ RANGES = st.lists(st.tuples(st.integers(5, 40), st.integers(0, 12), st.integers(
 @given(st.integers(1, 30), RANGES)
 def test_the_chain_leads_as_far_as_any_order_of_deltas_can(base: int, ranges: list[tuple[int, int, int]]) -> None:
     deltas = [delta(start, start + length, 100 + at) for start, length, at in ranges]
-    found = stock(full(base, 0), *deltas).latest
+    found = inventory(full(base, 0), *deltas).latest
     assert found is not None
     reach = base
     for _ in deltas:
@@ -117,7 +117,7 @@ def test_the_chain_leads_as_far_as_any_order_of_deltas_can(base: int, ranges: li
     for stored in found.chain:
         assert stored.snapshot.start <= known + 1 <= stored.snapshot.last
         known = stored.snapshot.last
-    gaps = [finding for finding in found.findings() if finding.misfit is Misfit.GAP]
+    gaps = [finding for finding in found.findings() if finding.reason is FindingReason.GAP]
     assert bool(gaps) == (found.reach < found.last)
 
 
@@ -126,4 +126,4 @@ def test_the_order_of_a_listing_does_not_matter(base: int, ranges: list[tuple[in
     objects = [full(base, 0), full(base + 9, 50), *(delta(s, s + n, at) for s, n, at in ranges)]
     shuffled = list(objects)
     rng.shuffle(shuffled)
-    assert stock(*objects) == stock(*shuffled)
+    assert inventory(*objects) == inventory(*shuffled)

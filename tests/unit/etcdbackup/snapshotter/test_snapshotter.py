@@ -48,10 +48,10 @@ def test_full_snapshots_come_by_their_schedule_and_deltas_go_on_after_each() -> 
             for _ in range(3 * 60):
                 await one.write()
                 await asyncio.sleep(MINUTE)
-            stock = await one.stock()
-            taken = [found.full.snapshot.time for found in stock.sets]
+            inventory = await one.inventory()
+            taken = [found.full.snapshot.time for found in inventory.sets]
             assert [f"{time:%H:%M}" for time in taken] == ["08:30", "09:00", "10:00", "11:00"]
-            for found in stock.sets:
+            for found in inventory.sets:
                 assert not [finding for finding in found.findings() if finding.is_fault]
             await asyncio.sleep(MINUTE)
             assert await one.reach() == await newest_revision(one.client)
@@ -79,7 +79,7 @@ def test_an_agent_that_starts_again_goes_on_with_a_delta_at_once() -> None:
         async with one.running():
             await asyncio.sleep(1)
             assert (await one.names())[-1] == "Incr-5-8"
-            assert len((await one.stock()).sets) == 1
+            assert len((await one.inventory()).sets) == 1
             assert await one.reach() == 8
 
     simulated(story)
@@ -99,13 +99,13 @@ def test_an_agent_begins_with_a_full_snapshot_where_the_latest_set_does_not_serv
     async def story(one: Setting) -> None:
         await one.write(9)
         await put(one.bucket, *stored)  # type: ignore[arg-type]
-        before = len((await one.stock()).sets)
+        before = len((await one.inventory()).sets)
         async with one.running():
             await asyncio.sleep(1)
-        stock = await one.stock()
-        assert len(stock.sets) == before + 1
-        assert stock.latest is not None
-        assert stock.latest.full.snapshot.last == 10
+        inventory = await one.inventory()
+        assert len(inventory.sets) == before + 1
+        assert inventory.latest is not None
+        assert inventory.latest.full.snapshot.last == 10
 
     simulated(story)
 
@@ -217,7 +217,7 @@ def test_an_etcd_that_lost_its_data_and_was_written_to_at_once_begins_a_set_of_i
             last = await one.write(30)
             await asyncio.sleep(MINUTE)
             assert (await one.names())[:2] == ["Full-0-1", "Incr-2-6"]
-            latest = (await one.stock()).latest
+            latest = (await one.inventory()).latest
             assert latest is not None
             assert latest.full.snapshot.last > 6
             assert await one.reach() == last
@@ -237,7 +237,7 @@ def test_an_agent_that_failed_before_its_first_delta_needs_no_full_snapshot_more
             await one.write()
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-        assert len((await one.stock()).sets) == 1
+        assert len((await one.inventory()).sets) == 1
         await one.lose_all_data()
         last = await one.write(30)
         running = asyncio.create_task(snapshotter.run())
@@ -258,7 +258,7 @@ def test_a_watch_that_was_cut_goes_on_where_it_was() -> None:
             await one.write(5)
             await asyncio.sleep(MINUTE)
             assert await one.reach() == 11
-            assert len((await one.stock()).sets) == 1
+            assert len((await one.inventory()).sets) == 1
 
     simulated(story)
 
@@ -320,7 +320,7 @@ def test_snapshots_can_be_asked_for_and_have_what_was_written_before() -> None:
 
 async def _ends(one: Setting) -> list[tuple[str, int]]:
     """Kinds and last revisions in the order in which etcd-backup-restore takes them: by these, then by time."""
-    found = sorted((one.snapshot for one in (await one.stock()).snapshots), key=lambda it: (it.last, it.created))
+    found = sorted((one.snapshot for one in (await one.inventory()).snapshots), key=lambda it: (it.last, it.created))
     assert len({(it.last, it.created) for it in found}) == len(found)  # else it has no order
     return [(it.kind.name, it.last) for it in found]
 
@@ -454,7 +454,7 @@ def test_a_transaction_is_never_split_over_two_deltas() -> None:
             for number in range(30):
                 await one.client.do(Txn(success=tuple(Put(b"%d-%d" % (number, key), bytes(100)) for key in range(20))))
             await asyncio.sleep(MINUTE)
-            deltas = [found.snapshot for found in (await one.stock()).snapshots[1:]]
+            deltas = [found.snapshot for found in (await one.inventory()).snapshots[1:]]
             assert len(deltas) > 5
             assert await one.reach() == 31
 
