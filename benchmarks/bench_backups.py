@@ -22,7 +22,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from benchmarks.measure import PROGRAM, report, spread
-from espalier.etcdbackup.snapshots.codecs import compressed
+from espalier.etcdbackup.snapshots.codecs import compress
 from espalier.etcdbackup.snapshots.deltas import KeyValue, event
 from espalier.etcdbackup.snapshots.names import Compression, Kind, Snapshot
 from espalier.etcdbackup.snapshots.writing import DeltaBuilder
@@ -46,7 +46,7 @@ async def database() -> AsyncGenerator[bytes, None]:
 async def make_full(folder: Path, compression: Compression) -> Path:
     """A store with one full snapshot; its file."""
     snapshot = Snapshot(Kind.FULL, 0, 1, CREATED, compression)
-    await LocalStore(folder).upload(snapshot.key, compressed(database(), compression))
+    await LocalStore(folder).upload(snapshot.key, compress(database(), compression))
     return folder / snapshot.key
 
 

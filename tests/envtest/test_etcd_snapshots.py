@@ -14,7 +14,7 @@ import pytest
 from espalier.assets.cache import assets_folder
 from espalier.etcdbackup.copying.copier import Copier
 from espalier.etcdbackup.copying.plan import LATEST
-from espalier.etcdbackup.snapshots.codecs import compressed
+from espalier.etcdbackup.snapshots.codecs import compress
 from espalier.etcdbackup.snapshots.names import Compression, Kind, Snapshot
 from espalier.etcdbackup.snapshots.reading import download, read_inventory
 from espalier.etcdbackup.snapshots.verification import verify
@@ -67,7 +67,7 @@ async def test_a_snapshot_of_etcd_goes_through_stores_unchanged(tmp_path: Path, 
     data = path.read_bytes()
     source, target = LocalStore(tmp_path / "source"), LocalStore(tmp_path / "target")
     snapshot = Snapshot(Kind.FULL, 0, 2, EPOCH, compression, is_final=True)
-    packed: AsyncGenerator[bytes, None] = compressed(chunks(data, 100_000), compression)
+    packed: AsyncGenerator[bytes, None] = compress(chunks(data, 100_000), compression)
     await source.upload(snapshot.key, packed)
     await Copier(source, target, SystemClock()).run(LATEST)
     latest = (await read_inventory(target)).latest

@@ -211,7 +211,7 @@ def _apply(config: dict[str, Any]) -> None:
     if pruner.unknown or pruner.causes:
         return
     me = managed_fields.Manager("me", "Apply", "v1", "")
-    new, owners = managed_fields.applied(A_POD, applied, {}, me, POD_NODE, "2026-01-01T00:00:00Z", force=True)
+    new, owners = managed_fields.apply(A_POD, applied, {}, me, POD_NODE, "2026-01-01T00:00:00Z", force=True)
     managed_fields.encode(owners)
     encode_json(new)
 
@@ -533,7 +533,7 @@ TARGETS: dict[str, Target] = {
     ),
     "continue token": Target(
         st.text(max_size=40) | json_text.map(lambda raw: base64.urlsafe_b64encode(raw).decode()),
-        reading._decoded,
+        reading._decode_token,
         (ApiError,),
         tuple(base64.urlsafe_b64encode(bomb).decode() for bomb in JSON_BOMBS),
     ),

@@ -141,7 +141,7 @@ def _kind(
     )
 
 
-def _of(group: str, plural: str, kind: str, *, namespaced: bool = True) -> Resource:
+def _resource(group: str, plural: str, kind: str, *, namespaced: bool = True) -> Resource:
     return Resource(group, "v1", plural, kind, namespaced)
 
 
@@ -181,7 +181,7 @@ KINDS: tuple[ServedKind, ...] = (
     _kind(core.CONFIG_MAP, "cm"),
     _kind(core.ENDPOINTS, "ep"),
     _kind(core.CORE_EVENT, "ev", selectable=_EVENT_FIELDS),
-    _kind(_of("", "limitranges", "LimitRange"), "limits"),
+    _kind(_resource("", "limitranges", "LimitRange"), "limits"),
     _kind(
         core.NAMESPACE,
         "ns",
@@ -190,8 +190,8 @@ KINDS: tuple[ServedKind, ...] = (
         verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),
     ),
     _kind(core.NODE, "no", subresources=_STATUS, selectable=("spec.unschedulable",)),
-    _kind(_of("", "persistentvolumeclaims", "PersistentVolumeClaim"), "pvc", subresources=_STATUS),
-    _kind(_of("", "persistentvolumes", "PersistentVolume", namespaced=False), "pv", subresources=_STATUS),
+    _kind(_resource("", "persistentvolumeclaims", "PersistentVolumeClaim"), "pvc", subresources=_STATUS),
+    _kind(_resource("", "persistentvolumes", "PersistentVolume", namespaced=False), "pv", subresources=_STATUS),
     _kind(
         core.POD,
         "po",
@@ -200,16 +200,16 @@ KINDS: tuple[ServedKind, ...] = (
         generation=True,
         selectable=_POD_FIELDS,
     ),
-    _kind(_of("", "podtemplates", "PodTemplate")),
+    _kind(_resource("", "podtemplates", "PodTemplate")),
     _kind(
-        _of("", "replicationcontrollers", "ReplicationController"),
+        _resource("", "replicationcontrollers", "ReplicationController"),
         "rc",
         subresources=_SCALED,
         all_=True,
         generation=True,
         selectable=("status.replicas",),
     ),
-    _kind(_of("", "resourcequotas", "ResourceQuota"), "quota", subresources=_STATUS),
+    _kind(_resource("", "resourcequotas", "ResourceQuota"), "quota", subresources=_STATUS),
     _kind(core.SECRET, selectable=("type",)),
     _kind(core.SERVICE_ACCOUNT, "sa"),
     _kind(core.SERVICE, "svc", subresources=_STATUS, all_=True, selectable=("spec.clusterIP", "spec.type")),
@@ -228,13 +228,15 @@ KINDS: tuple[ServedKind, ...] = (
     _kind(core.DEPLOYMENT, "deploy", subresources=_SCALED, all_=True, generation=True),
     _kind(core.REPLICA_SET, "rs", subresources=_SCALED, all_=True, generation=True, selectable=("status.replicas",)),
     _kind(core.STATEFUL_SET, "sts", subresources=_SCALED, all_=True, generation=True),
-    _kind(_of("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview", namespaced=False), verbs=_ASKED),
+    _kind(
+        _resource("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview", namespaced=False), verbs=_ASKED
+    ),
     _kind(core.TOKEN_REVIEW, verbs=_ASKED),
-    _kind(_of(_REVIEWS, "localsubjectaccessreviews", "LocalSubjectAccessReview"), verbs=_ASKED),
+    _kind(_resource(_REVIEWS, "localsubjectaccessreviews", "LocalSubjectAccessReview"), verbs=_ASKED),
     _kind(core.SELF_SUBJECT_ACCESS_REVIEW, verbs=_ASKED),
-    _kind(_of(_REVIEWS, "selfsubjectrulesreviews", "SelfSubjectRulesReview", namespaced=False), verbs=_ASKED),
-    _kind(_of(_REVIEWS, "subjectaccessreviews", "SubjectAccessReview", namespaced=False), verbs=_ASKED),
-    _kind(_of("batch", "cronjobs", "CronJob"), "cj", subresources=_STATUS, all_=True, generation=True),
+    _kind(_resource(_REVIEWS, "selfsubjectrulesreviews", "SelfSubjectRulesReview", namespaced=False), verbs=_ASKED),
+    _kind(_resource(_REVIEWS, "subjectaccessreviews", "SubjectAccessReview", namespaced=False), verbs=_ASKED),
+    _kind(_resource("batch", "cronjobs", "CronJob"), "cj", subresources=_STATUS, all_=True, generation=True),
     _kind(core.JOB, subresources=_STATUS, all_=True, generation=True, selectable=("status.successful",)),
     _kind(core.LEASE),
     _kind(core.ENDPOINT_SLICE, generation=True),
@@ -247,19 +249,19 @@ KINDS: tuple[ServedKind, ...] = (
         renamed=_EVENT_NAMES,
         make_node=partial(node, definition_of(core.CORE_EVENT)),
     ),
-    _kind(_of(_NETWORKING, "ingressclasses", "IngressClass", namespaced=False), generation=True),
-    _kind(_of(_NETWORKING, "ingresses", "Ingress"), "ing", subresources=_STATUS, generation=True),
-    _kind(_of(_NETWORKING, "networkpolicies", "NetworkPolicy"), "netpol", generation=True),
-    _kind(_of("node.k8s.io", "runtimeclasses", "RuntimeClass", namespaced=False)),
+    _kind(_resource(_NETWORKING, "ingressclasses", "IngressClass", namespaced=False), generation=True),
+    _kind(_resource(_NETWORKING, "ingresses", "Ingress"), "ing", subresources=_STATUS, generation=True),
+    _kind(_resource(_NETWORKING, "networkpolicies", "NetworkPolicy"), "netpol", generation=True),
+    _kind(_resource("node.k8s.io", "runtimeclasses", "RuntimeClass", namespaced=False)),
     _kind(core.POD_DISRUPTION_BUDGET, "pdb", subresources=_STATUS, generation=True),
     _kind(core.CLUSTER_ROLE_BINDING),
     _kind(core.CLUSTER_ROLE),
     _kind(core.ROLE_BINDING),
     _kind(core.ROLE),
-    _kind(_of("scheduling.k8s.io", "priorityclasses", "PriorityClass", namespaced=False), "pc", generation=True),
-    _kind(_of(_STORAGE, "csidrivers", "CSIDriver", namespaced=False)),
-    _kind(_of(_STORAGE, "csinodes", "CSINode", namespaced=False)),
-    _kind(_of(_STORAGE, "storageclasses", "StorageClass", namespaced=False), "sc"),
-    _kind(_of(_STORAGE, "volumeattachments", "VolumeAttachment", namespaced=False), subresources=_STATUS),
+    _kind(_resource("scheduling.k8s.io", "priorityclasses", "PriorityClass", namespaced=False), "pc", generation=True),
+    _kind(_resource(_STORAGE, "csidrivers", "CSIDriver", namespaced=False)),
+    _kind(_resource(_STORAGE, "csinodes", "CSINode", namespaced=False)),
+    _kind(_resource(_STORAGE, "storageclasses", "StorageClass", namespaced=False), "sc"),
+    _kind(_resource(_STORAGE, "volumeattachments", "VolumeAttachment", namespaced=False), subresources=_STATUS),
 )
 """All built-in kinds. `CustomResourceDefinition`s add others."""

@@ -139,10 +139,10 @@ def failure(error: ApiError) -> Response:
     headers = {}
     if status.details is not None and status.details.retry_after_seconds:
         headers["retry-after"] = str(status.details.retry_after_seconds)
-    return json_response(said(status), status.code or 500, headers)
+    return json_response(status_tree(status), status.code or 500, headers)
 
 
-def said(status: Status) -> Tree:
+def status_tree(status: Status) -> Tree:
     """A Status for a response, without empty fields."""
     tree: Tree = msgspec.to_builtins(status)
     return {name: part for name, part in tree.items() if part or name == "metadata" or part == {}}

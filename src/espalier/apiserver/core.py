@@ -49,7 +49,7 @@ Writing: TypeAlias = Generator[Write, Object | None, Object | None]
 _PREFIX = b'{"apiVersion":"'
 
 
-def encoded(tree: Tree, kind: ServedKind) -> bytes:
+def encode_stored(tree: Tree, kind: ServedKind) -> bytes:
     """The encoding of a stored object: apiVersion and kind come first."""
     return encode_json(
         {
@@ -61,7 +61,7 @@ def encoded(tree: Tree, kind: ServedKind) -> bytes:
     )
 
 
-def shown(raw: bytes, kind: ServedKind) -> bytes:
+def raw_in_served_version(raw: bytes, kind: ServedKind) -> bytes:
     """A stored object in the version in which a kind is served."""
     end = raw.index(b'"', len(_PREFIX))
     version = kind.resource.api_version.encode()
@@ -120,6 +120,6 @@ def put(
             tree["metadata"]["resourceVersion"] = str(revision)
         else:
             tree["metadata"].pop("resourceVersion", None)
-        return encoded(tree, kind)
+        return encode_stored(tree, kind)
 
     return (yield Write(kind.table, key, before, at, lambda raw: Stored(raw, kind if valid else None), deleted))

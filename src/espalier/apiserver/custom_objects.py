@@ -25,7 +25,7 @@ class ValidationResult(NamedTuple):
     is_valid: bool
 
 
-def validated(kind: ServedKind, new: Tree, before: Tree | None, *, settled: bool = False) -> ValidationResult:
+def validate(kind: ServedKind, new: Tree, before: Tree | None, *, settled: bool = False) -> ValidationResult:
     """The verdict on a new custom object. `settled`: the previous one has no violations."""
     causes = kind.validator.causes(new)
     kept = [cause for cause in causes if before is not None and _is_unchanged(cause, new, before, kind.node)]

@@ -58,7 +58,7 @@ def _default_problems(schema: Tree, field: str) -> Iterator[StatusCause]:
     if pruner.unknown:
         yield failures.invalid(field, given, "must not have unknown fields")
         return
-    found: list[StatusCause] = validator_of(schema).causes(_of(value)) if _INNER in value else []
+    found: list[StatusCause] = validator_of(schema).causes(_unwrapped(value)) if _INNER in value else []
     yield from (failures.cause(each.reason, _joined(field, each.field), each.message) for each in found)
     if found:
         return
@@ -69,7 +69,7 @@ def _default_problems(schema: Tree, field: str) -> Iterator[StatusCause]:
             yield failures.cause(broken.cause.reason, f"{field}{inner}", broken.cause.message)
 
 
-def _of(value: Tree) -> Any:
+def _unwrapped(value: Tree) -> Any:
     return value[_INNER]
 
 

@@ -15,7 +15,7 @@ from espalier.api.meta import Tree
 from espalier.apiserver import bodies, definitions, failures
 from espalier.apiserver.admission import AdmissionWebhooks
 from espalier.apiserver.bodies import DeleteOptions
-from espalier.apiserver.core import Answer, Core, Step, Steps, put, shown
+from espalier.apiserver.core import Answer, Core, Step, Steps, put, raw_in_served_version
 from espalier.apiserver.metadata import FOREGROUND, ORPHAN
 from espalier.apiserver.requests import RequestInfo
 from espalier.apiserver.selectors import selector_of
@@ -66,7 +66,7 @@ class Deleter:
                 answer = yield from self._delete(replace(info, namespace=key.namespace, name=key.name), options)
             except NotFound:
                 continue
-            items.append(shown(table.objects.get(key, present).raw, info.kind))
+            items.append(raw_in_served_version(table.objects.get(key, present).raw, info.kind))
             warnings += answer.warnings
         revision = self._core.store.revision
         body: Tree = {
@@ -89,7 +89,7 @@ class Deleter:
             warnings: list[str] = []
             yield from self._admit(info, old, warnings)
             if table.objects.get(info.key) is old:
-                answer = yield from self._deleted(info, old, options, warnings)
+                answer = yield from self._delete_or_mark(info, old, options, warnings)
                 if answer is not None:
                     return answer
         raise failures.conflict(info.kind.resource, info.name, failures.MODIFIED)
@@ -118,7 +118,7 @@ class Deleter:
                 f"({found.resource_version}). The object might have been modified",
             )
 
-    def _deleted(self, info: RequestInfo, old: Object, options: DeleteOptions, warnings: list[str]) -> Deleting:
+    def _delete_or_mark(self, info: RequestInfo, old: Object, options: DeleteOptions, warnings: list[str]) -> Deleting:
         kind, tree = info.kind, old.tree
         tree["apiVersion"] = kind.storage_version
         system = tree["metadata"]
@@ -126,7 +126,7 @@ class Deleter:
         grace = self._grace(info, tree, options)
         held_by_namespace = self._is_namespace(info) and (tree.get("spec") or {}).get("finalizers")
         if not finalizers and not grace and not held_by_namespace:
-            return (yield from self._gone(info, old, tree, options, warnings))
+            return (yield from self._remove(info, old, tree, options, warnings))
         changed = list(system.get("finalizers") or ()) != finalizers
         if finalizers:
             system["finalizers"] = finalizers
@@ -144,13 +144,15 @@ class Deleter:
             if kind.resource == builtin.CUSTOM_RESOURCE_DEFINITION:
                 definitions.terminate(tree, condition_list.timestamp(self._core.now()))
         if not changed:
-            return Answer(shown(old.raw, kind), int(old.head.metadata.resource_version), warnings=warnings)
+            return Answer(
+                raw_in_served_version(old.raw, kind), int(old.head.metadata.resource_version), warnings=warnings
+            )
         if options.dry_run:
             return Answer(encode_json(tree), self._core.store.revision, warnings=warnings)
         stored = yield from put(kind, info.key, old, tree)
         if stored is None:
             return None
-        return Answer(shown(stored.raw, kind), self._core.store.revision, warnings=warnings)
+        return Answer(raw_in_served_version(stored.raw, kind), self._core.store.revision, warnings=warnings)
 
     def _finalizers(self, info: RequestInfo, tree: Tree, options: DeleteOptions) -> list[str]:
         """The finalizers of a deleted object: its own, and that of the propagation policy."""
@@ -181,7 +183,7 @@ class Deleter:
     def _is_namespace(self, info: RequestInfo) -> bool:
         return info.kind.resource == builtin.NAMESPACE
 
-    def _gone(
+    def _remove(
         self, info: RequestInfo, old: Object, tree: Tree, options: DeleteOptions, warnings: list[str]
     ) -> Deleting:
         if not options.dry_run:

@@ -105,12 +105,12 @@ class Encryption:
 
     def encrypt(self, table: str, path: bytes, plaintext: bytes) -> bytes:
         """The encrypted form of an object, to be stored."""
-        first = self._of(table)[0]
+        first = self._transformers_for(table)[0]
         return first.label + first.encrypt(plaintext, path)
 
     def decrypt(self, table: str, path: bytes, stored: bytes) -> bytes:
         """The decrypted form of a stored object. Raises `CannotDecrypt`."""
-        for transformer in self._of(table):
+        for transformer in self._transformers_for(table):
             if stored.startswith(transformer.label) and (transformer.label or not stored.startswith(PREFIX)):
                 return transformer.decrypt(stored[len(transformer.label) :], path)
         raise CannotDecrypt(
@@ -120,10 +120,10 @@ class Encryption:
 
     def is_stale(self, table: str, stored: bytes) -> bool:
         """True if a write would store an object in another form."""
-        label = self._of(table)[0].label
+        label = self._transformers_for(table)[0].label
         return not stored.startswith(label) if label else stored.startswith(PREFIX)
 
-    def _of(self, table: str) -> tuple[_Transformer, ...]:
+    def _transformers_for(self, table: str) -> tuple[_Transformer, ...]:
         found = self._by_table.get(table)
         if found is None:
             rules = (transformers for names, transformers in self._rules if any(_covers(name, table) for name in names))

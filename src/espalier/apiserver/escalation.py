@@ -114,7 +114,7 @@ def _has(held: Sequence[str], wanted: str) -> bool:
 
 
 def _refusal(info: RequestInfo, missing: Sequence[PolicyRule]) -> ApiError:
-    shown = [_shown(rule) for rule in missing[:MAX_SHOWN]]
+    shown = [_rule_text(rule) for rule in missing[:MAX_SHOWN]]
     more = [f"and {len(missing) - MAX_SHOWN} more"] if len(missing) > MAX_SHOWN else []
     groups = ", ".join(f'"{group}"' for group in info.user.groups)
     who = f'user "{info.user.name}" (groups=[{groups}])'
@@ -123,7 +123,7 @@ def _refusal(info: RequestInfo, missing: Sequence[PolicyRule]) -> ApiError:
     return failures.refused(info.kind.resource, info.name, sentence)
 
 
-def _shown(rule: PolicyRule) -> str:
+def _rule_text(rule: PolicyRule) -> str:
     parts = (
         ("APIGroups", rule.api_groups),
         ("Resources", rule.resources),

@@ -82,7 +82,7 @@ class Keys:
         return None
 
 
-def versioned(value: bytes, revision: int) -> bytes:
+def with_resource_version(value: bytes, revision: int) -> bytes:
     """An object as this server wrote it, with its revision as the resource version."""
     start = value.index(_METADATA) + len(_METADATA)
     return b'%s"resourceVersion":"%d",%s' % (value[:start], revision, value[start:])
@@ -92,7 +92,7 @@ def stored_object(path: bytes, key: Key, value: bytes, revision: int) -> Object:
     """The object of a value, with its revision as the resource version. Raises `UnreadableValue`."""
     try:
         if value.startswith(_START) and value.find(_METADATA, 0, _LATEST_METADATA) > 0:
-            item = Object(versioned(value, revision))
+            item = Object(with_resource_version(value, revision))
             if item.key == key and item.resource_version == str(revision):
                 return item
         return _reordered(path, key, value, revision)

@@ -20,7 +20,7 @@ import structlog
 from espalier.api.resource import Key
 from espalier.apiserver import content, failures
 from espalier.apiserver.encryption import CannotDecrypt, Encryption, require_unencrypted
-from espalier.apiserver.etcd_keys import Keys, UnreadableValue, stored_object, versioned
+from espalier.apiserver.etcd_keys import Keys, UnreadableValue, stored_object, with_resource_version
 from espalier.apiserver.store import HISTORY, Change, Store, Write
 from espalier.etcd.client import Client
 from espalier.etcd.errors import Compacted, EtcdError, NoSpace, RequestTooLarge, Unavailable
@@ -135,7 +135,7 @@ class EtcdStore(Store):
             self._pending_writes[path].remove(pending)
             if not self._pending_writes[path]:
                 del self._pending_writes[path]
-        return pending.made(done.header.revision) if done.succeeded else None
+        return pending.object_at(done.header.revision) if done.succeeded else None
 
     async def catch_up(self) -> None:
         """Wait until all objects that etcd had at the call are seen here."""
@@ -199,7 +199,7 @@ class EtcdStore(Store):
                 for item in page.items:
                     place = self._keys.place(item.key)
                     if place is not None:
-                        value = self._decrypted(place.table, item.key, item.value)
+                        value = self._decrypt(place.table, item.key, item.value)
                         read = stored_object(item.key, place.key, value, item.mod_revision)
                         tables[place.table][place.key] = read
         self._compacted = self.revision = self.durable = revision
@@ -219,15 +219,15 @@ class EtcdStore(Store):
             self._lose(f"watching etcd failed: {error}")
 
     def _apply(self, changes: Changes) -> None:
-        made = []
+        applied = []
         for event in changes.events:
             change = self._change(event)
             if change is not None:
                 self._record(self.table(change.table), change)
-                made.append(change)
+                applied.append(change)
         self.revision = changes.revision
-        if made:
-            self._publish(made)
+        if applied:
+            self._publish(applied)
         self.durable = changes.revision
         while self._revision_waiters and self._revision_waiters[0][0] <= self.revision:
             _, _, waiting = heapq.heappop(self._revision_waiters)
@@ -246,13 +246,13 @@ class EtcdStore(Store):
             return None
         for pending in self._pending_writes.get(path, ()):
             if pending.is_of(before, None if deleted else event.item.value):
-                return Change(revision, table, key, before, pending.made(revision), deleted)
+                return Change(revision, table, key, before, pending.object_at(revision), deleted)
         if before is not None and deleted:
             return Change(revision, table, key, before, _at_revision(before, revision), deleted)
-        value = self._decrypted(table, path, event.item.value)
+        value = self._decrypt(table, path, event.item.value)
         return Change(revision, table, key, before, stored_object(path, key, value, revision), deleted)
 
-    def _decrypted(self, table: str, path: bytes, value: bytes) -> bytes:
+    def _decrypt(self, table: str, path: bytes, value: bytes) -> bytes:
         try:
             if self._encryption is not None:
                 return self._encryption.decrypt(table, path, value)
@@ -383,7 +383,7 @@ class _PendingWrite:
 
     def __init__(self, write: Write) -> None:
         self._write = write
-        self._made: Object | None = None
+        self._object: Object | None = None
         self.value = write.encoded(0)
         self.stored = self.value
         """As etcd has it."""
@@ -393,11 +393,11 @@ class _PendingWrite:
         wanted = None if self._write.deleted else self.stored
         return self._write.before is before and wanted == value
 
-    def made(self, revision: int) -> Object:
+    def object_at(self, revision: int) -> Object:
         """The object written at a revision."""
-        if self._made is None:
-            self._made = self._write.made(versioned(self.value, revision))
-        return self._made
+        if self._object is None:
+            self._object = self._write.decode(with_resource_version(self.value, revision))
+        return self._object
 
 
 def _at_revision(item: Object, revision: int) -> Object:

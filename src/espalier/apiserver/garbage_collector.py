@@ -44,7 +44,7 @@ class GarbageCollector:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._retries: set[asyncio.TimerHandle] = set()
-        core.store.follow(self._changed)
+        core.store.follow(self._on_change)
 
     def start(self) -> None:
         """Process all objects once, then changes."""
@@ -66,7 +66,7 @@ class GarbageCollector:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def _changed(self, change: Change) -> None:
+    def _on_change(self, change: Change) -> None:
         if self._task is None:
             return
         self._ownership.change(change)

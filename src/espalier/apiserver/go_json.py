@@ -97,14 +97,14 @@ def _base64_problem(text: str) -> str:
     return f"illegal base64 data at input byte {place}"
 
 
-def found(value: object) -> str:
+def type_name(value: object) -> str:
     """Go's name of a value's type."""
     return _GO_TYPES.get(type(value), "null")
 
 
 def mistyped(value: object, wanted: str) -> str:
     """The error for a value that a Go type does not accept."""
-    shown = f"number {value}" if isinstance(value, float) and "int" in wanted else found(value)
+    shown = f"number {value}" if isinstance(value, float) and "int" in wanted else type_name(value)
     return f"json: cannot unmarshal {shown} into Go {wanted}"
 
 

@@ -57,7 +57,7 @@ class Handler:
                 return (yield from self._bind(info))
             case "create", "eviction":
                 yield from self._evictor.evict(info)
-                return self._created()
+                return self._created_response()
             case "create", _:
                 return (yield from self._writer.create(info))
             case "update", _:
@@ -76,16 +76,16 @@ class Handler:
             cause = failures.required("target.name")
             raise failures.internal_error(f"{cause.field}: {cause.message}")
 
-        def bound(pod: Tree) -> Tree:
+        def bind(pod: Tree) -> Tree:
             spec = pod.get("spec") or {}
             if spec.get("nodeName"):
                 sentence = f'pod {info.name} is already assigned to node "{spec["nodeName"]}"'
                 raise failures.conflict(info.kind.resource, info.name, sentence, info.subresource)
             return {**pod, "spec": {**spec, "nodeName": node}}
 
-        yield from self._writer.modify(info, bound)
-        return self._created()
+        yield from self._writer.modify(info, bind)
+        return self._created_response()
 
-    def _created(self) -> Answer:
+    def _created_response(self) -> Answer:
         body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
         return Answer(encode_json(body), self._core.store.revision, 201)

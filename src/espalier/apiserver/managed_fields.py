@@ -1,6 +1,6 @@
 """Field ownership: `metadata.managedFields`, with the semantics of Kubernetes' structured merge.
 
-`applied` is server-side apply, `updated` every other write. Both are pure.
+`apply` is server-side apply, `update` every other write. Both are pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from espalier.api.meta import Tree
 from espalier.apiserver.field_set_diff import difference, fields_of
-from espalier.apiserver.merging import merged, pruned
+from espalier.apiserver.merging import merge, prune
 from espalier.apiserver.structure import Node
 from espalier.kube import fields
 from espalier.kube.errors import Conflict, StatusCause, StatusDetails
@@ -107,7 +107,7 @@ def _entry(manager: Manager, owned: Owned) -> Tree:
     return entry
 
 
-def updated(old: Tree, new: Tree, managers: Managers, me: Manager, node: Node, now: str) -> Managers:
+def update(old: Tree, new: Tree, managers: Managers, me: Manager, node: Node, now: str) -> Managers:
     """Managers after `me` updated `old` to `new`: changed fields belong to `me` only, removed fields to nobody."""
     changed, removed = difference(_bare(old), _bare(new), node)
     changed, removed = _owned(changed), _owned(removed)
@@ -126,7 +126,7 @@ def updated(old: Tree, new: Tree, managers: Managers, me: Manager, node: Node, n
     return _without_oldest_updaters(result)
 
 
-def applied(
+def apply(
     live: Tree, config: Tree, managers: Managers, me: Manager, node: Node, now: str, *, force: bool
 ) -> tuple[Tree, Managers]:
     """The live object and its managers after `me` applied `config`.
@@ -145,14 +145,14 @@ def applied(
     wanted = _owned(fields_of(config, node, containers=False))
     before = managers.get(me)
     others = {manager: owned for manager, owned in managers.items() if manager != me}
-    result = merged(live, config, node)
+    result = merge(live, config, node)
     if before is not None and before.fields != wanted:
         kept = wanted
         for owned in others.values():
             kept = fields.union(kept, owned.fields)
         gone = fields.difference(before.fields, wanted)
         if gone:
-            result = pruned(result, gone, kept, node)
+            result = prune(result, gone, kept, node)
     changed, removed = difference(_bare(live), _bare(result), node)
     changed, removed = _owned(changed), _owned(removed)
     conflicts = [
@@ -223,7 +223,9 @@ def _without_oldest_updaters(managers: Managers) -> Managers:
 
 def _conflict(conflicts: list[tuple[Manager, FieldSet]]) -> Exception:
     causes = [
-        StatusCause(reason="FieldManagerConflict", message=f"conflict with {_described(manager)}", field=shown(path))
+        StatusCause(
+            reason="FieldManagerConflict", message=f"conflict with {_described(manager)}", field=path_text(path)
+        )
         for manager, taken in conflicts
         for path in fields.paths(taken)
     ]
@@ -232,7 +234,7 @@ def _conflict(conflicts: list[tuple[Manager, FieldSet]]) -> Exception:
     else:
         lines = [f"Apply failed with {len(causes)} conflicts: "]
         for manager, taken in conflicts:
-            paths = [shown(path) for path in fields.paths(taken)]
+            paths = [path_text(path) for path in fields.paths(taken)]
             if len(paths) == 1:
                 lines.append(f"conflict with {_described(manager)}: {paths[0]}")
             else:
@@ -247,7 +249,7 @@ def _described(manager: Manager) -> str:
     return f'"{manager.name}"{through}{since}'
 
 
-def shown(path: tuple[str, ...]) -> str:
+def path_text(path: tuple[str, ...]) -> str:
     """A path as messages have it: `.spec.containers[name="a"].image`."""
     text = ""
     for element in path:

@@ -16,22 +16,22 @@ from espalier.apiserver.structure import Node
 from espalier.kube.fields import SELF, FieldSet
 
 
-def merged(live: Any, applied: Any, node: Node | None) -> Any:
+def merge(live: Any, applied: Any, node: Node | None) -> Any:
     """The live value merged with the applied one. Neither is mutated; the result shares parts with both."""
     if is_map(applied, node) and is_map(live, node):
         result = dict(live)
         for name, value in applied.items():
             if name in live:
-                result[name] = merged(live[name], value, node.child(name) if node is not None else None)
+                result[name] = merge(live[name], value, node.child(name) if node is not None else None)
             else:
                 result[name] = value
         return result
     if node is not None and is_list(applied, node) and is_list(live, node):
-        return _merged_lists(live, applied, node)
+        return _merge_lists(live, applied, node)
     return applied
 
 
-def _merged_lists(live: list[Any], applied: list[Any], node: Node) -> list[Any]:
+def _merge_lists(live: list[Any], applied: list[Any], node: Node) -> list[Any]:
     """Applied items come in the order in which they are applied; others stay before what follows them."""
     there, wanted = elements_of(live, node), elements_of(applied, node)
     place = {element: index for index, element in enumerate(there)}
@@ -43,11 +43,11 @@ def _merged_lists(live: list[Any], applied: list[Any], node: Node) -> list[Any]:
             continue
         while others and place[others[0]] < place[element]:
             result.append(there[others.popleft()])
-        result.append(merged(there[element], item, node.items))
+        result.append(merge(there[element], item, node.items))
     return [*result, *(there[element] for element in others)]
 
 
-def pruned(value: Any, gone: FieldSet, kept: FieldSet, node: Node | None) -> Any:
+def prune(value: Any, gone: FieldSet, kept: FieldSet, node: Node | None) -> Any:
     """A value without the fields in `gone`, except those in `kept` and their parents.
 
     A map or list that had something and has nothing left is removed with its last field.
@@ -59,7 +59,7 @@ def pruned(value: Any, gone: FieldSet, kept: FieldSet, node: Node | None) -> Any
             if element not in gone:
                 result[name] = part
                 continue
-            rest = _pruned_part(part, gone[element], kept.get(element), node.child(name) if node is not None else None)
+            rest = _prune_part(part, gone[element], kept.get(element), node.child(name) if node is not None else None)
             if rest is not None:
                 result[name] = rest[0]
         return result
@@ -72,14 +72,14 @@ def pruned(value: Any, gone: FieldSet, kept: FieldSet, node: Node | None) -> Any
                 continue
             # Keys stay as long as the item: they identify it.
             below = {name: part for name, part in gone[element].items() if name[2:] not in node.keys}
-            rest = _pruned_part(item, below or {SELF: {}}, kept.get(element), node.items)
+            rest = _prune_part(item, below or {SELF: {}}, kept.get(element), node.items)
             if rest is not None:
                 items.append(rest[0])
         return items
     return value
 
 
-def _pruned_part(part: Any, gone: FieldSet, kept: FieldSet | None, node: Node | None) -> tuple[Any] | None:
+def _prune_part(part: Any, gone: FieldSet, kept: FieldSet | None, node: Node | None) -> tuple[Any] | None:
     """The rest of a part, in a tuple; None when it is removed."""
     itself = not gone or SELF in gone
     if kept is None and itself:
@@ -88,7 +88,7 @@ def _pruned_part(part: Any, gone: FieldSet, kept: FieldSet | None, node: Node | 
         return (part,)  # another manager owns it, or a field in it
     if kept is not None and not kept:
         kept = {SELF: {}}
-    rest = pruned(part, gone, kept or {}, node)
+    rest = prune(part, gone, kept or {}, node)
     if part and not rest and kept is None:
         return None
     return (rest,)

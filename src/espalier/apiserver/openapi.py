@@ -53,7 +53,7 @@ class OpenApi:
         if path == "openapi/v2":
             swagger = swagger_document(self._registry.kinds(), self._version)
             if swagger_protobuf.ACCEPTED in request.headers.get("accept", ""):
-                return self._answer(swagger_protobuf.encoded(swagger), request, swagger_protobuf.MEDIA_TYPE)
+                return self._answer(swagger_protobuf.encode(swagger), request, swagger_protobuf.MEDIA_TYPE)
             return self._answer(encode_json(swagger), request)
         if path == "openapi/v3":
             return self._answer(encode_json(self._index()), request)

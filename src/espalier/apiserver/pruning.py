@@ -68,7 +68,7 @@ class Pruner:
             child = node.properties.get(name) or node.values
             if child is None:
                 if not node.preserve and not (node.embedded and name in ("apiVersion", "kind", "metadata")):
-                    self.unknown.append(rendered((name, path)))
+                    self.unknown.append(path_text((name, path)))
                     del value[name]
                 continue
             if part is None:
@@ -83,7 +83,7 @@ class Pruner:
     def _part(self, part: Any, node: Node, path: Path, valid: Any = None) -> None:
         kind = type(part)
         if self.typed and node.type and not is_of_type(part, node):
-            self._mistyped(part, node, path)
+            self._record_type_error(part, node, path)
         elif kind is dict:
             if node.properties or node.values is not None or not node.preserve:
                 self.object(part, node, path, valid if type(valid) is dict else _NONE)
@@ -95,7 +95,7 @@ class Pruner:
                 self._check_duplicates(part, node, path)
         elif self.typed and node.enum and part not in node.enum and part != "":
             self.causes.append(
-                failures.unsupported(rendered(path), part, _ORDERS.get(tuple(sorted(node.enum)), sorted(node.enum)))
+                failures.unsupported(path_text(path), part, _ORDERS.get(tuple(sorted(node.enum)), sorted(node.enum)))
             )
         elif self.typed and not self.mistyped and (node.format == "byte" or node.struct in go_json.CHECKED):
             self.mistyped = go_json.text_problem(part, node.struct)
@@ -106,17 +106,17 @@ class Pruner:
             element = element_of(item, node)
             if element in seen:
                 shown = {key: item.get(key) for key in node.keys} if isinstance(item, dict) and node.keys else item
-                self.causes.append(failures.duplicate(rendered((index, path)), shown))
+                self.causes.append(failures.duplicate(path_text((index, path)), shown))
             seen.add(element)
 
     def _check_required(self, value: Tree, node: Node, path: Path) -> None:
         """Only below spec: elsewhere Go's OpenAPI calls fields required that may well be missing."""
         if path and _root(path) == "spec":
             self.causes += [
-                failures.required(rendered((name, path))) for name in node.required if value.get(name) is None
+                failures.required(path_text((name, path))) for name in node.required if value.get(name) is None
             ]
 
-    def _mistyped(self, part: Any, node: Node, path: Path) -> None:
+    def _record_type_error(self, part: Any, node: Node, path: Path) -> None:
         if self.mistyped:
             return
         struct, steps, place = self.root.struct, [], self.root
@@ -164,7 +164,7 @@ def _root(path: Path) -> Any:
     return path[0]
 
 
-def rendered(path: Path) -> str:
+def path_text(path: Path) -> str:
     """The text of a path: `spec.parts[0].id`."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in _steps(path))
     return "".join(steps).removeprefix(".")

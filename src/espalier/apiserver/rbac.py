@@ -155,10 +155,10 @@ class Rbac:
         return self._grants
 
     def _read(self) -> Iterator[Grant]:
-        roles = self._of(builtin.ROLE, Role)
-        cluster_roles = self._of(builtin.CLUSTER_ROLE, Role)
+        roles = self._decoded_objects(builtin.ROLE, Role)
+        cluster_roles = self._decoded_objects(builtin.CLUSTER_ROLE, Role)
         for resource in (builtin.CLUSTER_ROLE_BINDING, builtin.ROLE_BINDING):
-            for key, binding in self._of(resource, Binding).items():
+            for key, binding in self._decoded_objects(resource, Binding).items():
                 reference = binding.role_ref
                 if reference.kind == "ClusterRole":
                     role = cluster_roles.get(Key("", reference.name))
@@ -167,7 +167,7 @@ class Rbac:
                 if role is not None:
                     yield Grant(key.namespace, binding.subjects or (), role.rules or ())
 
-    def _of(self, resource: Resource, type_: type[P]) -> Mapping[Key, P]:
+    def _decoded_objects(self, resource: Resource, type_: type[P]) -> Mapping[Key, P]:
         objects = self._store.table(resource.group_resource).objects
         return {key: item.decode(type_) for key, item in objects.items()}
 

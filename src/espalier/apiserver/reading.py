@@ -12,7 +12,7 @@ import msgspec
 from espalier.api import json_trees
 from espalier.api.resource import Key
 from espalier.apiserver import failures, options
-from espalier.apiserver.core import Answer, Core, shown
+from espalier.apiserver.core import Answer, Core, raw_in_served_version
 from espalier.apiserver.requests import RequestInfo
 from espalier.apiserver.scaling import scale_of
 from espalier.apiserver.selectors import selector_of
@@ -56,7 +56,7 @@ class Reader:
         revision = int(item.head.metadata.resource_version)
         if info.subresource == "scale":
             return Answer(encode_json(scale_of(info.kind, item.tree)), revision)
-        return Answer(shown(item.raw, info.kind), revision)
+        return Answer(raw_in_served_version(item.raw, info.kind), revision)
 
     def list(self, info: RequestInfo) -> Answer:
         """GET of a collection."""
@@ -74,11 +74,11 @@ class Reader:
             if limit and len(chosen) == limit:
                 more = True
                 break
-            chosen.append(shown(item.raw, kind))
+            chosen.append(raw_in_served_version(item.raw, kind))
             last = item.key
         metadata = ListMeta(resource_version=str(revision))
         if more and last is not None:
-            metadata.continue_ = _encoded(_Continue(revision, last.namespace, last.name))
+            metadata.continue_ = _encode_token(_Continue(revision, last.namespace, last.name))
             if selector.everything:
                 metadata.remaining_item_count = self._remaining(table, info.namespace or None, last)
         form = form_of(info.request.headers.get("accept", ""), info.query)
@@ -95,7 +95,7 @@ class Reader:
         """The revision of the list, and the key after which it begins."""
         current = self._core.store.revision
         if token := info.query.get("continue"):
-            place = _decoded(token)
+            place = _decode_token(token)
             if place.revision > current:
                 # The previous page came from a later state of this store: it was restored from a backup.
                 raise failures.expired(_INCONSISTENT)
@@ -150,11 +150,11 @@ def revision_of(text: str) -> int:
     return int(text)
 
 
-def _encoded(place: _Continue) -> str:
+def _encode_token(place: _Continue) -> str:
     return base64.urlsafe_b64encode(encode_json(place)).rstrip(b"=").decode()
 
 
-def _decoded(token: str) -> _Continue:
+def _decode_token(token: str) -> _Continue:
     try:
         return json_trees.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)), _Continue)
     except (binascii.Error, msgspec.MsgspecError, ValueError) as error:

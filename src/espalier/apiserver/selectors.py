@@ -19,7 +19,7 @@ Term = Callable[[Mapping[str, str]], bool]
 _TOKEN = re.compile(r"\s*(==|!=|[=!,()<>]|[^\s=!,()<>]+)")
 _OPERATORS = frozenset({"==", "=", "!=", "<", ">"})
 _SIGNS = _OPERATORS | set("!,()")
-_LONGEST_KEPT = 1024
+_MAX_CACHED = 1024
 """The maximum length of a cached selector: longer ones are not repeated."""
 
 _FIELD_TERM = re.compile(r"(?P<path>[^=!,]+)(?P<operator>==|=|!=)(?P<value>(?:\\.|[^,\\])*)(?:,|$)")
@@ -59,11 +59,11 @@ def selector_of(kind: ServedKind, query: Mapping[str, str]) -> Selector:
 def parse_labels(text: str) -> tuple[Term, ...]:
     """The terms of a label selector; all must hold. Raises `BadRequest`."""
     text = text.strip()
-    return _kept(text) if len(text) <= _LONGEST_KEPT else tuple(_label_terms(text))
+    return _parse_cached(text) if len(text) <= _MAX_CACHED else tuple(_label_terms(text))
 
 
 @lru_cache(maxsize=1024)
-def _kept(text: str) -> tuple[Term, ...]:
+def _parse_cached(text: str) -> tuple[Term, ...]:
     return tuple(_label_terms(text))
 
 

@@ -71,7 +71,7 @@ class Server:
         self.version = version
         self.read_log: logs.ReadLog = logs.nothing
         """The source of container logs; may be changed while it runs."""
-        store.follow(self._changed)
+        store.follow(self._on_change)
         store.on_loss(self._lose)
 
     @property
@@ -215,7 +215,7 @@ class Server:
             error = worse
         return failure(error)
 
-    def _changed(self, change: Change) -> None:
+    def _on_change(self, change: Change) -> None:
         if change.table == definitions.TABLE:
             if change.deleted:
                 self._forget(change.key.name)

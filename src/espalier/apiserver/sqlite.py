@@ -142,14 +142,14 @@ class SqliteStore(Store):
                 connection.executemany("INSERT OR IGNORE INTO state VALUES (?, ?)", _NEW)
             state = dict(connection.execute("SELECT name, value FROM state"))
             query = 'SELECT revision, "table", namespace, name, deleted, body FROM log ORDER BY revision'
-            rows = self._decrypted(connection, [_Row(*row) for row in connection.execute(query)])
+            rows = self._decrypt(connection, [_Row(*row) for row in connection.execute(query)])
         except BaseException:
             connection.close()
             raise
         self._connection = connection
         return state, rows
 
-    def _decrypted(self, connection: apsw.Connection, rows: list[_Row]) -> list[_Row]:
+    def _decrypt(self, connection: apsw.Connection, rows: list[_Row]) -> list[_Row]:
         """Rows with decrypted objects. Raises `Unusable`."""
         try:
             if self._encryption is None:
@@ -157,11 +157,11 @@ class SqliteStore(Store):
                     if row.body.startswith(ENCRYPTED):
                         require_unencrypted(_path(row), row.body)
                 return rows
-            return self._reencrypted(self._encryption, connection, rows)
+            return self._reencrypt(self._encryption, connection, rows)
         except CannotDecrypt as error:
             raise Unusable(f"{self._path} can't be read: {error}") from error
 
-    def _reencrypted(self, encryption: Encryption, connection: apsw.Connection, rows: list[_Row]) -> list[_Row]:
+    def _reencrypt(self, encryption: Encryption, connection: apsw.Connection, rows: list[_Row]) -> list[_Row]:
         clear = [row._replace(body=encryption.decrypt(row.table, _path(row), row.body)) for row in rows]
         stale = [one for row, one in zip(rows, clear, strict=True) if encryption.is_stale(row.table, row.body)]
         if stale:
@@ -228,7 +228,7 @@ class SqliteStore(Store):
         with connection:
             connection.executemany(
                 "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)",
-                [(each.revision, each.table, *each.key, each.deleted, self._stored(each)) for each in changes],
+                [(each.revision, each.table, *each.key, each.deleted, self._encoded_body(each)) for each in changes],
             )
             if garbage:
                 connection.executemany("DELETE FROM log WHERE revision = ?", [(revision,) for revision in garbage])
@@ -237,7 +237,7 @@ class SqliteStore(Store):
                 [(changes[-1].revision, "revision"), (compacted, "compacted")],
             )
 
-    def _stored(self, change: Change) -> bytes:
+    def _encoded_body(self, change: Change) -> bytes:
         raw = change.after.raw
         if self._encryption is None:
             return raw

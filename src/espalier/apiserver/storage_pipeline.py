@@ -27,7 +27,17 @@ from espalier.apiserver import (
     patches,
 )
 from espalier.apiserver.admission import AdmissionWebhooks
-from espalier.apiserver.core import Answer, Core, Step, Writing, encoded, is_valid, put, shown, to_served_version
+from espalier.apiserver.core import (
+    Answer,
+    Core,
+    Step,
+    Writing,
+    encode_stored,
+    is_valid,
+    put,
+    raw_in_served_version,
+    to_served_version,
+)
 from espalier.apiserver.managed_fields import Manager, Managers
 from espalier.apiserver.pruning import Pruner
 from espalier.apiserver.rbac import Rbac
@@ -93,7 +103,7 @@ class StoragePipeline:
         info, kind = draft.info, draft.kind
         self._prune_and_default(draft)
         if not applied:
-            draft.managers = self._updated(draft)
+            draft.managers = self._update_managers(draft)
         draft.new["metadata"].pop("managedFields", None)
         mutated = yield from self._webhooks.mutate(
             info, draft.operation, draft.new, draft.before or None, draft.warnings
@@ -109,12 +119,12 @@ class StoragePipeline:
         table = self._core.store.table(kind.table)
         if table.objects.get(info.key) is not draft.old:
             return None
-        if draft.old is not None and self._unchanged(draft):
+        if draft.old is not None and self._is_unchanged(draft):
             return self._answer(draft, draft.old)
         if entries := managed_fields.encode(draft.managers):
             draft.new["metadata"]["managedFields"] = entries
         if info.dry_run:
-            return self._answer(draft, Object(encoded(draft.new, kind)))
+            return self._answer(draft, Object(encode_stored(draft.new, kind)))
         stored = yield from self._store(draft)
         return self._answer(draft, stored) if stored is not None else None
 
@@ -150,13 +160,13 @@ class StoragePipeline:
         if level == "Warn":
             draft.warnings += sentences
 
-    def _updated(self, draft: Draft) -> Managers:
+    def _update_managers(self, draft: Draft) -> Managers:
         me = manager_of(draft.info, "Update")
         owned, now = (
             draft.owned if draft.submitted_managers is None else draft.submitted_managers,
             condition_list.timestamp(self._core.now()),
         )
-        return managed_fields.updated(draft.before, draft.new, owned, me, draft.kind.node, now)
+        return managed_fields.update(draft.before, draft.new, owned, me, draft.kind.node, now)
 
     def _count_generation(self, draft: Draft) -> None:
         if draft.old is None or not draft.kind.generation or draft.info.subresource == "status":
@@ -180,7 +190,7 @@ class StoragePipeline:
         if draft.old is not None:
             causes += metadata.immutable_problems(draft.before["metadata"], new["metadata"])
         if kind.custom:
-            validated = custom_objects.validated(kind, new, draft.before or None, settled=bool(draft.settled))
+            validated = custom_objects.validate(kind, new, draft.before or None, settled=bool(draft.settled))
             draft.warnings += validated.warnings
             draft.valid = draft.valid and validated.is_valid
             causes += validated.causes
@@ -196,7 +206,7 @@ class StoragePipeline:
                 new, draft.before or None, self._core.registry, condition_list.timestamp(self._core.now())
             )
 
-    def _unchanged(self, draft: Draft) -> bool:
+    def _is_unchanged(self, draft: Draft) -> bool:
         if draft.new != draft.before or draft.managers != draft.owned:
             return False
         # What is stored may be as an earlier schema had it.
@@ -218,7 +228,7 @@ class StoragePipeline:
 
     def _answer(self, draft: Draft, stored: Object) -> Answer:
         info = draft.info
-        raw = shown(stored.raw, info.kind)
+        raw = raw_in_served_version(stored.raw, info.kind)
         if info.subresource == "scale":
             raw = encode_json(scale_of(info.kind, stored.tree))
         revision = self._core.store.revision if info.dry_run else int(stored.head.metadata.resource_version)

@@ -40,7 +40,7 @@ class Write(NamedTuple):
     before: Object | None
     encoded: Callable[[int], bytes]
     """The object with a revision as its resource version; with 0, without one."""
-    made: Callable[[bytes], Object]
+    decode: Callable[[bytes], Object]
     """The object to be kept of these bytes."""
     deleted: bool = False
     """The object is removed; `encoded` is its last version."""
@@ -163,7 +163,7 @@ class Store:
         """
         if self.table(write.table).objects.get(write.key) is not write.before:
             return None
-        after = write.made(write.encoded(self.revision + 1))
+        after = write.decode(write.encoded(self.revision + 1))
         self.put(write.table, write.key, after, deleted=write.deleted)
         return after
 

@@ -25,7 +25,7 @@ _SCHEMA, _BOOLEAN, _ONLY = 1, 2, 1
 _YAML = 2
 
 
-def encoded(document: Tree) -> bytes:
+def encode(document: Tree) -> bytes:
     """Encode a document. Keywords of schemas that clients do not read are left out."""
     info = _text(_TITLE, document["info"]["title"]) + _text(_VERSION, document["info"]["version"])
     schemas = _named(document.get("definitions") or {})

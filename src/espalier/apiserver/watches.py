@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
 
 from espalier.apiserver import failures, options
-from espalier.apiserver.content import said
-from espalier.apiserver.core import shown
+from espalier.apiserver.content import status_tree
+from espalier.apiserver.core import raw_in_served_version
 from espalier.apiserver.reading import revision_of
 from espalier.apiserver.registry import ServedKind
 from espalier.apiserver.requests import RequestInfo
@@ -127,7 +127,7 @@ class Watch:
             self._timer.cancel()
 
     def _fail(self, error: ApiError) -> None:
-        self._ready.append(_EVENT % (b"ERROR", encode_json(said(error.status))))
+        self._ready.append(_EVENT % (b"ERROR", encode_json(status_tree(error.status))))
         self._ended, self._bookmarks = True, False
 
     def _next(self) -> bytes | None:
@@ -186,7 +186,7 @@ class Watch:
         return self._event(b"DELETED", _at_revision(change.before, change.revision))
 
     def _event(self, type_: bytes, item: Object) -> bytes:
-        raw = shown(item.raw, self.kind)
+        raw = raw_in_served_version(item.raw, self.kind)
         if self._form is not None:
             raw = self._form.object(self.kind, raw, self._now())
         return _EVENT % (type_, raw)

@@ -110,7 +110,7 @@ def _mutate_by(
     answer = _answer(webhook, uid, result, warnings)
     if answer is None or not answer.patch or admission.object is None:
         return admission
-    changed = _patched(webhook, _as_version(admission.object, resource), answer.patch)
+    changed = _apply_patch(webhook, _as_version(admission.object, resource), answer.patch)
     return replace(admission, object=_as_version(changed, admission.resource))
 
 
@@ -205,7 +205,7 @@ def _read(body: bytes, uid: str) -> _Answer:
     return answer
 
 
-def _patched(webhook: Webhook, tree: Tree, patch: str) -> Tree:
+def _apply_patch(webhook: Webhook, tree: Tree, patch: str) -> Tree:
     try:
         return patches.json_patch(tree, json_trees.decode(base64.b64decode(patch, validate=True)))
     except (binascii.Error, msgspec.MsgspecError, ApiError) as error:

@@ -26,7 +26,7 @@ NOT_NEGATIVE = "must be greater than or equal to 0"
 def check(new: Tree, old: Tree | None) -> Causes:
     """Violations of a workload."""
     spec = new.get("spec") or {}
-    yield from _selected(spec)
+    yield from _selector_causes(spec)
     replicas = spec.get("replicas")
     if replicas is not None and replicas < 0:
         yield failures.invalid("spec.replicas", replicas, NOT_NEGATIVE)
@@ -49,7 +49,7 @@ def _with_claims(spec: Tree) -> Tree:
     return {**template, "spec": {**pod, "volumes": [*present, *volumes]}}
 
 
-def _selected(spec: Tree) -> Causes:
+def _selector_causes(spec: Tree) -> Causes:
     """The selector of a workload matches its pods."""
     selector = spec.get("selector")
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")

@@ -87,10 +87,10 @@ class Writer:
         """Change an existing object by a function from the old to the new tree."""
         for _ in range(ATTEMPTS):
             old = self._existing(info)
-            before, owned = self._decoded(old, info.kind)
+            before, owned = self._decode(old, info.kind)
             new = change(_with_managers(before, owned) if b"managedFields" in info.request.body else before)
             submitted_managers = (new.get("metadata") or {}).pop("managedFields", None)
-            draft = Draft(info, old, before, self._merged(info, before, new), owned)
+            draft = Draft(info, old, before, self._merge_writable_parts(info, before, new), owned)
             draft.submitted_managers = _submitted_managers(info, submitted_managers, owned)
             self._check_preconditions(info, old, new)
             answer = yield from self._pipeline.finish(draft)
@@ -118,8 +118,8 @@ class Writer:
                 raise failures.conflict(info.kind.resource, info.name, sentence)
             if old is None:
                 self._require_right_to_create(info)
-            before, owned = self._decoded(old, info.kind) if old is not None else ({}, {})
-            new, after = managed_fields.applied(
+            before, owned = self._decode(old, info.kind) if old is not None else ({}, {})
+            new, after = managed_fields.apply(
                 before,
                 config,
                 owned,
@@ -134,7 +134,7 @@ class Writer:
                 draft = self._new_draft(info, new, "")
             else:
                 self._check_preconditions(info, old, config)
-                draft = Draft(info, old, before, self._merged(info, before, new), owned)
+                draft = Draft(info, old, before, self._merge_writable_parts(info, before, new), owned)
             draft.managers = after
             answer = yield from self._pipeline.finish(draft, applied=True)
             if answer is not None:
@@ -199,7 +199,7 @@ class Writer:
             raise failures.not_found(info.kind.resource, info.name)
         return old
 
-    def _decoded(self, old: Object, kind: ServedKind) -> tuple[Tree, Managers]:
+    def _decode(self, old: Object, kind: ServedKind) -> tuple[Tree, Managers]:
         """The tree of a stored object under the current schema, and its managed fields separately."""
         entries = bytes(old.head.metadata.managed_fields or b"[]")
         # Metadata stands before all that clients fill in freely, and in text quotes are escaped: nothing else is found.
@@ -210,7 +210,7 @@ class Writer:
             Pruner(kind.node, typed=False).object(tree, kind.node)
         return tree, managed_fields.decode(entries)
 
-    def _merged(self, info: RequestInfo, before: Tree, new: Tree) -> Tree:
+    def _merge_writable_parts(self, info: RequestInfo, before: Tree, new: Tree) -> Tree:
         """The object with the parts that this path may change from the write, and all others unchanged."""
         kept = dict(before["metadata"])
         if info.subresource == "status":
@@ -326,10 +326,10 @@ class Writer:
 
 def _with_managers(tree: Tree, owned: Managers) -> Tree:
     """A tree with its managed fields, for patches that contain them."""
-    return {**tree, "metadata": {**tree["metadata"], "managedFields": _encoded(owned)}}
+    return {**tree, "metadata": {**tree["metadata"], "managedFields": _encode_managers(owned)}}
 
 
-def _encoded(owned: Managers) -> list[Tree]:
+def _encode_managers(owned: Managers) -> list[Tree]:
     entries: list[Tree] = msgspec.json.decode(encode_json(managed_fields.encode(owned)))
     return entries
 
@@ -338,7 +338,7 @@ def _submitted_managers(info: RequestInfo, entries: Any, owned: Managers) -> Man
     """The managed fields in a write; None if it has none."""
     if entries in ([], [{}]):
         return {}
-    if info.verb != "patch" or not isinstance(entries, list) or entries == _encoded(owned):
+    if info.verb != "patch" or not isinstance(entries, list) or entries == _encode_managers(owned):
         return None
     return managed_fields.decode(entries)
 

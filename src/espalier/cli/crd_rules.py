@@ -50,7 +50,7 @@ def refusals(new: Tree, old: Tree | None = None) -> list[StatusCause]:
     if cls is None:
         return []
     kind, new = _served(cls), json_trees.without_nulls(new)
-    found = [*metadata.problems(kind.resource, new["metadata"]), *custom_objects.validated(kind, new, old).causes]
+    found = [*metadata.problems(kind.resource, new["metadata"]), *custom_objects.validate(kind, new, old).causes]
     return [
         msgspec.structs.replace(one, field="" if one.field == rules.ROOT else one.field, message=_sentence(one.message))
         for one in found

@@ -78,7 +78,7 @@ EDITOR = Manager("editor", "Update", "v1")
 def apply(
     live: dict[str, Any], config: dict[str, Any], owned: Managers, who: Manager = ME, *, force: bool = True
 ) -> tuple[dict[str, Any], Managers]:
-    return managed_fields.applied(live, config, owned, who, NODE, "now", force=force)
+    return managed_fields.apply(live, config, owned, who, NODE, "now", force=force)
 
 
 def owned_by(owned: Managers, who: Manager) -> fields.FieldSet:
@@ -154,7 +154,7 @@ def test_unforced_there_is_a_conflict_or_nobody_loses_anything(mine: dict[str, A
         apply(live, yours, owned, YOU, force=False)
     assert conflict.value.status.details is not None
     lost = fields.difference(owned_by(owned, ME), owned_by(taken, ME))
-    assert {managed_fields.shown(path) for path in fields.paths(lost)} == {
+    assert {managed_fields.path_text(path) for path in fields.paths(lost)} == {
         cause.field for cause in conflict.value.status.details.causes
     }
 
@@ -162,7 +162,7 @@ def test_unforced_there_is_a_conflict_or_nobody_loses_anything(mine: dict[str, A
 @given(OBJECT, OBJECT)
 def test_an_update_owns_what_it_changed_and_nothing_else(old: dict[str, Any], new: dict[str, Any]) -> None:
     live, owned = apply({}, old, {})
-    after = managed_fields.updated(live, new, owned, EDITOR, NODE, "now")
+    after = managed_fields.update(live, new, owned, EDITOR, NODE, "now")
     changed, _ = difference(live, new, NODE)
     assert owned_by(after, EDITOR) == changed
     kept = owned_by(after, ME)
@@ -186,7 +186,7 @@ def test_many_who_update_become_ancient() -> None:
     for index in range(30):
         new = {"spec": {"map": {f"k{each}": "v" for each in range(index + 1)}}}
         manager = Manager(f"editor-{index:02}", "Update", "v1")
-        owned = managed_fields.updated(live, new, owned, manager, NODE, f"2026-01-01T00:00:{index:02}Z")
+        owned = managed_fields.update(live, new, owned, manager, NODE, f"2026-01-01T00:00:{index:02}Z")
         live = new
     assert len(owned) <= managed_fields.MAX_UPDATERS
     ancient = owned[Manager(managed_fields.ANCIENT, "Update", "v1")].fields

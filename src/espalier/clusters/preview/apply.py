@@ -52,7 +52,7 @@ def applied(live: Object | None, manifest: Tree, *, now: datetime, by_espalier: 
     api_version = live.head.api_version
     appliers = (COMMAND_LINE,) if by_espalier else (KUBECTL, COMMAND_LINE)
     me = _applier(owners, api_version, appliers) if last is None else Manager("", "Apply", api_version)
-    new, _ = managed_fields.applied(base, config, owners, me, _OPEN, stamp, force=True)
+    new, _ = managed_fields.apply(base, config, owners, me, _OPEN, stamp, force=True)
     for part, name in _NEVER_REMOVED if me.name == COMMAND_LINE else ():
         before = tree.get(part, {}).get(name)
         if before is not None and new.get(part, {}).get(name) is None and name not in manifest.get(part, {}):

@@ -71,7 +71,7 @@ class Plan:
 
 def plan(source: Inventory, target: Inventory, choice: Choice, now: datetime) -> Plan:
     """Plan a copy. It has no sets if the source has no full snapshot."""
-    chosen = _chosen(source, choice, now)
+    chosen = _select(source, choice, now)
     if not chosen:
         return Plan(())
     present = {stored.key: stored for stored in target.snapshots}
@@ -86,7 +86,7 @@ def plan(source: Inventory, target: Inventory, choice: Choice, now: datetime) ->
     return Plan(sets, tuple(one for one in target.snapshots if one.order >= first and one.key not in copied))
 
 
-def _chosen(source: Inventory, choice: Choice, now: datetime) -> list[SnapshotSet]:
+def _select(source: Inventory, choice: Choice, now: datetime) -> list[SnapshotSet]:
     sets = list(source.sets)
     if choice.age is not None:
         sets = [one for one in sets[:-1] if now - one.full.snapshot.time < choice.age] + sets[-1:]

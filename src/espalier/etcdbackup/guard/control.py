@@ -35,7 +35,7 @@ class Control:
     def __init__(self, proxy: Proxy, child: Child) -> None:
         self._proxy = proxy
         self._child = child
-        child.ended = self._ended
+        child.ended = self._on_child_ended
         self._agent: asyncio.StreamWriter | None = None
         self._server: asyncio.Server | None = None
         self._lock_descriptor: int | None = None
@@ -64,7 +64,7 @@ class Control:
         finally:
             os.umask(before)
 
-    def _ended(self, code: int) -> None:
+    def _on_child_ended(self, code: int) -> None:
         """etcd has ended. Shut its proxy: the next etcd may have other data."""
         self._proxy.shut()
         self._send(self._agent, {"ended": code})

@@ -153,8 +153,8 @@ class AgentRun:
         """The answer of `copyop/status`."""
         if self._state is None:
             return CopyOperationStatus(self._settings.epoch, False, None, self.trouble)
-        sent = agent.status(self._settings, self._state)
-        return CopyOperationStatus(sent.epoch, sent.initiated, sent.copy_operation, self.trouble)
+        status = agent.status(self._settings, self._state)
+        return CopyOperationStatus(status.epoch, status.initiated, status.copy_operation, self.trouble)
 
     async def initiate(self, body: InitiateCopyOperation) -> CopyOperationStatus:
         """The answer of `copyop/initiate`: what is known when etcd is handed over, or after `waitSeconds` at the

@@ -54,7 +54,7 @@ class Starting:
         self._settings = settings
         self._parts = parts
         self._objects = objects
-        self._stock = Inventory()
+        self._usable = Inventory()
         self._served: Served | None = None
 
     async def run(self, marker: FirstStart) -> None:
@@ -66,12 +66,12 @@ class Starting:
         """
         parts = self._parts
         self._served = await self._objects.served()
-        self._stock = usable_snapshots(await read_inventory(parts.store), marker, self._served)
+        self._usable = usable_snapshots(await read_inventory(parts.store), marker, self._served)
         if not await parts.guard.is_running():
             await self._start(marker)
         revision = await newest_revision(parts.etcd)
-        if revision < target(self._stock):
-            log.warning("etcd is behind its backups", revision=revision, backups=target(self._stock))
+        if revision < target(self._usable):
+            log.warning("etcd is behind its backups", revision=revision, backups=target(self._usable))
             await parts.guard.stop()
             await self._restore(marker)
             await parts.guard.start()
@@ -124,7 +124,7 @@ class Starting:
         settings, data = self._settings, self._parts.data
         is_first = self._served is None
         origin = Origin(settings.epoch, settings.cluster, is_first)
-        if self._stock.latest is None:
+        if self._usable.latest is None:
             if not is_first or marker.snapshots:
                 raise NotStarted(f"{self._where} has no full snapshot, but {_MAY_HAVE_WRITES}")
             if await data.is_present():
@@ -133,9 +133,9 @@ class Starting:
             return
         bump = 0 if is_first and marker.lossless else BUMP
         try:
-            await data.restore(self._parts.store, self._stock, bump, origin)
+            await data.restore(self._parts.store, self._usable, bump, origin)
         except NothingToRestore:
             if bump:
                 raise NotStarted(f"the backups in {self._where} are of an empty etcd, but {_MAY_HAVE_WRITES}") from None
             await data.create_empty(origin)  # etcd was empty when it was handed over
-        log.info("restored etcd's data", revision=target(self._stock), skipped=bump)
+        log.info("restored etcd's data", revision=target(self._usable), skipped=bump)

@@ -104,16 +104,16 @@ def decoder(compression: Compression) -> Decoder:
             return _Lzw()
 
 
-async def decompressed(
+async def decompress(
     chunks: AsyncIterable[bytes], compression: Compression, *, most: int
 ) -> AsyncGenerator[bytes, None]:
     """The content of a compressed stream. Raises `Malformed` if it can't be decoded, or has more than `most` bytes."""
-    codec, come = decoder(compression), 0
+    codec, size = decoder(compression), 0
     async for chunk in chunks:
         pieces = codec.read(chunk)
         while (piece := await in_thread(partial(next, pieces, None), len(chunk))) is not None:
-            come += len(piece)
-            if come > most:
+            size += len(piece)
+            if size > most:
                 raise Malformed(f"its content has more than the allowed {most} bytes")
             if piece:
                 yield piece
@@ -135,7 +135,7 @@ def compressor(compression: Compression) -> zlib._Compress | None:
             raise ValueError("compression: found lzw, allowed are gzip, zlib and none; lzw is only read")
 
 
-async def compressed(chunks: AsyncIterable[bytes], compression: Compression) -> AsyncGenerator[bytes, None]:
+async def compress(chunks: AsyncIterable[bytes], compression: Compression) -> AsyncGenerator[bytes, None]:
     """The stored bytes of a content. Raises `ValueError` for a compression that is only read."""
     stream = compressor(compression)
     async for chunk in chunks:

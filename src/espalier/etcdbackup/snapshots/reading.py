@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from espalier.etcdbackup.snapshots.codecs import decompressed, in_thread
+from espalier.etcdbackup.snapshots.codecs import decompress, in_thread
 from espalier.etcdbackup.snapshots.content import verified
 from espalier.etcdbackup.snapshots.deltas import Event, read_events
 from espalier.etcdbackup.snapshots.malformed import Malformed
@@ -52,7 +52,7 @@ async def content(store: Store, stored: StoredSnapshot, progress: Progress = sil
     try:
         async with aclosing(store.stream(stored.key)) as chunks:
             packed = _counted(chunks, progress)
-            async with aclosing(decompressed(packed, stored.snapshot.compression, most=most)) as unpacked:
+            async with aclosing(decompress(packed, stored.snapshot.compression, most=most)) as unpacked:
                 async for piece in verified(unpacked, stored.snapshot.kind):
                     yield piece
     except Malformed as error:

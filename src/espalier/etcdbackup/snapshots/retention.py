@@ -57,7 +57,7 @@ def deletable(
     if not sets:
         return []
     ends, begins = _ends_of_histories(sets, inventory, now)
-    kept = _kept(sets, policy, now) | begins
+    kept = _keys_to_keep(sets, policy, now) | begins
     oldest = now - delta_retention
     found: list[StoredSnapshot | StoredChunk] = [one for one in inventory.stray if one.snapshot.time <= oldest]
     latest = sets[-1]
@@ -92,7 +92,7 @@ def _ends_of_histories(sets: list[SnapshotSet], inventory: Inventory, now: datet
     return ends, begins
 
 
-def _kept(sets: list[SnapshotSet], policy: Policy, now: datetime) -> set[str]:
+def _keys_to_keep(sets: list[SnapshotSet], policy: Policy, now: datetime) -> set[str]:
     newest_first = [one.full for one in reversed(sets)]
     if isinstance(policy, Newest):
         return {full.key for full in newest_first[: policy.count]}

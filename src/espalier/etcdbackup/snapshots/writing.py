@@ -11,7 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from espalier.etcdbackup.snapshots.codecs import compressed, compressor, in_thread
+from espalier.etcdbackup.snapshots.codecs import compress, compressor, in_thread
 from espalier.etcdbackup.snapshots.content import Trailer
 from espalier.etcdbackup.snapshots.deltas import DeltaWriter, Event
 from espalier.etcdbackup.snapshots.names import Compression, Kind, Snapshot
@@ -35,7 +35,7 @@ async def store_full(store: Store, snapshot: Snapshot, chunks: AsyncIterable[byt
             yield chunk
         trailer.finish()
 
-    stored = await store.upload(snapshot.key, compressed(verified(), snapshot.compression))
+    stored = await store.upload(snapshot.key, compress(verified(), snapshot.compression))
     return StoredSnapshot(snapshot, stored.key, stored.size)
 
 

@@ -53,15 +53,15 @@ async def collect(
         try:
             await store.delete(stored.key)
         except Unavailable as error:
-            measures.collected(kind, False)
+            measures.record_collected(kind, False)
             log.warning("retention stops: the store is unreachable", key=stored.key, error=str(error))
             break
         except StoreError as error:
-            measures.collected(kind, False)
+            measures.record_collected(kind, False)
             is_delta_left = is_delta_left or kind is Kind.DELTA
             log.warning("a snapshot could not be deleted", key=stored.key, error=str(error))
             continue
-        measures.collected(kind, True)
+        measures.record_collected(kind, True)
         deleted += 1
     return deleted
 

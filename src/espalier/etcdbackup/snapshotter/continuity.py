@@ -43,7 +43,7 @@ class LastWrites:
     writes: frozenset[Write]
 
     @staticmethod
-    def of(events: Iterable[Event]) -> LastWrites | None:
+    def of_events(events: Iterable[Event]) -> LastWrites | None:
         """From the events of a watch; None if there are none."""
         found = tuple(events)
         if not found:

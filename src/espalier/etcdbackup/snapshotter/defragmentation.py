@@ -50,9 +50,9 @@ async def _defragment_member(client: Client, clock: Clock, measures: Measures) -
     try:
         await client.defragment()
     except EtcdError:
-        measures.defragmented(clock.monotonic() - began, False)
+        measures.record_defragmentation(clock.monotonic() - began, False)
         raise
-    measures.defragmented(clock.monotonic() - began, True)
+    measures.record_defragmentation(clock.monotonic() - began, True)
     log.info("defragmented a member", bytes_before=before, bytes=(await client.status()).db_size)
 
 

@@ -95,19 +95,19 @@ class Measures:
         STORE_UNREADABLE.gauge(self.registry).set_function(unreadable)
         DEACTIVATION.gauge(self.registry).set_function(deactivation)
 
-    def found(self, inventory: Inventory) -> None:
+    def record_inventory(self, inventory: Inventory) -> None:
         """Record the content of the store at start."""
         latest = inventory.latest
         if latest is None:
             return
         for stored in latest.members:
-            self._of_newest(stored)
+            self._record_newest(stored)
         self._deltas.set(len(latest.deltas))
         self._delta_revisions.set(max(0, latest.last - latest.full.snapshot.last))
 
-    def stored(self, stored: StoredSnapshot, seconds: float) -> None:
-        """A snapshot was stored."""
-        self._of_newest(stored)
+    def record_stored(self, stored: StoredSnapshot, seconds: float) -> None:
+        """Record a stored snapshot, and the seconds that it took."""
+        self._record_newest(stored)
         self._duration.labels(stored.snapshot.kind.value, "true").observe(seconds)
         if stored.snapshot.kind is Kind.FULL:
             self._deltas.set(0)
@@ -116,27 +116,27 @@ class Measures:
             self._deltas.inc()
             self._delta_revisions.inc(stored.snapshot.last - stored.snapshot.start + 1)
 
-    def failed(self, kind: Kind, seconds: float) -> None:
-        """A snapshot was not stored."""
+    def record_failed(self, kind: Kind, seconds: float) -> None:
+        """Record a failed snapshot, and the seconds until it failed."""
         self._duration.labels(kind.value, "false").observe(seconds)
 
-    def required(self, kind: Kind, is_due: bool) -> None:
-        """A snapshot is due, or stored."""
+    def record_required(self, kind: Kind, is_due: bool) -> None:
+        """Record that a snapshot is due, or no longer is."""
         self._required.labels(kind.value).set(is_due)
 
-    def collected(self, kind: Kind, succeeded: bool) -> None:
-        """Retention deleted a snapshot, or could not."""
+    def record_collected(self, kind: Kind, succeeded: bool) -> None:
+        """Record that retention deleted a snapshot, or failed to."""
         self._collected.labels(kind.value, _word(succeeded)).inc()
 
-    def defragmented(self, seconds: float, succeeded: bool) -> None:
-        """A member was defragmented, or could not be."""
+    def record_defragmentation(self, seconds: float, succeeded: bool) -> None:
+        """Record a defragmentation of a member: its seconds, and the result."""
         self._defragmentation.labels(_word(succeeded)).observe(seconds)
 
     def exposition(self) -> bytes:
         """All metrics in the Prometheus text format."""
         return generate_latest(self.registry)
 
-    def _of_newest(self, stored: StoredSnapshot) -> None:
+    def _record_newest(self, stored: StoredSnapshot) -> None:
         snapshot = stored.snapshot
         self._latest_revision.labels(snapshot.kind.value).set(snapshot.last)
         self._latest_timestamp.labels(snapshot.kind.value).set(snapshot.created)

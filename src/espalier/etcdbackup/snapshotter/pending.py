@@ -73,8 +73,8 @@ class Pending:
             self._due = self._clock.monotonic() + self._schedule.delta_period
         now = int(self._clock.now().timestamp() * 10**9)
         size = sum(len(one.item.key) + len(one.item.value) for one in changes.events)
-        made = [_event(one, now) for one in changes.events]
-        await in_thread(partial(self._delta.add, made), size)
+        converted = [_event(one, now) for one in changes.events]
+        await in_thread(partial(self._delta.add, converted), size)
 
     async def store(self, store: Store) -> StoredSnapshot:
         """Store the delta. Raises `StoreError`; then nothing is lost: it can be stored again, but not added to."""
@@ -95,5 +95,5 @@ class Pending:
 
 def _event(change: results.Event, nanoseconds: int) -> Event:
     item = change.item
-    kept = KeyValue(item.key, item.create_revision, item.mod_revision, item.version, item.value, item.lease)
-    return event(kept, nanoseconds, is_deletion=change.type == "DELETE")
+    key_value = KeyValue(item.key, item.create_revision, item.mod_revision, item.version, item.value, item.lease)
+    return event(key_value, nanoseconds, is_deletion=change.type == "DELETE")

@@ -59,13 +59,13 @@ class SnapshotRequests:
             with suppress(ValueError):
                 self._waiting.remove(request)
 
-    def of(self, kind: Kind) -> list[SnapshotRequest]:
+    def waiting_for(self, kind: Kind) -> list[SnapshotRequest]:
         """Requests that still wait."""
         return [one for one in self._waiting if one.kind is kind and not one.result.done()]
 
     def fail(self, kind: Kind, error: Exception) -> None:
         """Fail all requests of a kind."""
-        for request in self.of(kind):
+        for request in self.waiting_for(kind):
             request.fail(error)
 
     def close(self, reason: str) -> None:

@@ -157,7 +157,7 @@ class Snapshotter:
     async def _start(self) -> int:
         """The revision after which deltas begin: that of a set that is good enough, or of a new full snapshot."""
         inventory = await read_inventory(self._store)
-        self._measures.found(inventory)
+        self._measures.record_inventory(inventory)
         if inventory.latest is not None:
             self.latest = {one.snapshot.kind: one.snapshot.time for one in inventory.latest.members}
         revision, latest = await newest_revision(self._etcd), inventory.latest
@@ -211,21 +211,21 @@ class Snapshotter:
 
     async def _take_full(self) -> StoredSnapshot:
         """Take a full snapshot for all requests that wait now. Raises `EtcdError`, `StoreError`, `Malformed`."""
-        waiting = self._requests.of(Kind.FULL)
+        waiting = self._requests.waiting_for(Kind.FULL)
         is_final = any(request.is_final for request in waiting)
         began = self._clock.monotonic()
-        self._measures.required(Kind.FULL, True)
+        self._measures.record_required(Kind.FULL, True)
         try:
             stored = await take_full(
                 self._etcd, self._store, self._times, compression=self._compression, is_final=is_final
             )
         except (EtcdError, StoreError, Malformed) as error:
-            self._failed(Kind.FULL, error, began)
+            self._record_failure(Kind.FULL, error, began)
             for request in waiting:
                 request.fail(error)
             raise
         self._was_behind = False
-        self._succeeded(stored, began)
+        self._record_success(stored, began)
         for request in waiting:
             request.answer(stored)
         return stored
@@ -264,7 +264,7 @@ class Snapshotter:
                 if tasks.change is not None and tasks.change.done() and not pending.is_sealed:
                     change, tasks.change = tasks.change, None
                     changes = change.result()
-                    self._last_writes = LastWrites.of(changes.events) or self._last_writes
+                    self._last_writes = LastWrites.of_events(changes.events) or self._last_writes
                     await pending.add(changes)
                 await self._store_due_delta(pending, watch.store_revision if watch is not None else 0)
 
@@ -287,7 +287,7 @@ class Snapshotter:
         failed = self._failures.get(kind)
         if failed is not None:
             return self._clock.monotonic() >= failed.retry
-        return is_time or bool(self._requests.of(kind))
+        return is_time or bool(self._requests.waiting_for(kind))
 
     def _seconds_left(self, tasks: _Tasks, pending: Pending, full_due: datetime) -> float:
         """Seconds until something is due."""
@@ -296,7 +296,7 @@ class Snapshotter:
         left = [MAX_WAIT]
         if tasks.full is None:
             failed = self._failures.get(Kind.FULL)
-            wanted = 0.0 if self._requests.of(Kind.FULL) else (full_due - self._clock.now()).total_seconds()
+            wanted = 0.0 if self._requests.waiting_for(Kind.FULL) else (full_due - self._clock.now()).total_seconds()
             left.append(wanted if failed is None else failed.retry - now)
         if pending.is_sealed:
             failed = self._failures.get(Kind.DELTA)
@@ -307,20 +307,20 @@ class Snapshotter:
 
     def _is_delta_wanted(self, pending: Pending) -> bool:
         """True if somebody waits for a delta that is complete by now."""
-        return any(request.revision <= pending.last for request in self._requests.of(Kind.DELTA))
+        return any(request.revision <= pending.last for request in self._requests.waiting_for(Kind.DELTA))
 
     async def _store_due_delta(self, pending: Pending, caught_up: int) -> None:
         """Store a delta that is due or requested, and answer the requests."""
         stored = None
         if not pending.is_empty:
             self.unstored_since = self.unstored_since or self._clock.now()
-            self._measures.required(Kind.DELTA, True)
+            self._measures.record_required(Kind.DELTA, True)
             is_time = pending.is_sealed or pending.is_due(caught_up) or self._is_delta_wanted(pending)
             if is_time and self._is_due(Kind.DELTA, is_time):
                 stored = await self._store_delta(pending)
         if pending.is_empty:
             self.unstored_since = None
-            for request in self._requests.of(Kind.DELTA):
+            for request in self._requests.waiting_for(Kind.DELTA):
                 if request.revision <= pending.stored:
                     request.answer(stored)
 
@@ -330,26 +330,26 @@ class Snapshotter:
         try:
             stored = await pending.store(self._store)
         except StoreError as error:
-            self._failed(Kind.DELTA, error, began)
+            self._record_failure(Kind.DELTA, error, began)
             self._requests.fail(Kind.DELTA, error)
             return None
-        self._succeeded(stored, began)
+        self._record_success(stored, began)
         return stored
 
     # --- Results ----------------------------------------------------------------------------------------------------
 
-    def _succeeded(self, stored: StoredSnapshot, began: float) -> None:
+    def _record_success(self, stored: StoredSnapshot, began: float) -> None:
         kind = stored.snapshot.kind
         self.latest[kind] = stored.snapshot.time
         self._failures.pop(kind, None)
-        self._measures.required(kind, False)
-        self._measures.stored(stored, self._clock.monotonic() - began)
+        self._measures.record_required(kind, False)
+        self._measures.record_stored(stored, self._clock.monotonic() - began)
         log.info("stored a snapshot", name=stored.name, bytes=stored.size)
 
-    def _failed(self, kind: Kind, error: Exception, began: float) -> None:
+    def _record_failure(self, kind: Kind, error: Exception, began: float) -> None:
         now = self._clock.monotonic()
         self._failures[kind] = _Failure(str(error), now + RETRY)
-        self._measures.failed(kind, now - began)
+        self._measures.record_failed(kind, now - began)
         log.warning("a snapshot failed", kind=kind.value, error=str(error))
 
 

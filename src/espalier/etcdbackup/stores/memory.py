@@ -33,18 +33,18 @@ class MemoryStore:
 
     async def head(self, key: str) -> StoredObject:
         """See `Store`."""
-        return self._found(key).stored
+        return self._get(key).stored
 
     async def read(self, key: str, *, most: int) -> Content:
         """See `Store`."""
-        content = self._found(key)
+        content = self._get(key)
         if len(content.data) > most:
             raise Corrupt(self._url(key), f"{len(content.data)} bytes, at most {most} are expected")
         return content
 
     async def stream(self, key: str, *, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
         """See `Store`."""
-        data = self._found(key).data[start:end]
+        data = self._get(key).data[start:end]
         for at in range(0, len(data), CHUNK):
             yield data[at : at + CHUNK]
 
@@ -85,7 +85,7 @@ class MemoryStore:
     def _url(self, key: str) -> str:
         return f"{self.where.rstrip('/')}/{key}"
 
-    def _found(self, key: str) -> Content:
+    def _get(self, key: str) -> Content:
         content = self.objects.get(key)
         if content is None:
             raise NotFound(self._url(key), "no such object")

@@ -118,15 +118,15 @@ class RemoteStore:
             result = await obstore.get_async(self._access.clients().long, path, options=options)
         first, last = result.range
         chunks = result.stream(min_chunk_size=CHUNK)
-        come = 0
+        received = 0
         while True:
             async with self._with_timeout(key, self.retries.stall):
                 chunk = await anext(chunks, None)
             if chunk is None:
                 break
-            come += len(chunk)
+            received += len(chunk)
             yield chunk
-        self._require_size(key, come, last - first)
+        self._require_size(key, received, last - first)
 
     async def put(self, key: str, data: bytes) -> StoredObject:
         """See `Store`."""
@@ -152,12 +152,12 @@ class RemoteStore:
                 return await self._put(key, data, mode)
             except (AlreadyExistsError, PreconditionError):
                 try:
-                    there = await self._read(key, self._path(key), len(data))
+                    present = await self._read(key, self._path(key), len(data))
                 except (FileNotFoundError, Corrupt):
-                    there = None
-            if there is None or there.data != data:
+                    present = None
+            if present is None or present.data != data:
                 raise Conflict(self._url(key), conflict)
-            return there.stored
+            return present.stored
 
     async def _put(self, key: str, data: bytes, mode: PutMode) -> StoredObject:
         client = self._access.clients().small
@@ -199,10 +199,10 @@ class RemoteStore:
         )
 
     async def _compare(self, key: str, sent: _SentDigests) -> None:
-        back = hashlib.sha256()
+        read_back = hashlib.sha256()
         async for chunk in self.stream(key):
-            await asyncio.to_thread(back.update, chunk)
-        if back.digest() != sent.sha256.digest():
+            await asyncio.to_thread(read_back.update, chunk)
+        if read_back.digest() != sent.sha256.digest():
             raise Corrupt(self._url(key), "the stored bytes differ from those sent", "upload it again")
 
     async def delete(self, key: str) -> None:
@@ -230,8 +230,8 @@ class RemoteStore:
 
     @asynccontextmanager
     async def _with_timeout(self, key: str, seconds: float | None = 0.0) -> AsyncIterator[None]:
-        """Time out the block after seconds (0: the total of a small operation; None: never). obstore's errors are raised
-        as `StoreError`."""
+        """Time out the block after seconds (0: the total of a small operation; None: never). Errors of obstore are
+        raised as `StoreError`."""
         limit = self.retries.total if seconds == 0.0 else seconds
         try:
             async with asyncio.timeout(limit):
@@ -290,17 +290,17 @@ class _SentDigests:
 
 async def _split(chunks: AsyncGenerator[bytes, None]) -> tuple[bytes, AsyncIterable[bytes] | None]:
     """All of a small object, or the chunks of a larger one (including those that were read to find out)."""
-    taken = bytearray()
+    head = bytearray()
     async for chunk in chunks:
-        taken += chunk
-        if len(taken) > PART:
+        head += chunk
+        if len(head) > PART:
             break
     else:
-        return bytes(taken), None
+        return bytes(head), None
 
     async def again() -> AsyncGenerator[bytes, None]:
-        yield bytes(taken)
-        taken.clear()
+        yield bytes(head)
+        head.clear()
         async for chunk in chunks:
             yield chunk
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.etcdbackup.snapshots.codecs import STEP, compressed, decoder, decompressed
+from espalier.etcdbackup.snapshots.codecs import STEP, compress, decoder, decompress
 from espalier.etcdbackup.snapshots.lzw import LzwReader
 from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import Compression
@@ -42,8 +42,8 @@ def split(data: bytes, sizes: list[int]) -> list[bytes]:
 @pytest.mark.parametrize("size", [0, 1, 5000, 3_000_000])
 async def test_compressed_data_come_back(compression: Compression, size: int) -> None:
     data = (b"rose" * 1000 + bytes(range(256)) * 7)[:size] * (1 + size // 5793)
-    stored = b"".join([piece async for piece in compressed(chunks(data, 100_000), compression)])
-    back = [piece async for piece in decompressed(chunks(stored, 70_000), compression, most=len(data))]
+    stored = b"".join([piece async for piece in compress(chunks(data, 100_000), compression)])
+    back = [piece async for piece in decompress(chunks(stored, 70_000), compression, most=len(data))]
     assert b"".join(back) == data
     assert max(map(len, back), default=0) <= STEP
 
@@ -76,17 +76,17 @@ def test_data_after_the_end_are_malformed(compression: Compression) -> None:
 
 @pytest.mark.parametrize("compression", sampled(DEFLATED, 1))
 async def test_a_content_that_grows_without_end_is_stopped(compression: Compression) -> None:
-    bomb = b"".join([piece async for piece in compressed(chunks(bytes(50 << 20), 1 << 20), compression)])
+    bomb = b"".join([piece async for piece in compress(chunks(bytes(50 << 20), 1 << 20), compression)])
     assert len(bomb) < 60_000
     come: list[int] = []
     with pytest.raises(Malformed, match="more than the allowed 3000000 bytes"):
-        come += [len(piece) async for piece in decompressed(chunks(bomb, 1 << 20), compression, most=3_000_000)]
+        come += [len(piece) async for piece in decompress(chunks(bomb, 1 << 20), compression, most=3_000_000)]
     assert sum(come) <= 3_000_000
 
 
 async def test_lzw_is_only_read() -> None:
     with pytest.raises(ValueError, match="lzw is only read"):
-        [piece async for piece in compressed(chunks(b"a"), Compression.LZW)]
+        [piece async for piece in compress(chunks(b"a"), Compression.LZW)]
 
 
 def lzw(data: bytes) -> bytes:
