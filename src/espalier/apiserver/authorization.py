@@ -62,7 +62,7 @@ def _access(core: Core, spec: Tree, user: User) -> Tree:
         )
         raise failures.invalid_object("", _GROUP, "", [cause])
     if resource is None:
-        # Discovery and health are open to everybody who is known.
+        # Discovery and health are open to every authenticated user.
         return {"allowed": True}
     attributes = Attributes(
         verb=resource.get("verb", ""),

@@ -1,7 +1,7 @@
 """Content negotiation: responses are JSON; YAML and protobuf bodies are converted to JSON on arrival.
 
-The messages are those of kube-apiserver, where clients look at them: kubectl asks for protobuf first and takes JSON
-where its Accept header offers it; a 406 makes it ask again.
+Messages that clients read are those of kube-apiserver: kubectl prefers protobuf, accepts JSON where its Accept header
+lists it, and repeats the request after a 406.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ READ = (JSON, "application/yaml", protobuf.MEDIA_TYPE)
 
 
 def check_object_type(content_type: str) -> None:
-    """Raise `UnsupportedMediaType` for a body whose content type is none of objects."""
+    """Raise `UnsupportedMediaType` for a content type that objects can't have."""
     if content_type and media_of(content_type) not in (*READ, FORM):
         raise _unknown_format()
 

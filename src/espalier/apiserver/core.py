@@ -39,7 +39,8 @@ class Answer:
 
 
 Step: TypeAlias = list[WebhookCall] | Write
-"""What a request waits for: calls of webhooks, answered by their results, or a write, answered by `Store.commit`.
+"""A step that a request waits for: calls of webhooks, answered by their results, or a write, answered by
+`Store.commit`.
 Meanwhile other requests may run."""
 Steps: TypeAlias = Generator[Step, Any, Answer]
 """The steps of a request."""

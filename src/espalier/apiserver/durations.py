@@ -32,7 +32,7 @@ def human_duration(seconds: float) -> str:
 
 
 def age(timestamp: object, now: datetime) -> str:
-    """How long ago an RFC 3339 timestamp was; `<unknown>` where there is none, `<invalid>` where it is not one."""
+    """The time since an RFC 3339 timestamp; `<unknown>` without one, `<invalid>` if it can't be parsed."""
     if not timestamp:
         return "<unknown>"
     try:

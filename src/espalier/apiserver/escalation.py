@@ -1,7 +1,7 @@
 """Prevents privilege escalation: roles and bindings must not grant rights that their writer lacks.
 
 As in kube-apiserver: verb `escalate` allows any rule in a role, verb `bind` allows binding it, and administrators may
-do both. Only changed rules are checked, so whoever may write a role may change its labels.
+do both. Only changed rules are checked, so every writer of a role may change its labels.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _REVISION_READS = 4
 _PROGRESS = 0.1
 """Seconds between progress requests to the watch. A revision may have no event here."""
 _RETRY_AFTER = 0.1
-"""Seconds after which etcd is asked again when it did not answer; a client tries again by itself, before that."""
+"""Seconds between two attempts to read etcd's revision; the client itself retries before that."""
 PAGE = 500
 """Objects per read at the start."""
 
@@ -337,7 +337,7 @@ class EtcdStore(Store):
             await self._wait_for_revision(revision, request_progress=True)
 
     def _check_same(self, header: Header, at_least: int = 0) -> None:
-        """Treat another etcd than the one that was read as lost. Raises `ApiError` then."""
+        """Treat the store as lost if this is another etcd, or one that was restored. Raises `ApiError` then."""
         if header.cluster_id != self._cluster:
             self._lose(f"etcd belongs to another cluster: found {header.cluster_id:x}, expected {self._cluster:x}")
         elif header.revision < at_least:

@@ -1,7 +1,7 @@
 """The fields of an object, and the fields in which two of its versions differ, as field sets by its schema.
 
-A list whose schema says map or set is compared item by item; any other list, and what a schema calls atomic, is one
-field. Where the schema is not known (node None), maps are compared field by field, and lists as a whole.
+Lists with list type map or set are compared item by item; other lists, and maps with map type atomic, are one field.
+Without a schema (node None), maps are compared field by field, and lists as a whole.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def _entry(manager: Manager, owned: Owned) -> Tree:
 
 
 def update(old: Tree, new: Tree, managers: Managers, me: Manager, node: Node, now: str) -> Managers:
-    """Managers after `me` updated `old` to `new`: changed fields belong to `me` only, removed fields to nobody."""
+    """The managers after `me` updated `old` to `new`: `me` alone owns changed fields; removed ones have no manager."""
     changed, removed = difference(_bare(old), _bare(new), node)
     changed, removed = _owned(changed), _owned(removed)
     if not changed and not removed:
@@ -173,7 +173,7 @@ def apply(
 
 
 def _applied_by_kubectl(live: Tree, node: Node) -> FieldSet:
-    """Fields of kubectl's client-side apply that nobody changed since."""
+    """Fields of kubectl's client-side apply that are unchanged since."""
     text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
     try:
         last = msgspec.json.decode(text or "{}", type=Tree)
@@ -194,7 +194,7 @@ def kept_for_kubectl(live: Tree, config: Tree, result: Tree, me: Manager) -> Tre
 
 
 def _bare(tree: Tree) -> Tree:
-    """Without the two large parts that nobody owns."""
+    """The object without `managedFields`, which no manager owns."""
     metadata = tree.get("metadata")
     if not isinstance(metadata, dict) or "managedFields" not in metadata:
         return tree

@@ -2,7 +2,7 @@
 
 Rules are those of Kubernetes' structured merge: maps are merged by field, lists by the keys their schema names, sets
 as sets; anything else is replaced. Fields that the manager applied before and now left out are removed, unless
-somebody else owns them.
+another manager owns them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def merge(live: Any, applied: Any, node: Node | None) -> Any:
 
 
 def _merge_lists(live: list[Any], applied: list[Any], node: Node) -> list[Any]:
-    """Applied items come in the order in which they are applied; others stay before what follows them."""
+    """Merge lists: applied items in the order of the configuration, others before the items that they preceded."""
     there, wanted = elements_of(live, node), elements_of(applied, node)
     place = {element: index for index, element in enumerate(there)}
     others = deque(element for element in there if element not in wanted)

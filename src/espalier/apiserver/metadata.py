@@ -67,14 +67,14 @@ def generated_name(base: str, rng: random.Random) -> str:
 
 
 def problems(resource: Resource, metadata: Tree, *, built_in: bool = False) -> Iterator[StatusCause]:
-    """Violations of the metadata of an object; those of built-in kinds say whose finalizers they have."""
+    """Violations of the metadata of an object; finalizers of built-in kinds must be qualified names."""
     name = metadata.get("name", "")
     if not name:
         yield failures.required("metadata.name", "name or generateName is required")
     else:
         yield from (failures.invalid("metadata.name", name, problem) for problem in name_problems(resource, name))
     if base := metadata.get("generateName"):
-        # A dash at its end is what is followed by letters.
+        # A dash at the end is valid, because letters follow it.
         tried = f"{base[:-1]}a" if base.endswith("-") else base
         found = name_problems(resource, tried)
         yield from (failures.invalid("metadata.generateName", base, problem) for problem in found)

@@ -142,7 +142,7 @@ def _with_references(value: Any, found: set[str]) -> Any:
         found.add(reference)
         changed["$ref"] = SCHEMAS + reference
         if len(changed) > 1:
-            # What stands beside a reference is ignored by readers of OpenAPI 3.0.
+            # In OpenAPI 3.0, keywords beside a reference are ignored.
             changed["allOf"] = [{"$ref": changed.pop("$ref")}]
     return changed
 

@@ -97,8 +97,8 @@ _INAPPLICABLE = (
 def strategic(target: Any, patch: Any, node: Node | None) -> Any:
     """The target with a strategic merge patch applied. Neither is changed.
 
-    Lists are merged by the key that the schema names, unless it says otherwise or `$patch` in the patch does.
-    Raises `BadRequest` for a directive that makes no sense.
+    Lists are merged by the merge key of the schema, unless its patch strategy or `$patch` says otherwise.
+    Raises `BadRequest` for an invalid directive.
     """
     if not isinstance(patch, dict):
         return patch
@@ -174,7 +174,7 @@ def as_go(value: Any) -> str:
 
 
 def _ordered(items: list[Any], order: list[Any], node: Node | None) -> list[Any]:
-    """Items in the order that a patch gives; those that it does not name keep their place before what follows them."""
+    """Items in the order that a patch gives; other items keep their positions."""
     key = node.merge_key if node is not None else ""
 
     def place(item: Any) -> int | None:

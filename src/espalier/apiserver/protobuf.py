@@ -321,7 +321,7 @@ SPECIAL: Mapping[str, Callable[[bytes, int], Any]] = MappingProxyType(
         f"{_SCHEMAS}JSONSchemaPropsOrStringArray": _schema_or_texts,
     }
 )
-"""Messages whose JSON is not that of their fields."""
+"""Messages with a JSON encoding of their own."""
 
 
 def json_of(body: bytes) -> bytes:

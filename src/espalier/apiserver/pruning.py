@@ -1,7 +1,7 @@
 """Prunes and defaults a new object by its schema, and collects unknown fields, wrong types and duplicates.
 
-Built-in kinds (and the metadata of all) are checked for types here, in the words of Go's decoder, for that is what
-clients of kube-apiserver see. Objects of CRDs are checked by JSON schema afterwards (`validation`).
+Built-in kinds (and the metadata of all) are checked for types here, with the messages of Go's decoder, as in
+kube-apiserver. Objects of CRDs are checked by JSON schema afterwards (`validation`).
 """
 
 from __future__ import annotations

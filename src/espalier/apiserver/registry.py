@@ -28,7 +28,7 @@ Check = Callable[[Tree, Tree | None], Iterable[StatusCause]]
 class ServedKind:
     """One kind in one version, as discovery, OpenAPI, printing and the handler see it.
 
-    `columns` is None for built-in kinds: how they are printed is built in as well. Versions of a kind share `table`,
+    `columns` is None for built-in kinds: their columns are in `printers`. Versions of a kind share `table`,
     the table of the store with their objects, which have `storage_version` as `apiVersion`.
     `selectable` maps fields that field selectors may name to their paths, beside those of metadata. `renamed` are
     top-level fields that are called otherwise in storage. With `generation`, the object's `metadata.generation`

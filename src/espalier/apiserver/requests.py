@@ -82,7 +82,7 @@ def parse(registry: Registry, request: Request, user: User, *, watch: bool = Fal
     namespace = ""
     if rest[0] == "namespaces" and len(rest) >= 3 and not (len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES):
         namespace, rest = rest[1], rest[2:]
-    # Where only definitions say what is served, or nobody does, nothing answers with a Status.
+    # In groups without built-in kinds, kube-apiserver answers a plain 404 instead of a Status.
     nowhere = failures.not_served if registry.is_built_in(group) else failures.no_such_path
     kind = registry.lookup(group, version, rest[0])
     if kind is None or len(rest) > 3 or (namespace and not kind.resource.namespaced):

@@ -1,9 +1,8 @@
-"""`x-kubernetes-validations` of custom resources: each rule at each place of an object that its schema governs.
+"""`x-kubernetes-validations` of custom resources: evaluates each CEL rule on each value that its schema describes.
 
-Places of an object are compared with the same places of the one before: fields and values of maps by name, items of
-lists by key where the list is a map; items of other lists have no predecessor. A place that a write leaves as it was
-fails no write: what is wrong there is warned of. Rules about a change (they name `oldSelf`) are no rules about a state,
-and hold always.
+Values are correlated with those of the previous object as in Kubernetes: fields and values of maps by name, items of
+lists by key if the list type is map; items of other lists have no old value. A rule that an unchanged value breaks
+causes a warning instead of an error (ratcheting), unless it is a transition rule (one that uses `oldSelf`).
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Draft:
     owned: Managers
     """Managers before the write."""
     submitted_managers: Managers | None = None
-    """Managers before the write as the client says they are."""
+    """Managers before the write by the `managedFields` in the request; None if it has none."""
     managers: Managers = field(default_factory=dict)
     """Managers after the write."""
     warnings: list[str] = field(default_factory=list)
@@ -209,7 +209,7 @@ class StoragePipeline:
     def _is_unchanged(self, draft: Draft) -> bool:
         if draft.new != draft.before or draft.managers != draft.owned:
             return False
-        # What is stored may be as an earlier schema had it.
+        # The stored object may have the form of an earlier schema.
         stored = draft.old.tree if draft.old is not None else {}
         stored["metadata"].pop("managedFields", None)
         return json_trees.same(draft.new, {**stored, "apiVersion": draft.kind.storage_version})

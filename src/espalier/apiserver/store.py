@@ -1,6 +1,6 @@
 """The store: all objects in memory, encoded, with the changes of the last minutes for watches.
 
-The next read sees a write at once, but clients only hear of durable writes: responses wait for `flushed`, watches stop
+The next read sees a write at once, but clients only see durable writes: responses wait for `flushed`, watches stop
 at `durable`. `MemoryStore` is durable at once; `SqliteStore` on disk. `EtcdStore` (`etcd_store.py`) has a copy of
 etcd's objects, which others may write as well: a write is done there before it is visible here.
 """
@@ -33,7 +33,7 @@ class Change(NamedTuple):
 
 
 class Write(NamedTuple):
-    """A write that a request asks of the store, executed if the object is still `before`."""
+    """A write of a request, executed if the object is still `before`."""
 
     table: str
     key: Key
@@ -156,7 +156,7 @@ class Store:
         self._loss_callbacks.append(callback)
 
     async def commit(self, write: Write) -> Object | None:
-        """Make a write; returns the object as it is stored, or None if it isn't any more what it was before.
+        """Make a write; returns the object as it is stored, or None if it is no longer `write.before`.
 
         Here no other request runs meanwhile; in `EtcdStore` others do, and the write is seen by all of them after.
         Raises `ApiError` when nothing can be stored.

@@ -1,6 +1,6 @@
 """The OpenAPI 2.0 document as protobuf (`openapi.v2.Document` of gnostic): kubectl accepts no other format.
 
-It asks for it when a kind is in no document of version 3: to find out that it is unknown. So only schemas are
+It requests it for a kind that is in no document of version 3, to find out that it is unknown. So only schemas are
 encoded, and no paths: clients that read paths use version 3.
 """
 

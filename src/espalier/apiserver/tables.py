@@ -175,7 +175,7 @@ def _cell(column: Column) -> Cell:
     try:
         find = compiled(column.json_path)
     except ValueError:
-        # Refused when the CRD is created; one that slipped through must not break the whole table.
+        # Refused when the CRD is created; if one is stored anyway, the table must still work.
         return lambda tree, now: "<invalid>"
     show = _SHOWN.get(column.type, _text)
 

@@ -17,7 +17,7 @@ from espalier.kube.errors import StatusCause
 from espalier.kube.objects import encode_json
 
 FORMATS = frozenset({"date-time", "date", "ipv4", "ipv6", "uuid", "email", "hostname"})
-"""Formats that are checked; Kubernetes ignores those it does not know."""
+"""Formats that are checked. As in Kubernetes, others are ignored."""
 
 _KEPT = frozenset(
     {
@@ -26,7 +26,7 @@ _KEPT = frozenset(
     }
 )  # fmt: skip
 LEAST_INTEGER, MOST_INTEGER = -(2**63), 2**63 - 1
-"""kube-apiserver reads what is beyond as a floating-point number."""
+"""kube-apiserver reads larger numbers as floating-point numbers."""
 
 _TYPE_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array"}
 

@@ -1,6 +1,6 @@
 """Watches: each reads the history of its table at its own pace, so a slow reader costs no memory.
 
-A watch that falls out of the history is ended with 410, as one that asked for too old a version.
+A watch that falls behind the history ends with 410, like one that starts from a version that is too old.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Watch:
     """A running watch: a `kube.wire.Stream` of encoded events."""
 
     def __init__(self, store: Store, info: RequestInfo, now: Callable[[], datetime]) -> None:
-        """Start where the request says. Raises `ServerFailure` for a version that is none.
+        """Start at the request's resource version. Raises `ServerFailure` for an invalid one.
 
-        A version that is not there yet is waited for in silence, as kube-apiserver does: what comes up to it, the
-        client has seen, or believes so. Who lists first is told in the stream.
+        As in kube-apiserver, changes up to a version in the future are not sent, because the client claims to have
+        them. With `sendInitialEvents` such a version is an error in the stream.
         """
         self.kind: ServedKind = info.kind
         self._store = store

@@ -316,7 +316,7 @@ class Writer:
         namespace = (tree.get("metadata") or {}).get("namespace") or ""
         bodies.ensure_matches_url(info, tree)
         config = _accepted_part(info, to_storage_version(tree, info.kind))
-        # What the schema does not know is refused, whatever fieldValidation says: nobody could own it.
+        # Unknown fields are refused, regardless of fieldValidation: they could have no owner.
         if problem := typed_patch.problem(config, info.kind.node):
             shown = resource.api_version if resource.group else f"/{resource.api_version}"
             which = f"{namespace}/{info.name}; {shown}, Kind={resource.kind}"

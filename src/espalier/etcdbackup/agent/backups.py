@@ -29,7 +29,7 @@ from espalier.runtime.clock import Clock
 log = structlog.get_logger(__name__)
 
 PERIOD = 5.0
-"""Seconds between two checks of who leads, and before backups that have ended are restarted."""
+"""Seconds between two checks for the leader, and before backups that have ended are restarted."""
 
 
 @dataclass(frozen=True, slots=True)

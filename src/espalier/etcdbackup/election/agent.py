@@ -199,7 +199,7 @@ def _apply_read(settings: Settings, agent: Agent, seen: events.Observed, at: flo
         if agent.may_found and not agent.putting:
             marker = FirstStart(settings.epoch, settings.cluster, settings.timing.release)
             return replace(agent, putting=True), (PutMarker(marker),)
-        return agent, ()  # not the container it was: what was read before holds until its time is over
+        return agent, ()  # perhaps another container: the earlier read stays valid until its time is over
     return _admit_clients(settings, agent, seen.began, seen.marker, at)
 
 
@@ -228,7 +228,7 @@ def _admit_clients(settings: Settings, agent: Agent, began: float, marker: First
 
 
 def _decide(settings: Settings, agent: Agent, at: float) -> Step:
-    """Decide the actions, by what is known and the time."""
+    """Decide the actions by the agent's state and the time."""
     if agent.phase in (Phase.STARTING, Phase.OWNER) and at >= agent.proxy_until:
         agent = replace(agent, phase=Phase.UNDECIDED)
     if agent.shut_since is None and at >= agent.proxy_until:

@@ -1,7 +1,7 @@
 """The copier of a destination: asks the source to close, waits for it within bounds, copies, and makes the own marker.
 
 Nothing of the own epoch starts before that marker exists. A copier can be restarted at any moment, any number of times:
-it looks at what is there and continues.
+it reads the state and continues.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _apply_operation(
 
 
 def _decide(settings: Settings, copier: Copier, at: float) -> Step:
-    """Decide the actions, by what is known and the time."""
+    """Decide the actions by the copier's state and the time."""
     if copier.phase is Phase.COPYING:
         if copier.copying or at < copier.retry_due or copier.operation is None:
             return copier, ()

@@ -90,7 +90,7 @@ def side_folder(target: Path, *, replace: bool) -> Iterator[SideFolder]:
             _lock(descriptor, part)
             _empty(part)
             try:
-                part.chmod(0o700)  # also one that was there
+                part.chmod(0o700)  # also of an existing folder
                 for folder in (WAL.parent, WAL, DATABASE.parent):
                     (part / folder).mkdir(mode=0o700)
                 yield SideFolder(target, part, replaced)
@@ -133,7 +133,7 @@ def _lock(descriptor: int, path: Path) -> None:
 
 
 def _empty(folder: Path) -> None:
-    """Remove what a killed restore left."""
+    """Remove the files of a killed restore."""
     for entry in folder.iterdir():
         shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 

@@ -40,7 +40,7 @@ def damage(folder: Path) -> str:
 
 
 def _read(file: BinaryIO, size: int, crc: int, *, is_last: bool) -> tuple[int, str]:
-    """The checksum at the end of a segment, and what is wrong with the segment."""
+    """The checksum at the end of a segment, and its fault (empty if it has none)."""
     at = 0
     while at + _LENGTH <= size:
         head = file.read(_LENGTH)

@@ -157,7 +157,7 @@ class AgentRun:
         return CopyOperationStatus(status.epoch, status.initiated, status.copy_operation, self.trouble)
 
     async def initiate(self, body: InitiateCopyOperation) -> CopyOperationStatus:
-        """The answer of `copyop/initiate`: what is known when etcd is handed over, or after `waitSeconds` at the
+        """The answer of `copyop/initiate`: the status when etcd is handed over, or after `waitSeconds` at the
         latest. Callers ask again. Raises `OtherEpoch`."""
         if body.epoch != self._settings.epoch:
             raise OtherEpoch(f"epoch: found {body.epoch}, allowed is {self._settings.epoch}, the epoch of this agent")
@@ -194,7 +194,7 @@ class AgentRun:
             await self._queue.stop()
 
     async def _initial_state(self) -> agent.Agent:
-        """The initial state. A running etcd counts as starting: perhaps nobody has verified yet that it may serve."""
+        """The initial state. A running etcd counts as starting: it may not be verified yet."""
         guard, data = self._parts.guard, self._parts.data
         runs = await guard.is_running()
         if runs:
@@ -324,7 +324,7 @@ class _ProxyControl:
         self._guard = parts.guard
         self._queue = queue
         self.opened_until = float("-inf")
-        """The time until which the guard may let clients pass, for all that is known."""
+        """The latest time until which the guard may let clients pass."""
         self._until: float | None = None
         self._is_shutting = False
         self._is_held = True

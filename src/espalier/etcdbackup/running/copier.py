@@ -73,7 +73,7 @@ class CopierRun:
 
     @property
     def trouble(self) -> str:
-        """The thing it waits for, as far as known; empty when it is ready."""
+        """The reason why it is not ready; empty when it is."""
         if self.ready:
             return ""
         return self._source_objects.trouble or self._target_objects.trouble or self._trouble or f"it is {self.phase}"
@@ -160,7 +160,7 @@ class CopierRun:
         """Copy what leads to the last revision, around damaged snapshots: an older full one and deltas may lead as far.
         Gives the names of the damaged ones, too.
 
-        Raises `Corrupt` if nothing does: an epoch that starts from less has lost writes, and nobody agreed to that.
+        Raises `Corrupt` if nothing does: an epoch that starts from less would lose writes without consent.
         """
         source = self._parts.source
         damaged: dict[str, Damaged] = {}
@@ -178,7 +178,7 @@ class CopierRun:
 
 
 def _require_all(inventory: Inventory, damaged: Mapping[str, Damaged], where: str) -> None:
-    """Raise `Corrupt` if the rest does not lead to the last revision, with what an operator may delete to lose that."""
+    """Raise `Corrupt` if the rest does not lead to the last revision, with the objects to delete to accept the loss."""
     latest, last = inventory.without(damaged).latest, target(inventory)
     if latest is not None and latest.reach >= last:
         return

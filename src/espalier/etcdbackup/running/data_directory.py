@@ -82,7 +82,7 @@ def _origin(folder: Path) -> Origin | None:
 def _damage(folder: Path) -> str:
     database = folder / DATABASE
     if not (folder / WAL).exists():
-        return ""  # nothing that this knows to read
+        return ""  # no write-ahead log to check
     if torn := wal_checking.damage(folder / WAL):
         return torn
     if not database.exists():

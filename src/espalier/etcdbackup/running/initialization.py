@@ -49,7 +49,7 @@ class Initialization:
         self._work: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start, unless an initialization runs or nobody has asked for the result of the last one yet."""
+        """Start, unless an initialization runs or the result of the last one was not read yet."""
         if self._outcome is Outcome.NEW:
             self._outcome, self.trouble = Outcome.PROGRESS, ""
             self._work = asyncio.create_task(self._run(), name="initialization of etcd's data")
@@ -92,7 +92,7 @@ class Initialization:
 
 
 def add_initialization(application: web.Application, initialization: Initialization) -> None:
-    """`/initialization/start?mode=full|sanity` and `/initialization/status`, as etcd-wrapper asks them."""
+    """`/initialization/start?mode=full|sanity` and `/initialization/status`, for etcd-wrapper."""
 
     async def start(request: web.Request) -> web.Response:
         mode = request.query.get("mode", MODES[0])

@@ -194,7 +194,7 @@ def _decoded(text: bytes) -> list[Event]:
         return _DECODER.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Malformed(f"it is not the JSON of events: {error}") from None
-    except RecursionError:  # in what is skipped; measuring the depth before would take longer than all the rest
+    except RecursionError:  # in skipped fields; measuring the depth first would take longer than decoding
         raise Malformed("it is not the JSON of events: the nesting is too deep") from None
 
 

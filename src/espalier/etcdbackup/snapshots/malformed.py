@@ -1,4 +1,4 @@
-"""The error of content that is not that of a snapshot. Callers that know the object add its name."""
+"""The error for content that is not a snapshot. Callers that know the object add its name."""
 
 from __future__ import annotations
 

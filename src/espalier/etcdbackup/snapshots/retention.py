@@ -1,7 +1,7 @@
 """Selects the snapshots that are no longer needed, by the two policies of etcd-backup-restore; times are UTC.
 
-Never selected: the latest set, and, for a week, the end of an earlier history. Whoever deletes must know that nobody
-copies from the store at that time.
+Never selected: the latest set, and, for a week, the end of an earlier history. Callers must make sure that no copy
+from the store is running.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ Write = tuple[bool, bytes, bytes]
 
 
 class Incomparable(Exception):
-    """Nothing proves that etcd is still the one whose writes were stored."""
+    """There is no proof that etcd is still the one whose writes were stored."""
 
 
 class OtherHistory(Incomparable):

@@ -27,12 +27,12 @@ class SnapshotRequest:
     )
 
     def answer(self, stored: StoredSnapshot | None) -> None:
-        """The snapshot was taken, or is None because there was nothing to store."""
+        """Answer with the snapshot that was taken; None if there was nothing to store."""
         if not self.result.done():
             self.result.set_result(stored)
 
     def fail(self, error: Exception) -> None:
-        """The snapshot failed."""
+        """Answer with the error of a failed snapshot."""
         if not self.result.done():
             self.result.set_exception(error)
 

@@ -68,7 +68,7 @@ class _Failure:
 class Snapshotter:
     """Takes the snapshots of one member, for as long as `run` runs.
 
-    `etcd` must be a client of that member alone: a snapshot has what its member has.
+    `etcd` must be a client of that member alone: a snapshot has the data of its member.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ class Snapshotter:
     # --- Deltas, and full snapshots meanwhile -----------------------------------------------------------------------
 
     async def _follow_watch(self, last: int) -> NoReturn:
-        """Store what comes after a revision. Raises `EtcdError`, such as `Compacted`, and `Incomparable` if there is,
+        """Store the events after a revision. Raises `EtcdError`, such as `Compacted`, and `Incomparable` if there is,
         or may be, another etcd after a broken connection."""
         async with AsyncExitStack() as stack:
             pending = stack.enter_context(
@@ -306,7 +306,7 @@ class Snapshotter:
         return max(0.0, min(left))
 
     def _is_delta_wanted(self, pending: Pending) -> bool:
-        """True if somebody waits for a delta that is complete by now."""
+        """True if a requested delta has reached its revision."""
         return any(request.revision <= pending.last for request in self._requests.waiting_for(Kind.DELTA))
 
     async def _store_due_delta(self, pending: Pending, caught_up: int) -> None:
@@ -370,7 +370,7 @@ class _Tasks:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def wait(self, woken: asyncio.Event, seconds: float, *, reads: bool) -> None:
-        """Wait until one of the tasks has ended, or for so long. Changes are left unread unless `reads`."""
+        """Wait until one of the tasks has ended, at most for `seconds`. Changes are left unread unless `reads`."""
         waking = asyncio.ensure_future(woken.wait())
         try:
             waiting = {task for task in (waking, self.change if reads else None, self.full) if task is not None}

@@ -47,7 +47,7 @@ class CredentialFiles:
 
     kind: Kind
     path: Path | None
-    """Folder or file; None: what the provider's client finds by itself (environment, role of the machine)."""
+    """Folder or file; None: the provider's client uses its defaults (environment, role of the machine)."""
 
     def stamp(self) -> Stamp:
         """A value that changes when the files do. Raises `Refused`."""

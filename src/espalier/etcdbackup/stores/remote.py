@@ -181,7 +181,7 @@ class RemoteStore:
             async with self._with_timeout(key, None):
                 result = await self._send(path, first, rest)
         except StoreError:
-            if sent.failure is not None:  # the store's error is about what it could not clean up
+            if sent.failure is not None:  # the store's error is only about the aborted upload
                 raise sent.failure from None
             raise
         stored = await self.head(key)
