@@ -247,7 +247,7 @@ async def test_a_watch_that_nobody_reads_keeps_little_more_than_the_event_that_i
     monkeypatch.setattr(http.Connection, "pause_writing", stuck)
     async with watch_that_nobody_reads():
         await paused.wait()
-    assert kept[0] < 4 * http.WRITTEN_AHEAD
+    assert kept[0] < 4 * http.WRITE_BUFFER
 
 
 async def test_a_client_that_does_not_read_its_watch_is_cut_off_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def element_of(item: Any, node: Node) -> str:
 
 
 def elements_of(items: list[Any], node: Node) -> dict[str, Any]:
-    """Items by their path elements; of doubled ones the first."""
+    """Items by their path elements; of duplicates the first."""
     elements: dict[str, Any] = {}
     for item in items:
         elements.setdefault(element_of(item, node), item)

@@ -48,7 +48,7 @@ MAX_HEADER = 64 * 1024
 STOP_GRACE = 5.0
 """Seconds for requests in progress to finish when the shell stops."""
 
-WRITTEN_AHEAD = 64 * 1024
+WRITE_BUFFER = 64 * 1024
 """Bytes buffered for a client that does not read, besides the event or response being sent. There may be thousands
 of watches."""
 
@@ -229,7 +229,7 @@ class Connection(serving.Connection):
         """Register an accepted connection."""
         super().connection_made(transport)
         self._owner.open[self] = accepted = cast("asyncio.Transport", transport)
-        accepted.set_write_buffer_limits(WRITTEN_AHEAD)
+        accepted.set_write_buffer_limits(WRITE_BUFFER)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Cancel the watch of a lost connection."""
@@ -300,12 +300,12 @@ async def _request_of(incoming: web.BaseRequest) -> Request:
 
 def _pieces(document: bytes) -> Iterator[bytes | memoryview]:
     """A line of a watch in pieces, so that of a large one only a piece is buffered for a slow reader."""
-    if len(document) < WRITTEN_AHEAD:
+    if len(document) < WRITE_BUFFER:
         yield document + b"\n"
         return
     view = memoryview(document)
-    for start in range(0, len(document), WRITTEN_AHEAD):
-        yield view[start : start + WRITTEN_AHEAD]
+    for start in range(0, len(document), WRITE_BUFFER):
+        yield view[start : start + WRITE_BUFFER]
     yield b"\n"
 
 

@@ -183,8 +183,8 @@ def _applied_by_kubectl(live: Tree, node: Node) -> FieldSet:
     return fields.without_below(fields.difference(fields_of(last, node, containers=False), changed), removed)
 
 
-def kept_for_kubectl(live: Tree, config: Tree, result: Tree, me: Manager) -> Tree:
-    """The result of kubectl's apply with an updated annotation, if there was one."""
+def update_last_applied(live: Tree, config: Tree, result: Tree, me: Manager) -> Tree:
+    """The result of kubectl's apply with `LAST_APPLIED` updated, if the live object has it."""
     annotations = (live.get("metadata") or {}).get("annotations") or {}
     if me.name != KUBECTL or LAST_APPLIED not in annotations:
         return result

@@ -60,7 +60,7 @@ def size(*paths: str) -> Cell:
     return cell
 
 
-def of(function: Callable[[Tree], object]) -> Cell:
+def cell_of(function: Callable[[Tree], object]) -> Cell:
     """A cell that needs no clock."""
     return lambda tree, _: function(tree)
 
@@ -120,7 +120,7 @@ def _ratio(ready: Cell, desired: Cell) -> Cell:
 WORKLOAD = (
     _wide("Containers", _containers("name")),
     _wide("Images", _containers("image")),
-    _wide("Selector", of(_selector)),
+    _wide("Selector", cell_of(_selector)),
 )
 READY_OF_DESIRED = _ratio(count("status", "readyReplicas"), at("spec", "replicas", default=1))
 
@@ -148,7 +148,7 @@ def _node_address(kind: str) -> Cell:
 
 
 def _node_info(name: str) -> Cell:
-    return of(lambda node: _at(node, "status", "nodeInfo", name, default="") or "<unknown>")
+    return cell_of(lambda node: _at(node, "status", "nodeInfo", name, default="") or "<unknown>")
 
 
 def _kernel(node: Tree) -> str:
@@ -197,12 +197,12 @@ def _event_first_seen(event: Tree, now: datetime) -> str:
     return age(event.get("firstTimestamp") or event.get("deprecatedFirstTimestamp") or event.get("eventTime"), now)
 
 
-def _about(event: Tree) -> Tree:
+def _involved_object(event: Tree) -> Tree:
     return event.get("involvedObject") or event.get("regarding") or {}
 
 
 def _event_object(event: Tree) -> str:
-    about = _about(event)
+    about = _involved_object(event)
     kind, name = about.get("kind", "").lower(), about.get("name", "")
     return f"{kind}/{name}" if name else kind
 
@@ -260,18 +260,18 @@ _EVENT = (
     PrinterColumn("Last Seen", _event_last_seen),
     PrinterColumn("Type", at("type")),
     PrinterColumn("Reason", at("reason")),
-    PrinterColumn("Object", of(_event_object)),
-    _wide("Subobject", of(lambda event: _about(event).get("fieldPath", ""))),
-    _wide("Source", of(_event_source)),
-    PrinterColumn("Message", of(_event_message)),
+    PrinterColumn("Object", cell_of(_event_object)),
+    _wide("Subobject", cell_of(lambda event: _involved_object(event).get("fieldPath", ""))),
+    _wide("Source", cell_of(_event_source)),
+    PrinterColumn("Message", cell_of(_event_message)),
     _wide("First Seen", _event_first_seen),
-    _wide("Count", of(_event_count)),
+    _wide("Count", cell_of(_event_count)),
     PrinterColumn("Name", at("metadata", "name"), priority=1, format="name"),
 )
 _ROLE = (NAME, CREATED_AT)
 _BINDING = (
     NAME,
-    PrinterColumn("Role", of(_role)),
+    PrinterColumn("Role", cell_of(_role)),
     AGE,
     _wide("Users", _subjects("User")),
     _wide("Groups", _subjects("Group")),
@@ -304,24 +304,24 @@ PRINTERS: Mapping[tuple[str, str], tuple[PrinterColumn, ...]] = MappingProxyType
                     PrinterColumn("Status", _pod("status")),
                     PrinterColumn("Restarts", _pod("restarts")),
                     AGE,
-                    _wide("IP", of(_pod_ip)),
+                    _wide("IP", cell_of(_pod_ip)),
                     _wide("Node", at("spec", "nodeName", default="<none>")),
                     _wide("Nominated Node", at("status", "nominatedNodeName", default="<none>")),
-                    _wide("Readiness Gates", of(readiness_gates)),
+                    _wide("Readiness Gates", cell_of(readiness_gates)),
                 ),
             ),
             (
                 core.NODE,
                 (
                     NAME,
-                    PrinterColumn("Status", of(_node_status)),
-                    PrinterColumn("Roles", of(_node_roles)),
+                    PrinterColumn("Status", cell_of(_node_status)),
+                    PrinterColumn("Roles", cell_of(_node_roles)),
                     AGE,
                     PrinterColumn("Version", at("status", "nodeInfo", "kubeletVersion")),
                     _wide("Internal-IP", _node_address("InternalIP")),
                     _wide("External-IP", _node_address("ExternalIP")),
                     _wide("OS-Image", _node_info("osImage")),
-                    _wide("Kernel-Version", of(_kernel)),
+                    _wide("Kernel-Version", cell_of(_kernel)),
                     _wide("Container-Runtime", _node_info("containerRuntimeVersion")),
                 ),
             ),
@@ -347,7 +347,9 @@ PRINTERS: Mapping[tuple[str, str], tuple[PrinterColumn, ...]] = MappingProxyType
                     _number("Available", count("status", "numberAvailable")),
                     PrinterColumn(
                         "Node Selector",
-                        of(lambda tree: _labels(_at(tree, "spec", "template", "spec", "nodeSelector", default={}))),
+                        cell_of(
+                            lambda tree: _labels(_at(tree, "spec", "template", "spec", "nodeSelector", default={}))
+                        ),
                     ),
                     AGE,
                     *WORKLOAD,
@@ -370,14 +372,14 @@ PRINTERS: Mapping[tuple[str, str], tuple[PrinterColumn, ...]] = MappingProxyType
                 (
                     NAME,
                     PrinterColumn("Type", at("spec", "type", default="ClusterIP")),
-                    PrinterColumn("Cluster-IP", of(_cluster_ip)),
-                    PrinterColumn("External-IP", of(_external_ip)),
-                    PrinterColumn("Port(s)", of(_ports)),
+                    PrinterColumn("Cluster-IP", cell_of(_cluster_ip)),
+                    PrinterColumn("External-IP", cell_of(_external_ip)),
+                    PrinterColumn("Port(s)", cell_of(_ports)),
                     AGE,
-                    _wide("Selector", of(_selector)),
+                    _wide("Selector", cell_of(_selector)),
                 ),
             ),
-            (core.ENDPOINTS, (NAME, PrinterColumn("Endpoints", of(_endpoints)), AGE)),
+            (core.ENDPOINTS, (NAME, PrinterColumn("Endpoints", cell_of(_endpoints)), AGE)),
             (core.NAMESPACE, (NAME, PrinterColumn("Status", at("status", "phase")), AGE)),
             (core.CONFIG_MAP, (NAME, PrinterColumn("Data", size("data", "binaryData")), AGE)),
             (core.SECRET, (NAME, PrinterColumn("Type", at("type")), PrinterColumn("Data", size("data")), AGE)),
@@ -388,7 +390,7 @@ PRINTERS: Mapping[tuple[str, str], tuple[PrinterColumn, ...]] = MappingProxyType
                 core.CONTROLLER_REVISION,
                 (
                     NAME,
-                    PrinterColumn("Controller", of(_controller)),
+                    PrinterColumn("Controller", cell_of(_controller)),
                     PrinterColumn("Revision", count("revision")),
                     AGE,
                 ),

@@ -129,7 +129,7 @@ class Writer:
                 force=info.flag("force"),
             )
             whole = {"apiVersion": info.kind.resource.api_version, "kind": info.kind.resource.kind, **config}
-            new = managed_fields.kept_for_kubectl(before, whole, new, manager_of(info, "Apply"))
+            new = managed_fields.update_last_applied(before, whole, new, manager_of(info, "Apply"))
             if old is None:
                 draft = self._new_draft(info, new, "")
             else:
