@@ -8,7 +8,7 @@ import msgspec
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.clusters import addresses as ip
+from espalier.clusters import addresses as ip_addresses
 from espalier.clusters.checks.conclusions import CheckPlan, Evaluation, Request
 from espalier.clusters.checks.configs import Configs, NewEndpoint, Use, versions_of
 from espalier.clusters.checks.controller import Api
@@ -26,8 +26,8 @@ def configs(look_up: LookUp) -> Configs[CloudStackDatacenterConfig, CloudStackMa
         CloudStackDatacenterConfig,
         CloudStackMachineConfig,
         Api(look_up, REACHABLE, _credentials),
-        accounts=_accounts,
-        place=_place,
+        accounts=_credentials_secrets,
+        place=_availability_zones,
         of_datacenter=_of_datacenter,
         of_machines=lambda _host: _of_machines,
     )
@@ -47,49 +47,50 @@ def _credentials(data: Mapping[str, bytes], query: Query) -> Credentials:
     return Credentials(key, secret, insecure=verify.strip().lower() == "false")
 
 
-def _account(zone: AvailabilityZone) -> Key:
+def _credentials_secret(zone: AvailabilityZone) -> Key:
     return Key(SYSTEM_NAMESPACE, references.credentials_of(zone))
 
 
-def _accounts(config: CloudStackDatacenterConfig) -> Collection[Key]:
-    return {_account(one) for one in references.availability_zones(config.spec)}
+def _credentials_secrets(config: CloudStackDatacenterConfig) -> Collection[Key]:
+    return {_credentials_secret(zone) for zone in references.availability_zones(config.spec)}
 
 
-def _place(config: CloudStackDatacenterConfig) -> object:
+def _availability_zones(config: CloudStackDatacenterConfig) -> Sequence[AvailabilityZone]:
     return references.availability_zones(config.spec)
 
 
 def _request(zone: AvailabilityZone, query: Query) -> Request[Query]:
-    return Request(query, _account(zone), f"availability zone {zone.name}")
+    return Request(query, _credentials_secret(zone), f"availability zone {zone.name}")
 
 
 def _of_datacenter(config: CloudStackDatacenterConfig, new: Sequence[NewEndpoint]) -> CheckPlan[Query, Answers]:
+    """Check each availability zone, and that no machine or load balancer has the address of a new endpoint."""
     zones = findings.zones_of(config.spec)
-    endpoints = {one: _address(one.place) for one in new}
-    addresses = frozenset(one for one in endpoints.values() if one is not None)
+    endpoints = {endpoint: _address(endpoint.place) for endpoint in new}
+    addresses = frozenset(address for address in endpoints.values() if address is not None)
 
     def request(zone: AvailabilityZone) -> Request[Query]:
         network = findings.network_of(zone)
         return _request(zone, Query(api_of(zone), place_of(zone), frozenset({network}), network, addresses))
 
-    def evaluate(told: Sequence[Answers | None]) -> Evaluation:
-        heard = [(of, answers) for of, answers in zip(zones, told, strict=True) if answers is not None]
-        wrong = [one for of, answers in heard for one in findings.judge_zone(of, answers)]
-        found = {
-            one.key: one.holder or next((held for _, of in heard if address and (held := of.holders.get(address))), "")
-            for one, address in endpoints.items()
-        }
-        if len(heard) < len(zones):  # that an address is free is known when all were asked
-            found = {key: holder for key, holder in found.items() if holder}
-        status = msgspec.structs.replace(config.status, addresses=found)
-        return Evaluation(status, wrong, any(found.values()))
+    def evaluate(zone_answers: Sequence[Answers | None]) -> Evaluation:
+        answered = [(zone, answers) for zone, answers in zip(zones, zone_answers, strict=True) if answers is not None]
+        problems = [problem for zone, answers in answered for problem in findings.judge_zone(zone, answers)]
+        holders = {}
+        for endpoint, address in endpoints.items():
+            users = (answers.holders.get(address, "") for _, answers in answered if address is not None)
+            holders[endpoint.key] = endpoint.holder or next(filter(None, users), "")
+        if len(answered) < len(zones):  # an address is only known to be free once all zones answered
+            holders = {key: holder for key, holder in holders.items() if holder}
+        status = msgspec.structs.replace(config.status, addresses=holders)
+        return Evaluation(status, problems, any(holders.values()))
 
-    return CheckPlan([request(one.zone) for one in zones], evaluate)
+    return CheckPlan([request(fields.zone) for fields in zones], evaluate)
 
 
-def _address(place: ip.Place) -> tuple[str, int] | None:
+def _address(place: ip_addresses.Place) -> tuple[str, int] | None:
     """The address and the port of an endpoint; None for a name, which may resolve to any address."""
-    return (place.host, int(place.port)) if ip.parsed(place.host) is not None else None
+    return (place.host, int(place.port)) if ip_addresses.parsed(place.host) is not None else None
 
 
 def _of_machines(
@@ -100,13 +101,15 @@ def _of_machines(
     versions = versions_of(config.metadata.name, uses)
     questions: frozenset[Question] = frozenset(findings.of_machines(config.spec).values())
 
-    def evaluate(told: Sequence[Answers | None]) -> Evaluation:
-        heard = [(zone, answers) for zone, answers in zip(zones, told, strict=True) if answers is not None]
-        wrong = [one for zone, answers in heard for one in findings.judge_machines(config.spec, zone, answers)]
-        if len(heard) < len(zones):
-            return Evaluation(config.status, wrong)
-        names = [one.name for one in zones]
+    def evaluate(zone_answers: Sequence[Answers | None]) -> Evaluation:
+        answered = [(zone, answers) for zone, answers in zip(zones, zone_answers, strict=True) if answers is not None]
+        problems = [
+            problem for zone, answers in answered for problem in findings.judge_machines(config.spec, zone, answers)
+        ]
+        if len(answered) < len(zones):
+            return Evaluation(config.status, problems)
+        names = [zone.name for zone in zones]
         status = msgspec.structs.replace(config.status, kubernetes_versions=versions, availability_zones=names)
-        return Evaluation(status, wrong)
+        return Evaluation(status, problems)
 
-    return CheckPlan([_request(one, Query(api_of(one), place_of(one), questions)) for one in zones], evaluate)
+    return CheckPlan([_request(zone, Query(api_of(zone), place_of(zone), questions)) for zone in zones], evaluate)

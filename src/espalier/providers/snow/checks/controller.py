@@ -25,8 +25,8 @@ def configs(look_up: LookUp) -> Configs[SnowDatacenterConfig, SnowMachineConfig,
         SnowDatacenterConfig,
         SnowMachineConfig,
         Api(look_up, REACHABLE, _credentials),
-        accounts=lambda config: (_account(config),),
-        place=_account,
+        accounts=lambda config: (_credentials_secret(config),),
+        place=_credentials_secret,
         of_datacenter=_of_datacenter,
         of_machines=lambda _host: _of_machines,
     )
@@ -37,15 +37,15 @@ def _credentials(data: Mapping[str, bytes], query: Query) -> Credentials:
     return Credentials(*references.keys_of(data, query.server.host), authorities=references.authorities(data))
 
 
-def _account(config: SnowDatacenterConfig) -> Key:
+def _credentials_secret(config: SnowDatacenterConfig) -> Key:
     return Key(SYSTEM_NAMESPACE, references.credentials_of(config.spec))
 
 
 def _of_datacenter(config: SnowDatacenterConfig, new: Sequence[NewEndpoint]) -> CheckPlan[Query, Answers]:
     """Nothing to ask: devices do not know the addresses of direct network interfaces."""
-    addresses = {one.key: one.holder for one in new}
+    addresses = {endpoint.key: endpoint.holder for endpoint in new}
 
-    def evaluate(_told: Sequence[Answers | None]) -> Evaluation:
+    def evaluate(_answers: Sequence[Answers | None]) -> Evaluation:
         return Evaluation(msgspec.structs.replace(config.status, addresses=addresses), (), any(addresses.values()))
 
     return CheckPlan((), evaluate)
@@ -53,12 +53,12 @@ def _of_datacenter(config: SnowDatacenterConfig, new: Sequence[NewEndpoint]) -> 
 
 def _of_machines(config: SnowMachineConfig, uses: Sequence[Use[SnowDatacenterConfig]]) -> CheckPlan[Query, Answers]:
     """Check a machine config against each device, because machines may run on any of them."""
-    spec, account = config.spec, _account(uses[0].datacenter)
+    spec, account = config.spec, _credentials_secret(uses[0].datacenter)
     versions = versions_of(config.metadata.name, uses)
 
-    def evaluate(told: Sequence[Answers | None]) -> Evaluation:
+    def evaluate(device_answers: Sequence[Answers | None]) -> Evaluation:
         status = msgspec.structs.replace(config.status, kubernetes_versions=versions)
-        return Evaluation(status, list(findings.judge_machines(spec, told)))
+        return Evaluation(status, list(findings.judge_machines(spec, device_answers)))
 
     return CheckPlan(
         [
