@@ -1,4 +1,4 @@
-"""`python -m tests.support.election.page [PART..]` writes what the explorer found into docs/etcd-election.md."""
+"""`python -m tests.support.election.page [PART..]` writes the results into docs/etcd-election-exploration.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.election.packed import explored
 from tests.support.election.scenario import Scenario
 from tests.support.election.world import World
 
-PAGE = Path(__file__).parents[3] / "docs" / "etcd-election.md"
+PAGE = Path(__file__).parents[3] / "docs" / "etcd-election-exploration.md"
 
 
 def row(bounds: Bounds, found: Exploration[World]) -> str:
