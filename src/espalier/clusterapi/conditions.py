@@ -37,5 +37,5 @@ def summary(type_: str, parts: Sequence[Condition], *, reason: str, otherwise: s
     if not failing:
         return condition(type_, True, reason)
     message = "\n".join(f"* {part.type}: {part.message or part.reason}" for part in failing)
-    known = any(part.status == "False" for part in failing)
-    return condition(type_, False if known else None, otherwise, message)
+    is_known = any(part.status == "False" for part in failing)
+    return condition(type_, False if is_known else None, otherwise, message)

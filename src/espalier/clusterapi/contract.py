@@ -37,7 +37,7 @@ def is_observed(object_: KubeadmControlPlane | MachineDeployment | Cluster) -> b
 
 
 def is_control_plane_initialized(cluster: Cluster) -> bool:
-    """True once the API server of a cluster has answered."""
+    """True once Cluster API has reached the API server of a cluster."""
     return cluster.status.initialization.control_plane_initialized
 
 
@@ -116,9 +116,9 @@ def broken(infrastructure: Object) -> str:
     """The reason why the API server behind infrastructure can't run until somebody acts; empty if it can or nothing is
     reported.
     """
-    said = _status(infrastructure).conditions
-    broken = (one.message for one in said if (one.type, one.reason) == ("Ready", CONTROL_PLANE_BROKEN))
-    return next(broken, "")
+    conditions = _status(infrastructure).conditions
+    messages = (one.message for one in conditions if (one.type, one.reason) == ("Ready", CONTROL_PLANE_BROKEN))
+    return next(messages, "")
 
 
 CERTIFICATES = ("ca", "sa", "proxy", "etcd")
@@ -130,8 +130,9 @@ def missing_certificates(control_plane: KubeadmControlPlane) -> str:
 
     It generates none once the control plane was initialized, because machines trust only the original ones.
     """
-    said = condition_list.get(control_plane.status.conditions, "CertificatesAvailable")
-    return said.message or said.reason if said is not None and said.status == "False" else ""
+    condition = condition_list.get(control_plane.status.conditions, "CertificatesAvailable")
+    is_missing = condition is not None and condition.status == "False"
+    return condition.message or condition.reason if condition is not None and is_missing else ""
 
 
 def is_up_to_date(control_plane: KubeadmControlPlane) -> bool:
@@ -167,9 +168,9 @@ def desired_replicas(object_: KubeadmControlPlane | MachineDeployment | MachineS
 
 def autoscaled(object_: KubeadmControlPlane | MachineDeployment | MachineSet) -> tuple[int, int] | None:
     """The minimum and maximum of an autoscaler; None without one."""
-    said = object_.metadata.annotations
+    annotations = object_.metadata.annotations
     try:
-        return int(said[FEWEST_ANNOTATION]), int(said[MOST_ANNOTATION])
+        return int(annotations[FEWEST_ANNOTATION]), int(annotations[MOST_ANNOTATION])
     except (KeyError, ValueError):
         return None
 

@@ -63,8 +63,8 @@ class Infrastructures:
 
     def is_optional(self, resource: Resource) -> bool:
         """True if a kind may be absent."""
-        of = (one for one in self.all if one.optional)
-        return any(resource in (one.cluster, one.machine, one.machine_template) for one in of)
+        optional = (one for one in self.all if one.optional)
+        return any(resource in (one.cluster, one.machine, one.machine_template) for one in optional)
 
     def of_machine(self, kind: str) -> Infrastructure | None:
         """The provider of a machine kind."""

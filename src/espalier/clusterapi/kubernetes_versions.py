@@ -13,8 +13,12 @@ MAXIMUM_WORKER_LAG = 2
 
 def is_older(one: str, other: str) -> bool:
     """True if a version is older than another, including patches. False if either can't be parsed."""
-    before, after = parsed(one), parsed(other)
-    return before is not None and after is not None and before.finalize_version() < after.finalize_version()
+    version, other_version = parsed(one), parsed(other)
+    return (
+        version is not None
+        and other_version is not None
+        and version.finalize_version() < other_version.finalize_version()
+    )
 
 
 def step_obstacle(current: str, wanted: str) -> str:
@@ -42,21 +46,23 @@ def is_reached(reported: str, wanted: str) -> bool:
 
     A kubelet that no distributor built reports no suffix, whatever the cluster calls the version.
     """
-    found, asked = parsed(reported), parsed(wanted)
-    if found is None or asked is None:
+    reported_version, wanted_version = parsed(reported), parsed(wanted)
+    if reported_version is None or wanted_version is None:
         return False
-    return found == asked or (found.prerelease is None and found == asked.finalize_version())
+    return reported_version == wanted_version or (
+        reported_version.prerelease is None and reported_version == wanted_version.finalize_version()
+    )
 
 
 @lru_cache(maxsize=256)
 def minor_of(version: str) -> str:
-    """`1.35` for `v1.35.4-eks-1-35-1`, and for `1.35`; nothing for what is no version, as a hand may have written."""
+    """`1.35` for `v1.35.4-eks-1-35-1`, and for `1.35`; empty for text that is no version."""
     found = parsed(version) or parsed(f"{version}.0")
     return f"{found.major}.{found.minor}" if found is not None else ""
 
 
 def minor(version: str) -> int:
-    """The number of `1.35`, or of a version of it, for subtraction. Raises `ValueError` for other text."""
+    """A number for the minor version of `1.35` or `v1.35.4`, to compare and subtract. Raises `ValueError`."""
     major, _, rest = minor_of(version).partition(".")
     return int(major) * 1000 + int(rest)
 

@@ -123,8 +123,8 @@ def control_plane_bootstrap(spec: Tree, version: str) -> Tree:
     From 1.31 until 1.36, where it is always on, Cluster API adds a feature gate of kubeadm unless the spec sets it.
     Cluster API adds nothing for an invalid version, which somebody must have written past its webhook.
     """
-    known = parsed(version)
-    if known is None or known.major != 1 or known.minor not in _LOCAL_MODE_MINORS:
+    parsed_version = parsed(version)
+    if parsed_version is None or parsed_version.major != 1 or parsed_version.minor not in _LOCAL_MODE_MINORS:
         return spec
     cluster = spec.get("clusterConfiguration") or {}
     gates = {_LOCAL_MODE: True, **(cluster.get("featureGates") or {})}
@@ -154,9 +154,9 @@ def lost_config(machine: Machine, config: object | None) -> str:
     reference = machine.spec.bootstrap.config_ref
     if config is not None or reference is None:
         return ""
-    what = f"KubeadmConfig {reference.name} of Machine {machine.metadata.name} does not exist"
+    problem = f"KubeadmConfig {reference.name} of Machine {machine.metadata.name} does not exist"
     advice = "restore it, or delete the Machine to replace it, unless it is the only one of a control plane"
-    return f"{what}, so the changes that its node lacks are unknown: {advice}"
+    return f"{problem}, so the changes that its node lacks are unknown: {advice}"
 
 
 def of_etcd(etcd: EtcdadmCluster) -> MachineParts:
@@ -256,11 +256,13 @@ def _differences_of_bootstrap(current: Tree, desired: Tree) -> Sequence[str]:
         return []
     before = _pruned(present)
     found = list(differences(before, _pruned(wanted)))
-    began = "joinConfiguration" not in current and "initConfiguration" in current and "initConfiguration" in desired
-    if not found or not began:
+    has_initialized = (
+        "joinConfiguration" not in current and "initConfiguration" in current and "initConfiguration" in desired
+    )
+    if not found or not has_initialized:
         return found
-    beginning = {name: value for name, value in desired.items() if name != "joinConfiguration"}
-    return list(differences(before, bootstrap_for_comparison(beginning)))
+    desired_of_first = {name: value for name, value in desired.items() if name != "joinConfiguration"}
+    return list(differences(before, bootstrap_for_comparison(desired_of_first)))
 
 
 def _bootstrap(parts: MachineParts, version: str) -> Tree:

@@ -64,27 +64,29 @@ def commands(disk: DiskOffering) -> list[str]:
     ]
 
 
-def links(asked: Mapping[str, str]) -> Iterator[str]:
+def links(symlinks: Mapping[str, str]) -> Iterator[str]:
     """Commands that replace directories with symlinks, and move their content to the targets."""
-    for directory, target in sorted(asked.items()):
-        moved = f"if [ -d {directory} ]; then cp -a {directory}/. {target}/ && mv {directory} {directory}.before; fi"
-        made = f'mkdir -p {target} "$(dirname {directory})" && {moved} && ln -s {target} {directory}'
-        yield f"[ -L {directory} ] || {{ {made}; }}"
+    for directory, target in sorted(symlinks.items()):
+        move_content = (
+            f"if [ -d {directory} ]; then cp -a {directory}/. {target}/ && mv {directory} {directory}.before; fi"
+        )
+        make_link = f'mkdir -p {target} "$(dirname {directory})" && {move_content} && ln -s {target} {directory}'
+        yield f"[ -L {directory} ] || {{ {make_link}; }}"
 
 
-def template_annotations(asked: CloudStackMachineConfigSpec) -> dict[str, str]:
+def template_annotations(spec: CloudStackMachineConfigSpec) -> dict[str, str]:
     """Annotations of a machine template about the disk and the symlinks, as in EKS Anywhere."""
-    found: dict[str, str] = {}
-    if (disk := asked.disk) is not None:
-        found = {
+    annotations: dict[str, str] = {}
+    if (disk := spec.disk) is not None:
+        annotations = {
             MOUNT_PATH: disk.mount_path,
             DEVICE: disk.device,
             FILE_SYSTEM: disk.filesystem,
             LABEL: disk.label,
         }
-    if asked.symlinks:
-        found[SYMLINKS] = ",".join(f"{name}:{target}" for name, target in sorted(asked.symlinks.items()))
-    return found
+    if spec.symlinks:
+        annotations[SYMLINKS] = ",".join(f"{name}:{target}" for name, target in sorted(spec.symlinks.items()))
+    return annotations
 
 
 def _partition(disk: DiskOffering) -> str:

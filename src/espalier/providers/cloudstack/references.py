@@ -33,7 +33,7 @@ API_URL, API_KEY, SECRET_KEY, VERIFY_SSL = "api-url", "api-key", "secret-key", "
 API_PORT = 6443
 
 
-_AT = re.compile(r"(?P<host>\[[^][]*\]|[^][:]*)(:(?P<port>[0-9]{1,5}))?")
+_HOST_AND_PORT = re.compile(r"(?P<host>\[[^][]*\]|[^][:]*)(:(?P<port>[0-9]{1,5}))?")
 
 
 def endpoint(spec: eksa.ClusterSpec) -> Endpoint:
@@ -41,13 +41,13 @@ def endpoint(spec: eksa.ClusterSpec) -> Endpoint:
     return endpoint_of(spec.endpoint_host)
 
 
-def endpoint_of(given: str) -> Endpoint:
+def endpoint_of(text: str) -> Endpoint:
     """The address in a text. Raises `ValueError`."""
-    if given.count(":") > 1 and not given.startswith("["):
-        return Endpoint(host=given, port=API_PORT)
-    if (found := _AT.fullmatch(given)) is None:
-        raise ValueError(f"{given} is neither a host nor HOST:PORT")
-    return Endpoint(host=found["host"].strip("[]"), port=int(found["port"] or API_PORT))
+    if text.count(":") > 1 and not text.startswith("["):
+        return Endpoint(host=text, port=API_PORT)
+    if (match := _HOST_AND_PORT.fullmatch(text)) is None:
+        raise ValueError(f"{text} is neither a host nor HOST:PORT")
+    return Endpoint(host=match["host"].strip("[]"), port=int(match["port"] or API_PORT))
 
 
 def server_of(url: str) -> str:
@@ -58,7 +58,7 @@ def server_of(url: str) -> str:
 def host_of(url: str) -> str:
     """The host in the URL of an API."""
     server = server_of(url)
-    found = _AT.fullmatch(server)
+    found = _HOST_AND_PORT.fullmatch(server)
     return found["host"] if found is not None else server
 
 
@@ -86,11 +86,11 @@ def claims(cluster: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) ->
 def claimed(infrastructure: Object) -> Iterator[Name]:
     """The CloudStackFailureDomains that it created for a CloudStackCluster."""
     try:
-        made = infrastructure.decode(CloudStackCluster).spec.failure_domains
+        failure_domains = infrastructure.decode(CloudStackCluster).spec.failure_domains
     except msgspec.ValidationError:  # changed by hand: drift says so
         return
-    for one in made:
-        yield _failure_domain(one.name, infrastructure.name)
+    for domain in failure_domains:
+        yield _failure_domain(domain.name, infrastructure.name)
 
 
 def _failure_domain(zone: str, cluster: str) -> Name:

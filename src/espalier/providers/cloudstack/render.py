@@ -44,7 +44,7 @@ _KUBELET_ARGS = {"provider-id": "cloudstack:///'{{ ds.meta_data.instance_id }}'"
 """cloud-init knows the ID of the instance; no cloud controller would find it out."""
 
 _NO_SWAP = "swapoff -a"
-_ETCDADM_IS_THERE = "true"
+_NO_INSTALL_COMMAND = "true"
 """A command in place of those that install etcdadm: it is in the template. With none at all, etcdadm counts as builtin,
 and commands before it would not be run."""
 
@@ -60,14 +60,14 @@ def infrastructure_cluster(render_input: RenderInput) -> CloudStackCluster:
     )
 
 
-def _failure_domain(given: AvailabilityZone) -> CloudStackFailureDomain:
-    zone = given.zone
+def _failure_domain(availability_zone: AvailabilityZone) -> CloudStackFailureDomain:
+    zone = availability_zone.zone
     return CloudStackFailureDomain(
-        name=given.name,
+        name=availability_zone.name,
         zone=DomainZone(id=zone.id, name=zone.name, network=DomainNetwork(id=zone.network.id, name=zone.network.name)),
-        domain=given.domain,
-        account=given.account,
-        acs_endpoint=AcsEndpoint(name=references.credentials_of(given), namespace=SYSTEM_NAMESPACE),
+        domain=availability_zone.domain,
+        account=availability_zone.account,
+        acs_endpoint=AcsEndpoint(name=references.credentials_of(availability_zone), namespace=SYSTEM_NAMESPACE),
     )
 
 
@@ -80,12 +80,17 @@ def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
         cri_socket=CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
-    made = _of_machine(config, linked_objects.of_group(CloudStackMachineConfig, render_input, None).spec)
+    machine_config = _with_machine_settings(
+        config, linked_objects.of_group(CloudStackMachineConfig, render_input, None).spec
+    )
     return replace(
-        made,
-        files=[kube_vip.file(_kube_vip_image(render_input), references.endpoint(render_input.spec).host), *made.files],
+        machine_config,
+        files=[
+            kube_vip.file(_kube_vip_image(render_input), references.endpoint(render_input.spec).host),
+            *machine_config.files,
+        ],
         pre_kubeadm_commands=[
-            *made.pre_kubeadm_commands,
+            *machine_config.pre_kubeadm_commands,
             *kube_vip.first_machine(render_input.of_control_plane.version),
         ],
     )
@@ -100,20 +105,20 @@ def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration
         cri_socket=CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
-    return _of_machine(config, linked_objects.of_group(CloudStackMachineConfig, render_input, group).spec)
+    return _with_machine_settings(config, linked_objects.of_group(CloudStackMachineConfig, render_input, group).spec)
 
 
-def _of_machine(config: KubeadmConfigSpec, asked: CloudStackMachineConfigSpec) -> KubeadmConfigSpec:
+def _with_machine_settings(config: KubeadmConfigSpec, spec: CloudStackMachineConfigSpec) -> KubeadmConfigSpec:
     """A kubeadm configuration with users, the data disk, symlinks, and the name of the machine."""
-    disk = asked.disk
+    disk = spec.disk
     return replace(
         config,
-        users=host_os.users(asked.users),
+        users=host_os.users(spec.users),
         disk_setup=disks.disk_setup(disk) if disk is not None else None,
         mounts=disks.mounts(disk) if disk is not None else [],
         pre_kubeadm_commands=[
             _NO_SWAP,
-            *disks.links(asked.symlinks),
+            *disks.links(spec.symlinks),
             *config.pre_kubeadm_commands,
             *host_os.NAMED,
         ],
@@ -129,16 +134,16 @@ def machine_template(
 
 def etcd_config(render_input: RenderInput) -> EtcdadmConfigSpec:
     """The configuration by which a machine becomes an etcd member."""
-    asked = linked_objects.of_etcd(CloudStackMachineConfig, render_input).spec
+    spec = linked_objects.of_etcd(CloudStackMachineConfig, render_input).spec
     return replace(
         etcd.config(render_input, install_dir="/usr/bin", format="cloud-config"),
         etcdadm_builtin=False,
-        etcdadm_install_commands=[_ETCDADM_IS_THERE],
-        users=host_os.users(asked.users),
+        etcdadm_install_commands=[_NO_INSTALL_COMMAND],
+        users=host_os.users(spec.users),
         pre_etcdadm_commands=[
             _NO_SWAP,
-            *(disks.commands(asked.disk) if asked.disk is not None else ()),
-            *disks.links(asked.symlinks),
+            *(disks.commands(spec.disk) if spec.disk is not None else ()),
+            *disks.links(spec.symlinks),
             *host_os.NAMED,
         ],
     )
@@ -177,34 +182,34 @@ def _kube_vip_image(render_input: RenderInput) -> str:
 
 
 def _template(render_input: RenderInput, name: str, config: CloudStackMachineConfig) -> CloudStackMachineTemplate:
-    asked = config.spec
+    spec = config.spec
     machine = CloudStackMachineSpec(
-        offering=_identifier(asked.compute_offering),
-        template=_identifier(asked.template),
-        disk_offering=_disk(asked.disk) if asked.disk is not None else None,
-        affinity=asked.affinity,
-        affinity_group_ids=asked.affinity_group_ids,
-        details=asked.user_custom_details,
+        offering=_identifier(spec.compute_offering),
+        template=_identifier(spec.template),
+        disk_offering=_disk(spec.disk) if spec.disk is not None else None,
+        affinity=spec.affinity,
+        affinity_group_ids=spec.affinity_group_ids,
+        details=spec.user_custom_details,
     )
     metadata = meta(render_input, name)
-    metadata.annotations = disks.template_annotations(asked)
+    metadata.annotations = disks.template_annotations(spec)
     return CloudStackMachineTemplate(
         metadata=metadata,
         spec=CloudStackMachineTemplateSpec(template=CloudStackMachineTemplateResource(spec=machine)),
     )
 
 
-def _identifier(given: Named) -> Identifier:
-    return Identifier(id=given.id, name=given.name)
+def _identifier(named: Named) -> Identifier:
+    return Identifier(id=named.id, name=named.name)
 
 
-def _disk(given: DiskOffering) -> MachineDisk:
+def _disk(disk: DiskOffering) -> MachineDisk:
     return MachineDisk(
-        id=given.id,
-        name=given.name,
-        custom_size_in_gb=given.custom_size_in_gb,
-        mount_path=given.mount_path,
-        device=given.device,
-        filesystem=given.filesystem,
-        label=given.label,
+        id=disk.id,
+        name=disk.name,
+        custom_size_in_gb=disk.custom_size_in_gb,
+        mount_path=disk.mount_path,
+        device=disk.device,
+        filesystem=disk.filesystem,
+        label=disk.label,
     )

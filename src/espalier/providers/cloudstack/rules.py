@@ -36,23 +36,23 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
 def _endpoint(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     if spec.control_plane_configuration is None:
         return
-    given = spec.endpoint_host
-    if not given:
+    host_and_port = spec.endpoint_host
+    if not host_and_port:
         message = "set the address of the API server; DHCP must not assign it"
         yield Violation(endpoint.FIELD, "nothing", _ALLOWED, message)
         return
     try:
-        found = references.endpoint(spec)
+        parsed_endpoint = references.endpoint(spec)
     except ValueError:
-        yield Violation(endpoint.FIELD, given, _ALLOWED, "neither a host nor a host with a port")
+        yield Violation(endpoint.FIELD, host_and_port, _ALLOWED, "neither a host nor a host with a port")
         return
-    address = addresses.parsed(found.host)
-    if not 0 < found.port < 65536:
-        yield Violation(endpoint.FIELD, given, "ports from 1 to 65535", "not a valid port")
-    elif address is None and not _NAME.fullmatch(found.host):
-        yield Violation(endpoint.FIELD, given, _ALLOWED, "neither an IP address nor a DNS name")
-    elif addresses.is_local_name(found.host) or (address is not None and addresses.is_local(address)):
-        yield Violation(endpoint.FIELD, given, _ALLOWED, "machines can't be reached there")
+    address = addresses.parsed(parsed_endpoint.host)
+    if not 0 < parsed_endpoint.port < 65536:
+        yield Violation(endpoint.FIELD, host_and_port, "ports from 1 to 65535", "not a valid port")
+    elif address is None and not _NAME.fullmatch(parsed_endpoint.host):
+        yield Violation(endpoint.FIELD, host_and_port, _ALLOWED, "neither an IP address nor a DNS name")
+    elif addresses.is_local_name(parsed_endpoint.host) or (address is not None and addresses.is_local(address)):
+        yield Violation(endpoint.FIELD, host_and_port, _ALLOWED, "machines can't be reached there")
     elif address is not None:
         yield from endpoint.in_networks(endpoint.FIELD, address, spec)
 

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 MOST = 4096
-"""They stand in a ConfigMap, one by one."""
+"""The maximum addresses: each is an entry of a ConfigMap."""
 
 
-def count(given: Iterable[str]) -> int:
+def count(excluded: Iterable[str]) -> int:
     """The number of addresses in addresses, ranges and networks. Raises `ValueError` for anything else."""
-    return sum(last - first + 1 for first, last, _ in map(_ends, given))
+    return sum(last - first + 1 for first, last, _ in map(_ends, excluded))
 
 
-def listed(given: Iterable[str]) -> Iterator[str]:
-    """Each address, in the given order, at most `MOST`."""
-    each = (str(kind(number)) for first, last, kind in map(_ends, given) for number in range(first, last + 1))
-    return islice(each, MOST)
+def listed(excluded: Iterable[str]) -> Iterator[str]:
+    """Each address, in order, at most `MOST`."""
+    addresses = (str(kind(number)) for first, last, kind in map(_ends, excluded) for number in range(first, last + 1))
+    return islice(addresses, MOST)
 
 
 def _ends(text: str) -> tuple[int, int, type[ipaddress.IPv4Address] | type[ipaddress.IPv6Address]]:

@@ -62,8 +62,8 @@ _KUBE_VIP = kube_vip.Variant(
 )
 """As in EKS Anywhere."""
 
-_NAMED = f'hostnamectl set-hostname "{host_os.NODE_NAME}"'
-_LOGIN = "echo export KUBECONFIG=/etc/kubernetes/admin.conf >> /root/.bashrc"
+_SET_HOST_NAME = f'hostnamectl set-hostname "{host_os.NODE_NAME}"'
+_ROOT_KUBECONFIG = "echo export KUBECONFIG=/etc/kubernetes/admin.conf >> /root/.bashrc"
 """Whoever is root on a machine of the control plane has kubectl."""
 
 
@@ -108,13 +108,16 @@ def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
         node_name=host_os.NODE_NAME,
         cert_sans=CERT_SANS,
     )
-    made = _of_machine(config, linked_objects.of_group(NutanixMachineConfig, render_input, None))
+    machine_config = _with_machine_settings(config, linked_objects.of_group(NutanixMachineConfig, render_input, None))
     first = kube_vip.first_machine(render_input.of_control_plane.version)
     return replace(
-        made,
-        files=[kube_vip.file(image(render_input, "kube_vip"), render_input.spec.endpoint_host, _KUBE_VIP), *made.files],
-        pre_kubeadm_commands=[*made.pre_kubeadm_commands, *host_os.HOSTS_COMMANDS, *first],
-        post_kubeadm_commands=[_LOGIN],
+        machine_config,
+        files=[
+            kube_vip.file(image(render_input, "kube_vip"), render_input.spec.endpoint_host, _KUBE_VIP),
+            *machine_config.files,
+        ],
+        pre_kubeadm_commands=[*machine_config.pre_kubeadm_commands, *host_os.HOSTS_COMMANDS, *first],
+        post_kubeadm_commands=[_ROOT_KUBECONFIG],
     )
 
 
@@ -127,17 +130,19 @@ def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration
         cri_socket=CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
-    return _of_machine(config, linked_objects.of_group(NutanixMachineConfig, render_input, group))
+    return _with_machine_settings(config, linked_objects.of_group(NutanixMachineConfig, render_input, group))
 
 
-def _of_machine(config: KubeadmConfigSpec, asked: NutanixMachineConfig) -> KubeadmConfigSpec:
+def _with_machine_settings(config: KubeadmConfigSpec, machine_config: NutanixMachineConfig) -> KubeadmConfigSpec:
     """A kubeadm configuration with users, and the name of the machine."""
-    return replace(config, users=_users(asked), pre_kubeadm_commands=[*config.pre_kubeadm_commands, _NAMED])
+    return replace(
+        config, users=_users(machine_config), pre_kubeadm_commands=[*config.pre_kubeadm_commands, _SET_HOST_NAME]
+    )
 
 
-def _users(asked: NutanixMachineConfig) -> list[BootstrapUser]:
+def _users(machine_config: NutanixMachineConfig) -> list[BootstrapUser]:
     """Users with unlocked passwords, as in EKS Anywhere: with locked ones, some images reject keys, too."""
-    return [replace(one, lock_password=False) for one in host_os.users(asked.spec.users)]
+    return [replace(one, lock_password=False) for one in host_os.users(machine_config.spec.users)]
 
 
 def machine_template(
@@ -157,7 +162,7 @@ def etcd_config(render_input: RenderInput) -> EtcdadmConfigSpec:
     return replace(
         etcd.config(render_input, install_dir="/usr/bin", format="cloud-config"),
         users=_users(linked_objects.of_etcd(NutanixMachineConfig, render_input)),
-        pre_etcdadm_commands=[_NAMED, *host_os.HOSTS_COMMANDS],
+        pre_etcdadm_commands=[_SET_HOST_NAME, *host_os.HOSTS_COMMANDS],
     )
 
 
@@ -215,19 +220,19 @@ def image(render_input: RenderInput, name: str) -> str:
 def _template(
     render_input: RenderInput, name: str, config: NutanixMachineConfig, domain: FailureDomain | None
 ) -> NutanixMachineTemplate:
-    asked = config.spec
+    spec = config.spec
     machine = NutanixMachineSpec(
-        vcpus_per_socket=asked.vcpus_per_socket,
-        vcpu_sockets=asked.vcpu_sockets,
-        memory_size=asked.memory_size,
-        system_disk_size=asked.system_disk_size,
-        image=_identifier(asked.image),
-        cluster=_identifier(domain.cluster if domain is not None else asked.cluster),
-        subnet=[_identifier(one) for one in (domain.subnets if domain is not None else [asked.subnet])],
-        project=_identifier(asked.project) if asked.project is not None else None,
-        boot_type=asked.boot_type or "",
-        additional_categories=[MachineCategory(one.key, one.value) for one in asked.additional_categories],
-        gpus=[_gpu(one) for one in asked.gpus],
+        vcpus_per_socket=spec.vcpus_per_socket,
+        vcpu_sockets=spec.vcpu_sockets,
+        memory_size=spec.memory_size,
+        system_disk_size=spec.system_disk_size,
+        image=_identifier(spec.image),
+        cluster=_identifier(domain.cluster if domain is not None else spec.cluster),
+        subnet=[_identifier(one) for one in (domain.subnets if domain is not None else [spec.subnet])],
+        project=_identifier(spec.project) if spec.project is not None else None,
+        boot_type=spec.boot_type or "",
+        additional_categories=[MachineCategory(one.key, one.value) for one in spec.additional_categories],
+        gpus=[_gpu(one) for one in spec.gpus],
     )
     return NutanixMachineTemplate(
         metadata=meta(render_input, name),
@@ -235,13 +240,13 @@ def _template(
     )
 
 
-def _identifier(given: Identifier) -> ResourceIdentifier:
+def _identifier(identifier: Identifier) -> ResourceIdentifier:
     """The identifier with only the field of its type."""
-    name, uuid = (given.name, "") if given.type == "name" else ("", given.uuid)
-    return ResourceIdentifier(type=given.type, name=name, uuid=uuid)
+    name, uuid = (identifier.name, "") if identifier.type == "name" else ("", identifier.uuid)
+    return ResourceIdentifier(type=identifier.type, name=name, uuid=uuid)
 
 
-def _gpu(given: Gpu) -> MachineGpu:
-    if given.type == "name":
-        return MachineGpu(type=given.type, name=given.name)
-    return MachineGpu(type=given.type, device_id=given.device_id)
+def _gpu(gpu: Gpu) -> MachineGpu:
+    if gpu.type == "name":
+        return MachineGpu(type=gpu.type, name=gpu.name)
+    return MachineGpu(type=gpu.type, device_id=gpu.device_id)

@@ -63,33 +63,36 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
 
 
 def _datacenter(cluster: eksa.Cluster, config: NutanixDatacenterConfig) -> Iterator[Violation]:
-    of, spec = f"{config.kind} {config.metadata.name}: spec", config.spec
+    spec_field, spec = f"{config.kind} {config.metadata.name}: spec", config.spec
     if credentials_of(spec) == credentials_name(cluster.metadata.name):
         message = "this Secret is generated for the cluster; keep the credentials in another one"
-        yield Violation(f"{of}.credentialRef.name", credentials_of(spec), "the name of another Secret", message)
+        yield Violation(f"{spec_field}.credentialRef.name", credentials_of(spec), "the name of another Secret", message)
     if spec.additional_trust_bundle and not connections.is_certificates(spec.additional_trust_bundle):
         message = "not certificates; give those of the authorities that signed the certificate of Prism Central"
-        yield Violation(f"{of}.additionalTrustBundle", "", "certificates in PEM format", message)
-    known = [group_name(group) for group in cluster.spec.worker_node_group_configurations]
+        yield Violation(f"{spec_field}.additionalTrustBundle", "", "certificates in PEM format", message)
+    groups = [group_name(group) for group in cluster.spec.worker_node_group_configurations]
     for index, domain in enumerate(spec.failure_domains):
         for name in domain.worker_machine_groups:
-            if name not in known:
+            if name not in groups:
                 message = f"Cluster {cluster.metadata.name} has no such worker node group"
                 yield Violation(
-                    f"{of}.failureDomains[{index}].workerMachineGroups", name, ", ".join(known) or "none", message
+                    f"{spec_field}.failureDomains[{index}].workerMachineGroups",
+                    name,
+                    ", ".join(groups) or "none",
+                    message,
                 )
-    yield from _excluded(f"{of}.ccmExcludeNodeIPs", spec.ccm_exclude_node_ips)
+    yield from _excluded(f"{spec_field}.ccmExcludeNodeIPs", spec.ccm_exclude_node_ips)
 
 
-def _excluded(field: str, given: Sequence[str]) -> Iterator[Violation]:
+def _excluded(field: str, excluded: Sequence[str]) -> Iterator[Violation]:
     try:
-        found = node_addresses.count(given)
+        number = node_addresses.count(excluded)
     except ValueError as error:
-        yield Violation(field, ", ".join(given), "ranges that start with the lower address", str(error))
+        yield Violation(field, ", ".join(excluded), "ranges that start with the lower address", str(error))
         return
-    if found > node_addresses.MOST:
+    if number > node_addresses.MOST:
         message = "each address is listed separately; exclude smaller ranges"
-        yield Violation(field, f"{found} addresses", f"at most {node_addresses.MOST} addresses", message)
+        yield Violation(field, f"{number} addresses", f"at most {node_addresses.MOST} addresses", message)
 
 
 def _sizes(config: NutanixMachineConfig) -> Iterator[Violation]:

@@ -20,13 +20,13 @@ def secrets(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterato
 
     Raises `credential_files.Unreadable`, also for a device that has no profile.
     """
-    datacenters = [one for one in manifest if one["kind"] == SnowDatacenterConfig.resource.kind]
+    datacenter_trees = [one for one in manifest if one["kind"] == SnowDatacenterConfig.resource.kind]
     data = {field: environment[name] for field, name in FILES.items() if environment.get(name)}
-    if len(data) < len(FILES) or not datacenters:
+    if len(data) < len(FILES) or not datacenter_trees:
         return
-    read = [msgspec.convert(one, SnowDatacenterConfig) for one in datacenters]
-    name = credentials_of(read[0].spec)
-    namespaces = {one.metadata.namespace for one in read if credentials_of(one.spec) == name}
+    datacenters = [msgspec.convert(one, SnowDatacenterConfig) for one in datacenter_trees]
+    name = credentials_of(datacenters[0].spec)
+    namespaces = {one.metadata.namespace for one in datacenters if credentials_of(one.spec) == name}
     kind = SnowMachineConfig.resource.kind
     configs = [msgspec.convert(one, SnowMachineConfig) for one in manifest if one["kind"] == kind]
     devices = [device for one in configs if one.metadata.namespace in namespaces for device in one.spec.devices]
@@ -37,9 +37,9 @@ def secrets(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterato
 
 def _check(data: Mapping[str, str], devices: Sequence[str]) -> None:
     variable = FILES[OF_DEVICES]
-    found = credential_files.profiles(variable, data[OF_DEVICES], _EXPECTED)
+    profiles = credential_files.profiles(variable, data[OF_DEVICES], _EXPECTED)
     for device in devices:
-        credential_files.lacking(variable, found, device.lower(), _KEYS, _EXPECTED)
+        credential_files.lacking(variable, profiles, device.lower(), _KEYS, _EXPECTED)
     credential_files.check_certificates(FILES[AUTHORITIES], data[AUTHORITIES])
 
 

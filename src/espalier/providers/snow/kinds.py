@@ -252,8 +252,8 @@ class SnowMachineConfigSpec(Part, kw_only=True):
     @property
     def pools(self) -> list[str]:
         """The SnowIPPools of its network interfaces."""
-        given = (one.ip_pool_ref for one in self.network.direct_network_interfaces)
-        return list(dict.fromkeys(one.name for one in given if one is not None))
+        references = (one.ip_pool_ref for one in self.network.direct_network_interfaces)
+        return list(dict.fromkeys(one.name for one in references if one is not None))
 
 
 @kind(

@@ -77,8 +77,8 @@ def keys_of(data: Mapping[str, bytes], device: str) -> tuple[str, str]:
     except (configparser.Error, UnicodeDecodeError):
         return "", ""
     name = next((one for one in profiles.sections() if one.strip().lower() == device.lower()), "")
-    read = [profiles.get(name, f"aws_{one}", fallback="").strip() for one in ("access_key_id", "secret_access_key")]
-    return read[0], read[1]
+    keys = [profiles.get(name, f"aws_{one}", fallback="").strip() for one in ("access_key_id", "secret_access_key")]
+    return keys[0], keys[1]
 
 
 def authorities(data: Mapping[str, bytes]) -> str:

@@ -58,13 +58,13 @@ REGION = "snow"
 INSTANCE_PROFILE = "control-plane.cluster-api-provider-aws.sigs.k8s.io"
 """Of all machines, as in EKS Anywhere."""
 
-_BOOTSTRAP = "/etc/eks/bootstrap.sh"
+_BOOTSTRAP_COMMAND = "/etc/eks/bootstrap.sh"
 """A command of images for Snow: it sets up network interfaces and disks."""
 
 BOTTLEROCKET_BOOTSTRAP = "snow.bottlerocketBootstrapSnow"
 """The field of Bundles with the image that does the same in Bottlerocket."""
 
-_AT_BOOT = "bottlerocket-bootstrap-snow"
+_BOOTSTRAP_CONTAINER = "bottlerocket-bootstrap-snow"
 """The container that does the same on Bottlerocket."""
 
 _KUBELET_ARGS = {"provider-id": "aws-snow:////'{{ ds.meta_data.instance_id }}'"}
@@ -87,83 +87,91 @@ def infrastructure_cluster(render_input: RenderInput) -> AWSSnowCluster:
 
 def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
-    asked = linked_objects.of_group(SnowMachineConfig, render_input, None).spec
-    if asked.os == BOTTLEROCKET:
-        return _control_plane_of_bottlerocket(render_input, asked)
+    spec = linked_objects.of_group(SnowMachineConfig, render_input, None).spec
+    if spec.os == BOTTLEROCKET:
+        return _control_plane_of_bottlerocket(render_input, spec)
     kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(render_input.control_plane.kubelet_configuration)
     config = kubeadm.control_plane_config(render_input, kubelet_args=kubelet_args, cri_socket="", usual_taints=_TAINTS)
-    made = kube_vip.joins(
-        _of_machine(_with_etcd(config), asked, kube_vip.first_machine(render_input.of_control_plane.version))
+    machine_config = kube_vip.joins(
+        _with_machine_settings(
+            _with_etcd_at_all_addresses(config), spec, kube_vip.first_machine(render_input.of_control_plane.version)
+        )
     )
     vip = kube_vip.file(image(render_input, "kube_vip"), render_input.spec.endpoint_host)
-    return replace(made, files=[vip, *made.files])
+    return replace(machine_config, files=[vip, *machine_config.files])
 
 
 def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers."""
-    asked = linked_objects.of_group(SnowMachineConfig, render_input, group).spec
-    if asked.os == BOTTLEROCKET:
+    spec = linked_objects.of_group(SnowMachineConfig, render_input, group).spec
+    if spec.os == BOTTLEROCKET:
         config = kubeadm.worker_config(render_input, group, kubelet_args=_KUBELET_ARGS, cri_socket="", by_settings=True)
         containers = _containers(render_input.of_group(group).bundle)
-        made = bottlerocket.worker_config(render_input, group, config, asked.host_os_configuration, containers)
-        return replace(made, ntp=host_os.ntp(asked.host_os_configuration))
+        bottlerocket_config = bottlerocket.worker_config(
+            render_input, group, config, spec.host_os_configuration, containers
+        )
+        return replace(bottlerocket_config, ntp=host_os.ntp(spec.host_os_configuration))
     kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration)
     config = kubeadm.worker_config(render_input, group, kubelet_args=kubelet_args, cri_socket="")
-    return _of_machine(config, asked)
+    return _with_machine_settings(config, spec)
 
 
-def _control_plane_of_bottlerocket(render_input: RenderInput, asked: SnowMachineConfigSpec) -> KubeadmConfigSpec:
+def _control_plane_of_bottlerocket(render_input: RenderInput, spec: SnowMachineConfigSpec) -> KubeadmConfigSpec:
     config = kubeadm.control_plane_config(
         render_input, kubelet_args=_KUBELET_ARGS, cri_socket="", by_settings=True, usual_taints=_TAINTS
     )
     variant = kube_vip.Variant(kubeconfig=bottlerocket.KUBECONFIG)
     vip = kube_vip.file(image(render_input, "kube_vip"), render_input.spec.endpoint_host, variant)
     containers = _containers(render_input.of_control_plane.bundle)
-    made = bottlerocket.control_plane_config(render_input, _with_etcd(config), asked.host_os_configuration, containers)
-    return replace(made, files=[vip, *made.files], ntp=host_os.ntp(asked.host_os_configuration))
+    bottlerocket_config = bottlerocket.control_plane_config(
+        render_input, _with_etcd_at_all_addresses(config), spec.host_os_configuration, containers
+    )
+    return replace(
+        bottlerocket_config, files=[vip, *bottlerocket_config.files], ntp=host_os.ntp(spec.host_os_configuration)
+    )
 
 
 def _containers(bundle: VersionsBundle) -> bottlerocket.Containers:
     """Bottlerocket's containers on devices: one sets up network interfaces and disks at each boot."""
-    host, of_snow = bundle.bottlerocket_host_containers, bundle.snow
-    at_boot = bottlerocket.uri(of_snow.bottlerocket_bootstrap_snow if of_snow is not None else None)
+    host_containers, snow_images = bundle.bottlerocket_host_containers, bundle.snow
+    at_boot = bottlerocket.uri(snow_images.bottlerocket_bootstrap_snow if snow_images is not None else None)
     return bottlerocket.Containers(
-        admin=bottlerocket.uri(host.admin if host is not None else None),
-        control=bottlerocket.uri(host.control if host is not None else None),
-        at_boot=[bottlerocket.AtBoot(_AT_BOOT, at_boot, "always")],
+        admin=bottlerocket.uri(host_containers.admin if host_containers is not None else None),
+        control=bottlerocket.uri(host_containers.control if host_containers is not None else None),
+        at_boot=[bottlerocket.AtBoot(_BOOTSTRAP_CONTAINER, at_boot, "always")],
     )
 
 
-def _of_machine(
-    config: KubeadmConfigSpec, asked: SnowMachineConfigSpec, commands: Sequence[str] = ()
+def _with_machine_settings(
+    config: KubeadmConfigSpec, spec: SnowMachineConfigSpec, commands: Sequence[str] = ()
 ) -> KubeadmConfigSpec:
     """A kubeadm configuration with time servers, and with the image's own command first."""
     return replace(
         config,
-        ntp=host_os.ntp(asked.host_os_configuration),
-        pre_kubeadm_commands=[_BOOTSTRAP, *commands, *config.pre_kubeadm_commands],
+        ntp=host_os.ntp(spec.host_os_configuration),
+        pre_kubeadm_commands=[_BOOTSTRAP_COMMAND, *commands, *config.pre_kubeadm_commands],
     )
 
 
 def lacks_images_of_bottlerocket(render_input: RenderInput) -> Iterator[str]:
     """The images of Bottlerocket's containers that the release lacks."""
-    for one in render_input.components.values():
-        found = _containers(one.bundle)
-        if not (found.admin and found.control):
+    for components in render_input.components.values():
+        containers = _containers(components.bundle)
+        if not (containers.admin and containers.control):
             yield "bottlerocketHostContainers.admin and control"
-        if not found.at_boot[0].image:
+        if not containers.at_boot[0].image:
             yield BOTTLEROCKET_BOOTSTRAP
 
 
-def _with_etcd(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
+def _with_etcd_at_all_addresses(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
     """The configuration with stacked etcd listening at all addresses of its machine."""
     cluster = config.cluster_configuration
     local = cluster.etcd.local if cluster is not None and cluster.etcd is not None else None
     if cluster is None or cluster.etcd is None or local is None:
         return config
     args = [*local.extra_args, *(Arg(name=name, value=value) for name, value in _ETCD_ARGS.items())]
-    found = replace(cluster.etcd, local=replace(local, extra_args=args))
-    return replace(config, cluster_configuration=replace(cluster, etcd=found))
+    listening = replace(cluster.etcd, local=replace(local, extra_args=args))
+    return replace(config, cluster_configuration=replace(cluster, etcd=listening))
 
 
 def machine_template(
@@ -175,15 +183,15 @@ def machine_template(
 
 def etcd_config(render_input: RenderInput) -> EtcdadmConfigSpec:
     """The configuration by which a machine becomes an etcd member."""
-    asked = linked_objects.of_etcd(SnowMachineConfig, render_input).spec
+    spec = linked_objects.of_etcd(SnowMachineConfig, render_input).spec
     config = replace(
         etcd.config(render_input, install_dir="/usr/bin", format="cloud-config"),
-        ntp=host_os.ntp(asked.host_os_configuration),
+        ntp=host_os.ntp(spec.host_os_configuration),
     )
-    if asked.os == BOTTLEROCKET:
+    if spec.os == BOTTLEROCKET:
         containers = _containers(render_input.of_control_plane.bundle)
-        return bottlerocket.etcd_config(render_input, config, asked.host_os_configuration, containers)
-    return replace(config, pre_etcdadm_commands=[_BOOTSTRAP])
+        return bottlerocket.etcd_config(render_input, config, spec.host_os_configuration, containers)
+    return replace(config, pre_etcdadm_commands=[_BOOTSTRAP_COMMAND])
 
 
 def etcd_machine_template(render_input: RenderInput, name: str) -> AWSSnowMachineTemplate:
@@ -236,21 +244,23 @@ def image(render_input: RenderInput, name: str) -> str:
     return str(found.uri) if found is not None else ""
 
 
-def _template(render_input: RenderInput, name: str, asked: SnowMachineConfigSpec) -> AWSSnowMachineTemplate:
-    interfaces = [_interface(render_input, one) for one in asked.network.direct_network_interfaces]
+def _template(render_input: RenderInput, name: str, machine_spec: SnowMachineConfigSpec) -> AWSSnowMachineTemplate:
+    interfaces = [_interface(render_input, one) for one in machine_spec.network.direct_network_interfaces]
     machine = AWSSnowMachineSpec(
-        ami=AWSResource(id=asked.ami_id) if asked.ami_id else None,
+        ami=AWSResource(id=machine_spec.ami_id) if machine_spec.ami_id else None,
         cloud_init=CloudInit(insecure_skip_secrets_manager=True),
-        containers_volume=_volume(asked.containers_volume) if asked.containers_volume is not None else None,
-        devices=asked.devices,
+        containers_volume=_volume(machine_spec.containers_volume)
+        if machine_spec.containers_volume is not None
+        else None,
+        devices=machine_spec.devices,
         iam_instance_profile=INSTANCE_PROFILE,
-        image_lookup_base_os=BOTTLEROCKET if asked.os == BOTTLEROCKET else "",
-        instance_type=asked.instance_type or DEFAULT_INSTANCE_TYPE,
+        image_lookup_base_os=BOTTLEROCKET if machine_spec.os == BOTTLEROCKET else "",
+        instance_type=machine_spec.instance_type or DEFAULT_INSTANCE_TYPE,
         network=MachineNetwork(direct_network_interfaces=interfaces),
-        non_root_volumes=[_volume(one) for one in asked.non_root_volumes],
-        os_family=asked.os,
-        physical_network_connector_type=asked.physical_network_connector or DEFAULT_CONNECTOR,
-        ssh_key_name=asked.ssh_key_name,
+        non_root_volumes=[_volume(one) for one in machine_spec.non_root_volumes],
+        os_family=machine_spec.os,
+        physical_network_connector_type=machine_spec.physical_network_connector or DEFAULT_CONNECTOR,
+        ssh_key_name=machine_spec.ssh_key_name,
     )
     return AWSSnowMachineTemplate(
         metadata=meta(render_input, name),
@@ -258,17 +268,17 @@ def _template(render_input: RenderInput, name: str, asked: SnowMachineConfigSpec
     )
 
 
-def _interface(render_input: RenderInput, asked: DirectNetworkInterface) -> MachineInterface:
-    pool = asked.ip_pool_ref
-    named = pool_name(render_input.name, pool.name) if pool is not None else ""
+def _interface(render_input: RenderInput, interface: DirectNetworkInterface) -> MachineInterface:
+    pool = interface.ip_pool_ref
+    name = pool_name(render_input.name, pool.name) if pool is not None else ""
     return MachineInterface(
-        index=asked.index,
-        vlan_id=asked.vlan_id,
-        dhcp=asked.dhcp,
-        primary=asked.primary,
-        ip_pool=PoolReference(kind=AWSSnowIPPool.resource.kind, name=named) if named else None,
+        index=interface.index,
+        vlan_id=interface.vlan_id,
+        dhcp=interface.dhcp,
+        primary=interface.primary,
+        ip_pool=PoolReference(kind=AWSSnowIPPool.resource.kind, name=name) if name else None,
     )
 
 
-def _volume(asked: Volume) -> MachineVolume:
-    return MachineVolume(size=asked.size, device_name=asked.device_name, type=asked.type or "")
+def _volume(volume: Volume) -> MachineVolume:
+    return MachineVolume(size=volume.size, device_name=volume.device_name, type=volume.type or "")

@@ -60,10 +60,10 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
         if owners and owners[0] != name:
             message = f"Cluster {owners[0]} uses this pool, and machines of both would get the same addresses; use "
             yield Violation(f"{pool.kind} {pool.metadata.name}", name, owners[0], f"{message}another SnowIPPool")
-        for index, range_ in enumerate(pool.spec.pools):
-            of = f"{pool.kind} {pool.metadata.name}: spec.pools[{index}]"
+        for index, pool_range in enumerate(pool.spec.pools):
+            pool_field = f"{pool.kind} {pool.metadata.name}: spec.pools[{index}]"
             with suppress(ValueError):  # the rules of the CRD say so
-                yield from _range(of, range_, cluster.spec, devices)
+                yield from _range(pool_field, pool_range, cluster.spec, devices)
         yield from _overlaps(pool)
 
 
@@ -149,21 +149,21 @@ def _ranges(pool: SnowIPPool) -> Iterator[tuple[int, _Range]]:
                 yield index, _Range(first, last, ipaddress.ip_network(one.subnet, strict=False))
 
 
-def _range(of: str, pool: IPPool, spec: eksa.ClusterSpec, devices: Mapping[str, str]) -> Iterator[Violation]:
+def _range(pool_field: str, pool: IPPool, spec: eksa.ClusterSpec, devices: Mapping[str, str]) -> Iterator[Violation]:
     subnet = ipaddress.ip_network(pool.subnet, strict=False)
     for name, text in (("ipStart", pool.ip_start), ("ipEnd", pool.ip_end), ("gateway", pool.gateway)):
         if ipaddress.ip_address(text) not in subnet:
-            yield Violation(f"{of}.{name}", text, f"an address in {pool.subnet}", "it is not in the subnet")
+            yield Violation(f"{pool_field}.{name}", text, f"an address in {pool.subnet}", "it is not in the subnet")
     first, last = ipaddress.ip_address(pool.ip_start), ipaddress.ip_address(pool.ip_end)
     if first.version != last.version or int(first) >= int(last):
         allowed = f"an address after {pool.ip_start}"
-        yield Violation(f"{of}.ipEnd", pool.ip_end, allowed, "the range must end after it starts")
+        yield Violation(f"{pool_field}.ipEnd", pool.ip_end, allowed, "the range must end after it starts")
         return
-    for field, text, whose in (
+    for field, text, reason in (
         (endpoint.FIELD, spec.endpoint_host, "a machine would get the address of the API server"),
-        (f"{of}.gateway", pool.gateway, "a machine would get the address of the gateway"),
+        (f"{pool_field}.gateway", pool.gateway, "a machine would get the address of the gateway"),
         *((field, device, "a machine would get the address of the device") for device, field in devices.items()),
     ):
         address = addresses.parsed(text)
         if address is not None and address.version == first.version and int(first) <= int(address) <= int(last):
-            yield Violation(field, text, f"an address outside of {first} to {last}", f"it is in {of}: {whose}")
+            yield Violation(field, text, f"an address outside of {first} to {last}", f"it is in {pool_field}: {reason}")

@@ -70,18 +70,20 @@ def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
     kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(render_input.control_plane.kubelet_configuration)
     config = kubeadm.control_plane_config(render_input, kubelet_args=kubelet_args, cri_socket="")
-    made = kube_vip.joins(_of_machine(config, of_group(TinkerbellMachineConfig, render_input, None).spec))
+    machine_config = kube_vip.joins(
+        _with_machine_settings(config, of_group(TinkerbellMachineConfig, render_input, None).spec)
+    )
     if render_input.control_plane.skip_load_balancer_deployment:
-        return made
-    where = datacenter(TinkerbellDatacenterConfig, render_input).spec
-    keeps_services = not render_input.groups and not where.skip_load_balancer_deployment
+        return machine_config
+    datacenter_spec = datacenter(TinkerbellDatacenterConfig, render_input).spec
+    keeps_services = not render_input.groups and not datacenter_spec.skip_load_balancer_deployment
     variant = kube_vip.Variant(kube_vip.OF_SERVICES) if keeps_services else kube_vip.USUAL
     vip = kube_vip.file(_kube_vip_image(render_input), render_input.spec.endpoint_host, variant)
     return replace(
-        made,
-        files=[vip, *made.files],
+        machine_config,
+        files=[vip, *machine_config.files],
         pre_kubeadm_commands=[
-            *made.pre_kubeadm_commands,
+            *machine_config.pre_kubeadm_commands,
             *kube_vip.first_machine(render_input.of_control_plane.version),
         ],
     )
@@ -91,7 +93,7 @@ def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration
     """The kubeadm configuration of workers."""
     kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration)
     config = kubeadm.worker_config(render_input, group, kubelet_args=kubelet_args, cri_socket="")
-    return _of_machine(config, of_group(TinkerbellMachineConfig, render_input, group).spec)
+    return _with_machine_settings(config, of_group(TinkerbellMachineConfig, render_input, group).spec)
 
 
 def machine_template(
@@ -99,11 +101,11 @@ def machine_template(
 ) -> TinkerbellMachineTemplate:
     """The TinkerbellMachineTemplate of the control plane or of a group."""
     config = of_group(TinkerbellMachineConfig, render_input, group)
-    where = datacenter(TinkerbellDatacenterConfig, render_input).spec
+    datacenter_spec = datacenter(TinkerbellDatacenterConfig, render_input).spec
     machine = TinkerbellMachineSpec(
         hardware_affinity=_affinity(config.spec),
         template_override=_workflow(render_input, config),
-        boot_options=_boot_options(where),
+        boot_options=_boot_options(datacenter_spec),
     )
     return TinkerbellMachineTemplate(
         metadata=meta(render_input, name),
@@ -135,9 +137,9 @@ def no_proxy(render_input: RenderInput) -> Sequence[str]:
     return [render_input.spec.endpoint_host, datacenter(TinkerbellDatacenterConfig, render_input).spec.tinkerbell_ip]
 
 
-def _of_machine(config: KubeadmConfigSpec, asked: TinkerbellMachineConfigSpec) -> KubeadmConfigSpec:
+def _with_machine_settings(config: KubeadmConfigSpec, spec: TinkerbellMachineConfigSpec) -> KubeadmConfigSpec:
     """A kubeadm configuration with users and time servers."""
-    return replace(config, users=host_os.users(asked.users), ntp=host_os.ntp(asked.host_os_configuration))
+    return replace(config, users=host_os.users(spec.users), ntp=host_os.ntp(spec.host_os_configuration))
 
 
 def _kube_vip_image(render_input: RenderInput) -> str:
@@ -146,43 +148,48 @@ def _kube_vip_image(render_input: RenderInput) -> str:
     return images.kube_vip.uri if images is not None and images.kube_vip is not None else ""
 
 
-def _affinity(asked: TinkerbellMachineConfigSpec) -> HardwareAffinity:
-    if asked.hardware_affinity is not None:
-        return msgspec.convert(msgspec.to_builtins(asked.hardware_affinity), HardwareAffinity)
-    selector = LabelSelector(match_labels=asked.hardware_selector)
+def _affinity(spec: TinkerbellMachineConfigSpec) -> HardwareAffinity:
+    if spec.hardware_affinity is not None:
+        return msgspec.convert(msgspec.to_builtins(spec.hardware_affinity), HardwareAffinity)
+    selector = LabelSelector(match_labels=spec.hardware_selector)
     return HardwareAffinity(required=[HardwareAffinityTerm(label_selector=selector)])
 
 
-def _boot_options(where: TinkerbellDatacenterConfigSpec) -> BootOptions:
-    if not where.iso_boot:
+def _boot_options(datacenter_spec: TinkerbellDatacenterConfigSpec) -> BootOptions:
+    if not datacenter_spec.iso_boot:
         return BootOptions(boot_mode="netboot")
     return BootOptions(
-        boot_mode="iso", iso_url=f"http://{workflow.in_url(where.tinkerbell_ip)}:{_ISO_PORT}/iso/hook.iso"
+        boot_mode="iso", iso_url=f"http://{workflow.in_url(datacenter_spec.tinkerbell_ip)}:{_ISO_PORT}/iso/hook.iso"
     )
 
 
 def _workflow(render_input: RenderInput, config: TinkerbellMachineConfig) -> str:
-    where, own = datacenter(TinkerbellDatacenterConfig, render_input).spec, template(render_input, config)
-    image = config.spec.os_image_url or where.os_image_url
-    if own is not None:
-        made = workflow.with_image(own.spec.template, image)
+    datacenter_spec, template_config = (
+        datacenter(TinkerbellDatacenterConfig, render_input).spec,
+        template(render_input, config),
+    )
+    image = config.spec.os_image_url or datacenter_spec.os_image_url
+    if template_config is not None:
+        provisioning = workflow.with_image(template_config.spec.template, image)
     else:
-        made = workflow.usual(render_input.name, config.spec.os, image, where.tinkerbell_ip, _proxy(render_input))
-    text, mirror = workflow.text(made), render_input.spec.registry_mirror_configuration
+        provisioning = workflow.usual(
+            render_input.name, config.spec.os, image, datacenter_spec.tinkerbell_ip, _proxy(render_input)
+        )
+    text, mirror = workflow.text(provisioning), render_input.spec.registry_mirror_configuration
     if mirror is None:
         return text
-    core = next(
+    mirror_host = next(
         (one for one in registry_mirror.hosts(mirror) if one.registry == registry_mirror.DEFAULT_REGISTRY), None
     )
-    return text.replace(registry_mirror.DEFAULT_REGISTRY, core.images) if core is not None else text
+    return text.replace(registry_mirror.DEFAULT_REGISTRY, mirror_host.images) if mirror_host is not None else text
 
 
 def _proxy(render_input: RenderInput) -> Mapping[str, str]:
     proxy = render_input.spec.proxy_configuration
     if proxy is None:
         return {}
-    directly = ",".join(node_setup.reached_directly(render_input, proxy))
-    return {"HTTP_PROXY": proxy.http_proxy, "HTTPS_PROXY": proxy.https_proxy, "NO_PROXY": directly}
+    no_proxy_hosts = ",".join(node_setup.reached_directly(render_input, proxy))
+    return {"HTTP_PROXY": proxy.http_proxy, "HTTPS_PROXY": proxy.https_proxy, "NO_PROXY": no_proxy_hosts}
 
 
 def _in_pool(group: RenderedGroup) -> MachineDeployment:

@@ -23,11 +23,11 @@ ACCOUNTS = ((VARIABLES[USER], VARIABLES[PASSWORD]), (VARIABLES[CP_USER], VARIABL
 
 def secrets(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterator[Tree]:
     """The Secret with the credentials, for the servers and the namespaces of a manifest; nothing without an account."""
-    given = {field: environment[name] for field, name in VARIABLES.items() if environment.get(name)}
+    data = {field: environment[name] for field, name in VARIABLES.items() if environment.get(name)}
     kind = VSphereDatacenterConfig.resource.kind
     datacenters = [msgspec.convert(one, VSphereDatacenterConfig) for one in manifest if one["kind"] == kind]
-    if USER not in given or PASSWORD not in given or not datacenters:
+    if USER not in data or PASSWORD not in data or not datacenters:
         return
     servers = [server_of(one.spec).permission for one in datacenters]
     namespaces = [one.metadata.namespace for one in datacenters]
-    yield credentials.secret(CREDENTIALS, given, servers=servers, namespaces=namespaces)
+    yield credentials.secret(CREDENTIALS, data, servers=servers, namespaces=namespaces)

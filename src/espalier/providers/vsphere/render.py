@@ -88,9 +88,9 @@ def infrastructure_cluster(render_input: RenderInput) -> VSphereCluster:
 
 def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
-    asked = linked_objects.of_group(VSphereMachineConfig, render_input, None)
-    if asked.spec.os == BOTTLEROCKET:
-        return _control_plane_of_bottlerocket(render_input, asked.spec)
+    machine_config = linked_objects.of_group(VSphereMachineConfig, render_input, None)
+    if machine_config.spec.os == BOTTLEROCKET:
+        return _control_plane_of_bottlerocket(render_input, machine_config.spec)
     configuration = render_input.control_plane.kubelet_configuration
     config = kubeadm.control_plane_config(
         render_input,
@@ -100,7 +100,7 @@ def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
         usual_taints=[kubeadm.CONTROL_PLANE_TAINT],
     )
     vip = kube_vip.file(image(render_input, "kube_vip"), render_input.spec.endpoint_host)
-    made = _of_machine(config, asked)
+    made = _with_machine_settings(config, machine_config)
     return replace(
         made,
         files=[vip, *made.files],
@@ -113,9 +113,9 @@ def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
 
 def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers."""
-    asked = linked_objects.of_group(VSphereMachineConfig, render_input, group)
-    if asked.spec.os == BOTTLEROCKET:
-        return _worker_of_bottlerocket(render_input, group, asked.spec)
+    machine_config = linked_objects.of_group(VSphereMachineConfig, render_input, group)
+    if machine_config.spec.os == BOTTLEROCKET:
+        return _worker_of_bottlerocket(render_input, group, machine_config.spec)
     config = kubeadm.worker_config(
         render_input,
         group,
@@ -123,20 +123,20 @@ def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration
         cri_socket=CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
-    return _of_machine(config, asked)
+    return _with_machine_settings(config, machine_config)
 
 
-def _of_machine(config: KubeadmConfigSpec, asked: VSphereMachineConfig) -> KubeadmConfigSpec:
+def _with_machine_settings(config: KubeadmConfigSpec, machine_config: VSphereMachineConfig) -> KubeadmConfigSpec:
     """A kubeadm configuration with users, time servers, and the name of the machine."""
     return replace(
         config,
-        users=host_os.users(asked.spec.users),
-        ntp=host_os.ntp(asked.spec.host_os_configuration),
+        users=host_os.users(machine_config.spec.users),
+        ntp=host_os.ntp(machine_config.spec.host_os_configuration),
         pre_kubeadm_commands=[*config.pre_kubeadm_commands, *host_os.NAMED],
     )
 
 
-def _control_plane_of_bottlerocket(render_input: RenderInput, asked: VSphereMachineConfigSpec) -> KubeadmConfigSpec:
+def _control_plane_of_bottlerocket(render_input: RenderInput, spec: VSphereMachineConfigSpec) -> KubeadmConfigSpec:
     config = kubeadm.control_plane_config(
         render_input,
         kubelet_args=_KUBELET_ARGS,
@@ -147,13 +147,13 @@ def _control_plane_of_bottlerocket(render_input: RenderInput, asked: VSphereMach
     )
     variant = kube_vip.Variant(kubeconfig=bottlerocket.KUBECONFIG)
     vip = kube_vip.file(image(render_input, "kube_vip"), render_input.spec.endpoint_host, variant)
-    made = bottlerocket.control_plane_config(render_input, config, asked.host_os_configuration)
-    users, ntp = host_os.users(asked.users), host_os.ntp(asked.host_os_configuration)
-    return replace(made, files=[vip, *made.files], users=users, ntp=ntp)
+    bottlerocket_config = bottlerocket.control_plane_config(render_input, config, spec.host_os_configuration)
+    users, ntp = host_os.users(spec.users), host_os.ntp(spec.host_os_configuration)
+    return replace(bottlerocket_config, files=[vip, *bottlerocket_config.files], users=users, ntp=ntp)
 
 
 def _worker_of_bottlerocket(
-    render_input: RenderInput, group: WorkerNodeGroupConfiguration, asked: VSphereMachineConfigSpec
+    render_input: RenderInput, group: WorkerNodeGroupConfiguration, spec: VSphereMachineConfigSpec
 ) -> KubeadmConfigSpec:
     config = kubeadm.worker_config(
         render_input,
@@ -164,21 +164,23 @@ def _worker_of_bottlerocket(
         by_settings=True,
     )
     containers = bottlerocket.Containers()
-    if len(asked.networks) > 1:
+    if len(spec.networks) > 1:
         second = multi_network_image(render_input.of_group(group).bundle)
         containers = bottlerocket.Containers(at_boot=[bottlerocket.AtBoot(SECOND_NETWORK, second, "once")])
-    made = bottlerocket.worker_config(render_input, group, config, asked.host_os_configuration, containers)
-    return replace(made, users=host_os.users(asked.users), ntp=host_os.ntp(asked.host_os_configuration))
+    bottlerocket_config = bottlerocket.worker_config(
+        render_input, group, config, spec.host_os_configuration, containers
+    )
+    return replace(bottlerocket_config, users=host_os.users(spec.users), ntp=host_os.ntp(spec.host_os_configuration))
 
 
 def lacks_images_of_bottlerocket(render_input: RenderInput) -> Iterator[str]:
     """The image for a second network, if workers with Bottlerocket need it and the release lacks it."""
     for group in render_input.groups:
-        asked, bundle = (
+        spec, bundle = (
             linked_objects.of_group(VSphereMachineConfig, render_input, group).spec,
             render_input.of_group(group).bundle,
         )
-        if asked.os == BOTTLEROCKET and len(asked.networks) > 1 and not multi_network_image(bundle):
+        if spec.os == BOTTLEROCKET and len(spec.networks) > 1 and not multi_network_image(bundle):
             yield "bottlerocketBootstrapContainers.multiNetworkBootstrap"
 
 
@@ -197,14 +199,14 @@ def machine_template(
 
 def etcd_config(render_input: RenderInput) -> EtcdadmConfigSpec:
     """The configuration by which a machine becomes an etcd member."""
-    asked = linked_objects.of_etcd(VSphereMachineConfig, render_input).spec
+    spec = linked_objects.of_etcd(VSphereMachineConfig, render_input).spec
     config = replace(
         etcd.config(render_input, install_dir="/usr/bin", format="cloud-config"),
-        users=host_os.users(asked.users),
-        ntp=host_os.ntp(asked.host_os_configuration),
+        users=host_os.users(spec.users),
+        ntp=host_os.ntp(spec.host_os_configuration),
     )
-    if asked.os == BOTTLEROCKET:
-        return bottlerocket.etcd_config(render_input, config, asked.host_os_configuration)
+    if spec.os == BOTTLEROCKET:
+        return bottlerocket.etcd_config(render_input, config, spec.host_os_configuration)
     return replace(config, pre_etcdadm_commands=list(host_os.NAMED))
 
 
@@ -244,18 +246,18 @@ def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) 
 
 def extras(render_input: RenderInput) -> Iterable[KubeObject]:
     """The extra objects, with content."""
-    login, where = administrator(render_input), linked_objects.datacenter(VSphereDatacenterConfig, render_input)
+    login, datacenter = administrator(render_input), linked_objects.datacenter(VSphereDatacenterConfig, render_input)
     metadata = meta(render_input, credentials_name(render_input.name))
     metadata.labels = metadata.labels | MOVED
     yield Secret(metadata=metadata, type="Opaque", data={"username": login.user, "password": login.password})
-    for domain in where.spec.failure_domains:
-        yield from _failure_domain(render_input, where.metadata.name, where.spec, domain)
+    for domain in datacenter.spec.failure_domains:
+        yield from _failure_domain(render_input, datacenter.metadata.name, datacenter.spec, domain)
 
 
 def _failure_domain(
-    render_input: RenderInput, of: str, spec: VSphereDatacenterConfigSpec, domain: FailureDomain
+    render_input: RenderInput, datacenter: str, spec: VSphereDatacenterConfigSpec, domain: FailureDomain
 ) -> Iterator[KubeObject]:
-    name = zone_name(render_input.name, of, domain.name)
+    name = zone_name(render_input.name, datacenter, domain.name)
     yield VSphereFailureDomain(
         metadata=meta(render_input, name, namespaced=False),
         spec=VSphereFailureDomainSpec(
@@ -270,7 +272,7 @@ def _failure_domain(
         ),
     )
     metadata = meta(render_input, name, namespaced=False)
-    metadata.labels = metadata.labels | {CLUSTER_LABEL: render_input.name, DATACENTER_LABEL: of}
+    metadata.labels = metadata.labels | {CLUSTER_LABEL: render_input.name, DATACENTER_LABEL: datacenter}
     yield VSphereDeploymentZone(
         metadata=metadata,
         spec=VSphereDeploymentZoneSpec(
@@ -300,26 +302,26 @@ def thumbprint(spec: VSphereDatacenterConfigSpec) -> str:
 def _template(
     render_input: RenderInput, name: str, config: VSphereMachineConfig, components: Components, *, of_etcd: bool = False
 ) -> VSphereMachineTemplate:
-    asked, where = config.spec, linked_objects.datacenter(VSphereDatacenterConfig, render_input).spec
+    spec, datacenter = config.spec, linked_objects.datacenter(VSphereDatacenterConfig, render_input).spec
 
-    def path(field: str, given: str) -> str:
-        return render_input.resolved.get(value(config, field), given)
+    def path(field: str, default: str) -> str:
+        return render_input.resolved.get(value(config, field), default)
 
-    networks, made = asked.networks or [where.network], sizes(asked, of_etcd=of_etcd)
+    networks, machine_sizes = spec.networks or [datacenter.network], sizes(spec, of_etcd=of_etcd)
     machine = VSphereMachineSpec(
-        server=where.server,
-        datacenter=where.datacenter,
-        datastore=path("datastore", asked.datastore),
-        folder=path("folder", asked.folder),
-        resource_pool=path("resourcePool", asked.resource_pool),
-        storage_policy_name=asked.storage_policy_name,
-        template=path("template", asked.template) or path(for_version(components.bundle.kube_version), ""),
-        clone_mode=asked.clone_mode or path("cloneMode", ""),
-        num_cpus=made.cpus,
-        memory_mi_b=made.memory,
-        disk_gi_b=made.disk,
-        network=MachineNetwork(devices=[_device(where, one) for one in networks]),
-        tag_ids=asked.tags,
+        server=datacenter.server,
+        datacenter=datacenter.datacenter,
+        datastore=path("datastore", spec.datastore),
+        folder=path("folder", spec.folder),
+        resource_pool=path("resourcePool", spec.resource_pool),
+        storage_policy_name=spec.storage_policy_name,
+        template=path("template", spec.template) or path(for_version(components.bundle.kube_version), ""),
+        clone_mode=spec.clone_mode or path("cloneMode", ""),
+        num_cpus=machine_sizes.cpus,
+        memory_mi_b=machine_sizes.memory,
+        disk_gi_b=machine_sizes.disk,
+        network=MachineNetwork(devices=[_device(datacenter, one) for one in networks]),
+        tag_ids=spec.tags,
     )
     return VSphereMachineTemplate(
         metadata=meta(render_input, name),
@@ -327,7 +329,7 @@ def _template(
     )
 
 
-def _device(where: VSphereDatacenterConfigSpec, network: str) -> NetworkDevice:
+def _device(datacenter: VSphereDatacenterConfigSpec, network: str) -> NetworkDevice:
     is_path = network.startswith("/")
-    name = network if is_path else f"/{where.datacenter.strip('/')}/network/{network}"
+    name = network if is_path else f"/{datacenter.datacenter.strip('/')}/network/{network}"
     return NetworkDevice(network_name=name, dhcp4=True)

@@ -48,26 +48,28 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
 def linked_warnings(spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[str]:
     """Sizes of machines that are raised."""
     configs = of_kind(VSphereMachineConfig, children)
-    found: dict[str, None] = {}
-    for one in machine_groups(spec):
-        config = configs.get(one.reference.name) if one.reference is not None else None
+    messages: dict[str, None] = {}
+    for group in machine_groups(spec):
+        config = configs.get(group.reference.name) if group.reference is not None else None
         if config is None:
             continue
-        who = "machines of external etcd" if one.role == ETCD else "machines"
-        for field, asked, made in raised(config.spec, of_etcd=one.role == ETCD):
-            where = f"{_KIND} {config.metadata.name}: spec.{field}"
-            found[f"{where}: found {asked}, but {who} get {made}, as in EKS Anywhere; set at least {made}"] = None
-    yield from found
+        machines = "machines of external etcd" if group.role == ETCD else "machines"
+        for field, specified, actual in raised(config.spec, of_etcd=group.role == ETCD):
+            path = f"{_KIND} {config.metadata.name}: spec.{field}"
+            messages[
+                f"{path}: found {specified}, but {machines} get {actual}, as in EKS Anywhere; set at least {actual}"
+            ] = None
+    yield from messages
 
 
 def _failure_domains(spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Violation]:
     for datacenter in of_kind(VSphereDatacenterConfig, children).values():
-        known = [domain.name for domain in datacenter.spec.failure_domains]
+        names = [domain.name for domain in datacenter.spec.failure_domains]
         for index, group in enumerate(spec.worker_node_group_configurations):
             for name in group.failure_domains:
-                if name not in known:
+                if name not in names:
                     message = f"VSphereDatacenterConfig {datacenter.metadata.name} has no such failure domain"
-                    allowed = ", ".join(known) or "none"
+                    allowed = ", ".join(names) or "none"
                     yield Violation(f"{_GROUPS}[{index}].failureDomains", name, allowed, message)
 
 

@@ -19,21 +19,21 @@ class Sizes(NamedTuple):
     disk: int | None
 
 
-def sizes(asked: VSphereMachineConfigSpec, *, of_etcd: bool = False) -> Sizes:
+def sizes(spec: VSphereMachineConfigSpec, *, of_etcd: bool = False) -> Sizes:
     """The sizes that machines get."""
     return Sizes(
-        cpus=max(asked.num_cpus, _LEAST_CPUS),
-        memory=max(asked.memory_mi_b or _USUAL_MEMORY, _ETCD_MEMORY if of_etcd else _LEAST_MEMORY),
-        disk=max(asked.disk_gi_b, LEAST_DISK) if asked.disk_gi_b else None,
+        cpus=max(spec.num_cpus, _LEAST_CPUS),
+        memory=max(spec.memory_mi_b or _USUAL_MEMORY, _ETCD_MEMORY if of_etcd else _LEAST_MEMORY),
+        disk=max(spec.disk_gi_b, LEAST_DISK) if spec.disk_gi_b else None,
     )
 
 
-def raised(asked: VSphereMachineConfigSpec, *, of_etcd: bool = False) -> Iterator[tuple[str, int, int]]:
-    """Each field that machines get more of than it says: its name, what it says, and what they get."""
-    made = sizes(asked, of_etcd=of_etcd)
-    if asked.num_cpus < made.cpus:
-        yield "numCPUs", asked.num_cpus, made.cpus
-    if 0 < asked.memory_mi_b < made.memory:  # 0 means the default
-        yield "memoryMiB", asked.memory_mi_b, made.memory
-    if asked.disk_gi_b and made.disk is not None and asked.disk_gi_b < made.disk:
-        yield "diskGiB", asked.disk_gi_b, made.disk
+def raised(spec: VSphereMachineConfigSpec, *, of_etcd: bool = False) -> Iterator[tuple[str, int, int]]:
+    """Each field whose number is raised: its name, the number in the spec, and the number that machines get."""
+    actual = sizes(spec, of_etcd=of_etcd)
+    if spec.num_cpus < actual.cpus:
+        yield "numCPUs", spec.num_cpus, actual.cpus
+    if 0 < spec.memory_mi_b < actual.memory:  # 0 means the default
+        yield "memoryMiB", spec.memory_mi_b, actual.memory
+    if spec.disk_gi_b and actual.disk is not None and spec.disk_gi_b < actual.disk:
+        yield "diskGiB", spec.disk_gi_b, actual.disk
