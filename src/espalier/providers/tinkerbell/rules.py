@@ -69,9 +69,13 @@ def changes(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[Violation]
     """Violations: machines added or removed together with a new Kubernetes version, as in EKS Anywhere."""
     if old.kubernetes_version == new.kubernetes_version:
         return
-    was, wanted = old.control_plane_configuration, new.control_plane_configuration
-    if was is not None and wanted is not None and was.count != wanted.count:
-        yield Violation(f"{_CP}.count", str(wanted.count), str(was.count), _TOGETHER)
+    old_control_plane, new_control_plane = old.control_plane_configuration, new.control_plane_configuration
+    if (
+        old_control_plane is not None
+        and new_control_plane is not None
+        and old_control_plane.count != new_control_plane.count
+    ):
+        yield Violation(f"{_CP}.count", str(new_control_plane.count), str(old_control_plane.count), _TOGETHER)
     before = {group_name(one): group_count(one) for one in old.worker_node_group_configurations}
     after = {group_name(one): group_count(one) for one in new.worker_node_group_configurations}
     for index, name in enumerate(after):
@@ -79,8 +83,8 @@ def changes(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[Violation]
             yield Violation(f"{_GROUPS}[{index}].name", name, ", ".join(before) or "no groups", _TOGETHER)
         elif after[name] != before[name]:
             yield Violation(f"{_GROUPS}[{index}].count", str(after[name]), str(before[name]), _TOGETHER)
-    if gone := [name for name in before if name not in after]:
-        yield Violation(_GROUPS, f"no {', '.join(gone)}", ", ".join(before), _TOGETHER)
+    if removed := [name for name in before if name not in after]:
+        yield Violation(_GROUPS, f"no {', '.join(removed)}", ", ".join(before), _TOGETHER)
 
 
 def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:
@@ -159,9 +163,9 @@ def _operating_systems(spec: eksa.ClusterSpec, named: Named) -> Iterator[Violati
             yield Violation(field, BOTTLEROCKET, f"{UBUNTU}, {REDHAT}", f"{message}with another osFamily")
     control_plane = spec.control_plane_configuration
     strategy = control_plane.upgrade_rollout_strategy if control_plane else None
-    others = [one for one in families if one != UBUNTU]
-    if strategy is not None and strategy.type == _IN_PLACE and others:
-        field, found = f"{_CP}.upgradeRolloutStrategy.type", f"{_IN_PLACE}, with {', '.join(others)}"
+    unsupported = [one for one in families if one != UBUNTU]
+    if strategy is not None and strategy.type == _IN_PLACE and unsupported:
+        field, found = f"{_CP}.upgradeRolloutStrategy.type", f"{_IN_PLACE}, with {', '.join(unsupported)}"
         message = "in-place upgrades support only Ubuntu"
         yield Violation(field, found, f"{_ROLLING}, or osFamily {UBUNTU}", message)
 

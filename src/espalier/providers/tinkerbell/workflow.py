@@ -61,12 +61,12 @@ def usual(name: str, os: str, image: str, tinkerbell: str, proxy: Mapping[str, s
 
 def with_image(workflow: Workflow, image: str) -> Workflow:
     """The workflow with another operating system image, if its first action writes one."""
-    first, *others = workflow.tasks
-    action, *more = first.actions
+    first, *other_tasks = workflow.tasks
+    action, *other_actions = first.actions
     if not image or IMAGE not in action.environment:
         return workflow
     action = replace(action, environment=action.environment | {IMAGE: image})
-    return replace(workflow, tasks=[replace(first, actions=[action, *more]), *others])
+    return replace(workflow, tasks=[replace(first, actions=[action, *other_actions]), *other_tasks])
 
 
 def in_url(address: str) -> str:

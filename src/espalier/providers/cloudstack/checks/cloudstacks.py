@@ -42,7 +42,7 @@ MOST_REQUESTS = 200
 """The maximum requests of a session, including pages."""
 
 _UNAUTHORIZED = 401
-_NOT_THERE = 431
+_INVALID_PARAMETER = 431
 """CloudStack's error for invalid parameters, such as an unknown ID."""
 _NOT_ALLOWED = frozenset({432, 531})
 """CloudStack's errors for a command that the role lacks, and for objects of another account."""
@@ -67,11 +67,11 @@ class CloudStacks:
             message = f"the Secret has no keys for {server.url}: set api-key, secret-key, and api-url to this URL"
             raise LookUpError(LOGIN_REFUSED, message, refused=True)
         session = _Session(server, self._resolve, is_verified=not credentials.insecure)
-        ask = partial(_ask, session, query, credentials)
-        return await self._threads.run(server.host, session, ask, seconds=LONGEST)
+        blocking_call = partial(_answers_of, session, query, credentials)
+        return await self._threads.run(server.host, session, blocking_call, seconds=LONGEST)
 
 
-def _ask(session: _Session, query: Query, credentials: Credentials) -> Answers:
+def _answers_of(session: _Session, query: Query, credentials: Credentials) -> Answers:
     """Ask all questions. Blocks. Raises `LookUpError`."""
     host = query.server.host
     try:
@@ -84,8 +84,8 @@ def _ask(session: _Session, query: Query, credentials: Credentials) -> Answers:
     except (OSError, http.client.HTTPException) as error:
         raise LookUpError(UNREACHABLE, f"{host} can't be reached: {brief(error)}") from error
     except Exception as error:  # whatever the library makes of an answer of somebody else's program
-        what = f"{type(error).__name__}: {brief(error)}"
-        raise LookUpError(UNEXPECTED, f"{host} did not return a valid CloudStack response ({what})") from error
+        problem = f"{type(error).__name__}: {brief(error)}"
+        raise LookUpError(UNEXPECTED, f"{host} did not return a valid CloudStack response ({problem})") from error
     finally:
         session.close()
 
@@ -128,7 +128,7 @@ class _Session:
         self._requests += 1
         if self._requests > MOST_REQUESTS:
             raise LookUpError(UNEXPECTED, f"{self._host} needs more than {MOST_REQUESTS} requests to list it")
-        connection = self._connection = self._connection or self._connected()
+        connection = self._connection = self._connection or self._new_connection()
         connection.request(request.method, request.path_url, request.body, dict(request.headers))
         response = connection.getresponse()
         parts = []
@@ -150,42 +150,42 @@ class _Session:
 
     def close(self) -> None:
         """Close the connection and the socket."""
-        for one in (self._connection, self._socket):
-            if one is not None:
-                one.close()
+        for connection in (self._connection, self._socket):
+            if connection is not None:
+                connection.close()
         self._connection = self._socket = None
 
-    def _connected(self) -> http.client.HTTPConnection:
+    def _new_connection(self) -> http.client.HTTPConnection:
         host, port = self._address
-        taken = self._take(self._reached())
-        made = http.client.HTTPConnection(host, port)
-        made.auto_open = 0  # it would connect by itself, to whatever address
+        open_socket = self._owned(self._connected_socket())
+        connection = http.client.HTTPConnection(host, port)
+        connection.auto_open = 0  # it would connect by itself, to whatever address
         if self._is_tls:
             context = ssl.create_default_context()
             if not self._is_verified:
                 context.check_hostname = False
                 context.verify_mode = ssl.CERT_NONE
-            secured = context.wrap_socket(taken, server_hostname=host, do_handshake_on_connect=False)
-            taken = self._take(secured)
+            secured = context.wrap_socket(open_socket, server_hostname=host, do_handshake_on_connect=False)
+            open_socket = self._owned(secured)
             secured.do_handshake()
-        made.sock = taken
-        return made
+        connection.sock = open_socket
+        return connection
 
-    def _take(self, taken: socket.socket) -> socket.socket:
-        """Let the socket end with the session."""
-        self._socket = taken
+    def _owned(self, open_socket: socket.socket) -> socket.socket:
+        """The socket, which ends with the session. Raises `OSError` after `abort`."""
+        self._socket = open_socket
         if self._aborted:
-            taken.close()
+            open_socket.close()
             raise OSError("the session has ended")
-        return taken
+        return open_socket
 
-    def _reached(self) -> socket.socket:
+    def _connected_socket(self) -> socket.socket:
         if self._addresses is None:
             self._addresses = self._resolve(*self._address)
         return connected(self._addresses, CONNECT)
 
 
-class _Listed(msgspec.Struct):
+class _ListItem(msgspec.Struct):
     """An item of any list of CloudStack."""
 
     id: str = ""
@@ -243,26 +243,28 @@ class _CloudStack:
                 return Answers(1, 1, accounts)
             owner["account"] = place.account
         zone = zones[0].id
-        entities = {one: self._entities(zone, owner, one) for one in sorted(self._query.questions, key=str)}
+        entities = {
+            question: self._entities(zone, owner, question) for question in sorted(self._query.questions, key=str)
+        }
         return Answers(1, 1, accounts, entities, dict(self._holders(zone, entities)))
 
-    def _domains(self, domain: str) -> list[_Listed]:
+    def _domains(self, domain: str) -> list[_ListItem]:
         """The domains at a path, which may leave out ROOT."""
         parts = domain.strip("/").split("/")
         path = "/".join(parts if parts[0].upper() == "ROOT" else ["ROOT", *parts])
-        found = self._list("listDomains", name=path.rpartition("/")[2], listall=True)
-        return [one for one in found if one.path.upper() == path.upper()]
+        domains = self._list("listDomains", name=path.rpartition("/")[2], listall=True)
+        return [one for one in domains if one.path.upper() == path.upper()]
 
     def _entities(self, zone: str, owner: Mapping[str, str], question: Question) -> tuple[Entity, ...]:
-        command, where = {
+        command, parameters = {
             ObjectType.NETWORK: ("listNetworks", {"zoneid": zone, **owner}),
             ObjectType.OFFERING: ("listServiceOfferings", {"zoneid": zone}),
             ObjectType.DISK_OFFERING: ("listDiskOfferings", {"zoneid": zone}),
             ObjectType.TEMPLATE: ("listTemplates", {"zoneid": zone, "templatefilter": "executable", **owner}),
             ObjectType.AFFINITY_GROUP: ("listAffinityGroups", owner),
         }[question.object_type]
-        found = self._matching(command, question.id, question.name, **where)
-        return tuple(Entity(one.id, one.name, one.iscustomized, one.isready) for one in found)
+        items = self._matching(command, question.id, question.name, **parameters)
+        return tuple(Entity(one.id, one.name, one.iscustomized, one.isready) for one in items)
 
     def _holders(
         self, zone: str, entities: Mapping[Question, Sequence[Entity]]
@@ -280,66 +282,70 @@ class _CloudStack:
             if address in by_address:
                 yield (address, port), f"virtual machine {by_address[address]}"
             else:
-                yield from (((address, port), held) for held in self._held(address, port, zone, network))
+                yield from (
+                    ((address, port), user) for user in self._users_of_public_address(address, port, zone, network)
+                )
 
-    def _held(self, address: str, port: int, zone: str, network: str) -> Iterator[str]:
-        """The user of a public address, such as those of isolated networks."""
-        public = self._list("listPublicIpAddresses", ipaddress=address, zoneid=zone, listall=True, allocatedonly=True)
-        for one in public:
-            if one.ipaddress != address:
+    def _users_of_public_address(self, address: str, port: int, zone: str, network: str) -> Iterator[str]:
+        """The user of a public address, as isolated networks have them; nothing for a free one."""
+        public_addresses = self._list(
+            "listPublicIpAddresses", ipaddress=address, zoneid=zone, listall=True, allocatedonly=True
+        )
+        for public_address in public_addresses:
+            if public_address.ipaddress != address:
                 continue
-            if one.associatednetworkid and one.associatednetworkid != network:
+            if public_address.associatednetworkid and public_address.associatednetworkid != network:
                 yield "another network"
                 return
-            rules = self._list("listLoadBalancerRules", publicipid=one.id, listall=True)
+            rules = self._list("listLoadBalancerRules", publicipid=public_address.id, listall=True)
             for rule in rules:
                 if str(rule.publicport) == str(port):
                     yield f"load balancer rule {rule.name}"
                     return
 
-    def _matching(self, command: str, id_: str, name: str, **where: Any) -> list[_Listed]:
+    def _matching(self, command: str, id_: str, name: str, **parameters: Any) -> list[_ListItem]:
         """The object with an ID, or those with exactly this name."""
-        by = {"id": id_} if id_ else {_BY_KEYWORD.get(command, "name"): name}
-        found = {one.id: one for one in self._list(command, **by, **where)}
-        return [one for one in found.values() if (one.id == id_ if id_ else one.name == name)]
+        identity = {"id": id_} if id_ else {_BY_KEYWORD.get(command, "name"): name}
+        items = {one.id: one for one in self._list(command, **identity, **parameters)}
+        return [one for one in items.values() if (one.id == id_ if id_ else one.name == name)]
 
-    def _list(self, command: str, **parameters: Any) -> list[_Listed]:
-        api = self._library
+    def _list(self, command: str, **parameters: Any) -> list[_ListItem]:
+        library = self._library
         try:
-            found = getattr(self._api, command)(fetch_list=True, **parameters)
-        except api.CloudStackApiException as error:
-            told = _converted(error.error, _Error)
-            if told.errorcode == _NOT_THERE and parameters.get("id"):
+            items = getattr(self._api, command)(fetch_list=True, **parameters)
+        except library.CloudStackApiException as error:
+            answer = _converted(error.error, _Error)
+            if answer.errorcode == _INVALID_PARAMETER and parameters.get("id"):
                 return []
-            raise self._refusal(command, told, error.response.status_code) from error
-        except api.CloudStackException as error:
+            raise self._refusal(command, answer, error.response.status_code) from error
+        except library.CloudStackException as error:
             message = (
                 f"{self._host} did not return a valid CloudStack response: {brief('; '.join(map(str, error.args)))}"
             )
             raise LookUpError(UNEXPECTED, message) from error
-        return _converted(found, list[_Listed])
+        return _converted(items, list[_ListItem])
 
-    def _said(self, told: _Error) -> str:
+    def _error_text(self, error: _Error) -> str:
         """The text of an error, without the keys."""
-        said = told.errortext
+        text = error.errortext
         for key in self._keys:
-            said = said.replace(key, "...")
-        return brief(said)
+            text = text.replace(key, "...")
+        return brief(text)
 
-    def _refusal(self, command: str, told: _Error, status: int) -> LookUpError:
-        code = told.errorcode or status
+    def _refusal(self, command: str, error: _Error, status: int) -> LookUpError:
+        code = error.errorcode or status
         if code == _UNAUTHORIZED:
             message = f"{self._host} rejected the keys; correct api-key and secret-key in the Secret"
             return LookUpError(LOGIN_REFUSED, message, refused=True)
         if code in _NOT_ALLOWED:
             message = f"the keys do not allow {command} on {self._host}; grant their account a role that does"
-            return LookUpError(UNEXPECTED, f"{message} ({self._said(told)})", is_there=True)
-        message = f"{self._host} answered {code} to {command}: {self._said(told)}"
+            return LookUpError(UNEXPECTED, f"{message} ({self._error_text(error)})", is_there=True)
+        message = f"{self._host} answered {code} to {command}: {self._error_text(error)}"
         return LookUpError(UNEXPECTED, message, is_there=True)
 
 
-def _converted(found: Any, type_: type[T]) -> T:
-    return msgspec.convert(json_trees.without_nulls(found), type_, strict=False)
+def _converted(tree: Any, type_: type[T]) -> T:
+    return msgspec.convert(json_trees.without_nulls(tree), type_, strict=False)
 
 
 _HOW_TO_VERIFY = "have it signed by an authority that this machine trusts, or correct managementApiEndpoint"

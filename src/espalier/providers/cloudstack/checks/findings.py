@@ -30,14 +30,14 @@ class ZoneFields(NamedTuple):
 
 def zones_of(spec: CloudStackDatacenterConfigSpec) -> list[ZoneFields]:
     """The availability zones of a datacenter, with their fields."""
-    found = []
+    zones = []
     for index, zone in enumerate(availability_zones(spec)):
         field = f"spec.availabilityZones[{index}]"
         if spec.availability_zones:
-            found.append(ZoneFields(zone, f"{field}.zone", f"{field}.domain", f"{field}.account"))
+            zones.append(ZoneFields(zone, f"{field}.zone", f"{field}.domain", f"{field}.account"))
         else:
-            found.append(ZoneFields(zone, f"spec.zones[{index}]", "spec.domain", "spec.account"))
-    return found
+            zones.append(ZoneFields(zone, f"spec.zones[{index}]", "spec.domain", "spec.account"))
+    return zones
 
 
 def network_of(zone: AvailabilityZone) -> Question:
@@ -56,10 +56,10 @@ def judge_zone(fields: ZoneFields, answers: Answers) -> Iterator[str]:
     elif answers.accounts not in (None, 1):
         yield _counted(fields.account, zone.account, f"domain {zone.domain}", "account", answers.accounts or 0)
     else:
-        yield from _one(f"{fields.zones}.network", network, f"zone {place}", answers)
+        yield from _exactly_one(f"{fields.zones}.network", network, f"zone {place}", answers)
 
 
-_SORTS = {
+_OBJECT_TYPES = {
     "spec.computeOffering": ObjectType.OFFERING,
     "spec.template": ObjectType.TEMPLATE,
     "spec.diskOffering": ObjectType.DISK_OFFERING,
@@ -68,18 +68,18 @@ _SORTS = {
 
 def _named(spec: CloudStackMachineConfigSpec) -> dict[str, Named]:
     """The objects that a machine config names in each zone."""
-    found: dict[str, Named] = {"spec.computeOffering": spec.compute_offering, "spec.template": spec.template}
-    return found | ({"spec.diskOffering": spec.disk} if spec.disk is not None else {})
+    objects: dict[str, Named] = {"spec.computeOffering": spec.compute_offering, "spec.template": spec.template}
+    return objects | ({"spec.diskOffering": spec.disk} if spec.disk is not None else {})
 
 
 def of_machines(spec: CloudStackMachineConfigSpec) -> dict[str, Question]:
     """Questions for all objects that a machine config names, by field."""
-    found = {field: Question.of(_SORTS[field], named) for field, named in _named(spec).items()}
+    questions = {field: Question.of(_OBJECT_TYPES[field], named) for field, named in _named(spec).items()}
     groups = {
         f"spec.affinityGroupIds[{index}]": Question(ObjectType.AFFINITY_GROUP, one, "")
         for index, one in enumerate(spec.affinity_group_ids)
     }
-    return found | groups
+    return questions | groups
 
 
 def judge_machines(spec: CloudStackMachineConfigSpec, zone: AvailabilityZone, answers: Answers) -> Iterator[str]:
@@ -89,17 +89,17 @@ def judge_machines(spec: CloudStackMachineConfigSpec, zone: AvailabilityZone, an
         yield f"{where}: CloudStack has no such zone, domain or account; see the CloudStackDatacenterConfig"
         return
     for field, question in of_machines(spec).items():
-        yield from _one(field, question, where, answers)
+        yield from _exactly_one(field, question, where, answers)
     for field, named in _named(spec).items():
         question = of_machines(spec)[field]
-        for one in answers.entities.get(question, ()):
-            if named.id and named.name and one.name not in ("", named.name):
+        for entity in answers.entities.get(question, ()):
+            if named.id and named.name and entity.name not in ("", named.name):
                 yield (
                     f"{field}.name: found {named.name}, but {question.object_type.value} {named.id} of {where} is "
-                    f"named {one.name}; set only the ID or only the name"
+                    f"named {entity.name}; set only the ID or only the name"
                 )
     template = Question.of(ObjectType.TEMPLATE, spec.template)
-    if [one for one in answers.entities.get(template, ()) if not one.is_ready]:
+    if [entity for entity in answers.entities.get(template, ()) if not entity.is_ready]:
         yield f"spec.template.{template.field}: found {template}, which is not ready in {where}; wait, or use another"
     if spec.disk is not None:
         offerings = answers.entities.get(Question.of(ObjectType.DISK_OFFERING, spec.disk), ())
@@ -109,28 +109,28 @@ def judge_machines(spec: CloudStackMachineConfigSpec, zone: AvailabilityZone, an
 
 def _size(disk: DiskOffering, offering: Entity, where: str) -> Iterator[str]:
     field, size = "spec.diskOffering.customSizeInGB", disk.custom_size_in_gb
-    called = offering.name or offering.id
+    name = offering.name or offering.id
     if offering.is_customized and size == 0:
-        yield f"{field}: found nothing, but disk offering {called} of {where} has no fixed size; set a size"
+        yield f"{field}: found nothing, but disk offering {name} of {where} has no fixed size; set a size"
     elif size and offering.is_customized is False:
-        yield f"{field}: found {size}, but disk offering {called} of {where} has a fixed size; remove the field"
+        yield f"{field}: found {size}, but disk offering {name} of {where} has a fixed size; remove the field"
 
 
-def _one(field: str, question: Question, where: str, answers: Answers) -> Iterator[str]:
+def _exactly_one(field: str, question: Question, where: str, answers: Answers) -> Iterator[str]:
     """A problem unless there is exactly one."""
-    found = answers.entities.get(question, ())
-    if len(found) != 1:
-        place = field if question.object_type is ObjectType.AFFINITY_GROUP else f"{field}.{question.field}"
-        yield _counted(place, str(question), where, question.object_type.value, len(found), found)
+    entities = answers.entities.get(question, ())
+    if len(entities) != 1:
+        naming_field = field if question.object_type is ObjectType.AFFINITY_GROUP else f"{field}.{question.field}"
+        yield _counted(naming_field, str(question), where, question.object_type.value, len(entities), entities)
 
 
-def _counted(field: str, named: str, where: str, label: str, count: int, found: Sequence[Entity] = ()) -> str:
+def _counted(field: str, name: str, where: str, label: str, count: int, entities: Sequence[Entity] = ()) -> str:
     if not count:
         return (
-            f"{field}: found {named}; {where} has no such {label}, or the account may not see it; "
+            f"{field}: found {name}; {where} has no such {label}, or the account may not see it; "
             "correct the field, or grant the account access to it"
         )
-    shown = ", ".join(one.id for one in found[:MOST_SHOWN]) + (", ..." if len(found) > MOST_SHOWN else "")
+    shown = ", ".join(one.id for one in entities[:MOST_SHOWN]) + (", ..." if len(entities) > MOST_SHOWN else "")
     ids = f" ({shown})" if shown else ""
     advice = "set the ID" if label not in ("domain", "account") else "give the full path of the domain"
-    return f"{field}: found {named}, but {where} has {count} {label}s of this name{ids}; {advice}"
+    return f"{field}: found {name}, but {where} has {count} {label}s of this name{ids}; {advice}"

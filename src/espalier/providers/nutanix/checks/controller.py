@@ -32,8 +32,8 @@ def configs(look_up: LookUp) -> Configs[NutanixDatacenterConfig, NutanixMachineC
         NutanixDatacenterConfig,
         NutanixMachineConfig,
         Api(look_up, REACHABLE, _credentials),
-        accounts=lambda config: (_account(config.spec),),
-        place=lambda config: (server_of(config.spec), _account(config.spec)),
+        accounts=lambda config: (_credentials_secret(config.spec),),
+        place=lambda config: (server_of(config.spec), _credentials_secret(config.spec)),
         of_datacenter=_of_datacenter,
         of_machines=lambda _host: _of_machines,
     )
@@ -45,39 +45,43 @@ def _credentials(data: Mapping[str, bytes], _query: Query) -> Credentials:
     return Credentials(account.username, account.password) if account is not None else Credentials("", "")
 
 
-def _account(spec: NutanixDatacenterConfigSpec) -> Key:
+def _credentials_secret(spec: NutanixDatacenterConfigSpec) -> Key:
     return Key(SYSTEM_NAMESPACE, references.credentials_of(spec))
 
 
 def _of_datacenter(config: NutanixDatacenterConfig, new: Sequence[NewEndpoint]) -> CheckPlan[Query, Answers]:
     spec = config.spec
-    addresses = {one.key: one.holder for one in new}
+    addresses = {endpoint.key: endpoint.holder for endpoint in new}
 
     def evaluate(answers: Answers) -> Evaluation:
         status = msgspec.structs.replace(config.status, addresses=addresses)
         return Evaluation(status, list(findings.judge_datacenter(spec, answers)), any(addresses.values()))
 
-    return CheckPlan.of_one(Query(server_of(spec), findings.of_datacenter(spec)), _account(spec), evaluate)
+    return CheckPlan.of_one(Query(server_of(spec), findings.of_datacenter(spec)), _credentials_secret(spec), evaluate)
 
 
 def _of_machines(
     config: NutanixMachineConfig, uses: Sequence[Use[NutanixDatacenterConfig]]
 ) -> CheckPlan[Query, Answers]:
     """Check a machine config against the Prism Central of its Clusters."""
-    datacenter, asked_for, name = uses[0].datacenter.spec, config.spec, config.metadata.name
+    datacenter, spec, name = uses[0].datacenter.spec, config.spec, config.metadata.name
     versions = versions_of(name, uses)
-    places = {str(one): one for cluster, of in uses for one in _places(cluster, of.spec, name, asked_for.cluster)}
+    elements = {
+        str(element): element
+        for use in uses
+        for element in _clusters_of_workers(use.cluster, use.datacenter.spec, name, spec.cluster)
+    }
 
     def evaluate(answers: Answers) -> Evaluation:
         status = msgspec.structs.replace(config.status, kubernetes_versions=versions)
-        return Evaluation(status, list(findings.judge_machines(asked_for, [*places.values()], answers, versions)))
+        return Evaluation(status, list(findings.judge_machines(spec, [*elements.values()], answers, versions)))
 
-    questions = findings.of_machines(asked_for, places.values())
-    query = Query(server_of(datacenter), questions, findings.categories(asked_for), bool(asked_for.gpus))
-    return CheckPlan.of_one(query, _account(datacenter), evaluate)
+    questions = findings.of_machines(spec, elements.values())
+    query = Query(server_of(datacenter), questions, findings.categories(spec), bool(spec.gpus))
+    return CheckPlan.of_one(query, _credentials_secret(datacenter), evaluate)
 
 
-def _places(
+def _clusters_of_workers(
     cluster: eksa.Cluster, datacenter: NutanixDatacenterConfigSpec, config: str, own: Identifier
 ) -> Iterator[Identifier]:
     """The Prism Element clusters for workers with a machine config."""

@@ -24,7 +24,7 @@ def of_datacenter(spec: NutanixDatacenterConfigSpec) -> frozenset[Question]:
     )
 
 
-def of_machines(spec: NutanixMachineConfigSpec, places: Iterable[Identifier]) -> frozenset[Question]:
+def of_machines(spec: NutanixMachineConfigSpec, elements: Iterable[Identifier]) -> frozenset[Question]:
     """Questions for all entities that a machine config names, with the clusters of its machines."""
     project = [Question.of(ObjectType.PROJECT, spec.project)] if spec.project is not None else []
     return frozenset(
@@ -33,7 +33,7 @@ def of_machines(spec: NutanixMachineConfigSpec, places: Iterable[Identifier]) ->
             Question.of(ObjectType.SUBNET, spec.subnet),
             Question.of(ObjectType.IMAGE, spec.image),
             *project,
-            *(Question.of(ObjectType.CLUSTER, one) for one in places),
+            *(Question.of(ObjectType.CLUSTER, one) for one in elements),
         )
     )
 
@@ -55,19 +55,19 @@ def judge_datacenter(spec: NutanixDatacenterConfigSpec, answers: Answers) -> Ite
 
 
 def judge_machines(
-    spec: NutanixMachineConfigSpec, places: Sequence[Identifier], answers: Answers, versions: Iterable[str]
+    spec: NutanixMachineConfigSpec, elements: Sequence[Identifier], answers: Answers, versions: Iterable[str]
 ) -> Iterator[str]:
-    """Problems of machines with these Kubernetes versions. GPUs must be in the clusters of `places`."""
+    """Problems of machines with these Kubernetes versions. GPUs must be in the clusters `elements`."""
     yield from _cluster_and_subnets(("spec.cluster", spec.cluster), [("spec.subnet", spec.subnet)], answers)
     images = answers.entities.get(Question.of(ObjectType.IMAGE, spec.image), ())
-    yield from _one("spec.image", ObjectType.IMAGE, spec.image, images)
+    yield from _exactly_one("spec.image", ObjectType.IMAGE, spec.image, images)
     for image in images[:1]:
         for version in versions:
             if image.name and not names_version(image.name, version):
                 yield f"spec.image: {other_version(image.name, version)}"
     if spec.project is not None:
         projects = answers.entities.get(Question.of(ObjectType.PROJECT, spec.project), ())
-        yield from _one("spec.project", ObjectType.PROJECT, spec.project, projects)
+        yield from _exactly_one("spec.project", ObjectType.PROJECT, spec.project, projects)
     for index, category in enumerate(spec.additional_categories):
         if (value := CategoryValue(category.key, category.value)) not in answers.categories:
             yield (
@@ -75,9 +75,9 @@ def judge_machines(
                 "may not read it; correct the field, or add the value to the category"
             )
     if answers.gpus is not None:
-        for place in places:
-            for cluster in answers.entities.get(Question.of(ObjectType.CLUSTER, place), ())[:1]:
-                yield from _gpus(spec.gpus, place, [one for one in answers.gpus if one.cluster == cluster.uuid])
+        for element in elements:
+            for cluster in answers.entities.get(Question.of(ObjectType.CLUSTER, element), ())[:1]:
+                yield from _gpus(spec.gpus, element, [one for one in answers.gpus if one.cluster == cluster.uuid])
 
 
 def _cluster_and_subnets(
@@ -85,44 +85,49 @@ def _cluster_and_subnets(
 ) -> Iterator[str]:
     field, identifier = cluster
     clusters = answers.entities.get(Question.of(ObjectType.CLUSTER, identifier), ())
-    yield from _one(field, ObjectType.CLUSTER, identifier, clusters)
+    yield from _exactly_one(field, ObjectType.CLUSTER, identifier, clusters)
     uuids = {one.uuid for one in clusters}
-    for place, subnet in subnets:
+    for subnet_field, subnet in subnets:
         found = answers.entities.get(Question.of(ObjectType.SUBNET, subnet), ())
-        here = tuple(one for one in found if not one.cluster or one.cluster in uuids)
-        if found and uuids and not here:
-            yield f"{place}: found {subnet}, which is not a subnet of cluster {identifier}; use one that is"
+        in_cluster = tuple(one for one in found if not one.cluster or one.cluster in uuids)
+        if found and uuids and not in_cluster:
+            yield f"{subnet_field}: found {subnet}, which is not a subnet of cluster {identifier}; use one that is"
         else:
-            yield from _one(place, ObjectType.SUBNET, subnet, here or found)
+            yield from _exactly_one(subnet_field, ObjectType.SUBNET, subnet, in_cluster or found)
 
 
-def _one(field: str, object_type: ObjectType, identifier: Identifier, found: Sequence[Entity]) -> Iterator[str]:
+def _exactly_one(
+    field: str, object_type: ObjectType, identifier: Identifier, entities: Sequence[Entity]
+) -> Iterator[str]:
     """A problem unless there is exactly one entity."""
-    if not found:
+    if not entities:
         yield (
             f"{field}: found {identifier}; Prism Central has no such {object_type.label}, or the account may not "
             "read it; correct the field, or grant the account access to it"
         )
-    elif len(found) > 1:
-        shown = ", ".join(one.uuid for one in found[:MOST_SHOWN]) + (", ..." if len(found) > MOST_SHOWN else "")
-        called = f"the name of {len(found)} {object_type.label}s ({shown})"
-        yield f"{field}: found {identifier}, {called}; use the uuid of one"
+    elif len(entities) > 1:
+        shown = ", ".join(one.uuid for one in entities[:MOST_SHOWN]) + (", ..." if len(entities) > MOST_SHOWN else "")
+        description = f"the name of {len(entities)} {object_type.label}s ({shown})"
+        yield f"{field}: found {identifier}, {description}; use the uuid of one"
 
 
-def _gpus(query: Sequence[Gpu], place: Identifier, there: Sequence[GpuModel]) -> Iterator[str]:
+def _gpus(query: Sequence[Gpu], cluster: Identifier, existing: Sequence[GpuModel]) -> Iterator[str]:
     modes: set[str] = set()
     for index, gpu in enumerate(query):
-        fitting = [
-            one for one in there if (one.name == gpu.name if gpu.type == "name" else one.device_id == gpu.device_id)
+        matching = [
+            one for one in existing if (one.name == gpu.name if gpu.type == "name" else one.device_id == gpu.device_id)
         ]
-        called = gpu.name if gpu.type == "name" else f"device {gpu.device_id}"
-        wanted = sum(one == gpu for one in query)
-        count = sum(one.number for one in fitting)
-        modes |= {one.mode for one in fitting}
-        if count < wanted and query.index(gpu) == index:
-            has = ", ".join(sorted({f"{one.name} (device {one.device_id})" for one in there})[:MOST_SHOWN]) or "none"
+        name = gpu.name if gpu.type == "name" else f"device {gpu.device_id}"
+        requested = sum(one == gpu for one in query)
+        count = sum(one.number for one in matching)
+        modes |= {one.mode for one in matching}
+        if count < requested and query.index(gpu) == index:
+            listed = (
+                ", ".join(sorted({f"{one.name} (device {one.device_id})" for one in existing})[:MOST_SHOWN]) or "none"
+            )
             yield (
-                f"spec.gpus[{index}]: found {wanted} of {called}, but cluster {place} has {count}; its GPUs are: {has}"
+                f"spec.gpus[{index}]: found {requested} of {name}, but cluster {cluster} has {count}; "
+                f"its GPUs are: {listed}"
             )
     if len(modes) > 1:
-        yield f"spec.gpus: found several modes in cluster {place} ({', '.join(sorted(modes))}); use GPUs of one"
+        yield f"spec.gpus: found several modes in cluster {cluster} ({', '.join(sorted(modes))}); use GPUs of one"

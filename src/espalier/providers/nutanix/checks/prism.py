@@ -134,8 +134,8 @@ class PrismCentrals:
             message = f"{host} timed out: no response within {CONNECT:g} s, or more than {LONGEST:g} s in total"
             raise LookUpError(UNREACHABLE, message) from error
         except aiohttp.ClientConnectorCertificateError as error:
-            why = getattr(error.certificate_error, "verify_message", "") or brief(error.certificate_error)
-            message = f"the certificate of {host} can't be verified: {why}; {_HOW_TO_VERIFY}"
+            reason = getattr(error.certificate_error, "verify_message", "") or brief(error.certificate_error)
+            message = f"the certificate of {host} can't be verified: {reason}; {_HOW_TO_VERIFY}"
             raise LookUpError(NOT_VERIFIED, message) from error
         except (OSError, ValueError, aiohttp.ClientError) as error:
             raise LookUpError(UNREACHABLE, f"{host} can't be reached: {brief(error)}") from error
@@ -158,8 +158,10 @@ class _Session:
         except ssl.SSLError as error:
             message = f"spec.additionalTrustBundle can't be read: {brief(error)}"
             raise LookUpError(NOT_VERIFIED, message) from error
-        found = await asyncio.to_thread(self._resolve, address.host or "", address.port or 443)
-        connector = aiohttp.TCPConnector(ssl=context, resolver=_Resolved(found), use_dns_cache=False, limit=1)
+        addresses = await asyncio.to_thread(self._resolve, address.host or "", address.port or 443)
+        connector = aiohttp.TCPConnector(
+            ssl=context, resolver=_CheckedAddresses(addresses), use_dns_cache=False, limit=1
+        )
         self._session = aiohttp.ClientSession(
             address,
             connector=connector,
@@ -175,11 +177,11 @@ class _Session:
             await self._session.close()
 
 
-class _Resolved(AbstractResolver):
+class _CheckedAddresses(AbstractResolver):
     """A resolver that returns only addresses found before."""
 
-    def __init__(self, found: Sequence[Address]) -> None:
-        self._found = found
+    def __init__(self, addresses: Sequence[Address]) -> None:
+        self._addresses = addresses
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -194,7 +196,7 @@ class _Resolved(AbstractResolver):
                 proto=0,
                 flags=socket.AI_NUMERICHOST,
             )
-            for address, at in self._found
+            for address, at in self._addresses
         ]
 
     async def close(self) -> None:
@@ -227,34 +229,36 @@ class _Prism:
         for object_type in ObjectType:
             questions = [one for one in query.questions if one.object_type is object_type]
             if questions:
-                entities |= _matching(questions, await self._all(object_type.collection, object_type.label))
-        categories = [one for one in sorted(query.categories) if await self._has(one)]
-        gpus = _gpus(await self._all("hosts", "host")) if query.gpus else None
+                entities |= _matching(questions, await self._list_all(object_type.collection, object_type.label))
+        categories = [one for one in sorted(query.categories) if await self._category_exists(one)]
+        gpus = _gpus(await self._list_all("hosts", "host")) if query.gpus else None
         return Answers(entities=entities, categories=frozenset(categories), gpus=gpus)
 
-    async def _all(self, collection: str, label: str) -> list[_Entity]:
-        found: list[_Entity] = []
+    async def _list_all(self, collection: str, label: str) -> list[_Entity]:
+        entities: list[_Entity] = []
         while True:
-            body = {"kind": label, "length": PAGE, "offset": len(found)}
+            body = {"kind": label, "length": PAGE, "offset": len(entities)}
             content = await self._request("POST", f"{_API}/{collection}/list", f"list {collection}", body)
             page = self._decoded(content or b"", _Page).entities
-            found += page
+            entities += page
             if len(page) < PAGE:
-                return found
-            if len(found) >= MOST_ENTITIES:
+                return entities
+            if len(entities) >= MOST_ENTITIES:
                 message = f"{self._host} has more than {MOST_ENTITIES} {collection}, the most that can be searched"
                 raise LookUpError(UNEXPECTED, message)
 
-    async def _has(self, category: CategoryValue) -> bool:
+    async def _category_exists(self, category: CategoryValue) -> bool:
         if _NO_PATH.intersection(category):
             return False
         path = "/".join(quote(part, safe="") for part in category)
         return await self._get(f"categories/{path}", "categories") is not None
 
-    async def _get(self, path: str, what: str) -> bytes | None:
-        return await self._request("GET", f"{_API}/{path}", f"read {what}")
+    async def _get(self, path: str, subject: str) -> bytes | None:
+        return await self._request("GET", f"{_API}/{path}", f"read {subject}")
 
-    async def _request(self, method: str, path: str, doing: str, body: Mapping[str, Any] | None = None) -> bytes | None:
+    async def _request(
+        self, method: str, path: str, purpose: str, body: Mapping[str, Any] | None = None
+    ) -> bytes | None:
         """The content of a response; None for a GET with status 404."""
         url = URL(path, encoded=True)
         async with self._session.request(method, url, json=body, allow_redirects=False) as response:
@@ -262,13 +266,13 @@ class _Prism:
                 message = f"{self._user} can't log in; correct the Secret with the credentials"
                 raise LookUpError(LOGIN_REFUSED, message, refused=True)
             if response.status == 403:
-                message = f"{self._user} is not allowed to {doing} on {self._host}; grant it a role like Prism Viewer"
+                message = f"{self._user} is not allowed to {purpose} on {self._host}; grant it a role like Prism Viewer"
                 raise LookUpError(UNEXPECTED, message)
             if response.status == 404 and method == "GET":
                 return None
             content = await self._read(response)
             if response.status != 200:
-                message = f"{self._host} answered {response.status} to a request to {doing}: {_said(content)}"
+                message = f"{self._host} answered {response.status} to a request to {purpose}: {_error_text(content)}"
                 raise LookUpError(UNEXPECTED, message)
             return content
 
@@ -289,9 +293,11 @@ class _Prism:
             raise LookUpError(UNEXPECTED, message) from error
 
 
-def _matching(questions: Iterable[Question], found: Sequence[_Entity]) -> Iterator[tuple[Question, tuple[Entity, ...]]]:
+def _matching(
+    questions: Iterable[Question], listed: Sequence[_Entity]
+) -> Iterator[tuple[Question, tuple[Entity, ...]]]:
     entities = [
-        Entity(one.metadata.uuid, one.status.name or one.spec.name, one.cluster) for one in found if one.is_element
+        Entity(one.metadata.uuid, one.status.name or one.spec.name, one.cluster) for one in listed if one.is_element
     ]
     return ((question, tuple(one for one in entities if question.matches(one))) for question in questions)
 
@@ -306,7 +312,7 @@ def _gpus(hosts: Iterable[_Entity]) -> tuple[GpuModel, ...]:
     return tuple(GpuModel(*model, count) for model, count in sorted(counted.items()))
 
 
-def _said(content: bytes) -> str:
+def _error_text(content: bytes) -> str:
     return brief(content[:1000].decode("utf-8", "replace"))
 
 

@@ -116,8 +116,8 @@ class SnowDevices:
             message = f"device {device} timed out: {limits}"
             raise LookUpError(UNREACHABLE, message) from error
         except aiohttp.ClientConnectorCertificateError as error:
-            why = getattr(error.certificate_error, "verify_message", "") or brief(error.certificate_error)
-            message = f"the certificate of device {device} can't be verified: {why}; {_HOW_TO_VERIFY}"
+            reason = getattr(error.certificate_error, "verify_message", "") or brief(error.certificate_error)
+            message = f"the certificate of device {device} can't be verified: {reason}; {_HOW_TO_VERIFY}"
             raise LookUpError(NOT_VERIFIED, message, refused=True) from error  # another Secret may have the right ones
         except (OSError, ValueError, aiohttp.ClientError) as error:
             raise LookUpError(UNREACHABLE, f"device {device} can't be reached: {brief(error)}") from error
@@ -160,15 +160,17 @@ class _Apis:
 
     async def answers(self, query: Query) -> Answers:
         """Ask all questions. Raises `LookUpError`."""
-        state = (await self._of_device("DescribeDevice", _Device)).unlock_status.state
+        state = (await self._call_device("DescribeDevice", _Device)).unlock_status.state
         if state != _UNLOCKED:
-            found = brief(state) or "nothing"
-            message = f"device {self._host} is not unlocked: found {found}; unlock it (`snowballEdge unlock-device`)"
+            found_state = brief(state) or "nothing"
+            message = (
+                f"device {self._host} is not unlocked: found {found_state}; unlock it (`snowballEdge unlock-device`)"
+            )
             raise LookUpError(LOCKED, message)
-        software = (await self._of_device("DescribeDeviceSoftware", _Software)).installed_version
-        types = await self._all(signed.INSTANCE_TYPES, "InstanceTypes")
-        keys = await self._all(signed.KEY_PAIRS, "KeyPairs")
-        images = await self._all(signed.IMAGES, "Images") if query.images else None
+        software = (await self._call_device("DescribeDeviceSoftware", _Software)).installed_version
+        types = await self._list_all(signed.INSTANCE_TYPES, "InstanceTypes")
+        keys = await self._list_all(signed.KEY_PAIRS, "KeyPairs")
+        images = await self._list_all(signed.IMAGES, "Images") if query.images else None
         return Answers(
             software=software or "",
             instance_types={
@@ -180,7 +182,7 @@ class _Apis:
             else None,
         )
 
-    async def _of_device(self, action: str, type_: type[T]) -> T:
+    async def _call_device(self, action: str, type_: type[T]) -> T:
         headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": f"{_TARGET}.{action}"}
         status, content = await self._post(self._ports.device, signed.DEVICE, headers, b"{}")
         if status != 200:
@@ -194,44 +196,46 @@ class _Apis:
         except msgspec.MsgspecError as error:
             raise self._unexpected(action, brief(error)) from error
 
-    async def _all(self, action: str, member: str) -> Sequence[Mapping[str, Any]]:
+    async def _list_all(self, action: str, member: str) -> Sequence[Mapping[str, Any]]:
         """All items of a list of the EC2 API."""
-        found: list[Mapping[str, Any]] = []
+        items: list[Mapping[str, Any]] = []
         token = ""
         for _ in range(MOST_PAGES):
-            page = await self._of_ec2(action, {"NextToken": token} if token else {})
+            page = await self._call_ec2(action, {"NextToken": token} if token else {})
             if member not in page:
                 raise self._unexpected(action, f"it has no {member}")
-            found += page[member]
+            items += page[member]
             token = page.get("NextToken") or ""
             if not token:
-                return found
+                return items
         raise self._unexpected(action, f"it has more than {MOST_PAGES} pages")
 
-    async def _of_ec2(self, action: str, fields: Mapping[str, str]) -> Mapping[str, Any]:
+    async def _call_ec2(self, action: str, fields: Mapping[str, str]) -> Mapping[str, Any]:
         headers = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
         body = urlencode({"Action": action, "Version": signed.VERSION, **fields}).encode()
         status, content = await self._post(self._ports.ec2, signed.EC2, headers, body)
         try:
-            found = await asyncio.to_thread(signed.read, action, status, content)
+            answer = await asyncio.to_thread(signed.read, action, status, content)
         except signed.NotReadable as error:
             if status == 200:
                 raise self._unexpected(action, str(error)) from error
-            found = {}
+            answer = {}
         if status != 200:
-            told = found.get("Error")
-            code, message = (told.get(one) or "" for one in ("Code", "Message")) if isinstance(told, dict) else ("", "")
+            error_tree = answer.get("Error")
+            code, message = (
+                (error_tree.get(one) or "" for one in ("Code", "Message")) if isinstance(error_tree, dict) else ("", "")
+            )
             self._raise(action, status, str(code), str(message))
-        return found
+        return answer
 
     async def _post(self, port: int, service: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
         host = f"[{self._host}]" if ":" in self._host else self._host
         url = f"https://{host}:{port}/"
-        ready = await asyncio.to_thread(
+        signed_headers = await asyncio.to_thread(
             signed.signed, url, headers, body, service=service, credentials=self._credentials
         )
-        ready |= {"Accept": "*/*", "Accept-Encoding": "identity"}
-        async with self._session.post(URL(url), data=body, headers=ready, allow_redirects=False) as response:
+        signed_headers |= {"Accept": "*/*", "Accept-Encoding": "identity"}
+        async with self._session.post(URL(url), data=body, headers=signed_headers, allow_redirects=False) as response:
             parts: list[bytes] = []
             async for part in response.content.iter_chunked(1 << 16):
                 self._left -= len(part)
@@ -243,16 +247,16 @@ class _Apis:
     def _raise(self, action: str, status: int, code: str, message: str) -> NoReturn:
         """Raise the `LookUpError` for an error of one of the APIs."""
         if code in _FORBIDDEN:
-            what = f"the keys for device {self._host} do not allow {action}; allow it, or use other keys"
-            raise LookUpError(LOGIN_REFUSED, what, refused=True)
+            problem = f"the keys for device {self._host} do not allow {action}; allow it, or use other keys"
+            raise LookUpError(LOGIN_REFUSED, problem, refused=True)
         if code in _REFUSED or status in (401, 403):
-            what = f"device {self._host} rejected the keys of its profile; correct the Secret with the credentials"
-            raise LookUpError(LOGIN_REFUSED, what, refused=True)
-        said = brief(f"{code} {message}") or "no reason"
-        raise LookUpError(UNEXPECTED, f"device {self._host} answered {status} to {action}: {said}")
+            problem = f"device {self._host} rejected the keys of its profile; correct the Secret with the credentials"
+            raise LookUpError(LOGIN_REFUSED, problem, refused=True)
+        text = brief(f"{code} {message}") or "no reason"
+        raise LookUpError(UNEXPECTED, f"device {self._host} answered {status} to {action}: {text}")
 
-    def _unexpected(self, action: str, why: str) -> LookUpError:
-        return LookUpError(UNEXPECTED, f"device {self._host} did not return a valid response to {action} ({why})")
+    def _unexpected(self, action: str, reason: str) -> LookUpError:
+        return LookUpError(UNEXPECTED, f"device {self._host} did not return a valid response to {action} ({reason})")
 
 
 _HOW_TO_VERIFY = (

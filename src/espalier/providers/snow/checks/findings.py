@@ -18,43 +18,47 @@ MOST_SHOWN = 5
 
 def judge_machines(spec: SnowMachineConfigSpec, answers: Sequence[Answers | None]) -> Iterator[str]:
     """Problems of devices. `answers` are in the order of `spec.devices`, None for a device without one."""
-    told = {device: one for device, one in zip(spec.devices, answers, strict=True) if one is not None}
+    by_device = {
+        device: device_answers
+        for device, device_answers in zip(spec.devices, answers, strict=True)
+        if device_answers is not None
+    }
     for index, device in enumerate(spec.devices):
-        version = re.match("[0-9]{1,9}", told[device].software) if device in told else None
+        version = re.match("[0-9]{1,9}", by_device[device].software) if device in by_device else None
         if version is not None and int(version[0]) < LEAST_SOFTWARE:
             yield (
                 f"spec.devices[{index}]: found {device}, which runs software version {version[0]}; Kubernetes needs "
                 f"{LEAST_SOFTWARE} or later; update the device, or use another one"
             )
     if spec.ami_id:
-        images = {device: one.images for device, one in told.items()}
+        images = {device: device_answers.images for device, device_answers in by_device.items()}
         advice = "correct the field, or import the image on each device"
         yield from _lacking("spec.amiID", spec.ami_id, "image", images, advice)
-    wanted = spec.instance_type or DEFAULT_INSTANCE_TYPE
-    types = {device: one.instance_types for device, one in told.items()}
-    yield from _lacking("spec.instanceType", wanted, "instance type", types, "use one that all devices offer")
+    instance_type = spec.instance_type or DEFAULT_INSTANCE_TYPE
+    types = {device: device_answers.instance_types for device, device_answers in by_device.items()}
+    yield from _lacking("spec.instanceType", instance_type, "instance type", types, "use one that all devices offer")
     for device, offered in types.items():
-        if 0 < (number := (offered or {}).get(wanted, 0)) < LEAST_CPUS:
+        if 0 < (number := (offered or {}).get(instance_type, 0)) < LEAST_CPUS:
             yield (
-                f"spec.instanceType: found {wanted}, which has {number} virtual CPU on device {device}; nodes of "
-                f"Kubernetes need {LEAST_CPUS}; use a larger type"
+                f"spec.instanceType: found {instance_type}, which has {number} virtual CPU on device {device}; nodes "
+                f"of Kubernetes need {LEAST_CPUS}; use a larger type"
             )
-    pairs = {device: one.key_pairs for device, one in told.items()}
+    pairs = {device: device_answers.key_pairs for device, device_answers in by_device.items()}
     advice = "correct the field, or import the key pair on each device"
     yield from _lacking("spec.sshKeyName", spec.ssh_key_name, "key pair", pairs, advice)
 
 
 def _lacking(
-    field: str, wanted: str, object_type: str, there: Mapping[str, Collection[str] | None], advice: str
+    field: str, wanted: str, object_type: str, existing: Mapping[str, Collection[str] | None], advice: str
 ) -> Iterator[str]:
     """One message for all devices that lack an object, with the objects that they have in common."""
-    without = {device: found for device, found in there.items() if found is not None and wanted not in found}
+    without = {device: found for device, found in existing.items() if found is not None and wanted not in found}
     if not without:
         return
-    has = sorted(set.intersection(*(set(found) for found in without.values())))
+    in_common = sorted(set.intersection(*(set(found) for found in without.values())))
     names = f"device{'s' if len(without) > 1 else ''} {_shown([*without])}"
     verb = "have" if len(without) > 1 else "has"
-    others = f", but {_shown(has)}" if has else ""
+    others = f", but {_shown(in_common)}" if in_common else ""
     yield f"{field}: found {wanted}; {names} {verb} no such {object_type}{others}; {advice}"
 
 

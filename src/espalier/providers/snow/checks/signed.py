@@ -44,10 +44,10 @@ def read(action: str, status: int, content: bytes) -> Mapping[str, Any]:
     shape = _library("model").ServiceModel(_MODEL, EC2).operation_model(action).output_shape
     parser = _library("parsers").create_parser("ec2")
     try:
-        found: Mapping[str, Any] = parser.parse({"status_code": status, "headers": {}, "body": content}, shape)
+        answer: Mapping[str, Any] = parser.parse({"status_code": status, "headers": {}, "body": content}, shape)
     except Exception as error:  # whatever the parser makes of an answer of somebody else's program
         raise NotReadable(type(error).__name__) from None  # its text quotes the whole answer
-    return found
+    return answer
 
 
 def _library(name: str) -> Any:
@@ -57,8 +57,8 @@ def _library(name: str) -> Any:
     return importlib.import_module(f"botocore.{name}")
 
 
-def _list(of: str) -> dict[str, Any]:
-    return {"type": "list", "member": {"shape": of, "locationName": "item"}}
+def _list(item: str) -> dict[str, Any]:
+    return {"type": "list", "member": {"shape": item, "locationName": "item"}}
 
 
 def _structure(**members: tuple[str, str]) -> dict[str, Any]:

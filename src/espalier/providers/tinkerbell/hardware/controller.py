@@ -66,7 +66,7 @@ def controller(host: Host) -> Controller:
     return _Checks(host).controller()
 
 
-class _Seen(NamedTuple):
+class _Observation(NamedTuple):
     """All objects that are read."""
 
     configs: Sequence[tuple[Object, TinkerbellMachineConfig]]
@@ -74,7 +74,7 @@ class _Seen(NamedTuple):
     verdicts: Mapping[Key, Verdict]
 
 
-class _Made(NamedTuple):
+class _ClusterObjects(NamedTuple):
     """The existing objects of a Cluster."""
 
     machines: set[str]
@@ -109,8 +109,8 @@ class _Checks:
             return (ALL,)
 
         made.watch(self._configs, all_)
-        made.watch(self._hardware, all_, predicate=change_of(_asked))
-        made.watch(self._bmcs, all_, predicate=change_of(lambda one: (*_asked(one), is_contactable(one))))
+        made.watch(self._hardware, all_, predicate=change_of(_all_but_status))
+        made.watch(self._bmcs, all_, predicate=change_of(lambda one: (*_all_but_status(one), is_contactable(one))))
         made.watch(self._machines, all_, predicate=change_of(lambda one: one.metadata.labels))
         made.watch(self._secrets, self._accounts, predicate=change_of(lambda one: one.metadata.resource_version))
         for cache in (self._clusters, self._datacenters):
@@ -127,9 +127,9 @@ class _Checks:
         if not len(self._configs):
             return Done()
         failed: Fault | None = None
-        for found, said in self._reports():
+        for found, status_report in self._reports():
             try:
-                await tell(CONFIGS, found, said, self._writer, self._host.manager.recorder)
+                await tell(CONFIGS, found, status_report, self._writer, self._host.manager.recorder)
             except KubeError as error:
                 failed = fault_of(error)
         if failed is not None:
@@ -140,22 +140,22 @@ class _Checks:
 
     def _reports(self) -> Iterator[tuple[Object, Report]]:
         """The report on each config."""
-        seen = self._seen()
-        yield from ((found, Report(unreadable(found, error))) for found, error in seen.unreadable)
-        for found, config in seen.configs:
+        observation = self._observe()
+        yield from ((found, Report(unreadable(found, error))) for found, error in observation.unreadable)
+        for found, config in observation.configs:
             if self._hardware.is_absent:
                 verdict, reason = Verdict((_not_installed(),), ()), NOT_INSTALLED
             else:
-                verdict, reason = seen.verdicts[found.key], INVALID
+                verdict, reason = observation.verdicts[found.key], INVALID
             yield found, report(found, self._status(config, verdict, reason))
 
     def _status(self, config: TinkerbellMachineConfig, verdict: Verdict, reason: str) -> TinkerbellMachineConfigStatus:
-        short = [f"Cluster {one.name}: {one.message}" for one in verdict.clusters if one.message]
+        shortages = [f"Cluster {one.name}: {one.message}" for one in verdict.clusters if one.message]
         available = Condition(
             type=AVAILABLE,
-            status="False" if short or verdict.wrong else "True",
-            reason=NOT_ENOUGH if short else reason if verdict.wrong else AVAILABLE,
-            message="; ".join(short or verdict.wrong),
+            status="False" if shortages or verdict.wrong else "True",
+            reason=NOT_ENOUGH if shortages else reason if verdict.wrong else AVAILABLE,
+            message="; ".join(shortages or verdict.wrong),
         )
         return TinkerbellMachineConfigStatus(
             spec_valid=not verdict.wrong,
@@ -166,62 +166,62 @@ class _Checks:
             clusters=list(verdict.clusters),
         )
 
-    def _seen(self) -> _Seen:
+    def _observe(self) -> _Observation:
         configs: list[tuple[Object, TinkerbellMachineConfig]] = []
-        wrong = []
+        unreadable_configs = []
         for found in self._configs.list():
             try:
                 configs.append((found, found.decode(TinkerbellMachineConfig)))
             except msgspec.ValidationError as error:
-                wrong.append((found, error))
+                unreadable_configs.append((found, error))
         customers = self._customers({found.key: config for found, config in configs})
         slots = slots_of(self._hardware.list(), self._bmcs.list(), self._secret)
         users: dict[Key, list[Customer]] = {}
         for one in customers:
             for name in one.demands:
                 users.setdefault(Key(one.key.namespace, name), []).append(one)
-        asked = [
+        requested = [
             Config(found.key, demand.selection(config.spec), tuple(users.get(found.key, ())))
             for found, config in configs
         ]
-        return _Seen(configs, wrong, judge(slots, customers, asked))
+        return _Observation(configs, unreadable_configs, judge(slots, customers, requested))
 
     def _secret(self, name: str) -> Object | None:
         return self._secrets.get(Key(SYSTEM_NAMESPACE, name))
 
     def _customers(self, configs: Mapping[Key, TinkerbellMachineConfig]) -> list[Customer]:
         """The Clusters on bare metal."""
-        made = self._made()
-        empty = _Made(set(), {}, {})
+        objects_of_clusters = self._cluster_objects()
+        empty = _ClusterObjects(set(), {}, {})
         customers = []
         for cluster in readable(self._clusters.list()):
             reference, metadata = cluster.spec.datacenter_ref, cluster.metadata
-            is_ours = reference is not None and reference.kind == TinkerbellDatacenterConfig.resource.kind
-            if not is_ours or metadata.deletion_timestamp is not None:
+            is_on_bare_metal = reference is not None and reference.kind == TinkerbellDatacenterConfig.resource.kind
+            if not is_on_bare_metal or metadata.deletion_timestamp is not None:
                 continue
             key = Key(metadata.namespace, metadata.name)
             named = {one.reference.name for one in machine_groups(cluster.spec) if one.reference is not None}
             own = {name: configs[Key(key.namespace, name)] for name in named if Key(key.namespace, name) in configs}
-            there = made.get(key, empty)
+            existing = objects_of_clusters.get(key, empty)
             customers.append(
                 Customer(
                     key,
                     age(cluster),
                     metadata.generation,
-                    demand.demands(cluster, own, there.owners),
-                    frozenset(there.machines),
+                    demand.demands(cluster, own, existing.owners),
+                    frozenset(existing.machines),
                     dict(self._reserved(cluster)),
                 )
             )
         return customers
 
-    def _made(self) -> Mapping[Key, _Made]:
+    def _cluster_objects(self) -> Mapping[Key, _ClusterObjects]:
         """The existing objects of each Cluster. Of Clusters with one name, the owner of the control plane has all."""
-        found: dict[Key, _Made] = {}
+        found: dict[Key, _ClusterObjects] = {}
         clusters: dict[str, Key] = {}
         for plane in self._planes.list():
             if (key := names.cluster_of(plane.metadata.labels)) is not None:
-                found[key], clusters[plane.name] = _Made(set(), {}, {}), key
+                found[key], clusters[plane.name] = _ClusterObjects(set(), {}, {}), key
         for machine in self._machines.list():
             labels = machine.metadata.labels
             if (key := clusters.get(labels.get(CLUSTER_NAME_LABEL, ""))) is not None:
@@ -229,8 +229,10 @@ class _Checks:
                 owner = key.name if CONTROL_PLANE_LABEL in labels else labels.get(DEPLOYMENT_NAME_LABEL, "")
                 found[key].selections.setdefault(owner, set()).update(_selection(machine))
         for one in (*self._planes.list(), *self._deployments.list()):
-            if (made := found.get(names.cluster_of(one.metadata.labels) or ALL)) is not None:
-                made.owners[one.name] = _owner(one, frozenset(made.selections.get(one.name, ())))
+            if (objects_of_cluster := found.get(names.cluster_of(one.metadata.labels) or ALL)) is not None:
+                objects_of_cluster.owners[one.name] = _owner(
+                    one, frozenset(objects_of_cluster.selections.get(one.name, ()))
+                )
         return found
 
     def _reserved(self, cluster: eksa.Cluster) -> Iterator[tuple[str, str]]:
@@ -255,8 +257,8 @@ def _not_installed() -> str:
     )
 
 
-def _asked(one: Object) -> tuple[object, ...]:
-    """Identity, generation, labels and annotations: everything but the status."""
+def _all_but_status(one: Object) -> tuple[object, ...]:
+    """Identity, generation, labels and annotations, which change with everything but the status."""
     metadata = one.metadata
     return metadata.uid, metadata.generation, metadata.labels, metadata.annotations
 

@@ -103,18 +103,21 @@ def demands(
     """The demand of a Cluster, by machine config. `owners` are those of its machines, by name; that of the control
     plane has the Cluster's.
     """
-    whole: dict[Selection, Demand] = {}
+    totals: dict[Selection, Demand] = {}
     of_config: dict[str, Selection] = {}
     for group in _groups(cluster):
         if (config := configs.get(group.config)) is None:
             continue
         chosen = of_config[group.config] = selection(config.spec)
-        before = whole.get(chosen, Demand(chosen))
-        more = _demand(group, chosen, owners.get(group.owner))
-        whole[chosen] = Demand(
-            chosen, before.machines + more.machines, before.spare + more.spare, before.is_new or more.is_new
+        total = totals.get(chosen, Demand(chosen))
+        additional = _demand(group, chosen, owners.get(group.owner))
+        totals[chosen] = Demand(
+            chosen,
+            total.machines + additional.machines,
+            total.spare + additional.spare,
+            total.is_new or additional.is_new,
         )
-    return {name: whole[chosen] for name, chosen in of_config.items()}
+    return {name: totals[chosen] for name, chosen in of_config.items()}
 
 
 class _Group(NamedTuple):

@@ -93,18 +93,18 @@ class _File:
         self._source = source
         self.problems: list[Problem] = []
 
-    def wrong(self, place: _Cell, field: str, message: str, found: str = "", allowed: str = "") -> None:
+    def add_problem(self, cell: _Cell, field: str, message: str, found: str = "", allowed: str = "") -> None:
         violation = Violation(field, found, allowed, message)
-        self.problems.append(Problem(self._source, violation, place.line, place.column))
+        self.problems.append(Problem(self._source, violation, cell.line, cell.column))
 
     @property
     def shown_problems(self) -> Sequence[Problem]:
         """The problems in the order of the file."""
-        found = sorted(self.problems, key=lambda one: (one.line, one.column))
-        if len(found) <= MOST_SHOWN:
-            return found
-        more = Violation("", "", "", f"{len(found) - MOST_SHOWN} more cells are invalid")
-        return [*found[:MOST_SHOWN], Problem(self._source, more)]
+        problems = sorted(self.problems, key=lambda one: (one.line, one.column))
+        if len(problems) <= MOST_SHOWN:
+            return problems
+        remaining = Violation("", "", "", f"{len(problems) - MOST_SHOWN} more cells are invalid")
+        return [*problems[:MOST_SHOWN], Problem(self._source, remaining)]
 
 
 # Cells.
@@ -121,8 +121,8 @@ def _rows(text: str, file: _File) -> Iterator[_Row]:
     while position < len(text) or row:
         match = _CELL.match(text, position)
         if match is None:
-            place = _Cell("", line, position - line_start + 1)
-            file.wrong(place, "", _QUOTED)
+            cell = _Cell("", line, position - line_start + 1)
+            file.add_problem(cell, "", _QUOTED)
             end = _LINE_END.search(text, position)
             position, row = (end.end() if end else len(text)), []
             line, line_start = line + 1, position
@@ -148,12 +148,12 @@ def _names(head: _Row, file: _File) -> list[str]:
     names = [cell.text.lower() for cell in head]
     for index, (name, cell) in enumerate(zip(names, head, strict=True)):
         if name and name in names[:index]:
-            file.wrong(cell, name, "duplicate column; remove one")
+            file.add_problem(cell, name, "duplicate column; remove one")
     for name in _REQUIRED:
         if name not in names:
             near = nearest_name(name, [one for one in names if one not in _COLUMNS])
             advice = f"rename {near} to it" if near else "add it"
-            file.wrong(head[0], name, f"missing column; {advice}", ", ".join(filter(None, names))[:200])
+            file.add_problem(head[0], name, f"missing column; {advice}", ", ".join(filter(None, names))[:200])
     return names if len(file.problems) == before else []
 
 
@@ -280,7 +280,7 @@ def _entry(row: _Row, names: Sequence[str], seen: dict[tuple[str, str], int], fi
     before = len(file.problems)
     if len(row) != len(names):
         message = "wrong number of cells; quote cells that contain a comma"
-        file.wrong(row[0], "", message, f"{len(row)} cells", str(len(names)))
+        file.add_problem(row[0], "", message, f"{len(row)} cells", str(len(names)))
         return None
     cells = dict(zip(names, row, strict=True))
     values: dict[str, Any] = {}
@@ -312,22 +312,24 @@ def _value(name: str, column: _Column, cell: _Cell, file: _File) -> Any:
     """The value of a cell; None if it is empty or invalid."""
     if not cell.text:
         if column.is_required:
-            file.wrong(cell, name, "must be set for each machine", "nothing", column.allowed)
+            file.add_problem(cell, name, "must be set for each machine", "nothing", column.allowed)
         return None
     found = "(hidden)" if name in _HIDDEN else shown(cell.text)
     if len(cell.text) > LONGEST_CELL:
-        file.wrong(cell, name, f"longer than {LONGEST_CELL} characters", f"{len(cell.text)} characters", column.allowed)
+        file.add_problem(
+            cell, name, f"longer than {LONGEST_CELL} characters", f"{len(cell.text)} characters", column.allowed
+        )
         return None
     value = column.read(cell.text)
     if value is None:
-        file.wrong(cell, name, "not allowed", found, column.allowed)
+        file.add_problem(cell, name, "not allowed", found, column.allowed)
     return value
 
 
 def _once(name: str, value: str, cell: _Cell, seen: dict[tuple[str, str], int], file: _File) -> None:
     kind = "address" if name in ("ip_address", "bmc_ip") else name
     if first := seen.get((kind, value)):
-        file.wrong(cell, name, f"line {first} has the same {kind}; it must be unique", value)
+        file.add_problem(cell, name, f"line {first} has the same {kind}; it must be unique", value)
     seen.setdefault((kind, value), cell.line)
 
 
@@ -341,20 +343,22 @@ def _judge_network(values: Mapping[str, Any], cells: Mapping[str, _Cell], file: 
         for name in ("ip_address", "gateway"):
             if ipaddress.IPv4Address(values[name]) in (network.network_address, network.broadcast_address):
                 message = f"the first and last address of {network} are not those of a host"
-                file.wrong(cells[name], name, message, values[name], f"{network[1]} to {network[-2]}")
+                file.add_problem(cells[name], name, message, values[name], f"{network[1]} to {network[-2]}")
     if gateway == address:
-        file.wrong(cells["gateway"], "gateway", "this is the address of the machine itself", gateway)
+        file.add_problem(cells["gateway"], "gateway", "this is the address of the machine itself", gateway)
     elif ipaddress.IPv4Address(gateway) not in network:
-        file.wrong(cells["gateway"], "gateway", f"not in the network of ip_address {address}", gateway, str(network))
+        file.add_problem(
+            cells["gateway"], "gateway", f"not in the network of ip_address {address}", gateway, str(network)
+        )
 
 
 def _judge_bmc(values: Mapping[str, Any], cells: Mapping[str, _Cell], file: _File) -> None:
     """The fields of a BMC must be set all together, or not at all."""
-    given = [name for name in _BMC if name in cells and cells[name].text]
-    if not given:
+    set_fields = [name for name in _BMC if name in cells and cells[name].text]
+    if not set_fields:
         return
     for name in _BMC:
-        if name not in given:
-            place = cells.get(name, cells[given[0]])
-            message = f"the line has {' and '.join(given)}; set all three, or none if there is no BMC"
-            file.wrong(place, name, message, "nothing", _COLUMNS[name].allowed)
+        if name not in set_fields:
+            cell = cells.get(name, cells[set_fields[0]])
+            message = f"the line has {' and '.join(set_fields)}; set all three, or none if there is no BMC"
+            file.add_problem(cell, name, message, "nothing", _COLUMNS[name].allowed)

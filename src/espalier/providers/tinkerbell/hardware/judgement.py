@@ -37,7 +37,7 @@ class _Selected(NamedTuple):
 
 
 Matches = Callable[[Selection], _Selected]
-_At = Mapping[addresses.Address, Slot]
+_SlotsByAddress = Mapping[addresses.Address, Slot]
 
 
 class Config(NamedTuple):
@@ -54,32 +54,32 @@ class Verdict(NamedTuple):
     wrong: tuple[str, ...]
     """Problems with the selected Hardware."""
     clusters: tuple[HardwareOfCluster, ...]
-    """For each Cluster that uses it, is there enough?"""
+    """For each Cluster that uses it: its demand, and why it must wait."""
 
 
 def judge(rack: Sequence[Slot], customers: Iterable[Customer], configs: Iterable[Config]) -> Mapping[Key, Verdict]:
     """The verdict on each machine config."""
-    known: dict[Selection, _Selected] = {}
+    selected: dict[Selection, _Selected] = {}
 
     def matches(selection: Selection) -> _Selected:
-        if selection not in known:
+        if selection not in selected:
             slots = [slot for slot in rack if selection.selects(slot.labels)]
-            known[selection] = _Selected(
+            selected[selection] = _Selected(
                 slots,
                 free=[slot for slot in slots if not slot.holder],
                 held={slot.holder: slot for slot in slots if slot.holder},
                 reserved=[slot for slot in slots if slot.namespaces is not None],
                 flawed=[slot for slot in slots if slot.wrong],
             )
-        return known[selection]
+        return selected[selection]
 
     lacking = _allocate(customers, matches)
-    at = {address: slot for slot in rack for address in slot.addresses}
+    by_address = {address: slot for slot in rack for address in slot.addresses}
     return {
         one.key: Verdict(
             tuple(_wrong(one, matches(one.selection))),
             tuple(
-                _of_cluster(one, customer, at, matches, lacking)
+                _of_cluster(one, customer, by_address, matches, lacking)
                 for customer in sorted(one.customers, key=lambda customer: customer.key.name)
             ),
         )
@@ -110,7 +110,7 @@ def _allocate(customers: Iterable[Customer], matches: Matches) -> _Lacking:
     promised: set[str] = set()
     lacking: dict[tuple[Key, Selection], _Lack] = {}
     for customer in sorted(customers, key=lambda one: one.turn):
-        taken: set[str] = set()
+        allocated: set[str] = set()
         is_served = True
         for demand in dict.fromkeys(customer.demands.values()):
             selected, namespace = matches(demand.selection), customer.key.namespace
@@ -119,17 +119,17 @@ def _allocate(customers: Iterable[Customer], matches: Matches) -> _Lacking:
             available = (
                 one.name
                 for one in selected.free
-                if one.name not in promised and one.name not in taken and one.permits(namespace)
+                if one.name not in promised and one.name not in allocated and one.permits(namespace)
             )
             found = list(islice(available, missing))
             if demand.is_new and missing > len(found):
                 is_served = False
-                others = sum(one.permits(namespace) for one in selected.free) - len(found)
-                held = sum(one.permits(namespace) for one in selected.held.values()) - own
-                lacking[customer.key, demand.selection] = _Lack(own, len(found), others, held)
-            taken.update(found)
+                promised_to_others = sum(one.permits(namespace) for one in selected.free) - len(found)
+                held_by_others = sum(one.permits(namespace) for one in selected.held.values()) - own
+                lacking[customer.key, demand.selection] = _Lack(own, len(found), promised_to_others, held_by_others)
+            allocated.update(found)
         if is_served:
-            promised |= taken
+            promised |= allocated
     return lacking
 
 
@@ -162,10 +162,12 @@ def _is_visible(slot: Slot, customers: Iterable[Customer], namespace: str) -> bo
     return slot.permits(namespace)
 
 
-def _of_cluster(config: Config, customer: Customer, at: _At, matches: Matches, lacking: _Lacking) -> HardwareOfCluster:
+def _of_cluster(
+    config: Config, customer: Customer, by_address: _SlotsByAddress, matches: Matches, lacking: _Lacking
+) -> HardwareOfCluster:
     demand = customer.demands[config.key.name]
     reason, message = "", ""
-    if found := next(_obstacles(customer, demand, at, matches, lacking), None):
+    if found := next(_obstacles(customer, demand, by_address, matches, lacking), None):
         reason, message = found
     return HardwareOfCluster(
         name=customer.key.name,
@@ -178,12 +180,12 @@ def _of_cluster(config: Config, customer: Customer, at: _At, matches: Matches, l
 
 
 def _obstacles(
-    customer: Customer, demand: Demand, at: _At, matches: Matches, lacking: _Lacking
+    customer: Customer, demand: Demand, by_address: _SlotsByAddress, matches: Matches, lacking: _Lacking
 ) -> Iterator[tuple[str, str]]:
     """Obstacles for a Cluster: reason and message of each."""
     for field, address in customer.reserved.items():
         parsed = addresses.parsed(address)
-        if parsed is not None and (holder := at.get(parsed)) is not None:
+        if parsed is not None and (holder := by_address.get(parsed)) is not None:
             name = f" {holder.name}" if _is_visible(holder, (customer,), customer.key.namespace) else ""
             yield ADDRESS_TAKEN, address_taken(field, address, f"Hardware{name}")
     for name, other in customer.demands.items():
@@ -207,12 +209,12 @@ def _ambiguous(demand: Demand, other: str, both: Sequence[Slot], customer: Custo
 def _shortage(demand: Demand, lack: _Lack) -> str:
     spare = f", {demand.spare} of it while machines are replaced" if demand.spare else ""
     promised = f", {lack.promised} more needed by other clusters" if lack.promised else ""
-    ways = "add Hardware with these labels, release some, or request fewer machines"
+    remedies = "add Hardware with these labels, release some, or request fewer machines"
     if demand.spare:
-        ways += ", or upgrade in place"
+        remedies += ", or upgrade in place"
     return (
         f"{demand.selection.text}: {demand.whole} Hardware is needed{spare}; found {lack.own} used by this cluster, "
-        f"{lack.free} free{promised}, {lack.held} used by others; {ways}"
+        f"{lack.free} free{promised}, {lack.held} used by others; {remedies}"
     )
 
 

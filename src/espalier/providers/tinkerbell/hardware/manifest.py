@@ -39,8 +39,8 @@ IPV4 = 4
 def manifest(data: bytes, source: str) -> tuple[list[Tree], tuple[str, ...]]:
     """The objects of a CSV file, and a warning for each ignored column. Raises `ManifestError`."""
     inventory = read(data, source)
-    made = [msgspec.to_builtins(one) for entry in inventory.entries for one in objects(entry)]
-    return made, inventory.unread
+    trees = [msgspec.to_builtins(one) for entry in inventory.entries for one in objects(entry)]
+    return trees, inventory.unread
 
 
 def objects(entry: Entry) -> Iterator[KubeObject]:
@@ -86,11 +86,11 @@ def _hardware(entry: Entry) -> Hardware:
         uefi=True,
         vlan_id=entry.vlan_id,
     )
-    of_bmc = BMCMachine.resource
+    bmc_resource = BMCMachine.resource
     return Hardware(
         metadata=ObjectMeta(name=entry.hostname, namespace=SYSTEM_NAMESPACE, labels=dict(entry.labels)),
         spec=HardwareSpec(
-            bmc_ref=BMCRef(api_group=of_bmc.group, kind=of_bmc.kind, name=_machine(entry.hostname))
+            bmc_ref=BMCRef(api_group=bmc_resource.group, kind=bmc_resource.kind, name=_machine(entry.hostname))
             if entry.bmc is not None
             else None,
             disks=[Disk(device=entry.disk)],

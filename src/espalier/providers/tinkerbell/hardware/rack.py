@@ -52,7 +52,7 @@ class Slot(NamedTuple):
         return self.namespaces is None or namespace in self.namespaces
 
 
-class _Seen(NamedTuple):
+class _Interfaces(NamedTuple):
     """The interfaces of a Hardware that can be read."""
 
     macs: frozenset[str]
@@ -65,27 +65,33 @@ Secrets = Callable[[str], Object | None]
 
 def slots_of(hardware: Iterable[Object], bmcs: Iterable[Object], secrets: Secrets) -> tuple[Slot, ...]:
     """All Hardware, by name."""
-    pieces = sorted(hardware, key=lambda one: one.name)
-    known = {one.name: one for one in bmcs}
-    specs = {one.name: _spec(one) for one in pieces}
-    seen = {name: _interfaces(spec) for name, spec in specs.items() if isinstance(spec, HardwareSpec)}
-    macs, ips = _twice(one.macs for one in seen.values()), _twice(one.ips for one in seen.values())
+    sorted_hardware = sorted(hardware, key=lambda one: one.name)
+    bmcs_by_name = {one.name: one for one in bmcs}
+    specs = {one.name: _spec(one) for one in sorted_hardware}
+    interfaces = {name: _interfaces(spec) for name, spec in specs.items() if isinstance(spec, HardwareSpec)}
+    macs, ips = (
+        _duplicates(one.macs for one in interfaces.values()),
+        _duplicates(one.ips for one in interfaces.values()),
+    )
     slots = []
-    for one in pieces:
+    for one in sorted_hardware:
         spec = specs[one.name]
         if isinstance(spec, HardwareSpec):
-            wrong = (*_own(spec, seen[one.name], macs, ips), *_bmc(spec.bmc_ref, known, secrets))
+            problems = (
+                *_own_problems(spec, interfaces[one.name], macs, ips),
+                *_bmc_problems(spec.bmc_ref, bmcs_by_name, secrets),
+            )
         else:
-            wrong = (f"it can't be read: {spec[:LONGEST]}",)
-        found = seen[one.name].ips if one.name in seen else frozenset()
+            problems = (f"it can't be read: {spec[:LONGEST]}",)
+        ips_of_hardware = interfaces[one.name].ips if one.name in interfaces else frozenset()
         slots.append(
             Slot(
                 one.name,
                 one.metadata.labels,
                 one.metadata.labels.get(OWNER_NAME, ""),
                 _namespaces(one),
-                frozenset(filter(None, map(addresses.parsed, found))),
-                tuple(wrong),
+                frozenset(filter(None, map(addresses.parsed, ips_of_hardware))),
+                tuple(problems),
             )
         )
     return tuple(slots)
@@ -99,18 +105,20 @@ def _spec(one: Object) -> HardwareSpec | str:
         return str(error)
 
 
-def _interfaces(spec: HardwareSpec) -> _Seen:
+def _interfaces(spec: HardwareSpec) -> _Interfaces:
     found = [one.dhcp for one in spec.interfaces if one.dhcp is not None]
     macs = frozenset(one.mac.lower() for one in found if one.mac)
-    return _Seen(macs, frozenset(_plain(one.ip.address) for one in found if one.ip is not None and one.ip.address))
+    return _Interfaces(
+        macs, frozenset(_canonical(one.ip.address) for one in found if one.ip is not None and one.ip.address)
+    )
 
 
-def _plain(text: str) -> str:
+def _canonical(text: str) -> str:
     """One spelling of an address."""
     return str(addresses.parsed(text) or text)
 
 
-def _twice(groups: Iterable[frozenset[str]]) -> frozenset[str]:
+def _duplicates(groups: Iterable[frozenset[str]]) -> frozenset[str]:
     """The values that are in several groups."""
     once: set[str] = set()
     twice: set[str] = set()
@@ -125,17 +133,19 @@ def _namespaces(one: Object) -> frozenset[str] | None:
     return None if listed is None else frozenset(filter(None, (name.strip() for name in listed.split(","))))
 
 
-def _own(spec: HardwareSpec, seen: _Seen, macs: Collection[str], ips: Collection[str]) -> Iterator[str]:
+def _own_problems(
+    spec: HardwareSpec, interfaces: _Interfaces, macs: Collection[str], ips: Collection[str]
+) -> Iterator[str]:
     if not spec.disks or not spec.disks[0].device:
         yield "spec.disks: found no device; set the disk for the operating system, like /dev/sda"
-    if not seen.macs:
+    if not interfaces.macs:
         yield "spec.interfaces: found no dhcp.mac; set that of the interface that it boots from"
-    for field, values, twice in (("mac", seen.macs, macs), ("ip.address", seen.ips, ips)):
-        for value in sorted(values & frozenset(twice)):
+    for field, values, duplicates in (("mac", interfaces.macs, macs), ("ip.address", interfaces.ips, ips)):
+        for value in sorted(values & frozenset(duplicates)):
             yield f"spec.interfaces: dhcp.{field}: found {_quoted(value)}, which other Hardware has, too; correct one"
 
 
-def _bmc(reference: BMCRef | None, bmcs: Mapping[str, Object], secrets: Secrets) -> Iterator[str]:
+def _bmc_problems(reference: BMCRef | None, bmcs: Mapping[str, Object], secrets: Secrets) -> Iterator[str]:
     """Problems that prevent powering on the hardware."""
     if reference is None:
         return

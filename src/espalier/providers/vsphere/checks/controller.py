@@ -65,10 +65,10 @@ def _of_machines(host: Host) -> OfMachines[VSphereMachineConfig, VSphereDatacent
 
     def in_use(uses: Sequence[Use[VSphereDatacenterConfig]]) -> frozenset[str]:
         """The paths in use by machines of Clusters, in case the status was lost."""
-        of = {Key(one.cluster.metadata.namespace, one.cluster.metadata.name) for one in uses}
+        clusters = {Key(one.cluster.metadata.namespace, one.cluster.metadata.name) for one in uses}
         found: set[str] = set()
         for template in templates.list():
-            if names.cluster_of(template.metadata.labels) in of:
+            if names.cluster_of(template.metadata.labels) in clusters:
                 spec = template.decode(VSphereMachineTemplate).spec.template.spec
                 found |= {spec.datastore, spec.folder, spec.resource_pool, spec.template}
         return frozenset(filter(None, found))
@@ -82,11 +82,11 @@ def _of_machines(host: Host) -> OfMachines[VSphereMachineConfig, VSphereDatacent
         pinned = in_use(uses)
 
         def evaluate(answers: Answers) -> Evaluation:
-            resolved, wrong = findings.conclude(
+            resolved, problems = findings.conclude(
                 config, datacenter.datacenter, named, answers, frozenset(versions), pinned
             )
             status = msgspec.structs.replace(config.status, resolved=resolved, kubernetes_versions=versions)
-            return Evaluation(status, wrong)
+            return Evaluation(status, problems)
 
         query = Query(
             server_of(datacenter),

@@ -84,7 +84,7 @@ def evaluate(named: Sequence[Named], answers: Answers, pinned: Iterable[str] = (
         if not paths:
             yield (
                 f"{found}, but datacenter {question.datacenter} has no such {question.object_type.label}; "
-                f"correct the field, or {_to_have_it(question.object_type)}"
+                f"correct the field, or {_remedy(question.object_type)}"
             )
         elif len(paths) > 1 and not kept & set(paths):
             shown = ", ".join(paths[:MOST_SHOWN]) + (", ..." if len(paths) > MOST_SHOWN else "")
@@ -109,17 +109,17 @@ def conclude(
     kept = {before.datastore, before.folder, before.resource_pool, before.template} | in_use
     chosen, missing = choose_templates(spec, datacenter, answers, versions, before, in_use)
     paths = msgspec.structs.replace(resolved(spec, datacenter, answers, before, in_use), templates=chosen)
-    is_same = config.status.observed_generation == config.metadata.generation
-    is_same = is_same and (paths.template, chosen) == (before.template, before.templates)
-    mode = before.clone_mode if is_same else clone_mode(spec, paths, answers)
+    is_unchanged = config.status.observed_generation == config.metadata.generation
+    is_unchanged = is_unchanged and (paths.template, chosen) == (before.template, before.templates)
+    mode = before.clone_mode if is_unchanged else clone_mode(spec, paths, answers)
     paths = msgspec.structs.replace(paths, clone_mode=mode)
-    wrong = [
+    problems = [
         *missing,
         *evaluate(named, answers, kept),
         *judge_template(spec, paths.template, answers, versions),
         *judge_policy_and_tags(spec, answers),
     ]
-    return paths, wrong
+    return paths, problems
 
 
 def resolved(
@@ -155,9 +155,9 @@ def clone_mode(spec: VSphereMachineConfigSpec, paths: Resolved, answers: Answers
         return ""
     size = max(spec.disk_gi_b, LEAST_DISK) * GIB
     templates = (answers.templates.get(path) for path in (paths.template, *paths.templates.values()))
-    would_be_linked = [one.disks for one in templates if one is not None and one.has_snapshot]
+    linked_templates = [one.disks for one in templates if one is not None and one.has_snapshot]
     # Bottlerocket may have two disks, which count together.
-    return FULL_CLONE if any(size not in (max(disks, default=0), sum(disks)) for disks in would_be_linked) else ""
+    return FULL_CLONE if any(size not in (max(disks, default=0), sum(disks)) for disks in linked_templates) else ""
 
 
 def choose_templates(
@@ -171,21 +171,21 @@ def choose_templates(
     """A template for each Kubernetes version if the spec names none, and problems. The earlier one is kept while it
     fits; otherwise the last by name is chosen.
     """
-    chosen, wrong = {}, []
+    chosen, problems = {}, []
     if spec.template:
         return {}, []
     paths = answers.paths.get(Question(ObjectType.TEMPLATE, datacenter, TEMPLATES), ())
     for minor in sorted(set(versions)):
-        fitting = [path for path in paths if _fits(spec, minor, answers.templates.get(path))]
+        matching = [path for path in paths if _fits(spec, minor, answers.templates.get(path))]
         earlier = before.templates.get(minor, "")
-        if fitting:
-            chosen[minor] = _kept(fitting, earlier, in_use) or fitting[-1]
+        if matching:
+            chosen[minor] = _kept(matching, earlier, in_use) or matching[-1]
         else:
-            wrong.append(
+            problems.append(
                 f"spec.template: found nothing, but folder Templates of datacenter {datacenter} has no template with "
                 f"tags os:{spec.os} and {_release(minor)}..., for Kubernetes {minor}; import one, or set the field"
             )
-    return chosen, wrong
+    return chosen, problems
 
 
 def _kept(paths: Sequence[str], earlier: str, in_use: frozenset[str]) -> str:
@@ -257,5 +257,5 @@ def judge_policy_and_tags(spec: VSphereMachineConfigSpec, answers: Answers) -> I
             )
 
 
-def _to_have_it(object_type: ObjectType) -> str:
+def _remedy(object_type: ObjectType) -> str:
     return "import it" if object_type is ObjectType.TEMPLATE else "create it in vSphere"

@@ -68,8 +68,10 @@ class VCenters:
     async def __call__(self, query: Query, credentials: Credentials, /) -> Answers:
         """Ask all questions in one session."""
         session = _Session(query.server, self._resolve)
-        ask = partial(session.ask, query, credentials)
-        return await self._threads.run(query.server.host, session, ask, seconds=LONGEST, unreachable=UNREACHABLE)
+        blocking_call = partial(session.ask, query, credentials)
+        return await self._threads.run(
+            query.server.host, session, blocking_call, seconds=LONGEST, unreachable=UNREACHABLE
+        )
 
 
 class _Session:
@@ -99,18 +101,18 @@ class _Session:
         except (OSError, http.client.HTTPException) as error:
             raise LookUpError(UNREACHABLE, f"{host} can't be reached: {brief(error)}") from error
         except Exception as error:  # whatever a parser makes of an answer of somebody else's program
-            what = f"{type(error).__name__}: {brief(error)}"
-            raise LookUpError(UNEXPECTED, f"{host} did not return a valid vCenter response ({what})") from error
+            problem = f"{type(error).__name__}: {brief(error)}"
+            raise LookUpError(UNEXPECTED, f"{host} did not return a valid vCenter response ({problem})") from error
         finally:
-            for one in self._sockets:
-                one.close()
+            for open_socket in self._sockets:
+                open_socket.close()
 
     def abort(self) -> None:
         """End all connections. Thread-safe."""
         self._aborted = True
-        for one in self._sockets:
+        for open_socket in self._sockets:
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                open_socket.shutdown(socket.SHUT_RDWR)
 
     def _answers(self, soap: _Soap, query: Query, credentials: Credentials) -> Answers:
         found = {question: soap.find(question) for question in query.questions}
@@ -139,9 +141,9 @@ class _Session:
 
     def _connection(self, *_: object, **__: object) -> http.client.HTTPSConnection:
         host, port = split(self._server.host)
-        made = http.client.HTTPSConnection(host, port, timeout=CONNECT, context=self._context)
-        made._create_connection = self._connect  # type: ignore[attr-defined]  # no other way to choose the address
-        return made
+        connection = http.client.HTTPSConnection(host, port, timeout=CONNECT, context=self._context)
+        connection._create_connection = self._connect  # type: ignore[attr-defined]  # no other way to choose the address
+        return connection
 
     def _connect(self, address: Address, timeout: float, _source: object = None) -> socket.socket:
         return connected(self._resolve(*address), timeout)
@@ -165,11 +167,11 @@ class _Session:
             def recv_into(self, *args: Any, **options: Any) -> int:
                 if session._aborted:
                     raise OSError("the session has ended")
-                read = super().recv_into(*args, **options)
-                session._left -= read
+                number = super().recv_into(*args, **options)
+                session._left -= number
                 if session._left < 0:
                     raise LookUpError(UNEXPECTED, f"{session._server.host} sent more than {LARGEST >> 20} MiB")
-                return read
+                return number
 
         context = ssl.create_default_context()
         if pinned or self._server.insecure:
@@ -228,13 +230,13 @@ class _Soap:
     def template(self, machine: Any, tags: frozenset[str]) -> Template:
         """The relevant properties of a virtual machine to clone from."""
         disk = self._vim.vm.device.VirtualDisk
-        read = self._properties([machine], ["config.template", "config.hardware.device", "snapshot"])[0][1]
+        properties = self._properties([machine], ["config.template", "config.hardware.device", "snapshot"])[0][1]
         disks = tuple(
             one.capacityInBytes or one.capacityInKB * 1024
-            for one in read.get("config.hardware.device", ())
+            for one in properties.get("config.hardware.device", ())
             if isinstance(one, disk)
         )
-        return Template(bool(read.get("config.template")), disks, read.get("snapshot") is not None, tags)
+        return Template(bool(properties.get("config.template")), disks, properties.get("snapshot") is not None, tags)
 
     def holders(self, addresses: Iterable[str]) -> dict[str, str]:
         """The names of virtual machines, by address."""
@@ -279,8 +281,8 @@ class _Soap:
         }[object_type]
 
     def _at(self, path: str) -> dict[str, Any]:
-        found = self._content.searchIndex.FindByInventoryPath(path)
-        return {path: found} if found is not None else {}
+        entity = self._content.searchIndex.FindByInventoryPath(path)
+        return {path: entity} if entity is not None else {}
 
     def _walk(self, pattern: str) -> Iterator[tuple[str, Any]]:
         """The objects whose paths match, segment by segment: `*` does not match a slash."""
@@ -313,26 +315,26 @@ class _Soap:
         """Objects with a name, in any folder of the datacenter."""
         datacenters = self._at(f"/{question.datacenter.strip('/')}")
         views = self._content.viewManager
-        found: dict[str, Any] = {}
+        objects_by_path: dict[str, Any] = {}
         for datacenter in datacenters.values():
             view = views.CreateContainerView(datacenter, [self._type(question.object_type)], True)
             try:
                 objects = list(view.view)
             finally:
                 view.Destroy()
-            place = f"{question.datacenter.strip('/')}/{question.object_type.section}"
-            _check_number(objects, f"datacenter {question.datacenter}", f"give {question} as a path: /{place}/…")
-            for one, read in self._properties(objects, ["name"]):
-                if fnmatch.fnmatchcase(read.get("name", ""), question.name):
-                    found[self._path(one)] = one
-        return found
+            section = f"{question.datacenter.strip('/')}/{question.object_type.section}"
+            _check_number(objects, f"datacenter {question.datacenter}", f"give {question} as a path: /{section}/…")
+            for one, properties in self._properties(objects, ["name"]):
+                if fnmatch.fnmatchcase(properties.get("name", ""), question.name):
+                    objects_by_path[self._path(one)] = one
+        return objects_by_path
 
-    def _path(self, one: Any) -> str:
+    def _path(self, entity: Any) -> str:
         parts: list[str] = []
-        while one is not None and one != self._content.rootFolder and len(parts) < 64:
-            read = self._properties([one], ["name", "parent"])[0][1]
-            parts.append(read.get("name", ""))
-            one = read.get("parent")
+        while entity is not None and entity != self._content.rootFolder and len(parts) < 64:
+            properties = self._properties([entity], ["name", "parent"])[0][1]
+            parts.append(properties.get("name", ""))
+            entity = properties.get("parent")
         return "".join(f"/{part}" for part in reversed(parts))
 
     def _properties(self, objects: Sequence[Any], names: Sequence[str]) -> list[tuple[Any, dict[str, Any]]]:
@@ -347,20 +349,19 @@ class _Soap:
         )
         collector = self._content.propertyCollector
         page = collector.RetrievePropertiesEx([spec], query.RetrieveOptions(maxObjects=PAGE))
-        read: dict[str, dict[str, Any]] = {}
+        by_id: dict[str, dict[str, Any]] = {}
         while page is not None:
             for one in page.objects:
-                read[one.obj._moId] = {prop.name: prop.val for prop in one.propSet}
+                by_id[one.obj._moId] = {prop.name: prop.val for prop in one.propSet}
             page = collector.ContinueRetrievePropertiesEx(page.token) if page.token else None
-        return [(one, read.get(one._moId, {})) for one in objects]
+        return [(one, by_id.get(one._moId, {})) for one in objects]
 
 
-def _check_number(objects: Sequence[Any], place: str, advice: str) -> None:
+def _check_number(objects: Sequence[Any], container: str, advice: str) -> None:
     """Raise `LookUpError` for too many objects: those left out would be reported as missing."""
     if len(objects) > MOST_OBJECTS:
-        message = (
-            f"{place} has {len(objects)} objects, more than the {MOST_OBJECTS} that are searched for a name; {advice}"
-        )
+        limit = f"more than the {MOST_OBJECTS} that are searched for a name"
+        message = f"{container} has {len(objects)} objects, {limit}; {advice}"
         raise LookUpError(UNEXPECTED, message, is_there=True)
 
 
@@ -369,15 +370,15 @@ def _version(connection: http.client.HTTPSConnection) -> str:
     versions = _pyvmomi().VmomiSupport
     with closing(connection):
         connection.request("GET", "/sdk/vimServiceVersions.xml")
-        spoken = set(re.findall(rb"<version>([0-9.]+)</version>", connection.getresponse().read()))
+        offered = set(re.findall(rb"<version>([0-9.]+)</version>", connection.getresponse().read()))
     for version in versions.GetServiceVersions("vim25"):
-        if versions.versionIdMap[version].encode() in spoken:
+        if versions.versionIdMap[version].encode() in offered:
             return str(version)
     raise OSError("it offers no supported version of the vSphere API")
 
 
 class _BadRequest(OSError):
-    """The server can't do anything with what it was asked."""
+    """The server refused a request as invalid."""
 
 
 _REFUSALS: Mapping[int, type[OSError]] = {
@@ -406,8 +407,8 @@ class _Tags:
         try:
             unknown = frozenset(one for one in query if self._tag(one) is None)
             for path, machine in machines.items():
-                of = {"object_id": {"id": machine._moId, "type": "VirtualMachine"}}
-                ids = self._call("POST", "tagging/tag-association?~action=list-attached-tags", of) or ()
+                subject = {"object_id": {"id": machine._moId, "type": "VirtualMachine"}}
+                ids = self._call("POST", "tagging/tag-association?~action=list-attached-tags", subject) or ()
                 for one in ids:
                     if one not in names:
                         names[one] = (self._tag(one) or {}).get("name", "")
@@ -427,13 +428,13 @@ class _Tags:
     def _call(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
         content = msgspec.json.encode(body) if body is not None else None
         self._connection.request(method, f"/rest/com/vmware/cis/{path}", content, {**self._headers, **(headers or {})})
-        answer = self._connection.getresponse()
-        read = answer.read()
-        if answer.status >= http.client.BAD_REQUEST:
-            raise _REFUSALS.get(answer.status, OSError)(
-                f"{method} {path.partition('?')[0]} returned status {answer.status}"
+        response = self._connection.getresponse()
+        answer = response.read()
+        if response.status >= http.client.BAD_REQUEST:
+            raise _REFUSALS.get(response.status, OSError)(
+                f"{method} {path.partition('?')[0]} returned status {response.status}"
             )
-        return json_trees.decode(read, dict[str, Any])["value"] if read.strip() else None
+        return json_trees.decode(answer, dict[str, Any])["value"] if answer.strip() else None
 
 
 _HOW_TO_VERIFY = "set spec.thumbprint, or have this machine trust its authority"
