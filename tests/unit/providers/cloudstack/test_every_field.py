@@ -1,4 +1,4 @@
-"""Every field of what a cluster on CloudStack links: an accepted value shows in what is rendered, or is refused by a
+"""Every field of what a cluster on CloudStack links: an accepted value changes rendered objects, or is refused by a
 rule.
 
 The schema and the rules of the CRDs are judged as an API server does. No field is left out.
@@ -44,7 +44,11 @@ APIS = [
     *("https://cloudstack.example.com:65536/", "https://cloudstack.example.com:0/"),
     *("https://a.localhost:1/", "https://localhost./", "https://cloudstack.example.com:x/", "https:///client/api"),
 ]
-OLD: Tree = {"zones": [{"name": "zone-1", "network": NETWORK}], "domain": "ROOT", "managementApiEndpoint": API}
+DEPRECATED_SPEC: Tree = {
+    "zones": [{"name": "zone-1", "network": NETWORK}],
+    "domain": "ROOT",
+    "managementApiEndpoint": API,
+}
 
 
 def in_zone(field: str, accepted: list[Any], refused: list[Any]) -> Values:
@@ -54,19 +58,21 @@ def in_zone(field: str, accepted: list[Any], refused: list[Any]) -> Values:
     )
 
 
-def of_old(field: str, accepted: list[Any], refused: list[Any]) -> Values:
+def in_deprecated_spec(field: str, accepted: list[Any], refused: list[Any]) -> Values:
     """Deprecated zones with these values; the whole spec."""
-    return Values([OLD | {field: one} for one in accepted], [OLD | {field: one} for one in refused])
+    return Values(
+        [DEPRECATED_SPEC | {field: one} for one in accepted], [DEPRECATED_SPEC | {field: one} for one in refused]
+    )
 
 
-def of_disk(field: str, accepted: list[Any], refused: list[Any]) -> Values:
+def in_disk_offering(field: str, accepted: list[Any], refused: list[Any]) -> Values:
     """A disk with these values."""
     return Values([disk(**{field: one}) for one in accepted], [disk(**{field: one}) for one in refused])
 
 
 ZONES = Values([[zone("az-3", zone=one)] for one in ZONE.accepted], [[zone("az-3", zone=one)] for one in ZONE.refused])
-OLD_ZONES = of_old("zones", [[one] for one in ZONE.accepted], [[one] for one in ZONE.refused])
-WITHOUT = {"mountPath": "", "device": "", "filesystem": "", "label": ""}
+DEPRECATED_ZONES = in_deprecated_spec("zones", [[one] for one in ZONE.accepted], [[one] for one in ZONE.refused])
+NO_DISK = {"mountPath": "", "device": "", "filesystem": "", "label": ""}
 PATHS = ["/data", "/data/a.b-c_d"], ["", "data", "/", "/data/", "/a b", "/a;b", "/$(x)", "/a//b"]
 
 FIELDS: dict[type[KubeObject], dict[str, Values]] = {
@@ -79,10 +85,12 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
         "availabilityZones[].managementApiEndpoint": in_zone(
             "managementApiEndpoint", ["http://10.0.0.9:8080/client/api", "https://[fd00::1]/client/api"], APIS
         ),
-        **{f"zones[].{one}": OLD_ZONES for one in ("id", "name", "network.id", "network.name")},
-        "domain": of_old("domain", ["ROOT/boats"], ["", 1]),
-        "account": of_old("account", ["boats"], [1, "x" * 254]),
-        "managementApiEndpoint": of_old("managementApiEndpoint", ["https://other.example.com/client/api"], APIS),
+        **{f"zones[].{one}": DEPRECATED_ZONES for one in ("id", "name", "network.id", "network.name")},
+        "domain": in_deprecated_spec("domain", ["ROOT/boats"], ["", 1]),
+        "account": in_deprecated_spec("account", ["boats"], [1, "x" * 254]),
+        "managementApiEndpoint": in_deprecated_spec(
+            "managementApiEndpoint", ["https://other.example.com/client/api"], APIS
+        ),
     },
     MACHINE: {
         **{f"computeOffering.{one}": NAMED for one in ("id", "name")},
@@ -90,15 +98,15 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
             f"template.{one}": Values([{"name": "rhel9-v1-35"}, {"id": "f0d2"}], NAMED.refused)
             for one in ("id", "name")
         },
-        "diskOffering.id": of_disk("id", ["f0d2"], [1]),
-        "diskOffering.name": Values([disk(name="Large"), WITHOUT], [disk(name=""), disk(name="") | WITHOUT]),
-        "diskOffering.customSizeInGB": of_disk("customSizeInGB", [0, 2**31 - 1], [-1, 2**31, "1"]),
-        "diskOffering.mountPath": of_disk("mountPath", *PATHS),
-        "diskOffering.device": of_disk(
+        "diskOffering.id": in_disk_offering("id", ["f0d2"], [1]),
+        "diskOffering.name": Values([disk(name="Large"), NO_DISK], [disk(name=""), disk(name="") | NO_DISK]),
+        "diskOffering.customSizeInGB": in_disk_offering("customSizeInGB", [0, 2**31 - 1], [-1, 2**31, "1"]),
+        "diskOffering.mountPath": in_disk_offering("mountPath", *PATHS),
+        "diskOffering.device": in_disk_offering(
             "device", ["/dev/sdb", "/dev/nvme1n1"], ["", "vdb", "/dev/", "/dev/a b", "/etc"]
         ),
-        "diskOffering.filesystem": of_disk("filesystem", ["xfs"], ["", "EXT4", "ext4;", "a b"]),
-        "diskOffering.label": of_disk("label", ["data"], ["", "a b", "x" * 17, "-a"]),
+        "diskOffering.filesystem": in_disk_offering("filesystem", ["xfs"], ["", "EXT4", "ext4;", "a b"]),
+        "diskOffering.label": in_disk_offering("label", ["data"], ["", "a b", "x" * 17, "-a"]),
         "affinity": Values(["pro", "anti", "no"], ["many", "PRO", 1]),
         "affinityGroupIds[]": Values([["group-c"], []], [[1], ["a"] * 17]),
         "symlinks{}": Values(
@@ -123,7 +131,7 @@ WHOLE = ("computeOffering", "template", "diskOffering")
 DEPRECATED = ("zones", "domain", "account", "managementApiEndpoint")
 
 
-def written(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
+def example_with(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
     """The example with everything, in which a field has another value."""
     trees = copy.deepcopy(everything())
     spec, whole = of(trees, kind.resource.kind), path.partition(".")[0].removesuffix("[]")
@@ -137,44 +145,48 @@ def written(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
     return trees
 
 
-BEFORE = objects(made(everything()))
+RENDERED = objects(made(everything()))
 
 
-def shows(trees: list[Tree]) -> bool:
-    """True if a value shows: in objects, or in the permission or the Secret for which the cluster waits."""
+def has_effect(trees: list[Tree]) -> bool:
+    """True if a value has an effect: in objects, or in the permission or the Secret for which the cluster waits."""
     found = seen(trees)
     if found.missing:
         return True
     assert problem(found) is None
-    return objects(made(trees)) != BEFORE
+    return objects(made(trees)) != RENDERED
 
 
 @pytest.mark.soak
-def test_each_value_shows_or_is_refused() -> None:
+def test_each_value_has_an_effect_or_is_refused() -> None:
     async def main() -> list[str]:
-        client, wrong = await server(KINDS), []
+        client, problems = await server(KINDS), []
         for kind, path, values in swept(FIELDS):
             for value in values.accepted:
-                trees = written(kind, path, value)
-                if said := await verdict(client, kind, trees):
-                    wrong.append(f"{path} {value!r} is refused: {said}")
-                elif not shows(trees):
-                    wrong.append(f"{path} {value!r} shows nowhere")
+                trees = example_with(kind, path, value)
+                if refusal := await verdict(client, kind, trees):
+                    problems.append(f"{path} {value!r} is refused: {refusal}")
+                elif not has_effect(trees):
+                    problems.append(f"{path} {value!r} has no effect")
             for value in values.refused:
-                if not (said := await verdict(client, kind, written(kind, path, value))):
-                    wrong.append(f"{path} {value!r} is accepted")
-                elif "PRIVATE" in said:
-                    wrong.append(f"{path} is quoted: {said}")
-        return wrong
+                if not (refusal := await verdict(client, kind, example_with(kind, path, value))):
+                    problems.append(f"{path} {value!r} is accepted")
+                elif "PRIVATE" in refusal:
+                    problems.append(f"{path} is quoted: {refusal}")
+        return problems
 
     assert asyncio.run(main()) == []
 
 
-BOTH = [OLD | {"availabilityZones": [zone("az-1")]}, {"availabilityZones": [zone("a"), zone("a")]}, {}]
+INVALID_ZONES = [
+    DEPRECATED_SPEC | {"availabilityZones": [zone("az-1")]},
+    {"availabilityZones": [zone("a"), zone("a")]},
+    {},
+]
 
 
-@pytest.mark.parametrize("spec", BOTH)
-def test_machines_are_in_availability_zones_or_in_deprecated_zones(spec: Tree) -> None:
+@pytest.mark.parametrize("spec", INVALID_ZONES)
+def test_a_datacenter_has_either_availability_zones_or_deprecated_zones(spec: Tree) -> None:
     async def main() -> str:
         trees = everything()
         of(trees, DATACENTER.resource.kind).clear()
@@ -184,7 +196,7 @@ def test_machines_are_in_availability_zones_or_in_deprecated_zones(spec: Tree) -
     assert "availability" in asyncio.run(main())
 
 
-def test_groups_and_a_way_to_place_machines_exclude_each_other() -> None:
+def test_affinity_groups_and_affinity_exclude_each_other() -> None:
     async def main() -> str:
         trees = everything()
         of(trees, MACHINE.resource.kind)["affinity"] = "pro"
@@ -204,7 +216,7 @@ CHANGES: list[tuple[type[KubeObject], Tree, str]] = [
         "an availability zone can't be changed, because",
     ),
     (DATACENTER, {"availabilityZones": [zone("az-3")]}, "at least one of these availability zones must remain"),
-    (DATACENTER, {"availabilityZones": None} | OLD, "it can't be changed"),
+    (DATACENTER, {"availabilityZones": None} | DEPRECATED_SPEC, "it can't be changed"),
     (MACHINE, {"affinityGroupIds": ["group-a"]}, "it can't be changed"),
     (MACHINE, {"affinityGroupIds": None}, "it can't be changed"),
     (MACHINE, {"affinity": "no"}, "it can't be changed"),
@@ -227,17 +239,17 @@ def test_fields_of_existing_machines_are_immutable(kind: type[KubeObject], chang
             return str(error)
         return ""
 
-    said = asyncio.run(main())
-    assert sentence in said
-    assert bool(said) == bool(sentence)
+    refusal = asyncio.run(main())
+    assert sentence in refusal
+    assert bool(refusal) == bool(sentence)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
+def test_the_sweep_covers_every_field(kind: type[KubeObject]) -> None:
     assert [path for path in all_leaves(kind) if path not in FIELDS[kind]] == []
 
 
-def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_sweep_is_large_enough(capsys: pytest.CaptureFixture[str]) -> None:
     accepted, refused = counted(capsys, "CloudStack", KINDS, swept(FIELDS))
     assert accepted > 40
     assert refused > 150

@@ -1,4 +1,4 @@
-"""Every field of what a cluster on Nutanix links: an accepted value shows in what is rendered, or is refused by a rule.
+"""Every field of what a cluster on Nutanix links: an accepted value changes rendered objects, or is refused by a rule.
 
 The schema and the rules of the CRDs are judged as an API server does. No field is left out.
 """
@@ -115,7 +115,7 @@ WHOLE = ("credentialRef", "image", "cluster", "subnet", "project")
 ANOTHER_OS = "osFamily says of which operating system the image is; nothing rendered depends on it"
 
 
-def written(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
+def example_with(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
     """The example with everything, in which a field has another value."""
     trees = copy.deepcopy(everything())
     whole = path.partition(".")[0]
@@ -123,53 +123,53 @@ def written(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
     return trees
 
 
-BEFORE = objects(made(everything()))
+RENDERED = objects(made(everything()))
 
 
-def shows(trees: list[Tree]) -> bool:
-    """True if a value shows: in objects, or in the permission or the Secret for which the cluster waits."""
+def has_effect(trees: list[Tree]) -> bool:
+    """True if a value has an effect: in objects, or in the permission or the Secret for which the cluster waits."""
     found = seen(trees)
     if found.missing:
         return True
     assert problem(found) is None
-    return objects(made(trees)) != BEFORE
+    return objects(made(trees)) != RENDERED
 
 
-def in_domains(path: str) -> bool:
-    """True of what a failure domain says instead: of workers here, all of which are in one."""
+def is_set_by_failure_domains(path: str) -> bool:
+    """True for fields that failure domains set instead: all workers of the example are in one."""
     return path.startswith(("cluster.", "subnet."))
 
 
 @pytest.mark.soak
-def test_each_value_shows_or_is_refused() -> None:
+def test_each_value_has_an_effect_or_is_refused() -> None:
     async def main() -> list[str]:
-        client, wrong = await server(KINDS), []
+        client, problems = await server(KINDS), []
         for kind, path, values in swept(FIELDS):
             for value in values.accepted:
-                trees = written(kind, path, value)
-                if in_domains(path):
+                trees = example_with(kind, path, value)
+                if is_set_by_failure_domains(path):
                     of(trees, "NutanixDatacenterConfig")["failureDomains"] = []
-                if said := await verdict(client, kind, trees):
-                    wrong.append(f"{path} {value!r} is refused: {said}")
-                elif not shows(trees):
-                    wrong.append(f"{path} {value!r} shows nowhere")
+                if refusal := await verdict(client, kind, trees):
+                    problems.append(f"{path} {value!r} is refused: {refusal}")
+                elif not has_effect(trees):
+                    problems.append(f"{path} {value!r} has no effect")
             for value in values.refused:
-                if not (said := await verdict(client, kind, written(kind, path, value))):
-                    wrong.append(f"{path} {value!r} is accepted")
-                elif "PRIVATE" in said:
-                    wrong.append(f"{path} is quoted: {said}")
-        return wrong
+                if not (refusal := await verdict(client, kind, example_with(kind, path, value))):
+                    problems.append(f"{path} {value!r} is accepted")
+                elif "PRIVATE" in refusal:
+                    problems.append(f"{path} is quoted: {refusal}")
+        return problems
 
     assert asyncio.run(main()) == []
 
 
 @pytest.mark.parametrize("identifier", [named("cluster-1") | {"uuid": UUID}, {"type": "name", "name": "cluster-1"}])
 def test_only_the_field_named_by_an_identifiers_type_counts(identifier: Tree) -> None:
-    assert objects(made(written(MACHINE, "cluster", identifier))) == BEFORE
+    assert objects(made(example_with(MACHINE, "cluster", identifier))) == RENDERED
 
 
-def test_the_operating_system_of_an_image_shows_nowhere() -> None:
-    assert objects(made(written(MACHINE, "osFamily", "redhat"))) == BEFORE, ANOTHER_OS
+def test_the_operating_system_of_an_image_has_no_effect() -> None:
+    assert objects(made(example_with(MACHINE, "osFamily", "redhat"))) == RENDERED, ANOTHER_OS
 
 
 CHANGES: list[tuple[type[KubeObject], str, Any]] = [
@@ -197,16 +197,16 @@ def test_fields_of_existing_machines_are_immutable(kind: type[KubeObject], field
             return str(error)
         return ""
 
-    said = asyncio.run(main())
-    assert "it can't be changed" in said or "it can't be removed" in said
+    refusal = asyncio.run(main())
+    assert "it can't be changed" in refusal or "it can't be removed" in refusal
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
+def test_the_sweep_covers_every_field(kind: type[KubeObject]) -> None:
     assert [path for path in all_leaves(kind) if path not in FIELDS[kind]] == []
 
 
-def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_sweep_is_large_enough(capsys: pytest.CaptureFixture[str]) -> None:
     accepted, refused = counted(capsys, "Nutanix", KINDS, swept(FIELDS))
     assert accepted > 60
     assert refused > 150

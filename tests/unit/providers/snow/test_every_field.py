@@ -1,4 +1,4 @@
-"""Every field of what a cluster on Snow links: an accepted value shows in what is rendered, or is refused by a rule.
+"""Every field of what a cluster on Snow links: an accepted value changes rendered objects, or is refused by a rule.
 
 The schema and the rules of the CRDs are judged as an API server does. No field is left out.
 """
@@ -115,7 +115,7 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
 WHOLE = ("identityRef", "containersVolume")
 
 
-def written(kind: type[KubeObject], path: str, value: Any, example: Example = everything) -> list[Tree]:
+def example_with(kind: type[KubeObject], path: str, value: Any, example: Example = everything) -> list[Tree]:
     """The example with everything, in which a field has another value."""
     trees = copy.deepcopy(example())
     whole = path.partition(".")[0]
@@ -123,51 +123,51 @@ def written(kind: type[KubeObject], path: str, value: Any, example: Example = ev
     return trees
 
 
-BEFORE = objects(made(everything()))
+RENDERED = objects(made(everything()))
 
 
-def shows(trees: list[Tree], before: list[Tree]) -> bool:
-    """True if a value shows: in objects, or in what the cluster waits for or is refused for."""
+def has_effect(trees: list[Tree], before: list[Tree]) -> bool:
+    """True if a value has an effect: in objects, or in what the cluster waits for or is refused for."""
     found = seen(trees)
     return bool(found.missing) or problem(found) is not None or objects(made(trees)) != before
 
 
 @pytest.mark.soak
-def test_each_setting_of_bottlerocket_shows_or_is_refused() -> None:
+def test_each_setting_of_bottlerocket_has_an_effect_or_is_refused() -> None:
     async def main() -> list[str]:
-        client, wrong = await server(KINDS), []
+        client, problems = await server(KINDS), []
         before = objects(made(everything_with_bottlerocket()))
         for field, values in bottlerocket_fields.FIELDS.items():
             path = bottlerocket_fields.path_of(field)
             for value in values.accepted:
-                trees = written(MACHINE, path, value, everything_with_bottlerocket)
-                if said := await verdict(client, MACHINE, trees):
-                    wrong.append(f"{path} {value!r} is refused: {said}")
-                elif not shows(trees, before):
-                    wrong.append(f"{path} {value!r} shows nowhere")
+                trees = example_with(MACHINE, path, value, everything_with_bottlerocket)
+                if refusal := await verdict(client, MACHINE, trees):
+                    problems.append(f"{path} {value!r} is refused: {refusal}")
+                elif not has_effect(trees, before):
+                    problems.append(f"{path} {value!r} has no effect")
             for value in values.refused:
-                if not await verdict(client, MACHINE, written(MACHINE, path, value, everything_with_bottlerocket)):
-                    wrong.append(f"{path} {value!r} is accepted")
-        return wrong
+                if not await verdict(client, MACHINE, example_with(MACHINE, path, value, everything_with_bottlerocket)):
+                    problems.append(f"{path} {value!r} is accepted")
+        return problems
 
     assert asyncio.run(main()) == []
 
 
 @pytest.mark.soak
-def test_each_value_shows_or_is_refused() -> None:
+def test_each_value_has_an_effect_or_is_refused() -> None:
     async def main() -> list[str]:
-        client, wrong = await server(KINDS), []
+        client, problems = await server(KINDS), []
         for kind, path, values in swept(FIELDS):
             for value in values.accepted:
-                trees = written(kind, path, value)
-                if said := await verdict(client, kind, trees):
-                    wrong.append(f"{path} {value!r} is refused: {said}")
-                elif not shows(trees, BEFORE):
-                    wrong.append(f"{path} {value!r} shows nowhere")
+                trees = example_with(kind, path, value)
+                if refusal := await verdict(client, kind, trees):
+                    problems.append(f"{path} {value!r} is refused: {refusal}")
+                elif not has_effect(trees, RENDERED):
+                    problems.append(f"{path} {value!r} has no effect")
             for value in values.refused:
-                if not await verdict(client, kind, written(kind, path, value)):
-                    wrong.append(f"{path} {value!r} is accepted")
-        return wrong
+                if not await verdict(client, kind, example_with(kind, path, value)):
+                    problems.append(f"{path} {value!r} is accepted")
+        return problems
 
     assert asyncio.run(main()) == []
 
@@ -181,7 +181,7 @@ SETTINGS: list[Tree] = [
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_settings_of_bottlerocket_are_refused_for_others(settings: Tree) -> None:
     async def main() -> str:
-        return await verdict(await server(KINDS), MACHINE, written(MACHINE, "hostOSConfiguration", settings))
+        return await verdict(await server(KINDS), MACHINE, example_with(MACHINE, "hostOSConfiguration", settings))
 
     assert "found ubuntu; allowed: bottlerocket" in asyncio.run(main())
 
@@ -208,12 +208,12 @@ def test_fields_of_existing_machines_are_immutable(kind: type[KubeObject], field
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
+def test_the_sweep_covers_every_field(kind: type[KubeObject]) -> None:
     left = [path for path in all_leaves(kind) if path not in FIELDS[kind]]
     assert [path for path in left if not (kind is MACHINE and path in bottlerocket_fields.FIELDS)] == []
 
 
-def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_sweep_is_large_enough(capsys: pytest.CaptureFixture[str]) -> None:
     accepted, refused = counted(capsys, "Snow", KINDS, swept(FIELDS))
     assert accepted > 40
     assert refused > 60

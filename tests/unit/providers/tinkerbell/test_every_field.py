@@ -1,4 +1,4 @@
-"""Every field of what a cluster on bare metal links: an accepted value shows in what is rendered, is listed as without
+"""Every field of what a cluster on bare metal links: an accepted value changes rendered objects, is listed as without
 effect, or is refused by a rule. No field is left out.
 """
 
@@ -171,7 +171,7 @@ REFUSED_FOR_UBUNTU = {
 }
 
 
-def written(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
+def example_with(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
     """The example with everything, in which a field has another value, and others make room for it."""
     trees = copy.deepcopy(everything())
     machines = of(trees, MACHINES)
@@ -188,35 +188,35 @@ def written(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
     return trees
 
 
-def shows(trees: list[Tree]) -> bool:
-    """True if a value shows: in objects, or in what the cluster waits for."""
+def has_effect(trees: list[Tree]) -> bool:
+    """True if a value has an effect: in objects, or in what the cluster waits for."""
     found = seen(trees)
     if found.missing:
         return True
     assert problem(found) is None, problem(found)
-    return objects(made(trees)) != BEFORE
+    return objects(made(trees)) != RENDERED
 
 
-BEFORE = objects(made(everything()))
+RENDERED = objects(made(everything()))
 
 
 @pytest.mark.soak
-def test_each_value_shows_or_is_refused() -> None:
+def test_each_value_has_an_effect_or_is_refused() -> None:
     async def main() -> list[str]:
-        client, wrong = await server(KINDS), []
+        client, problems = await server(KINDS), []
         for kind, path, values in swept(FIELDS):
             for value in values.accepted:
-                trees = written(kind, path, value)
-                if said := await verdict(client, kind, trees):
-                    wrong.append(f"{path} {value!r} is refused: {said}")
-                elif shows(trees) == (path in WITHOUT_EFFECT):
-                    wrong.append(f"{path} {value!r} shows nowhere, or is said to")
+                trees = example_with(kind, path, value)
+                if refusal := await verdict(client, kind, trees):
+                    problems.append(f"{path} {value!r} is refused: {refusal}")
+                elif has_effect(trees) == (path in WITHOUT_EFFECT):
+                    problems.append(f"{path} {value!r} has no effect, or has one although it is in WITHOUT_EFFECT")
             for value in values.refused:
-                if not (said := await verdict(client, kind, written(kind, path, value))):
-                    wrong.append(f"{path} {value!r} is accepted")
-                elif "PRIVATE" in said:
-                    wrong.append(f"{path} is quoted: {said}")
-        return wrong
+                if not (refusal := await verdict(client, kind, example_with(kind, path, value))):
+                    problems.append(f"{path} {value!r} is accepted")
+                elif "PRIVATE" in refusal:
+                    problems.append(f"{path} is quoted: {refusal}")
+        return problems
 
     assert asyncio.run(main()) == []
 
@@ -224,7 +224,7 @@ def test_each_value_shows_or_is_refused() -> None:
 @pytest.mark.parametrize("path", REFUSED_FOR_UBUNTU)
 def test_settings_of_bottlerocket_are_refused_for_others(path: str) -> None:
     async def main() -> str:
-        return await verdict(await server(KINDS), MACHINE, written(MACHINE, path, REFUSED_FOR_UBUNTU[path]))
+        return await verdict(await server(KINDS), MACHINE, example_with(MACHINE, path, REFUSED_FOR_UBUNTU[path]))
 
     assert "found ubuntu; allowed: bottlerocket" in asyncio.run(main())
 
@@ -253,7 +253,7 @@ def test_fields_of_existing_machines_are_immutable(kind: type[KubeObject], field
     assert "it can't be changed" in asyncio.run(main())
 
 
-def test_one_way_to_select_hardware_is_given() -> None:
+def test_exactly_one_selection_of_hardware_is_required() -> None:
     async def main() -> tuple[str, str]:
         client = await server(KINDS)
         both, none = copy.deepcopy(everything()), copy.deepcopy(everything())
@@ -267,7 +267,7 @@ def test_one_way_to_select_hardware_is_given() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
+def test_the_sweep_covers_every_field(kind: type[KubeObject]) -> None:
     left = [
         path
         for path in all_leaves(kind)
@@ -277,7 +277,7 @@ def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
     assert left == []
 
 
-def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_sweep_is_large_enough(capsys: pytest.CaptureFixture[str]) -> None:
     accepted, refused = counted(capsys, "Tinkerbell", KINDS, swept(FIELDS))
     assert accepted > 45
     assert refused > 60

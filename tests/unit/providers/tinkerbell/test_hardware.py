@@ -1,4 +1,4 @@
-"""Checks of Hardware: what is wrong with it, who needs how much, and who gets what."""
+"""Checks of Hardware: its problems, the demand of Clusters, and the allocation."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware import demand
-from espalier.providers.tinkerbell.hardware.demand import Customer, Demand, Owner, Selection, canonical
-from espalier.providers.tinkerbell.hardware.judgement import MOST_SHOWN, Config, Verdict, judge, problems
+from espalier.providers.tinkerbell.hardware.demand import BareMetalCluster, Demand, Owner, Selection, canonical
+from espalier.providers.tinkerbell.hardware.judgement import MOST_SHOWN, Config, ConfigResult, judge, problems
 from espalier.providers.tinkerbell.hardware.kinds import OWNER_NAME, BMCMachine, Hardware
-from espalier.providers.tinkerbell.hardware.rack import NAMESPACES, Slot, slots_of
+from espalier.providers.tinkerbell.hardware.rack import NAMESPACES, HardwareState, hardware_states
 from espalier.providers.tinkerbell.kinds import TinkerbellMachineConfig
 from tests.support import hardware
 
@@ -26,9 +26,11 @@ def objects(trees: list[Tree], kind: str) -> list[Object]:
     return [Object(msgspec.json.encode(one)) for one in trees if one["kind"] == kind]
 
 
-def slots(trees: list[Tree]) -> tuple[Slot, ...]:
+def states(trees: list[Tree]) -> tuple[HardwareState, ...]:
     secrets = {one.name: one for one in objects(trees, SECRET.kind)}
-    return slots_of(objects(trees, Hardware.resource.kind), objects(trees, BMCMachine.resource.kind), secrets.get)
+    return hardware_states(
+        objects(trees, Hardware.resource.kind), objects(trees, BMCMachine.resource.kind), secrets.get
+    )
 
 
 def piece(name: str, **changes: object) -> Tree:
@@ -38,8 +40,8 @@ def piece(name: str, **changes: object) -> Tree:
 
 
 def test_hardware_of_an_inventory_is_as_it_must_be() -> None:
-    found = slots(hardware.rack(2, 3))
-    assert [one.wrong for one in found] == [()] * 5
+    found = states(hardware.rack(2, 3))
+    assert [one.problems for one in found] == [()] * 5
     assert [one.holder for one in found] == [""] * 5
 
 
@@ -61,10 +63,10 @@ def test_hardware_of_an_inventory_is_as_it_must_be() -> None:
 )
 def test_each_problem_of_hardware_is_named(changes: Tree, message: str) -> None:
     bmc = {"kind": "Machine", "metadata": {"name": "bmc"}, "spec": {"connection": {"host": "10.0.0.1"}}}
-    (first, second) = slots([piece("a", **changes), piece("b"), bmc])
-    assert len(first.wrong) == 1
-    assert message in first.wrong[0]
-    assert bool(second.wrong) == ("which other" in message)
+    (first, second) = states([piece("a", **changes), piece("b"), bmc])
+    assert len(first.problems) == 1
+    assert message in first.problems[0]
+    assert bool(second.problems) == ("which other" in message)
 
 
 def reached(**account: str) -> Tree:
@@ -91,7 +93,7 @@ def test_each_problem_of_a_bmc_is_named(bmc: Tree, message: str) -> None:
         {"kind": "Secret", "metadata": {"name": "s"}, "data": {"username": "YQ==", "password": "YQ=="}},
         {"kind": "Secret", "metadata": {"name": "empty"}, "data": {"username": "YQ=="}},
     ]
-    ((found,),) = [one.wrong for one in slots(trees)]
+    ((found,),) = [one.problems for one in states(trees)]
     assert message in found
 
 
@@ -161,58 +163,60 @@ ALSO = Selection("spec.hardwareAffinity.required", canonical([LabelSelector(matc
 """Another one, which selects the same."""
 
 
-def slot(name: str, holder: str = "", namespaces: frozenset[str] | None = None, *wrong: str) -> Slot:
-    return Slot(name, WORKERS, holder, namespaces, wrong=wrong)
+def state(name: str, holder: str = "", namespaces: frozenset[str] | None = None, *problems: str) -> HardwareState:
+    return HardwareState(name, WORKERS, holder, namespaces, problems=problems)
 
 
-def customer(name: str, machines: int, *own: str, born: str = "", spare: int = 0, is_new: bool = True) -> Customer:
+def bare_metal_cluster(
+    name: str, machines: int, *own: str, age: str = "", spare: int = 0, is_new: bool = True
+) -> BareMetalCluster:
     needs = {"w": Demand(SELECTION, machines, spare, is_new)}
-    return Customer(Key(f"team-{name}", name), (born or name, name), 1, needs, frozenset(own))
+    return BareMetalCluster(Key(f"team-{name}", name), (age or name, name), 1, needs, frozenset(own))
 
 
-def verdicts(slots: list[Slot], *customers: Customer) -> dict[str, Verdict]:
-    configs = [Config(Key(one.key.namespace, "w"), SELECTION, (one,)) for one in customers]
-    return {key.namespace.removeprefix("team-"): one for key, one in judge(slots, customers, configs).items()}
+def results(states: list[HardwareState], *clusters: BareMetalCluster) -> dict[str, ConfigResult]:
+    configs = [Config(Key(one.key.namespace, "w"), SELECTION, (one,)) for one in clusters]
+    return {key.namespace.removeprefix("team-"): one for key, one in judge(states, clusters, configs).items()}
 
 
-def short(slots: list[Slot], *customers: Customer) -> set[str]:
-    return {name for name, one in verdicts(slots, *customers).items() if one.clusters[0].message}
+def short(states: list[HardwareState], *clusters: BareMetalCluster) -> set[str]:
+    return {name for name, one in results(states, *clusters).items() if one.clusters[0].message}
 
 
-FREE = [slot("one"), slot("two"), slot("three")]
+FREE = [state("one"), state("two"), state("three")]
 
 
 def test_free_hardware_goes_to_the_oldest_who_can_be_served() -> None:
-    assert short(FREE, customer("a", 2), customer("b", 2)) == {"b"}
-    assert short(FREE, customer("a", 2, born="z"), customer("b", 2)) == {"a"}
-    assert short(FREE, customer("a", 9), customer("b", 2)) == {"a"}
-    assert short(FREE, customer("a", 2), customer("b", 1)) == set()
+    assert short(FREE, bare_metal_cluster("a", 2), bare_metal_cluster("b", 2)) == {"b"}
+    assert short(FREE, bare_metal_cluster("a", 2, age="z"), bare_metal_cluster("b", 2)) == {"a"}
+    assert short(FREE, bare_metal_cluster("a", 9), bare_metal_cluster("b", 2)) == {"a"}
+    assert short(FREE, bare_metal_cluster("a", 2), bare_metal_cluster("b", 1)) == set()
 
 
 def test_a_cluster_that_runs_is_served_before_new_ones() -> None:
-    slots = [*FREE, slot("four", "b-1")]
-    assert short(slots, customer("a", 2), customer("b", 3, "b-1")) == {"a"}
+    states = [*FREE, state("four", "b-1")]
+    assert short(states, bare_metal_cluster("a", 2), bare_metal_cluster("b", 3, "b-1")) == {"a"}
     # What Cluster API was asked for is needed: nobody waits for it, and nobody else gets it.
-    assert short(FREE, customer("a", 2), customer("b", 9, "b-1", is_new=False)) == {"a"}
+    assert short(FREE, bare_metal_cluster("a", 2), bare_metal_cluster("b", 9, "b-1", is_new=False)) == {"a"}
 
 
 def test_one_hardware_is_no_two_machines_of_a_cluster_and_what_can_not_be_served_takes_none() -> None:
     needs = {"w": Demand(SELECTION, 1, is_new=True), "x": Demand(ALSO, 1, is_new=True)}
-    older = customer("a", 0)._replace(demands=needs)
-    assert short([slot("one")], older, customer("b", 1)) == {"a"}
+    older = bare_metal_cluster("a", 0)._replace(demands=needs)
+    assert short([state("one")], older, bare_metal_cluster("b", 1)) == {"a"}
 
 
 def test_hardware_of_other_namespaces_counts_for_nobody_else() -> None:
     mine, theirs = frozenset({"team-a"}), frozenset({"team-b"})
-    slots = [slot("one", "", mine), slot("two", "", theirs)]
-    found = verdicts(slots, customer("a", 2))["a"]
+    states = [state("one", "", mine), state("two", "", theirs)]
+    found = results(states, bare_metal_cluster("a", 2))["a"]
     assert "2 Hardware is needed; found 0 used by this cluster, 1 free, 0 used by others" in found.clusters[0].message
-    assert "type=worker: selects 1 Hardware that namespace team-a is not permitted to use" in found.wrong[0]
-    assert NAMESPACES in found.wrong[0]
+    assert "type=worker: selects 1 Hardware that namespace team-a is not permitted to use" in found.problems[0]
+    assert NAMESPACES in found.problems[0]
 
 
 def test_hardware_reserved_by_others_is_reported_as_a_number() -> None:
-    found = verdicts(FREE, customer("a", 2), customer("b", 2, spare=1))["b"].clusters[0]
+    found = results(FREE, bare_metal_cluster("a", 2), bare_metal_cluster("b", 2, spare=1))["b"].clusters[0]
     assert found.message == (
         "spec.hardwareSelector type=worker: 3 Hardware is needed, 1 of it while machines are replaced; found 0 used by "
         "this cluster, 1 free, 2 more needed by other clusters, 0 used by others; add Hardware with these labels, "
@@ -221,30 +225,30 @@ def test_hardware_reserved_by_others_is_reported_as_a_number() -> None:
 
 
 def test_faults_are_told_to_those_who_may_get_the_hardware() -> None:
-    slots = [
-        slot("free", "", None, "no disk"),
-        slot("own", "a-1", None, "no mac"),
-        slot("other", "b-1", None, "broken"),
-        slot("reserved", "", frozenset({"team-b"}), "too old"),
+    states = [
+        state("free", "", None, "no disk"),
+        state("own", "a-1", None, "no mac"),
+        state("other", "b-1", None, "broken"),
+        state("reserved", "", frozenset({"team-b"}), "too old"),
     ]
-    told = verdicts(slots, customer("a", 1, "a-1"), customer("b", 1, "b-1"))
-    assert told["a"].wrong[1:] == ("Hardware free: no disk", "Hardware own: no mac")
-    assert told["b"].wrong == ("Hardware free: no disk", "Hardware other: broken", "Hardware reserved: too old")
+    told = results(states, bare_metal_cluster("a", 1, "a-1"), bare_metal_cluster("b", 1, "b-1"))
+    assert told["a"].problems[1:] == ("Hardware free: no disk", "Hardware own: no mac")
+    assert told["b"].problems == ("Hardware free: no disk", "Hardware other: broken", "Hardware reserved: too old")
 
 
 def test_hardware_of_others_that_two_selections_share_has_no_name() -> None:
     needs = {"w": Demand(SELECTION, 1), "x": Demand(ALSO, 1)}
-    mine = customer("a", 0, "a-1")._replace(demands=needs)
-    slots = [slot("free"), slot("own", "a-1"), slot("other", "b-1"), slot("reserved", "", frozenset({"team-b"}))]
-    assert verdicts(slots, mine)["a"].clusters[0].message == (
+    mine = bare_metal_cluster("a", 0, "a-1")._replace(demands=needs)
+    states = [state("free"), state("own", "a-1"), state("other", "b-1"), state("reserved", "", frozenset({"team-b"}))]
+    assert results(states, mine)["a"].clusters[0].message == (
         "spec.hardwareSelector type=worker: selects 4 Hardware (free, own) that TinkerbellMachineConfig x selects, "
         "too, so that machines of either could get it; use different labels"
     )
 
 
 def test_very_many_faults_are_counted() -> None:
-    many = [slot(f"w-{n}", "", None, "no disk") for n in range(MOST_SHOWN + 3)]
-    assert verdicts(many, customer("a", 1))["a"].wrong[-1] == "and 3 more problems with Hardware"
+    many = [state(f"w-{n}", "", None, "no disk") for n in range(MOST_SHOWN + 3)]
+    assert results(many, bare_metal_cluster("a", 1))["a"].problems[-1] == "and 3 more problems with Hardware"
 
 
 needs = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 2)), max_size=6)
@@ -255,15 +259,15 @@ def test_nothing_is_promised_twice_and_nobody_waits_for_what_is_there(
     free: int, asked: list[tuple[int, int, int]]
 ) -> None:
     """Who is served gets all that he needs; who is not could not be, with what those before him left."""
-    rack = [slot(f"free-{n}") for n in range(free)]
-    customers = []
+    rack = [state(f"free-{n}") for n in range(free)]
+    clusters = []
     for number, (machines, own, spare) in enumerate(asked):
         names = [f"{number}-{one}" for one in range(own)]
-        rack += [slot(f"held-{name}", name) for name in names]
-        customers.append(customer(chr(97 + number), machines, *names, spare=spare))
-    waiting = short(rack, *customers)
+        rack += [state(f"held-{name}", name) for name in names]
+        clusters.append(bare_metal_cluster(chr(97 + number), machines, *names, spare=spare))
+    waiting = short(rack, *clusters)
     left = free
-    for one in sorted(customers, key=lambda one: one.turn):
+    for one in sorted(clusters, key=lambda one: one.allocation_order):
         missing = max(0, one.demands["w"].whole - len(one.machines))
         assert (one.key.name in waiting) == (missing > left)
         left -= missing if missing <= left else 0
@@ -301,6 +305,6 @@ def test_a_cluster_waits_until_its_machine_configs_were_judged_for_it(status: Tr
     assert (found.reason if found is not None else "") == reason
 
 
-def test_labels_of_an_owner_say_who_holds_hardware() -> None:
-    (found,) = slots([piece("a", metadata={"labels": {OWNER_NAME: "m"}, "annotations": {NAMESPACES: "b, c,"}})])
+def test_the_label_of_the_owner_names_the_holder_of_hardware() -> None:
+    (found,) = states([piece("a", metadata={"labels": {OWNER_NAME: "m"}, "annotations": {NAMESPACES: "b, c,"}})])
     assert (found.holder, found.namespaces) == ("m", frozenset("bc"))

@@ -1,4 +1,4 @@
-"""Every field of what a cluster on vSphere links: an accepted value shows in what is rendered, or is refused by a rule.
+"""Every field of what a cluster on vSphere links: an accepted value changes rendered objects, or is refused by a rule.
 
 The schema and the rules of the CRDs are judged as an API server does. No field is left out.
 """
@@ -95,7 +95,7 @@ REFUSED_FOR_UBUNTU = {
 }
 
 
-def written(kind: type[KubeObject], path: str, value: Any, example: Example = everything) -> list[Tree]:
+def example_with(kind: type[KubeObject], path: str, value: Any, example: Example = everything) -> list[Tree]:
     """The example with everything, in which a field has another value."""
     trees = copy.deepcopy(example())
     put(of(trees, kind.resource.kind), path, value)
@@ -110,8 +110,8 @@ WITHOUT_EFFECT = {
 }
 
 
-def shows(trees: list[Tree], before: list[Tree]) -> bool:
-    """True if a value shows: in objects, in what the cluster waits for, or for which permission it waits."""
+def has_effect(trees: list[Tree], before: list[Tree]) -> bool:
+    """True if a value has an effect: in objects, in what the cluster waits for, or for which permission it waits."""
     found = seen(trees)
     if found.missing or unresolved_values(found) is not None:
         return True
@@ -119,50 +119,50 @@ def shows(trees: list[Tree], before: list[Tree]) -> bool:
     return objects(made(trees)) != before
 
 
-BEFORE = objects(made(everything()))
+RENDERED = objects(made(everything()))
 
 
 @pytest.mark.soak
-def test_each_setting_of_bottlerocket_shows_or_is_refused() -> None:
+def test_each_setting_of_bottlerocket_has_an_effect_or_is_refused() -> None:
     """Certificates that are none are refused by the controller, which reads them."""
 
     async def main() -> list[str]:
-        client, wrong = await server(KINDS), []
+        client, problems = await server(KINDS), []
         before = objects(made(everything_with_bottlerocket()))
         for field, values in bottlerocket_fields.FIELDS.items():
             path = bottlerocket_fields.path_of(field)
             for value in values.accepted:
-                trees = written(MACHINE, path, value, everything_with_bottlerocket)
-                if said := await verdict(client, MACHINE, trees):
-                    wrong.append(f"{path} {value!r} is refused: {said}")
-                elif not (problem(seen(trees)) is not None or shows(trees, before)):
-                    wrong.append(f"{path} {value!r} shows nowhere")
+                trees = example_with(MACHINE, path, value, everything_with_bottlerocket)
+                if refusal := await verdict(client, MACHINE, trees):
+                    problems.append(f"{path} {value!r} is refused: {refusal}")
+                elif not (problem(seen(trees)) is not None or has_effect(trees, before)):
+                    problems.append(f"{path} {value!r} has no effect")
             for value in values.refused:
-                trees = written(MACHINE, path, value, everything_with_bottlerocket)
-                if not (said := await verdict(client, MACHINE, trees)) or "PRIVATE" in said:
-                    wrong.append(f"{path} {value!r} is accepted or quoted: {said}")
-        return wrong
+                trees = example_with(MACHINE, path, value, everything_with_bottlerocket)
+                if not (refusal := await verdict(client, MACHINE, trees)) or "PRIVATE" in refusal:
+                    problems.append(f"{path} {value!r} is accepted or quoted: {refusal}")
+        return problems
 
     assert asyncio.run(main()) == []
 
 
 @pytest.mark.soak
-def test_each_value_shows_or_is_refused() -> None:
+def test_each_value_has_an_effect_or_is_refused() -> None:
     async def main() -> list[str]:
-        client, wrong = await server(KINDS), []
+        client, problems = await server(KINDS), []
         for kind, path, values in swept(FIELDS):
             for value in values.accepted:
-                trees = written(kind, path, value)
-                if said := await verdict(client, kind, trees):
-                    wrong.append(f"{path} {value!r} is refused: {said}")
-                elif not shows(trees, BEFORE) and (path, value) not in list(WITHOUT_EFFECT):
-                    wrong.append(f"{path} {value!r} shows nowhere")
+                trees = example_with(kind, path, value)
+                if refusal := await verdict(client, kind, trees):
+                    problems.append(f"{path} {value!r} is refused: {refusal}")
+                elif not has_effect(trees, RENDERED) and (path, value) not in list(WITHOUT_EFFECT):
+                    problems.append(f"{path} {value!r} has no effect")
             for value in values.refused:
-                if not (said := await verdict(client, kind, written(kind, path, value))):
-                    wrong.append(f"{path} {value!r} is accepted")
-                elif "PRIVATE" in said:
-                    wrong.append(f"{path} is quoted: {said}")
-        return wrong
+                if not (refusal := await verdict(client, kind, example_with(kind, path, value))):
+                    problems.append(f"{path} {value!r} is accepted")
+                elif "PRIVATE" in refusal:
+                    problems.append(f"{path} is quoted: {refusal}")
+        return problems
 
     assert asyncio.run(main()) == []
 
@@ -170,7 +170,7 @@ def test_each_value_shows_or_is_refused() -> None:
 @pytest.mark.parametrize("path", REFUSED_FOR_UBUNTU)
 def test_settings_of_bottlerocket_are_refused_for_others(path: str) -> None:
     async def main() -> str:
-        return await verdict(await server(KINDS), MACHINE, written(MACHINE, path, REFUSED_FOR_UBUNTU[path]))
+        return await verdict(await server(KINDS), MACHINE, example_with(MACHINE, path, REFUSED_FOR_UBUNTU[path]))
 
     assert "found ubuntu; allowed: bottlerocket" in asyncio.run(main())
 
@@ -196,12 +196,12 @@ def test_fields_of_existing_machines_are_immutable(kind: type[KubeObject], field
 
 
 @pytest.mark.parametrize("domains", [[], [DOMAIN, DOMAIN | {"name": "west"}], [DOMAIN | {"name": "west"}]])
-def test_failure_domains_come_and_go(domains: list[Tree]) -> None:
+def test_failure_domains_can_be_added_and_removed(domains: list[Tree]) -> None:
     assert changed(DATACENTER, "failureDomains", domains) == ""
 
 
 def changed(kind: type[KubeObject], field: str, value: Any) -> str:
-    """Why a field of a stored object can't have another value; empty if it can."""
+    """The refusal of another value for a field of a stored object; empty if it is accepted."""
 
     async def main() -> str:
         client = await server(KINDS)
@@ -216,23 +216,23 @@ def changed(kind: type[KubeObject], field: str, value: Any) -> str:
     return asyncio.run(main())
 
 
-def test_users_are_asked_for_when_an_object_is_made_and_may_be_left_out_later() -> None:
+def test_users_are_required_at_creation_only() -> None:
     async def main() -> tuple[str, str]:
         client = await server(KINDS)
         tree = next(one for one in everything() if one["kind"] == MACHINE.resource.kind)
         without = tree | {"spec": {name: value for name, value in tree["spec"].items() if name != "users"}}
-        said = await verdict(client, MACHINE, [without | {"metadata": {"name": "vineyard", "namespace": "team-a"}}])
+        refusal = await verdict(client, MACHINE, [without | {"metadata": {"name": "vineyard", "namespace": "team-a"}}])
         stored = (await client.create(MACHINE.resource, tree)).tree
         changed = await client.replace(MACHINE.resource, stored | {"spec": without["spec"]}, dry_run=True)
-        return said, changed.name
+        return refusal, changed.name
 
-    said, name = asyncio.run(main())
-    assert "set a user of the machines" in said
+    refusal, name = asyncio.run(main())
+    assert "set a user of the machines" in refusal
     assert name
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
+def test_the_sweep_covers_every_field(kind: type[KubeObject]) -> None:
     left = [
         path
         for path in all_leaves(kind)
@@ -241,7 +241,7 @@ def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
     assert left == []
 
 
-def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_sweep_is_large_enough(capsys: pytest.CaptureFixture[str]) -> None:
     accepted, refused = counted(capsys, "vSphere", KINDS, swept(FIELDS))
     assert accepted > 35
     assert refused > 50

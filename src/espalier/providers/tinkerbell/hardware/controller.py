@@ -33,10 +33,10 @@ from espalier.kube.objects import Object
 from espalier.kube.rbac import FOLLOW, Right
 from espalier.providers.tinkerbell.cluster_api import TinkerbellMachine
 from espalier.providers.tinkerbell.hardware import demand
-from espalier.providers.tinkerbell.hardware.demand import Customer, Owner
-from espalier.providers.tinkerbell.hardware.judgement import NOT_ENOUGH, Config, Verdict, judge
+from espalier.providers.tinkerbell.hardware.demand import BareMetalCluster, Owner
+from espalier.providers.tinkerbell.hardware.judgement import NOT_ENOUGH, Config, ConfigResult, judge
 from espalier.providers.tinkerbell.hardware.kinds import BMCMachine, Hardware
-from espalier.providers.tinkerbell.hardware.rack import is_contactable, slots_of
+from espalier.providers.tinkerbell.hardware.rack import hardware_states, is_contactable
 from espalier.providers.tinkerbell.kinds import (
     TinkerbellDatacenterConfig,
     TinkerbellMachineConfig,
@@ -71,7 +71,7 @@ class _Observation(NamedTuple):
 
     configs: Sequence[tuple[Object, TinkerbellMachineConfig]]
     unreadable: Sequence[tuple[Object, msgspec.ValidationError]]
-    verdicts: Mapping[Key, Verdict]
+    results: Mapping[Key, ConfigResult]
 
 
 class _ClusterObjects(NamedTuple):
@@ -144,26 +144,28 @@ class _Checks:
         yield from ((found, Report(unreadable(found, error))) for found, error in observation.unreadable)
         for found, config in observation.configs:
             if self._hardware.is_absent:
-                verdict, reason = Verdict((_not_installed(),), ()), NOT_INSTALLED
+                result, reason = ConfigResult((_not_installed(),), ()), NOT_INSTALLED
             else:
-                verdict, reason = observation.verdicts[found.key], INVALID
-            yield found, report(found, self._status(config, verdict, reason))
+                result, reason = observation.results[found.key], INVALID
+            yield found, report(found, self._status(config, result, reason))
 
-    def _status(self, config: TinkerbellMachineConfig, verdict: Verdict, reason: str) -> TinkerbellMachineConfigStatus:
-        shortages = [f"Cluster {one.name}: {one.message}" for one in verdict.clusters if one.message]
+    def _status(
+        self, config: TinkerbellMachineConfig, result: ConfigResult, reason: str
+    ) -> TinkerbellMachineConfigStatus:
+        shortages = [f"Cluster {one.name}: {one.message}" for one in result.clusters if one.message]
         available = Condition(
             type=AVAILABLE,
-            status="False" if shortages or verdict.wrong else "True",
-            reason=NOT_ENOUGH if shortages else reason if verdict.wrong else AVAILABLE,
-            message="; ".join(shortages or verdict.wrong),
+            status="False" if shortages or result.problems else "True",
+            reason=NOT_ENOUGH if shortages else reason if result.problems else AVAILABLE,
+            message="; ".join(shortages or result.problems),
         )
         return TinkerbellMachineConfigStatus(
-            spec_valid=not verdict.wrong,
-            failure_reason=reason if verdict.wrong else "",
-            failure_message="; ".join(verdict.wrong),
+            spec_valid=not result.problems,
+            failure_reason=reason if result.problems else "",
+            failure_message="; ".join(result.problems),
             observed_generation=config.metadata.generation,
             conditions=conditions.set(config.status.conditions, available, self._host.manager.clock.now()),
-            clusters=list(verdict.clusters),
+            clusters=list(result.clusters),
         )
 
     def _observe(self) -> _Observation:
@@ -174,26 +176,26 @@ class _Checks:
                 configs.append((found, found.decode(TinkerbellMachineConfig)))
             except msgspec.ValidationError as error:
                 unreadable_configs.append((found, error))
-        customers = self._customers({found.key: config for found, config in configs})
-        slots = slots_of(self._hardware.list(), self._bmcs.list(), self._secret)
-        users: dict[Key, list[Customer]] = {}
-        for one in customers:
+        clusters = self._bare_metal_clusters({found.key: config for found, config in configs})
+        states = hardware_states(self._hardware.list(), self._bmcs.list(), self._secret)
+        users: dict[Key, list[BareMetalCluster]] = {}
+        for one in clusters:
             for name in one.demands:
                 users.setdefault(Key(one.key.namespace, name), []).append(one)
         requested = [
             Config(found.key, demand.selection(config.spec), tuple(users.get(found.key, ())))
             for found, config in configs
         ]
-        return _Observation(configs, unreadable_configs, judge(slots, customers, requested))
+        return _Observation(configs, unreadable_configs, judge(states, clusters, requested))
 
     def _secret(self, name: str) -> Object | None:
         return self._secrets.get(Key(SYSTEM_NAMESPACE, name))
 
-    def _customers(self, configs: Mapping[Key, TinkerbellMachineConfig]) -> list[Customer]:
+    def _bare_metal_clusters(self, configs: Mapping[Key, TinkerbellMachineConfig]) -> list[BareMetalCluster]:
         """The Clusters on bare metal."""
         objects_of_clusters = self._cluster_objects()
         empty = _ClusterObjects(set(), {}, {})
-        customers = []
+        clusters = []
         for cluster in readable(self._clusters.list()):
             reference, metadata = cluster.spec.datacenter_ref, cluster.metadata
             is_on_bare_metal = reference is not None and reference.kind == TinkerbellDatacenterConfig.resource.kind
@@ -203,8 +205,8 @@ class _Checks:
             named = {one.reference.name for one in machine_groups(cluster.spec) if one.reference is not None}
             own = {name: configs[Key(key.namespace, name)] for name in named if Key(key.namespace, name) in configs}
             existing = objects_of_clusters.get(key, empty)
-            customers.append(
-                Customer(
+            clusters.append(
+                BareMetalCluster(
                     key,
                     age(cluster),
                     metadata.generation,
@@ -213,7 +215,7 @@ class _Checks:
                     dict(self._reserved(cluster)),
                 )
             )
-        return customers
+        return clusters
 
     def _cluster_objects(self) -> Mapping[Key, _ClusterObjects]:
         """The existing objects of each Cluster. Of Clusters with one name, the owner of the control plane has all."""

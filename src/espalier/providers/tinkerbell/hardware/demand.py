@@ -78,11 +78,11 @@ class Demand(NamedTuple):
         return self.machines + self.spare
 
 
-class Customer(NamedTuple):
+class BareMetalCluster(NamedTuple):
     """A Cluster on bare metal."""
 
     key: Key
-    born: tuple[str, str]
+    age: tuple[str, str]
     generation: int
     demands: Mapping[str, Demand]
     """By the name of the machine config; those of equal selections are one."""
@@ -92,9 +92,9 @@ class Customer(NamedTuple):
     """Addresses that no Hardware may have, by field."""
 
     @property
-    def turn(self) -> tuple[bool, tuple[str, str]]:
+    def allocation_order(self) -> tuple[bool, tuple[str, str]]:
         """The order in which Clusters get Hardware: running ones first, then by age."""
-        return not self.machines, self.born
+        return not self.machines, self.age
 
 
 def demands(

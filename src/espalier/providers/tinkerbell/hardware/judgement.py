@@ -15,8 +15,8 @@ from espalier.clusters import addresses
 from espalier.clusters.checks.problems import ADDRESS_TAKEN, MACHINES_INVALID, address_taken
 from espalier.clusters.provider import NOT_CHECKED
 from espalier.kube.objects import Object
-from espalier.providers.tinkerbell.hardware.demand import Customer, Demand, Selection
-from espalier.providers.tinkerbell.hardware.rack import NAMESPACES, Slot
+from espalier.providers.tinkerbell.hardware.demand import BareMetalCluster, Demand, Selection
+from espalier.providers.tinkerbell.hardware.rack import NAMESPACES, HardwareState
 from espalier.providers.tinkerbell.kinds import HardwareOfCluster, TinkerbellMachineConfig
 from espalier.runtime.outcome import Wait
 
@@ -27,17 +27,17 @@ MOST_SHOWN = 5
 class _Selected(NamedTuple):
     """The Hardware of a selection, computed once for all Clusters."""
 
-    slots: Sequence[Slot]
-    free: Sequence[Slot]
-    held: Mapping[str, Slot]
+    states: Sequence[HardwareState]
+    free: Sequence[HardwareState]
+    held: Mapping[str, HardwareState]
     """By the TinkerbellMachine."""
-    reserved: Sequence[Slot]
+    reserved: Sequence[HardwareState]
     """Those for some namespaces."""
-    flawed: Sequence[Slot]
+    flawed: Sequence[HardwareState]
 
 
 Matches = Callable[[Selection], _Selected]
-_SlotsByAddress = Mapping[addresses.Address, Slot]
+_StatesByAddress = Mapping[addresses.Address, HardwareState]
 
 
 class Config(NamedTuple):
@@ -45,49 +45,51 @@ class Config(NamedTuple):
 
     key: Key
     selection: Selection
-    customers: tuple[Customer, ...]
+    clusters: tuple[BareMetalCluster, ...]
 
 
-class Verdict(NamedTuple):
+class ConfigResult(NamedTuple):
     """The result for a machine config."""
 
-    wrong: tuple[str, ...]
+    problems: tuple[str, ...]
     """Problems with the selected Hardware."""
     clusters: tuple[HardwareOfCluster, ...]
     """For each Cluster that uses it: its demand, and why it must wait."""
 
 
-def judge(rack: Sequence[Slot], customers: Iterable[Customer], configs: Iterable[Config]) -> Mapping[Key, Verdict]:
-    """The verdict on each machine config."""
+def judge(
+    states: Sequence[HardwareState], clusters: Iterable[BareMetalCluster], configs: Iterable[Config]
+) -> Mapping[Key, ConfigResult]:
+    """The result for each machine config, by its key."""
     selected: dict[Selection, _Selected] = {}
 
     def matches(selection: Selection) -> _Selected:
         if selection not in selected:
-            slots = [slot for slot in rack if selection.selects(slot.labels)]
+            matching = [state for state in states if selection.selects(state.labels)]
             selected[selection] = _Selected(
-                slots,
-                free=[slot for slot in slots if not slot.holder],
-                held={slot.holder: slot for slot in slots if slot.holder},
-                reserved=[slot for slot in slots if slot.namespaces is not None],
-                flawed=[slot for slot in slots if slot.wrong],
+                matching,
+                free=[state for state in matching if not state.holder],
+                held={state.holder: state for state in matching if state.holder},
+                reserved=[state for state in matching if state.namespaces is not None],
+                flawed=[state for state in matching if state.problems],
             )
         return selected[selection]
 
-    lacking = _allocate(customers, matches)
-    by_address = {address: slot for slot in rack for address in slot.addresses}
+    lacking = _allocate(clusters, matches)
+    by_address = {address: state for state in states for address in state.addresses}
     return {
-        one.key: Verdict(
-            tuple(_wrong(one, matches(one.selection))),
+        one.key: ConfigResult(
+            tuple(_problems_of_config(one, matches(one.selection))),
             tuple(
-                _of_cluster(one, customer, by_address, matches, lacking)
-                for customer in sorted(one.customers, key=lambda customer: customer.key.name)
+                _of_cluster(one, cluster, by_address, matches, lacking)
+                for cluster in sorted(one.clusters, key=lambda cluster: cluster.key.name)
             ),
         )
         for one in configs
     }
 
 
-# Who gets what.
+# Allocation.
 
 
 class _Lack(NamedTuple):
@@ -96,25 +98,25 @@ class _Lack(NamedTuple):
     own: int
     free: int
     promised: int
-    """Free Hardware for Clusters with an earlier turn."""
+    """Free Hardware allocated to Clusters that come earlier."""
     held: int
 
 
 _Lacking = Mapping[tuple[Key, Selection], _Lack]
 
 
-def _allocate(customers: Iterable[Customer], matches: Matches) -> _Lacking:
-    """Selections with too little Hardware. Clusters take free Hardware in turn, all that they need or nothing: a
+def _allocate(clusters: Iterable[BareMetalCluster], matches: Matches) -> _Lacking:
+    """Selections with too little Hardware. Clusters take free Hardware in their order, all that they need or nothing: a
     request that can't be met does not block others.
     """
     promised: set[str] = set()
     lacking: dict[tuple[Key, Selection], _Lack] = {}
-    for customer in sorted(customers, key=lambda one: one.turn):
+    for cluster in sorted(clusters, key=lambda one: one.allocation_order):
         allocated: set[str] = set()
         is_served = True
-        for demand in dict.fromkeys(customer.demands.values()):
-            selected, namespace = matches(demand.selection), customer.key.namespace
-            own = sum(name in selected.held for name in customer.machines)
+        for demand in dict.fromkeys(cluster.demands.values()):
+            selected, namespace = matches(demand.selection), cluster.key.namespace
+            own = sum(name in selected.held for name in cluster.machines)
             missing = max(0, demand.whole - own)
             available = (
                 one.name
@@ -126,7 +128,7 @@ def _allocate(customers: Iterable[Customer], matches: Matches) -> _Lacking:
                 is_served = False
                 promised_to_others = sum(one.permits(namespace) for one in selected.free) - len(found)
                 held_by_others = sum(one.permits(namespace) for one in selected.held.values()) - own
-                lacking[customer.key, demand.selection] = _Lack(own, len(found), promised_to_others, held_by_others)
+                lacking[cluster.key, demand.selection] = _Lack(own, len(found), promised_to_others, held_by_others)
             allocated.update(found)
         if is_served:
             promised |= allocated
@@ -136,42 +138,42 @@ def _allocate(customers: Iterable[Customer], matches: Matches) -> _Lacking:
 # Messages.
 
 
-def _wrong(config: Config, selected: _Selected) -> Iterator[str]:
+def _problems_of_config(config: Config, selected: _Selected) -> Iterator[str]:
     """Problems with Hardware that machines of this config have or may get."""
     namespace = config.key.namespace
-    if reserved := sum(not slot.permits(namespace) for slot in selected.reserved):
+    if reserved := sum(not state.permits(namespace) for state in selected.reserved):
         yield (
             f"{config.selection.text}: selects {reserved} Hardware that namespace {namespace} is not permitted to use "
             f"(annotation {NAMESPACES}); use labels that no other namespace's Hardware has"
         )
     found = [
-        f"Hardware {slot.name}: {problem}"
-        for slot in selected.flawed
-        if _is_visible(slot, config.customers, namespace)
-        for problem in slot.wrong
+        f"Hardware {state.name}: {problem}"
+        for state in selected.flawed
+        if _is_visible(state, config.clusters, namespace)
+        for problem in state.problems
     ]
     yield from found[:MOST_SHOWN]
     if len(found) > MOST_SHOWN:
         yield f"and {len(found) - MOST_SHOWN} more problems with Hardware"
 
 
-def _is_visible(slot: Slot, customers: Iterable[Customer], namespace: str) -> bool:
+def _is_visible(state: HardwareState, clusters: Iterable[BareMetalCluster], namespace: str) -> bool:
     """True if tenants of a namespace may see the name: it is free for them, or one of their machines."""
-    if slot.holder:
-        return any(slot.holder in customer.machines for customer in customers)
-    return slot.permits(namespace)
+    if state.holder:
+        return any(state.holder in cluster.machines for cluster in clusters)
+    return state.permits(namespace)
 
 
 def _of_cluster(
-    config: Config, customer: Customer, by_address: _SlotsByAddress, matches: Matches, lacking: _Lacking
+    config: Config, cluster: BareMetalCluster, by_address: _StatesByAddress, matches: Matches, lacking: _Lacking
 ) -> HardwareOfCluster:
-    demand = customer.demands[config.key.name]
+    demand = cluster.demands[config.key.name]
     reason, message = "", ""
-    if found := next(_obstacles(customer, demand, by_address, matches, lacking), None):
+    if found := next(_obstacles(cluster, demand, by_address, matches, lacking), None):
         reason, message = found
     return HardwareOfCluster(
-        name=customer.key.name,
-        generation=customer.generation,
+        name=cluster.key.name,
+        generation=cluster.generation,
         machines=demand.machines,
         spare=demand.spare,
         reason=reason,
@@ -180,25 +182,25 @@ def _of_cluster(
 
 
 def _obstacles(
-    customer: Customer, demand: Demand, by_address: _SlotsByAddress, matches: Matches, lacking: _Lacking
+    cluster: BareMetalCluster, demand: Demand, by_address: _StatesByAddress, matches: Matches, lacking: _Lacking
 ) -> Iterator[tuple[str, str]]:
     """Obstacles for a Cluster: reason and message of each."""
-    for field, address in customer.reserved.items():
+    for field, address in cluster.reserved.items():
         parsed = addresses.parsed(address)
         if parsed is not None and (holder := by_address.get(parsed)) is not None:
-            name = f" {holder.name}" if _is_visible(holder, (customer,), customer.key.namespace) else ""
+            name = f" {holder.name}" if _is_visible(holder, (cluster,), cluster.key.namespace) else ""
             yield ADDRESS_TAKEN, address_taken(field, address, f"Hardware{name}")
-    for name, other in customer.demands.items():
+    for name, other in cluster.demands.items():
         if other.selection != demand.selection:
-            mine = {slot.name for slot in matches(demand.selection).slots}
-            if both := [slot for slot in matches(other.selection).slots if slot.name in mine]:
-                yield MACHINES_INVALID, _ambiguous(demand, name, both, customer)
-    if lack := lacking.get((customer.key, demand.selection)):
+            mine = {state.name for state in matches(demand.selection).states}
+            if both := [state for state in matches(other.selection).states if state.name in mine]:
+                yield MACHINES_INVALID, _ambiguous(demand, name, both, cluster)
+    if lack := lacking.get((cluster.key, demand.selection)):
         yield NOT_ENOUGH, _shortage(demand, lack)
 
 
-def _ambiguous(demand: Demand, other: str, both: Sequence[Slot], customer: Customer) -> str:
-    shown = [one.name for one in both if _is_visible(one, (customer,), customer.key.namespace)]
+def _ambiguous(demand: Demand, other: str, both: Sequence[HardwareState], cluster: BareMetalCluster) -> str:
+    shown = [one.name for one in both if _is_visible(one, (cluster,), cluster.key.namespace)]
     listed = f" ({', '.join(shown[:MOST_SHOWN])}{', ...' if len(shown) > MOST_SHOWN else ''})" if shown else ""
     return (
         f"{demand.selection.text}: selects {len(both)} Hardware{listed} that TinkerbellMachineConfig {other} selects, "
@@ -218,11 +220,11 @@ def _shortage(demand: Demand, lack: _Lack) -> str:
     )
 
 
-# What a Cluster waits for.
+# Reasons of Clusters to wait.
 
 
 def problems(cluster: eksa.Cluster, children: Sequence[Object], _is_new: bool) -> Iterator[Wait]:
-    """Why a Cluster must wait: its current spec was not judged yet with a machine config, or Hardware is lacking."""
+    """Reasons for a Cluster to wait: a machine config was not checked for its current spec, or Hardware is lacking."""
     for child in children:
         if child.kind != TinkerbellMachineConfig.resource.kind:
             continue

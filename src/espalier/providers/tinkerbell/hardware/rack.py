@@ -34,7 +34,7 @@ LONGEST = 100
 USER, PASSWORD = "username", "password"
 
 
-class Slot(NamedTuple):
+class HardwareState(NamedTuple):
     """One Hardware."""
 
     name: str
@@ -44,7 +44,7 @@ class Slot(NamedTuple):
     namespaces: frozenset[str] | None = None
     """Namespaces whose Clusters may use it; None for all."""
     addresses: frozenset[addresses.Address] = frozenset()
-    wrong: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
     """Problems, each with its field. They name no other Hardware."""
 
     def permits(self, namespace: str) -> bool:
@@ -63,7 +63,7 @@ Secrets = Callable[[str], Object | None]
 """Finds a Secret of the system's namespace by its name."""
 
 
-def slots_of(hardware: Iterable[Object], bmcs: Iterable[Object], secrets: Secrets) -> tuple[Slot, ...]:
+def hardware_states(hardware: Iterable[Object], bmcs: Iterable[Object], secrets: Secrets) -> tuple[HardwareState, ...]:
     """All Hardware, by name."""
     sorted_hardware = sorted(hardware, key=lambda one: one.name)
     bmcs_by_name = {one.name: one for one in bmcs}
@@ -73,7 +73,7 @@ def slots_of(hardware: Iterable[Object], bmcs: Iterable[Object], secrets: Secret
         _duplicates(one.macs for one in interfaces.values()),
         _duplicates(one.ips for one in interfaces.values()),
     )
-    slots = []
+    states = []
     for one in sorted_hardware:
         spec = specs[one.name]
         if isinstance(spec, HardwareSpec):
@@ -84,8 +84,8 @@ def slots_of(hardware: Iterable[Object], bmcs: Iterable[Object], secrets: Secret
         else:
             problems = (f"it can't be read: {spec[:LONGEST]}",)
         ips_of_hardware = interfaces[one.name].ips if one.name in interfaces else frozenset()
-        slots.append(
-            Slot(
+        states.append(
+            HardwareState(
                 one.name,
                 one.metadata.labels,
                 one.metadata.labels.get(OWNER_NAME, ""),
@@ -94,7 +94,7 @@ def slots_of(hardware: Iterable[Object], bmcs: Iterable[Object], secrets: Secret
                 tuple(problems),
             )
         )
-    return tuple(slots)
+    return tuple(states)
 
 
 def _spec(one: Object) -> HardwareSpec | str:
