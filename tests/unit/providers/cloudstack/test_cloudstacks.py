@@ -67,7 +67,7 @@ def refusal(
     return told.value
 
 
-def test_everything_is_answered_in_one_session(trusted: Trust) -> None:
+def test_all_questions_are_answered_in_one_session(trusted: Trust) -> None:
     asked: list[CloudStack] = []
     questions = frozenset({NETWORK, OFFERING, TEMPLATE, DISK, GROUP, GONE})
     found = answers(trusted, asked.append, questions=questions)
@@ -100,7 +100,7 @@ PLACES: dict[str, tuple[Place, tuple[int, int | None, int | None]]] = {
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_zones_domains_and_accounts_are_found_by_what_specs_call_them(name: str, trusted: Trust) -> None:
+def test_zones_domains_and_accounts_are_found_by_id_name_or_path(name: str, trusted: Trust) -> None:
     place, counts = PLACES[name]
     found = answers(trusted, lambda api: api.items["listAccounts"][0].pop("domainid"), place=place)
     assert (found.zones, found.domains, found.accounts) == counts
@@ -121,7 +121,7 @@ def test_the_holder_of_an_address_is_reported(trusted: Trust) -> None:
     assert found.holders == ADDRESSES
 
 
-def test_nothing_is_asked_about_addresses_that_nobody_named(trusted: Trust) -> None:
+def test_addresses_are_only_looked_up_if_the_query_has_some(trusted: Trust) -> None:
     asked: list[CloudStack] = []
     answers(trusted, asked.append, questions=frozenset({NETWORK}), network=NETWORK)
     assert asked[0].commands == ["listZones", "listDomains", "listAccounts", "listNetworks"]
@@ -133,7 +133,7 @@ def crowd(number: int, size: int = 0) -> Change:
     return lambda api: api.items.update(listNetworks=[{"id": str(n), "name": name} for n, name in enumerate(names)])
 
 
-def test_pages_are_gone_through(trusted: Trust) -> None:
+def test_all_pages_are_read(trusted: Trust) -> None:
     last = PAGE_SIZE + 2
     found = answers(trusted, crowd(last + 1), questions=frozenset({NETWORK}))
     assert found.entities[NETWORK] == (Entity(str(last), "network-1"),)
@@ -152,14 +152,14 @@ def test_an_id_and_a_name_of_the_same_object_are_equal(trusted: Trust) -> None:
     assert found.entities[OFFERING] == (Entity("o1", "4 CPUs, 8 GB"),)
 
 
-def test_too_much_is_not_read(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_answers_is_limited(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cloudstacks, "LARGEST", 1 << 20)
     said = refusal(trusted, crowd(1, 2 << 20))
     assert said.reason == "UnexpectedAnswer"
     assert str(said).endswith("sent more than 1 MiB")
 
 
-def test_too_many_pages_are_not_gone_through(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_pages_is_limited(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cloudstacks, "MOST_REQUESTS", 9)
 
     async def endless(asked: Mapping[str, str]) -> web.StreamResponse:
@@ -170,13 +170,13 @@ def test_too_many_pages_are_not_gone_through(trusted: Trust, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("keys", [Credentials(KEYS.username, "wrong"), Credentials("other", KEYS.password)])
-def test_refused_keys_are_told_and_count(keys: Credentials, trusted: Trust) -> None:
+def test_refused_keys_are_reported_as_refused(keys: Credentials, trusted: Trust) -> None:
     said = refusal(trusted, credentials=keys)
     assert (said.reason, said.refused) == ("LoginRefused", True)
     assert str(said).endswith("rejected the keys; correct api-key and secret-key in the Secret")
 
 
-def test_nobody_is_asked_without_keys_for_its_url(trusted: Trust) -> None:
+def test_no_request_is_sent_without_keys_for_its_url(trusted: Trust) -> None:
     asked: list[CloudStack] = []
     said = refusal(trusted, asked.append, Credentials("", ""))
     assert (said.reason, said.refused, asked[0].asked) == ("LoginRefused", True, [])
@@ -200,7 +200,7 @@ def test_nothing_is_sent_before_the_certificate_is_verified(name: str, trusted: 
     assert asked[0].asked == []
 
 
-def test_whoever_made_the_secret_may_do_without_verification() -> None:
+def test_the_secret_may_disable_verification() -> None:
     async def main() -> Answers:
         async with running(name="other.example.com", expired=True) as (api, _):
             return await CloudStacks(api.resolve)(Query(api.server, HERE), KEYS._replace(insecure=True))
@@ -208,7 +208,7 @@ def test_whoever_made_the_secret_may_do_without_verification() -> None:
     assert asyncio.run(main()).zones == 1
 
 
-def test_an_api_without_tls_is_asked_as_the_secret_has_it() -> None:
+def test_an_api_without_tls_is_used_if_the_secret_has_its_url() -> None:
     async def main() -> Answers:
         async with running(plain=True) as (api, _):
             return await CloudStacks(api.resolve)(Query(api.server, HERE), KEYS)
@@ -288,7 +288,7 @@ FAULTS: dict[str, tuple[Change, str, str]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_of_the_server_is_told(name: str, trusted: Trust) -> None:
+def test_an_error_of_the_server_is_reported(name: str, trusted: Trust) -> None:
     change, reason, sentence = FAULTS[name]
     said = refusal(trusted, change)
     assert (said.reason, said.refused) == (reason, False)
@@ -296,7 +296,7 @@ def test_a_fault_of_the_server_is_told(name: str, trusted: Trust) -> None:
     assert len(str(said)) < 500
 
 
-def test_a_server_that_is_silent_is_left(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_server_times_out(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cloudstacks, "CONNECT", 0.2)
     said = refusal(trusted, lambda api: setattr(api, "fault", never))
     assert said.reason == "Unreachable"
@@ -304,7 +304,7 @@ def test_a_server_that_is_silent_is_left(trusted: Trust, monkeypatch: pytest.Mon
 
 
 @pytest.mark.soak
-def test_a_server_that_takes_its_time_is_left(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_server_times_out(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says something, now and then, and never ends."""
     monkeypatch.setattr(cloudstacks, "LONGEST", 0.5)
     said = refusal(trusted, lambda api: setattr(api, "fault", never))
@@ -313,9 +313,7 @@ def test_a_server_that_takes_its_time_is_left(trusted: Trust, monkeypatch: pytes
 
 
 @pytest.mark.soak
-def test_a_thread_is_free_again_as_soon_as_its_session_is_given_up(
-    trusted: Trust, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_thread_is_free_as_soon_as_its_session_is_aborted(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with running() as (api, chain):
             trusted(chain)
@@ -332,7 +330,7 @@ def test_a_thread_is_free_again_as_soon_as_its_session_is_given_up(
     asyncio.run(main())
 
 
-def test_a_server_that_is_not_there_is_told(trusted: Trust) -> None:
+def test_an_unreachable_server_is_reported(trusted: Trust) -> None:
     said = refusal(trusted, lambda api: setattr(api, "resolve", lambda _host, _port: [("127.0.0.1", 1)]))
     assert said.reason == "Unreachable"
     assert f"{NAME}:" in str(said)
@@ -363,7 +361,7 @@ def test_a_name_is_resolved_once(trusted: Trust) -> None:
     assert resolved == [NAME]
 
 
-def test_the_machine_of_the_manager_is_no_cloudstack(trusted: Trust) -> None:
+def test_local_addresses_of_the_manager_get_no_request(trusted: Trust) -> None:
     asked: list[CloudStack] = []
 
     async def main() -> None:
@@ -378,7 +376,7 @@ def test_the_machine_of_the_manager_is_no_cloudstack(trusted: Trust) -> None:
     assert asked[0].asked == []
 
 
-def test_one_that_is_slow_holds_up_no_other(trusted: Trust) -> None:
+def test_a_slow_server_delays_no_other(trusted: Trust) -> None:
     async def main() -> None:
         async with running() as (slow, _), running() as (quick, chain):
             trusted(chain)

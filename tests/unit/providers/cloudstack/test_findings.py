@@ -57,7 +57,7 @@ def of_datacenter(answers: Answers = FOUND, **changes: Any) -> list[str]:
     return list(findings.judge_zone(fields, msgspec.structs.replace(answers, entities=entities)))
 
 
-def test_the_example_is_right() -> None:
+def test_the_example_has_no_problems() -> None:
     assert of_machines() == of_machines(diskOffering=disk(), affinityGroupIds=["group-a"]) == []
     assert of_machines(computeOffering={"id": "o2", "name": "twice"}, template={"id": "t1"}) == []
     assert of_machines(diskOffering=disk(name="Fixed", customSizeInGB=0)) == []
@@ -120,7 +120,7 @@ def test_the_missing_objects_of_machines_are_named(name: str) -> None:
     assert of_machines(**change) == [sentence]
 
 
-def test_without_its_zone_the_datacenter_says_what_is_missing() -> None:
+def test_a_missing_zone_is_reported_at_the_datacenter() -> None:
     for answers in (Answers(0), Answers(1, 0), Answers(1, 1, 0)):
         (sentence,) = of_machines(answers)
         assert sentence.endswith("has no such zone, domain or account; see the CloudStackDatacenterConfig")

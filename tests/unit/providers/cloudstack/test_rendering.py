@@ -47,20 +47,20 @@ def test_a_cluster_on_cloudstack_becomes_these_objects(name: str) -> None:
     compare_with_golden(name, text_of(redacted(objects(made(manifest() if name == "cloudstack" else everything())))))
 
 
-def test_keys_stand_in_no_object() -> None:
+def test_no_object_contains_keys() -> None:
     encoded = base64.b64encode(MAKER.encode()).decode()
     text = json.dumps(objects(made(everything())))
     assert encoded not in text
     assert MAKER not in text
 
 
-def test_keys_are_named_where_the_administrator_has_them() -> None:
+def test_objects_reference_the_secret_of_the_administrator() -> None:
     (cluster,) = bodies(manifest(), "CloudStackCluster")
     assert cluster["spec"]["failureDomains"][0]["acsEndpoint"] == {"name": "global", "namespace": "eksa-system"}
 
 
 @pytest.mark.parametrize("field", ["api-key", "secret-key"])
-def test_keys_that_lack_half_are_waited_for(field: str) -> None:
+def test_the_cluster_waits_for_both_keys(field: str) -> None:
     said = waits(manifest(), credentials({name: value for name, value in CREDENTIALS.items() if name != field}))
     assert f"availability zone az-1: waiting for field {field} of Secret eksa-system/global" in said
     assert MAKER not in said
@@ -115,7 +115,7 @@ def test_deprecated_zones_are_availability_zones_with_the_keys_of_secret_global(
         ("[fd00::9]", "fd00::9", 6443),
     ],
 )
-def test_the_api_server_is_where_the_cluster_says(given: str, host: str, port: int) -> None:
+def test_the_endpoint_of_the_cluster_has_a_host_and_a_port(given: str, host: str, port: int) -> None:
     trees = manifest(proxyConfiguration={"httpProxy": "http://proxy:3128", "httpsProxy": "http://proxy:3128"})
     trees[0]["spec"]["controlPlaneConfiguration"]["endpoint"]["host"] = given
     for kind in ("Cluster", "CloudStackCluster"):
@@ -148,7 +148,7 @@ def test_a_second_disk_has_one_file_system(device: str, filesystem: str, partiti
     assert f"blkid -L data_disk || mkfs.{filesystem} -L data_disk {partition}" in commands
 
 
-def test_a_disk_without_an_offering_is_none() -> None:
+def test_a_disk_without_an_offering_is_not_rendered() -> None:
     trees = manifest()
     nothing = {"mountPath": "", "device": "", "filesystem": "", "label": ""}
     of(trees, MACHINES)["diskOffering"] = nothing
@@ -200,7 +200,7 @@ OF_CLUSTER: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", OF_CLUSTER)
-def test_a_cluster_that_can_not_be_made_is_refused_at_once(name: str) -> None:
+def test_invalid_clusters_are_refused_by_admission(name: str) -> None:
     changes, sentence = OF_CLUSTER[name]
     trees = manifest()
     assert refused(trees) == []
@@ -236,7 +236,7 @@ def test_a_template_may_have_any_name_with_the_version_in_it_or_an_id(template: 
     assert machines["spec"]["template"]["spec"]["template"] == template
 
 
-def test_disks_are_in_annotations_as_well_for_other_readers() -> None:
+def test_disks_are_also_in_annotations() -> None:
     annotations = msgspec.to_builtins(made(everything()).groups[0].machine_template)["metadata"]["annotations"]
     suffix = "cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
     assert annotations == {

@@ -45,7 +45,7 @@ def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those
     asyncio.run(main())
 
 
-def test_it_has_the_name_that_the_datacenter_gives() -> None:
+def test_the_secret_has_the_name_that_the_datacenter_references() -> None:
     trees = manifest()
     of(trees, "NutanixDatacenterConfig")["credentialRef"]["name"] = "of-team-a"
     (found,) = secrets(MAKER, trees)
@@ -66,5 +66,5 @@ def test_without_user_or_password_nothing_is_written(name: str) -> None:
     assert list(secrets({one: value for one, value in given.items() if one != name}, manifest())) == []
 
 
-def test_clusters_of_others_need_none() -> None:
+def test_clusters_of_other_providers_need_no_secret() -> None:
     assert list(secrets(MAKER, [{"kind": "DockerDatacenterConfig"}])) == []

@@ -46,7 +46,7 @@ def of_datacenter(*domains: Any) -> list[str]:
     return list(findings.judge_datacenter(spec, answers(findings.of_datacenter(spec), THERE)))
 
 
-def test_the_example_is_right() -> None:
+def test_the_example_has_no_problems() -> None:
     assert of_machines() == of_machines(project=named("Quarries"), subnet=named("everywhere")) == []
     categories = [{"key": "stone", "value": "granite"}]
     assert of_machines(additionalCategories=categories) == []

@@ -23,7 +23,7 @@ def named(name: str) -> list[Tree]:
 
 
 @pytest.mark.parametrize(("older", "younger"), [("capx-a", "a-ca"), ("a-ca", "capx-a"), ("capx-a", "a-kubeconfig")])
-def test_the_authority_of_a_cluster_is_no_secret_of_another(older: str, younger: str) -> None:
+def test_names_of_secrets_of_two_clusters_do_not_clash(older: str, younger: str) -> None:
     """`capx-a-ca` has the account of cluster `a-ca`, and is the authority of cluster `capx-a`."""
     trees = named(younger)
     known = observer(*named(older), *trees[1:], laptop(), FORK)

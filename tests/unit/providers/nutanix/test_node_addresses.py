@@ -14,12 +14,12 @@ def test_addresses_ranges_and_networks_are_listed_one_by_one() -> None:
     assert count(given) == len(found)
 
 
-def test_more_than_fit_are_counted_and_not_listed() -> None:
+def test_too_many_addresses_are_counted_and_not_listed() -> None:
     assert count(["fd00::/8", "10.0.0.0/8"]) == 2**120 + 2**24
     assert sum(1 for _ in listed(["10.0.0.0/8"])) == MOST
 
 
 @pytest.mark.parametrize("text", ["a", "", "192.0.2.9-192.0.2.1", "192.0.2.1-fd00::1", "192.0.2.1-", "192.0.2.0/33"])
-def test_anything_else_is_reported(text: str) -> None:
+def test_invalid_addresses_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         count([text])

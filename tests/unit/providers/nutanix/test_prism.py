@@ -70,7 +70,7 @@ def refusal(
     return told.value
 
 
-def test_everything_is_answered_in_one_session() -> None:
+def test_all_questions_are_answered_in_one_session() -> None:
     questions = frozenset({CLUSTER, *SUBNETS, IMAGE, PROJECT, CENTRAL})
     asked: list[list[str]] = []
     categories = frozenset({*THERE, *GONE})
@@ -93,13 +93,13 @@ def test_everything_is_answered_in_one_session() -> None:
     assert found.gpus == (GpuModel(EAST, "Ampere 40", 8757, "PASSTHROUGH_GRAPHICS", 2),)
 
 
-def test_nothing_is_asked_but_what_matters_and_the_account() -> None:
+def test_only_the_questions_and_the_account_are_requested() -> None:
     seen: list[list[str]] = []
     assert answers(lambda center: seen.append(center.asked)) == Answers()
     assert seen == [["GET /users/me"]]
 
 
-def test_pages_are_gone_through() -> None:
+def test_all_pages_are_read() -> None:
     def many(center: Prism) -> None:
         center.entities["images"] = [entity(f"image-{number}", str(number)) for number in range(prism.PAGE + 3)]
 
@@ -107,14 +107,14 @@ def test_pages_are_gone_through() -> None:
     assert answers(many, questions=frozenset({last})).entities[last] == (Entity(str(prism.PAGE + 2), last.value),)
 
 
-def test_too_many_are_not_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_entities_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prism, "MOST_ENTITIES", 4)
     monkeypatch.setattr(prism, "PAGE", 2)
     said = refusal(lambda center: center.entities["clusters"].extend([entity("a", str(n)) for n in range(9)]))
     assert str(said).endswith("has more than 4 clusters, the most that can be searched")
 
 
-def test_too_much_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_answers_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prism, "LARGEST", 1 << 20)
     said = refusal(lambda center: center.entities["clusters"].append(entity("a" * (2 << 20), "1")))
     assert said.reason == "UnexpectedAnswer"
@@ -122,14 +122,14 @@ def test_too_much_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("account", [Credentials("maker", "wrong"), Credentials("other", ACCOUNT.password)])
-def test_a_refused_account_is_told_and_counts(account: Credentials) -> None:
+def test_a_refused_account_is_reported_as_refused(account: Credentials) -> None:
     said = refusal(credentials=account)
     assert (said.reason, said.refused) == ("LoginRefused", True)
     assert str(said) == f"{account.username} can't log in; correct the Secret with the credentials"
 
 
 @pytest.mark.parametrize("name", ["", "a:b"])
-def test_an_invalid_account_is_sent_nowhere(name: str) -> None:
+def test_an_invalid_account_is_not_sent(name: str) -> None:
     asked: list[list[str]] = []
     said = refusal(lambda center: asked.append(center.asked), Credentials(name, "x"))
     assert (said.reason, said.refused, asked) == ("LoginRefused", True, [[]])
@@ -157,7 +157,7 @@ def test_nothing_is_sent_before_the_certificate_is_verified(name: str) -> None:
     assert asked == [[]]
 
 
-def test_without_verification_anybody_is_asked() -> None:
+def test_without_verification_any_certificate_is_accepted() -> None:
     async def main() -> Answers:
         async with prism_central(name="other.example.com", expired=True) as center:
             where = msgspec.structs.replace(center.server, insecure=True, authorities="")
@@ -205,7 +205,7 @@ FAULTS: dict[str, tuple[Callable[[Prism], None], str, str]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_of_the_server_is_told(name: str) -> None:
+def test_an_error_of_the_server_is_reported(name: str) -> None:
     change, reason, sentence = FAULTS[name]
     said = refusal(change)
     assert (said.reason, said.refused) == (reason, False)
@@ -213,14 +213,14 @@ def test_a_fault_of_the_server_is_told(name: str) -> None:
     assert len(str(said)) < 500
 
 
-def test_a_server_that_is_silent_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prism, "CONNECT", 0.1)
     said = refusal(lambda center: setattr(center, "fault", never))
     assert said.reason == "Unreachable"
     assert "timed out: no response within 0.1 s" in str(said)
 
 
-def test_a_server_that_is_away_is_told() -> None:
+def test_an_unreachable_server_is_reported() -> None:
     async def main() -> None:
         async with prism_central() as center:
             asked = asked_of(center)
@@ -233,7 +233,7 @@ def test_a_server_that_is_away_is_told() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:9440", "localhost:9440", "[::1]:9440", f"{'a' * 64}.example:9440"])
-def test_the_machine_of_the_manager_is_not_asked(host: str) -> None:
+def test_local_addresses_of_the_manager_get_no_request(host: str) -> None:
     async def main() -> None:
         async with prism_central() as center:
             await PrismCentrals()(Query(msgspec.structs.replace(center.server, host=host)), ACCOUNT)

@@ -44,7 +44,7 @@ def test_a_cluster_on_nutanix_becomes_these_objects(name: str) -> None:
     compare_with_golden(name, text_of(redacted(objects(made(manifest() if name == "nutanix" else everything())))))
 
 
-def test_credentials_stand_in_the_secrets_that_need_them() -> None:
+def test_only_secrets_that_need_credentials_contain_them() -> None:
     trees = objects(made(everything()))
     whole = (CREDENTIALS["credentials"], CREDENTIALS["credentialsCP"])
     places = (["capx-quarry"], ["quarry-nutanix-ccm-secret", "nutanix-creds"])
@@ -66,7 +66,7 @@ def test_the_written_credentials_are_readable_and_show_no_password() -> None:
 
 
 @pytest.mark.parametrize("cp", ["", "{}", "same"])
-def test_the_administrator_is_in_workload_clusters_by_consent_alone(cp: str) -> None:
+def test_workload_clusters_get_the_administrators_account_only_by_consent(cp: str) -> None:
     data = CREDENTIALS | {"credentialsCP": account("maker", "x") if cp == "same" else cp}
     waits = missing_objects(seen(manifest(), credentials(data)).missing)
     assert waits is not None
@@ -90,14 +90,14 @@ BASIC = account("maker", MAKER)
         *(BASIC.replace("basic_auth", "token"), BASIC.replace(f'"{MAKER}"', "1"), BASIC.replace("prismCentral", "p")),
     ],
 )
-def test_credentials_without_an_account_are_waited_for(content: str) -> None:
+def test_the_cluster_waits_for_an_account(content: str) -> None:
     waits = missing_objects(seen(manifest(), credentials(CREDENTIALS | {"credentials": content})).missing)
     assert waits is not None
     assert "field credentials of Secret eksa-system/nutanix-credentials, with the account that" in waits.message
     assert MAKER not in waits.message
 
 
-def test_a_server_that_anybody_may_play_needs_a_permission_of_its_own() -> None:
+def test_an_unverified_server_needs_its_own_permission() -> None:
     trees = manifest()
     of(trees, "NutanixDatacenterConfig")["insecure"] = True
     waits = missing_objects(seen(trees).missing)
@@ -212,7 +212,7 @@ OF_LINKED: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", OF_CLUSTER)
-def test_a_cluster_that_can_not_be_made_is_refused_at_once(name: str) -> None:
+def test_invalid_clusters_are_refused_by_admission(name: str) -> None:
     changes, sentence = OF_CLUSTER[name]
     trees = manifest()
     assert refused(trees) == []
@@ -245,7 +245,7 @@ def test_an_image_may_have_any_name_with_the_version_in_it_or_a_uuid(image: Tree
     assert problem(seen(trees)) is None
 
 
-def test_gpus_are_for_workers() -> None:
+def test_only_workers_may_have_gpus() -> None:
     trees = manifest(externalEtcdConfiguration={"count": 1, "machineGroupRef": reference("quarry")})
     of(trees, MACHINES)["gpus"] = [{"type": "name", "name": "Ampere 40"}]
     stopped = problem(seen(trees))

@@ -58,7 +58,7 @@ def refusal(
     return told.value
 
 
-def test_a_device_is_asked_for_everything_in_one_session() -> None:
+def test_all_questions_are_answered_in_one_session() -> None:
     asked: list[list[str]] = []
     assert answers(lambda device: asked.append(device.asked)) == Answers(
         software="108",
@@ -69,7 +69,7 @@ def test_a_device_is_asked_for_everything_in_one_session() -> None:
     assert asked == [ALL]
 
 
-def test_the_secret_of_an_administrator_opens_a_device() -> None:
+def test_the_keys_of_the_secret_are_accepted_by_a_device() -> None:
     profile = f"# from the field\n[127.0.0.1]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n"
 
     async def main() -> None:
@@ -84,13 +84,13 @@ def test_the_secret_of_an_administrator_opens_a_device() -> None:
     asyncio.run(main())
 
 
-def test_images_that_nobody_names_are_not_asked_for() -> None:
+def test_images_are_only_listed_if_the_query_asks_for_them() -> None:
     asked: list[list[str]] = []
     assert answers(lambda device: asked.append(device.asked), images=False).images is None
     assert asked == [ALL[:-1]]
 
 
-def test_pages_are_gone_through_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_pages_are_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     def many(device: Device) -> None:
         device.images = {f"s.ami-{number}": "available" for number in range(7)}
         device.page = 3
@@ -100,13 +100,13 @@ def test_pages_are_gone_through_and_counted(monkeypatch: pytest.MonkeyPatch) -> 
     assert str(refusal(many)).endswith("(it has more than 2 pages)")
 
 
-def test_too_much_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_answers_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "LARGEST", 1 << 20)
     said = refusal(lambda device: device.key_pairs.append("a" * (2 << 20)))
     assert (said.reason, str(said)) == ("UnexpectedAnswer", "device 127.0.0.1 sent more than 1 MiB")
 
 
-def test_a_locked_device_is_asked_for_nothing_more() -> None:
+def test_a_locked_device_gets_no_further_request() -> None:
     asked: list[list[str]] = []
 
     def lock(device: Device) -> None:
@@ -119,13 +119,13 @@ def test_a_locked_device_is_asked_for_nothing_more() -> None:
 
 
 @pytest.mark.parametrize("keys", [("other", SECRET_KEY), (ACCESS_KEY, "other")])
-def test_refused_keys_are_told_and_count(keys: tuple[str, str]) -> None:
+def test_refused_keys_are_reported_as_refused(keys: tuple[str, str]) -> None:
     said = refusal(account=lambda found: Credentials(*keys, found.authorities))
     assert (said.reason, said.refused) == ("LoginRefused", True)
     assert "rejected the keys of its profile; correct the Secret" in str(said)
 
 
-def test_keys_that_may_not_ask_are_told() -> None:
+def test_keys_without_permission_are_reported() -> None:
     said = refusal(on(IMAGES, lambda: failed(403, "UnauthorizedOperation")))
     assert (said.reason, said.refused) == ("LoginRefused", True)
     assert str(said) == "the keys for device 127.0.0.1 do not allow DescribeImages; allow it, or use other keys"
@@ -173,7 +173,7 @@ def _another_certificate() -> bytes:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "169.254.169.254", "::1", "snow.example.com"])
-def test_no_machine_of_the_manager_is_asked(host: str) -> None:
+def test_local_addresses_of_the_manager_get_no_request(host: str) -> None:
     with pytest.raises(LookUpError) as told:
         asyncio.run(
             SnowDevices(hosts.resolved)(
@@ -236,7 +236,7 @@ FAULTS: dict[str, tuple[Change, str, str]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_faults_are_told(name: str) -> None:
+def test_errors_are_reported(name: str) -> None:
     change, reason, sentence = FAULTS[name]
     said = refusal(change)
     assert (said.reason, said.refused) == (reason, False)
@@ -245,7 +245,7 @@ def test_faults_are_told(name: str) -> None:
     assert "\n" not in str(said)
 
 
-def test_a_device_that_is_silent_is_not_waited_for_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_device_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "LONGEST", 0.2)
 
     async def fault(_action: str, request: web.Request) -> None:
@@ -255,7 +255,7 @@ def test_a_device_that_is_silent_is_not_waited_for_forever(monkeypatch: pytest.M
     assert (said.reason, "timed out" in str(said)) == ("Unreachable", True)
 
 
-def test_a_device_that_is_not_there_is_told() -> None:
+def test_an_unreachable_device_is_reported() -> None:
     def gone(device: Device) -> None:
         device.ports = devices.Ports(1, 1)
 

@@ -64,7 +64,7 @@ def test_the_secret_permits_the_devices_and_namespaces_of_the_manifest_and_those
     asyncio.run(main())
 
 
-def test_it_has_the_name_that_the_datacenter_gives() -> None:
+def test_the_secret_has_the_name_that_the_datacenter_references() -> None:
     trees = manifest()
     of(trees, DATACENTER)["identityRef"]["name"] = "of-team-a"
     (found,) = secrets(CONTENT, trees)
@@ -86,7 +86,7 @@ def test_without_profiles_or_certificates_nothing_is_written(name: str) -> None:
     assert list(secrets({one: value for one, value in CONTENT.items() if one != name}, manifest())) == []
 
 
-def test_clusters_of_others_need_none() -> None:
+def test_clusters_of_other_providers_need_no_secret() -> None:
     assert list(secrets(CONTENT, [{"kind": "DockerDatacenterConfig"}])) == []
 
 
@@ -98,9 +98,7 @@ UNUSABLE: dict[str, tuple[bytes | None, str]] = {
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-def test_a_file_that_can_not_be_used_is_named_and_not_quoted(
-    variables: dict[str, str], tmp_path: Path, name: str
-) -> None:
+def test_an_invalid_file_is_named_and_not_quoted(variables: dict[str, str], tmp_path: Path, name: str) -> None:
     content, reason = UNUSABLE[name]
     path = tmp_path / "profiles"
     if content is not None:

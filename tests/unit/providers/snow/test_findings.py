@@ -38,7 +38,7 @@ def lacking(**without: Any) -> Answers:
     return msgspec.structs.replace(THERE, **without)
 
 
-def test_the_example_is_right() -> None:
+def test_the_example_has_no_problems() -> None:
     assert said(THERE) == said(THERE, THERE) == said(lacking(images=None), amiID="") == []
 
 
@@ -63,7 +63,7 @@ def test_the_missing_resources_of_a_device_are_named(field: str, answer: str, se
     assert found.startswith(f"spec.{field}: found {SPEC[field]}; device {OTHER_DEVICE} {sentence}")
 
 
-def test_devices_that_lack_the_same_are_named_together() -> None:
+def test_devices_with_the_same_problem_share_a_message() -> None:
     (found,) = said(lacking(images=frozenset({"a", "b"})), lacking(images=frozenset({"b", "c"})))
     assert f"devices {DEVICE}, {OTHER_DEVICE} have no such image, but b; correct" in found
 
@@ -74,7 +74,7 @@ def test_the_resources_of_a_device_are_listed_briefly() -> None:
     assert "\n" not in found
 
 
-def test_the_default_instance_type_must_be_there() -> None:
+def test_the_default_instance_type_is_checked() -> None:
     (found,) = said(lacking(instance_types={"sbe-c.xlarge": 4}), instanceType="")
     assert found.startswith(f"spec.instanceType: found sbe-c.large; device {DEVICE} has no such instance type")
 
@@ -97,7 +97,7 @@ def test_the_software_of_a_device_must_be_new_enough(version: str, *, right: boo
     )
 
 
-def test_a_device_that_said_nothing_lacks_nothing() -> None:
+def test_a_device_without_answers_has_no_problems() -> None:
     assert said(None, THERE) == said(None) == []
     assert len(said(None, lacking(images=frozenset()))) == 1
 

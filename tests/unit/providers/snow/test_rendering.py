@@ -52,7 +52,7 @@ def test_a_cluster_on_snow_becomes_these_objects(name: str) -> None:
     compare_with_golden(name, text_of(redacted(objects(made(STORIES[name]())))))
 
 
-def test_credentials_stand_in_the_one_secret_that_needs_them() -> None:
+def test_only_one_secret_contains_credentials() -> None:
     trees = objects(made(everything()))
     encoded = base64.b64encode(CREDENTIALS["credentials"].encode()).decode()
     assert [one["metadata"]["name"] for one in trees if encoded in json.dumps(one)] == ["glacier-snow-credentials"]
@@ -61,7 +61,7 @@ def test_credentials_stand_in_the_one_secret_that_needs_them() -> None:
 
 @pytest.mark.parametrize("field", CREDENTIALS)
 @pytest.mark.parametrize("content", [None, ""])
-def test_credentials_without_profiles_or_certificates_are_waited_for(field: str, content: str | None) -> None:
+def test_the_cluster_waits_for_profiles_and_certificates(field: str, content: str | None) -> None:
     data = {name: value for name, value in CREDENTIALS.items() if name != field}
     waits = missing_objects(seen(manifest(), credentials(data | ({} if content is None else {field: content}))).missing)
     assert waits is not None
@@ -93,7 +93,7 @@ def test_another_secret_is_used_if_the_datacenter_names_it_and_it_permits_that()
     assert seen(trees).missing == ()
 
 
-def test_a_pool_that_is_not_there_is_waited_for() -> None:
+def test_the_cluster_waits_for_a_missing_pool() -> None:
     trees = [one for one in manifest() if one["kind"] != POOL]
     waits = missing_objects(seen(trees).missing)
     assert waits is not None
@@ -189,7 +189,7 @@ OF_LINKED: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", OF_CLUSTER)
-def test_a_cluster_that_can_not_be_made_is_refused_at_once(name: str) -> None:
+def test_invalid_clusters_are_refused_by_admission(name: str) -> None:
     changes, sentence = OF_CLUSTER[name]
     trees = manifest()
     assert refused(trees) == []
@@ -221,7 +221,7 @@ def owner(name: str) -> Tree:
 
 
 @pytest.mark.parametrize(("owners", "refuses"), [(("glacier", "moraine"), False), (("moraine", "glacier"), True)])
-def test_two_clusters_do_not_give_out_the_same_addresses(owners: tuple[str, ...], *, refuses: bool) -> None:
+def test_a_pool_belongs_to_one_cluster(owners: tuple[str, ...], *, refuses: bool) -> None:
     trees = manifest()
     pool = next(one for one in trees if one["kind"] == POOL)
     pool["metadata"]["ownerReferences"] = [owner(name) for name in owners]

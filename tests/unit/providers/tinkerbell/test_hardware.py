@@ -39,7 +39,7 @@ def piece(name: str, **changes: object) -> Tree:
     return tree | {"spec": {"disks": [{"device": "/dev/sda"}], "interfaces": [interface]} | changes}
 
 
-def test_hardware_of_an_inventory_is_as_it_must_be() -> None:
+def test_hardware_of_an_inventory_has_no_problems() -> None:
     found = states(hardware.rack(2, 3))
     assert [one.problems for one in found] == [()] * 5
     assert [one.holder for one in found] == [""] * 5
@@ -142,7 +142,7 @@ SAME = frozenset({terms(WORKERS)})
         ({"autoscalingConfiguration": {"minCount": 4, "maxCount": 5}}, None, (4, 0, True)),
     ],
 )
-def test_the_needs_of_a_group_follow_from_its_machines(
+def test_the_demand_of_a_group_follows_from_its_machines(
     group: Tree, owner: Owner | None, expected: tuple[int, int, bool]
 ) -> None:
     owners = {"forge-md-0": owner} if owner is not None else {}
@@ -186,27 +186,27 @@ def short(states: list[HardwareState], *clusters: BareMetalCluster) -> set[str]:
 FREE = [state("one"), state("two"), state("three")]
 
 
-def test_free_hardware_goes_to_the_oldest_who_can_be_served() -> None:
+def test_free_hardware_goes_to_the_oldest_cluster_whose_demand_it_meets() -> None:
     assert short(FREE, bare_metal_cluster("a", 2), bare_metal_cluster("b", 2)) == {"b"}
     assert short(FREE, bare_metal_cluster("a", 2, age="z"), bare_metal_cluster("b", 2)) == {"a"}
     assert short(FREE, bare_metal_cluster("a", 9), bare_metal_cluster("b", 2)) == {"a"}
     assert short(FREE, bare_metal_cluster("a", 2), bare_metal_cluster("b", 1)) == set()
 
 
-def test_a_cluster_that_runs_is_served_before_new_ones() -> None:
+def test_a_running_cluster_gets_hardware_before_new_ones() -> None:
     states = [*FREE, state("four", "b-1")]
     assert short(states, bare_metal_cluster("a", 2), bare_metal_cluster("b", 3, "b-1")) == {"a"}
     # What Cluster API was asked for is needed: nobody waits for it, and nobody else gets it.
     assert short(FREE, bare_metal_cluster("a", 2), bare_metal_cluster("b", 9, "b-1", is_new=False)) == {"a"}
 
 
-def test_one_hardware_is_no_two_machines_of_a_cluster_and_what_can_not_be_served_takes_none() -> None:
+def test_hardware_is_allocated_once_and_unmet_demands_get_none() -> None:
     needs = {"w": Demand(SELECTION, 1, is_new=True), "x": Demand(ALSO, 1, is_new=True)}
     older = bare_metal_cluster("a", 0)._replace(demands=needs)
     assert short([state("one")], older, bare_metal_cluster("b", 1)) == {"a"}
 
 
-def test_hardware_of_other_namespaces_counts_for_nobody_else() -> None:
+def test_hardware_of_other_namespaces_is_not_allocated() -> None:
     mine, theirs = frozenset({"team-a"}), frozenset({"team-b"})
     states = [state("one", "", mine), state("two", "", theirs)]
     found = results(states, bare_metal_cluster("a", 2))["a"]
@@ -224,7 +224,7 @@ def test_hardware_reserved_by_others_is_reported_as_a_number() -> None:
     )
 
 
-def test_faults_are_told_to_those_who_may_get_the_hardware() -> None:
+def test_problems_are_reported_to_clusters_that_may_get_the_hardware() -> None:
     states = [
         state("free", "", None, "no disk"),
         state("own", "a-1", None, "no mac"),
@@ -236,7 +236,7 @@ def test_faults_are_told_to_those_who_may_get_the_hardware() -> None:
     assert told["b"].problems == ("Hardware free: no disk", "Hardware other: broken", "Hardware reserved: too old")
 
 
-def test_hardware_of_others_that_two_selections_share_has_no_name() -> None:
+def test_messages_do_not_name_hardware_of_others() -> None:
     needs = {"w": Demand(SELECTION, 1), "x": Demand(ALSO, 1)}
     mine = bare_metal_cluster("a", 0, "a-1")._replace(demands=needs)
     states = [state("free"), state("own", "a-1"), state("other", "b-1"), state("reserved", "", frozenset({"team-b"}))]
@@ -246,7 +246,7 @@ def test_hardware_of_others_that_two_selections_share_has_no_name() -> None:
     )
 
 
-def test_very_many_faults_are_counted() -> None:
+def test_many_problems_are_counted() -> None:
     many = [state(f"w-{n}", "", None, "no disk") for n in range(MOST_SHOWN + 3)]
     assert results(many, bare_metal_cluster("a", 1))["a"].problems[-1] == "and 3 more problems with Hardware"
 
@@ -255,7 +255,7 @@ needs = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 
 
 
 @given(st.integers(0, 8), needs)
-def test_nothing_is_promised_twice_and_nobody_waits_for_what_is_there(
+def test_no_hardware_is_allocated_twice_and_no_cluster_waits_for_free_hardware(
     free: int, asked: list[tuple[int, int, int]]
 ) -> None:
     """Who is served gets all that he needs; who is not could not be, with what those before him left."""

@@ -15,7 +15,7 @@ from espalier.runtime.reconciler import Report
 
 
 @pytest.mark.parametrize("failing", ["a", "b", ""])
-async def test_a_failed_write_stops_no_other_and_is_tried_again(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_write_stops_no_other_and_is_retried(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
 
     async def tell(_resource: object, found: Object, *_: object) -> None:

@@ -83,7 +83,7 @@ def test_a_machine_without_a_bmc_has_none() -> None:
     assert made[0]["spec"]["interfaces"][0]["dhcp"]["vlan_id"] == "12"
 
 
-def test_files_of_spreadsheets_are_read() -> None:
+def test_files_written_by_spreadsheets_are_read() -> None:
     data = file({"bmc_password": '" a ""b"", c"', "mac": " 3C:EC:EF:45:67:89 "}).replace(b"\n", b"\r\n")
     head, _, line = (b"\xef\xbb\xbf" + data + b"\r\n\r\n").partition(b"\r\n")
     (entry,) = read(head.replace(b"hostname", b"Hostname") + b"\r\n" + line, "hardware.csv").entries
@@ -132,13 +132,13 @@ def test_files_of_spreadsheets_are_read() -> None:
         *((name, "", 0) for name in ("hostname", "mac", "ip_address", "netmask", "gateway", "labels", "disk")),
     ],
 )
-def test_a_wrong_cell_is_named_with_its_place(name: str, cell: str, column: int) -> None:
+def test_an_invalid_cell_is_named_with_line_and_column(name: str, cell: str, column: int) -> None:
     (first, *_) = wrong(file({name: f'"{cell}"' if "," in cell else cell}))
     assert first.startswith(f"hardware.csv:2:{column or ''}")
     assert f": {name}: " in first
 
 
-def test_all_wrong_cells_are_named_at_once() -> None:
+def test_all_invalid_cells_are_named_at_once() -> None:
     found = wrong(file({"mac": "x", "disk": "sda"}, OTHER | {"vlan_id": "many", "gateway": ""}))
     assert [one.split(": ")[1] for one in found] == ["mac", "disk", "gateway", "vlan_id"]
 
@@ -187,22 +187,22 @@ def test_passwords_are_in_no_message(cell: str, others: dict[str, str]) -> None:
         (file({}) + b'\n"worker-2', "unmatched quotation mark"),
     ],
 )
-def test_a_file_that_is_no_inventory_is_refused(data: bytes, message: str) -> None:
+def test_a_file_without_an_inventory_is_refused(data: bytes, message: str) -> None:
     assert message in "\n".join(wrong(data))
 
 
-def test_a_line_that_can_not_be_read_hides_no_other() -> None:
+def test_an_unreadable_line_hides_no_other() -> None:
     data = file({}, OTHER | {"mac": "x"}).replace(b"worker-1", b'worker"1')
     assert [one.split(": ")[0] for one in wrong(data)] == ["hardware.csv:2:1", "hardware.csv:3:10"]
 
 
-def test_very_many_wrong_cells_are_counted() -> None:
+def test_many_invalid_cells_are_counted() -> None:
     found = wrong(file(*[{"disk": "sda"}] * MOST_SHOWN))
     assert len(found) == MOST_SHOWN + 1
     assert found[-1].endswith("more cells are invalid")
 
 
-def test_columns_that_nobody_reads_are_named() -> None:
+def test_ignored_columns_are_named() -> None:
     head, _, line = file({}).partition(b"\n")
     data = head + b",vendor,color,bmc_pasword\n" + line + b",dell,red,x"
     assert read(data, "hardware.csv").unread == (

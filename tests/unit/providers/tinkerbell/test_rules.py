@@ -174,7 +174,7 @@ def test_machines_with_other_systems_than_ubuntu_are_not_upgraded_in_place(famil
     assert sentence in stopped.message
 
 
-def test_a_workflow_that_is_not_there_is_waited_for() -> None:
+def test_the_cluster_waits_for_a_missing_workflow() -> None:
     trees = everything()[:-1]
     waits = missing_objects(seen(trees).missing)
     assert waits is not None
@@ -223,7 +223,7 @@ def test_a_workflow_runs_on_no_other_machine(worker: str) -> None:
         "{{ end }}{{ if .A }}",
     ],
 )
-def test_a_template_in_a_workflow_makes_no_lines_of_its_own(text: str) -> None:
+def test_templates_in_workflows_that_could_add_lines_are_refused(text: str) -> None:
     """They would be read as YAML, and could be tasks for other machines."""
     trees = everything()
     of(trees, "TinkerbellTemplateConfig")["template"]["tasks"][0]["actions"][1]["environment"]["TEXT"] = text
@@ -252,7 +252,7 @@ def test_a_template_in_a_workflow_makes_no_lines_of_its_own(text: str) -> None:
         '{{ with .A }}{{ . | printf "it\'s %q" }}{{ end }}',
     ],
 )
-def test_other_templates_in_workflows_stay(text: str) -> None:
+def test_other_templates_in_workflows_are_accepted(text: str) -> None:
     trees = everything()
     of(trees, "TinkerbellTemplateConfig")["template"]["tasks"][0]["actions"][1]["environment"]["TEXT"] = text
     assert problem(seen(trees)) is None
@@ -271,7 +271,7 @@ def test_a_refused_template_is_named_with_what_is_allowed() -> None:
     )
 
 
-def test_the_usual_workflows_keep_to_what_is_allowed() -> None:
+def test_the_default_workflows_use_only_allowed_templates() -> None:
     for os in ("ubuntu", "redhat"):
         trees = everything()
         usual = msgspec.to_builtins(workflow.usual("forge", os, "https://images.example.com/a.gz", "192.0.2.9", {}))
@@ -305,7 +305,7 @@ MORE: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", MORE)
-def test_machines_and_the_kubernetes_version_are_changed_one_after_the_other(name: str) -> None:
+def test_machine_counts_and_the_kubernetes_version_change_separately(name: str) -> None:
     changes, field = MORE[name]
     old = stored(manifest())[0]
     trees = changed(changes)

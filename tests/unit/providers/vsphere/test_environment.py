@@ -62,14 +62,14 @@ def test_without_user_or_password_nothing_is_written(name: str) -> None:
     assert list(secrets({one: value for one, value in GIVEN.items() if one != name}, manifest())) == []
 
 
-def test_clusters_of_others_need_none() -> None:
+def test_clusters_of_other_providers_need_no_secret() -> None:
     async def main() -> str:
         return await bring_credentials(PROVIDERS, await server(), [{"kind": "DockerDatacenterConfig"}], GIVEN)
 
     assert asyncio.run(main()) == ""
 
 
-def test_a_user_who_may_not_write_it_is_told_so_without_the_password() -> None:
+def test_a_forbidden_write_is_reported_without_the_password() -> None:
     class Refusing(Client):
         async def get(self, *_arguments: object, **_more: object) -> object:  # type: ignore[override]
             raise Forbidden.of("secrets is forbidden")

@@ -59,7 +59,7 @@ TEMPLATE = Template(True, (20 * GIB,), True, frozenset({"os:ubuntu", "eksdReleas
         (22, None, msgspec.structs.replace(TEMPLATE, disks=(2 * GIB, 20 * GIB)), ""),
     ],
 )
-def test_no_disk_is_smaller_than_asked_for_because_clones_are_linked(
+def test_machines_are_cloned_in_full_if_linked_disks_would_be_too_small(
     asked: int | None, mode: str | None, template: Template, resolved: str
 ) -> None:
     spec = msgspec.structs.replace(MACHINES, disk_gi_b=asked, clone_mode=mode)
@@ -76,7 +76,7 @@ def concluded(config: VSphereMachineConfig, template: Template) -> Resolved:
     return found
 
 
-def test_how_machines_are_cloned_stays_until_the_spec_changes() -> None:
+def test_the_clone_mode_is_kept_until_the_spec_changes() -> None:
     spec = msgspec.structs.replace(MACHINES, disk_gi_b=40)
     config = VSphereMachineConfig(metadata=ObjectMeta(name="m", generation=2), spec=spec)
     without = msgspec.structs.replace(TEMPLATE, has_snapshot=False)
@@ -111,7 +111,7 @@ def test_existing_objects_have_no_problems() -> None:
         assert list(findings.evaluate(named, answers(named))) == []
 
 
-def test_a_missing_datacenter_is_all_that_is_told() -> None:
+def test_a_missing_datacenter_is_the_only_problem_reported() -> None:
     named = findings.of_datacenter(DATACENTER)
     assert list(findings.evaluate(named, answers(named, datacenter=(), network=()))) == [
         "spec.datacenter: found DC0; the vCenter has no such datacenter, or the account may not read it"
@@ -147,7 +147,7 @@ def test_the_objects_of_failure_domains_are_checked_too() -> None:
 POOLS = ("/DC0/host/a/Resources", "/DC0/host/b/Resources")
 
 
-def test_several_matches_are_told_unless_one_was_taken_before() -> None:
+def test_several_matches_are_reported_unless_one_is_in_use() -> None:
     named = findings.of_machines(MACHINES, "DC0")
     several = answers(named, resource_pool=POOLS)
     assert list(findings.evaluate(named, several)) == [
@@ -168,7 +168,7 @@ def test_a_new_match_changes_nothing() -> None:
     assert gone.resource_pool == POOLS[0]
 
 
-def test_missing_privileges_are_told_with_the_object() -> None:
+def test_missing_privileges_are_reported_with_the_object() -> None:
     named = findings.of_machines(MACHINES, "DC0")
     lacking = msgspec.structs.replace(answers(named), lacking={"/DC0/datastore/ssd": ("Datastore.Browse",)})
     assert list(findings.evaluate(named, lacking)) == [
@@ -226,7 +226,7 @@ def test_a_template_must_fit_the_machines(template: Template, spec: dict[str, ob
 BY_TAGS = msgspec.convert(msgspec.to_builtins(MACHINES) | {"template": ""}, VSphereMachineConfigSpec)
 
 
-def test_a_template_that_is_left_out_is_found_by_its_tags_and_stays() -> None:
+def test_a_template_is_chosen_by_its_tags_and_kept() -> None:
     folder = "/DC0/vm/Templates"
     search = Question(ObjectType.TEMPLATE, "DC0", findings.TEMPLATES)
 

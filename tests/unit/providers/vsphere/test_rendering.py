@@ -50,7 +50,7 @@ def test_a_cluster_on_vsphere_becomes_these_objects(name: str) -> None:
     compare_with_golden(name, text_of(redacted(objects(made(STORIES[name]())))))
 
 
-def test_credentials_stand_in_the_secrets_that_need_them() -> None:
+def test_only_secrets_that_need_credentials_contain_them() -> None:
     name = "cloud-provider-vsphere-credentials"
     for secret, names in ((MAKER, ["vineyard-vsphere-credentials"]), (READER, [f"vineyard-{name}", name])):
         encoded = base64.b64encode(secret.encode()).decode()
@@ -62,7 +62,7 @@ def test_credentials_stand_in_the_secrets_that_need_them() -> None:
 
 
 @pytest.mark.parametrize("missing", ["usernameCP", "passwordCP", "same"])
-def test_the_administrator_is_in_workload_clusters_by_consent_alone(missing: str) -> None:
+def test_workload_clusters_get_the_administrators_account_only_by_consent(missing: str) -> None:
     data = {name: value for name, value in CREDENTIALS.items() if name != missing}
     if missing == "same":
         data |= {"usernameCP": data["username"], "passwordCP": data["password"]}
@@ -78,13 +78,13 @@ def test_the_administrator_is_in_workload_clusters_by_consent_alone(missing: str
 
 
 @pytest.mark.parametrize("lacking", ["username", "password"])
-def test_credentials_that_lack_half_are_waited_for(lacking: str) -> None:
+def test_the_cluster_waits_for_user_and_password(lacking: str) -> None:
     waits = missing_objects(seen(manifest(), credentials(CREDENTIALS | {lacking: ""})).missing)
     assert waits is not None
     assert "fields username and password of Secret eksa-system/vsphere-credentials" in waits.message
 
 
-def test_a_server_that_anybody_may_play_needs_a_permission_of_its_own() -> None:
+def test_an_unverified_server_needs_its_own_permission() -> None:
     trees = manifest()
     of(trees, "VSphereDatacenterConfig")["insecure"] = True
     waits = missing_objects(seen(trees).missing)
@@ -100,7 +100,7 @@ def of_template(template: KubeObject) -> Tree:
     return found
 
 
-def test_a_pattern_and_a_template_that_is_left_out_wait_for_what_the_vcenter_has() -> None:
+def test_patterns_and_default_templates_wait_for_values_of_the_vcenter() -> None:
     trees = manifest()
     config = of(trees, "VSphereMachineConfig")
     config["folder"] = "*/Machines"
@@ -152,7 +152,7 @@ def refused(trees: list[Tree]) -> list[str]:
     return [] if said.allowed else said.message.split("; spec.")
 
 
-def test_sizes_that_are_raised_and_users_that_are_left_out_are_warned_of() -> None:
+def test_raised_sizes_and_missing_users_cause_warnings() -> None:
     trees = everything()
     said = [one for one in answer(trees).warnings if "MachineConfig" in one]
     assert [one for one in said if "numCPUs" in one or "GiB" in one or "MiB" in one] == [], "of the example, none is"

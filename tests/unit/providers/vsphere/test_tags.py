@@ -34,14 +34,14 @@ class Server:
 
 
 @pytest.mark.parametrize(("status", "unknown"), [(200, ()), (400, ("a",)), (403, ("a",)), (404, ("a",))])
-def test_a_tag_that_is_no_id_or_may_not_be_read_is_one_that_is_not_there(status: int, unknown: tuple[str, ...]) -> None:
+def test_an_invalid_or_unreadable_tag_counts_as_missing(status: int, unknown: tuple[str, ...]) -> None:
     """And not a vCenter that can't be reached: the rest of the machine config would not be checked either."""
     server: Any = Server(status)
     assert _Tags(server, ACCOUNT).answers({}, ["a"]) == ({}, frozenset(unknown))
     assert server.is_closed
 
 
-def test_a_server_that_fails_is_no_tag_that_is_not_there() -> None:
+def test_an_error_of_the_server_is_no_missing_tag() -> None:
     server: Any = Server(503)
     with pytest.raises(OSError, match="GET tagging/tag/id:a returned status 503"):
         _Tags(server, ACCOUNT).answers({}, ["a"])
