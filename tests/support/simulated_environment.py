@@ -232,7 +232,7 @@ def is_rolled_out(found: Object | None, replicas: int, sets: Sequence[MachineSet
     deployment = found.decode(MachineDeployment) if found else None
     if deployment is None or deployment.status.observed_generation != deployment.metadata.generation:
         return False
-    if rollouts.to_replace(deployment, sets):
+    if rollouts.outdated_machines(deployment, sets):
         return False
     status = deployment.status
     return status.replicas == status.up_to_date_replicas == status.available_replicas == replicas

@@ -76,7 +76,7 @@ def classify(
     current: MachineParts,
     desired: MachineParts,
     update_strategy: UpdateStrategy,
-    known: Infrastructures,
+    infrastructures: Infrastructures,
     contents: Contents,
 ) -> Classification:
     """Classify the change from the present machine to the desired one.
@@ -94,7 +94,7 @@ def classify(
         return Classification(MachineEffect.REPLACED, fields)
     rows = in_place_fields.WORKER_FIELDS if desired.is_of_group else in_place_fields.CONTROL_PLANE_FIELDS
     kind = desired.infrastructure.group_kind.partition(".")[0] if desired.infrastructure else ""
-    refused = in_place_fields.refused(fields, rows, known.of_template(kind))
+    refused = in_place_fields.refused(fields, rows, infrastructures.of_template(kind))
     if not refused:
         return Classification(MachineEffect.IN_PLACE, fields)
     return Classification(

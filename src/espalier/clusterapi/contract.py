@@ -22,7 +22,7 @@ SKIP_COREDNS_ANNOTATION = "controlplane.cluster.x-k8s.io/skip-coredns"
 """On a KubeadmControlPlane: leaves CoreDNS unchanged, and skips the comparison of its versions."""
 SKIP_REMEDIATION_ANNOTATION = "cluster.x-k8s.io/skip-remediation"
 """On a Machine that no MachineHealthCheck may remediate, whatever its state."""
-MOVED = {"clusterctl.cluster.x-k8s.io/move": "true"}
+MOVE_LABELS = {"clusterctl.cluster.x-k8s.io/move": "true"}
 """Labels that make `clusterctl move` include an object."""
 
 
@@ -112,7 +112,7 @@ CONTROL_PLANE_BROKEN = "ControlPlaneBroken"
 acts. The message gives the cause and the remedy."""
 
 
-def broken(infrastructure: Object) -> str:
+def control_plane_broken(infrastructure: Object) -> str:
     """The reason why the API server behind infrastructure can't run until somebody acts; empty if it can or nothing is
     reported.
     """
@@ -156,28 +156,28 @@ def is_control_plane_available(control_plane: KubeadmControlPlane) -> bool:
     )
 
 
-FEWEST_ANNOTATION = f"{GROUP}/cluster-api-autoscaler-node-group-min-size"
-MOST_ANNOTATION = f"{GROUP}/cluster-api-autoscaler-node-group-max-size"
+AUTOSCALER_MIN_ANNOTATION = f"{GROUP}/cluster-api-autoscaler-node-group-min-size"
+AUTOSCALER_MAX_ANNOTATION = f"{GROUP}/cluster-api-autoscaler-node-group-max-size"
 """On a MachineDeployment: the limits within which the cluster autoscaler sets the number of machines."""
 
 
 def desired_replicas(object_: KubeadmControlPlane | MachineDeployment | MachineSet) -> int:
     """The desired number of machines: as in Cluster API, 1 by default, or the minimum of an autoscaler."""
-    return within(object_, 1) if object_.spec.replicas is None else object_.spec.replicas
+    return within_autoscaler_limits(object_, 1) if object_.spec.replicas is None else object_.spec.replicas
 
 
-def autoscaled(object_: KubeadmControlPlane | MachineDeployment | MachineSet) -> tuple[int, int] | None:
+def autoscaler_limits(object_: KubeadmControlPlane | MachineDeployment | MachineSet) -> tuple[int, int] | None:
     """The minimum and maximum of an autoscaler; None without one."""
     annotations = object_.metadata.annotations
     try:
-        return int(annotations[FEWEST_ANNOTATION]), int(annotations[MOST_ANNOTATION])
+        return int(annotations[AUTOSCALER_MIN_ANNOTATION]), int(annotations[AUTOSCALER_MAX_ANNOTATION])
     except (KeyError, ValueError):
         return None
 
 
-def within(object_: KubeadmControlPlane | MachineDeployment | MachineSet, number: int) -> int:
+def within_autoscaler_limits(object_: KubeadmControlPlane | MachineDeployment | MachineSet, number: int) -> int:
     """This number of machines, brought within the autoscaler's limits; by default Cluster API's."""
-    fewest, most = autoscaled(object_) or (number, number)
+    fewest, most = autoscaler_limits(object_) or (number, number)
     return max(fewest, min(number, most))
 
 

@@ -20,11 +20,11 @@ PLACEHOLDER = "https://placeholder:2379"
 UPGRADING = "etcdcluster.cluster.x-k8s.io/upgrading"
 """On an EtcdadmCluster while its machines are replaced; its controller removes it at the end."""
 
-OF_MACHINES = ("spec.etcdadmConfigSpec", "spec.infrastructureTemplate")
+MACHINE_FIELDS = ("spec.etcdadmConfigSpec", "spec.infrastructureTemplate")
 """Fields of an EtcdadmCluster that determine its machines: other fields replace none."""
 
-KEEPS_CONTROL_PLANE = "cluster.x-k8s.io/skip-pause-cp-managed-etcd"
-"""On a control plane: paused by the change of its etcd."""
+SKIP_CONTROL_PLANE_PAUSE = "cluster.x-k8s.io/skip-pause-cp-managed-etcd"
+"""On a control plane that Cluster API does not pause while its etcd changes: the manager pauses it itself."""
 
 PAUSED_FOR_ETCD = "external-etcd-changes"
 """Value of Cluster API's paused annotation on a control plane that is paused while its etcd changes; only such a pause
@@ -66,8 +66,8 @@ def has_endpoints(control_plane: KubeadmControlPlane, etcd: EtcdadmCluster) -> b
     return set(endpoints(control_plane)) == set(filter(None, etcd.status.endpoints.split(",")))
 
 
-def support_only(definition: Object) -> Object:
-    """Reduce a CustomResourceDefinition to its support for external etcd: the rest is large."""
+def reduced_to_support(definition: Object) -> Object:
+    """A CustomResourceDefinition reduced to its support for external etcd, for caches: the rest is large."""
     known = b'"managedExternalEtcdRef"' in definition.raw
     metadata = {
         "name": definition.name,
@@ -78,6 +78,6 @@ def support_only(definition: Object) -> Object:
     return Object(to_bytes({**kept, "metadata": metadata, "knows": known}))
 
 
-def is_known(definition: Object | None) -> bool:
+def is_supported(definition: Object | None) -> bool:
     """True if the installed Cluster API supports external etcd."""
     return definition is not None and definition.tree.get("knows") is True

@@ -69,9 +69,9 @@ def refused(fields: Iterable[str], rows: Iterable[str], infrastructure: Infrastr
     )
 
 
-def is_within(field: str, whole: str) -> bool:
+def is_within(field: str, ancestor: str) -> bool:
     """True if a field equals another, or is below it."""
-    return field == whole or field.startswith((f"{whole}.", f"{whole}["))
+    return field == ancestor or field.startswith((f"{ancestor}.", f"{ancestor}["))
 
 
 def sentence(fields: Iterable[str], machine: str) -> str:

@@ -86,7 +86,7 @@ def machine_change(current: MachineParts, desired: MachineParts) -> MachineChang
     replace = reasons_to_replace(current, desired)
     if replace:
         return MachineChange(ChangeKind.REPLACE, replace)
-    before = _asked_for(current.in_place, desired.in_place) if current.has_foreign_fields else current.in_place
+    before = _only_desired_keys(current.in_place, desired.in_place) if current.has_foreign_fields else current.in_place
     if before == desired.in_place:
         return MachineChange(ChangeKind.NOTHING)
     in_place = tuple(sorted(differences(_pruned(before), _pruned(desired.in_place))))
@@ -109,8 +109,8 @@ def of_control_plane(control_plane: KubeadmControlPlane) -> MachineParts:
         is_completed=True,
         infrastructure=Template(f"{reference.kind}.{reference.api_group}", reference.name),
         in_place={
-            "labels": _given(template.metadata.labels) if template.metadata else {},
-            "annotations": _given(template.metadata.annotations) if template.metadata else {},
+            "labels": _without_own_keys(template.metadata.labels) if template.metadata else {},
+            "annotations": _without_own_keys(template.metadata.annotations) if template.metadata else {},
             **{name: spec[name] for name in _IN_PLACE if name in spec},
         },
     )
@@ -141,8 +141,8 @@ def of_control_plane_machine(
         bootstrap=msgspec.to_builtins(config.spec) if config else None,
         infrastructure=_cloned_from(infrastructure),
         in_place={
-            "labels": _given(machine.metadata.labels),
-            "annotations": _given(machine.metadata.annotations),
+            "labels": _without_own_keys(machine.metadata.labels),
+            "annotations": _without_own_keys(machine.metadata.annotations),
             **{name: spec[name] for name in _IN_PLACE if name in spec},
         },
         has_foreign_fields=True,
@@ -184,8 +184,8 @@ def of_machine_template(template: MachineTemplate) -> MachineParts:
         infrastructure=Template(f"{reference.kind}.{reference.api_group}", reference.name),
         failure_domain=template.spec.failure_domain,
         in_place={
-            "labels": _given(template.metadata.labels),
-            "annotations": _given(template.metadata.annotations),
+            "labels": _without_own_keys(template.metadata.labels),
+            "annotations": _without_own_keys(template.metadata.annotations),
             **{name: spec[name] for name in _IN_PLACE if name in spec},
         },
         is_of_group=True,
@@ -274,7 +274,7 @@ def _as_join(init: Tree) -> Tree:
     return {name: value for name, value in init.items() if name != "localAPIEndpoint"}
 
 
-def _asked_for(current: Mapping[str, Any], desired: Mapping[str, Any]) -> Tree:
+def _only_desired_keys(current: Mapping[str, Any], desired: Mapping[str, Any]) -> Tree:
     annotations = {
         kind: {name: value for name, value in current.get(kind, {}).items() if name in desired.get(kind, {})}
         for kind in ("labels", "annotations")
@@ -282,7 +282,7 @@ def _asked_for(current: Mapping[str, Any], desired: Mapping[str, Any]) -> Tree:
     return {**current, **annotations}
 
 
-def _given(annotations: Mapping[str, str]) -> dict[str, str]:
+def _without_own_keys(annotations: Mapping[str, str]) -> dict[str, str]:
     """Labels or annotations without those that Cluster API sets."""
     return {
         name: value

@@ -11,7 +11,7 @@ from espalier.api import conditions, json_trees
 from espalier.api.capi.machine import Machine
 from espalier.api.meta import Observed
 
-FOR = "controlplane.cluster.x-k8s.io/remediation-for"
+REMEDIATION_FOR = "controlplane.cluster.x-k8s.io/remediation-for"
 """On a Machine: the machine that it replaces."""
 
 
@@ -21,7 +21,7 @@ class Remediation(Observed, frozen=True):
     machine: str = ""
     time: str = ""
     timestamp: str = ""
-    """The same as annotations."""
+    """The time in annotations, whose format has another name for it."""
     retry_count: int = 0
     """The number of consecutive replacements before it that did not become healthy either."""
 
@@ -36,7 +36,7 @@ def awaits_remediation(machine: Machine) -> bool:
     return conditions.is_false(machine.status.conditions, "OwnerRemediated")
 
 
-def last(status: Mapping[str, Any] | None) -> Remediation | None:
+def last_remediation(status: Mapping[str, Any] | None) -> Remediation | None:
     """`status.lastRemediation` of a KubeadmControlPlane; None if it is absent or invalid."""
     try:
         return msgspec.convert(status, Remediation) if status else None
@@ -44,8 +44,8 @@ def last(status: Mapping[str, Any] | None) -> Remediation | None:
         return None
 
 
-def noted(annotation: str | None) -> Remediation | None:
-    """The same from an annotation."""
+def from_annotation(annotation: str | None) -> Remediation | None:
+    """A Remediation in an annotation; None if it is absent or invalid."""
     try:
         return json_trees.decode(annotation, Remediation) if annotation else None
     except msgspec.MsgspecError:

@@ -9,8 +9,8 @@ DELETE_FIRST = "cluster.x-k8s.io/delete-machine"
 """The annotation that asks for a machine to be deleted before others."""
 
 
-def of_set(machine: Machine) -> tuple[bool, bool, bool, str]:
-    """Order within a MachineSet: annotated machines, those without a node, unhealthy ones, then by name."""
+def machine_set_order(machine: Machine) -> tuple[bool, bool, bool, str]:
+    """Sort key within a MachineSet: annotated machines, those without a node, unhealthy ones, then by name."""
     return (
         DELETE_FIRST not in machine.metadata.annotations,
         machine.status.node_ref is not None,
@@ -19,8 +19,8 @@ def of_set(machine: Machine) -> tuple[bool, bool, bool, str]:
     )
 
 
-def of_control_plane(machine: Machine) -> tuple[bool, bool]:
-    """Order within a control plane, of machines sorted oldest first: annotated ones, then those that are not ready."""
+def control_plane_order(machine: Machine) -> tuple[bool, bool]:
+    """Sort key within a control plane, for machines sorted oldest first: annotated ones, then those not ready."""
     ready = (
         machine.status.node_ref is not None
         and machine.metadata.deletion_timestamp is None

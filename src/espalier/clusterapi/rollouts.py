@@ -12,14 +12,14 @@ from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_machine_template
 
 
-def is_seen(deployment: MachineDeployment, sets: Iterable[MachineSet]) -> bool:
+def has_current_set(deployment: MachineDeployment, sets: Iterable[MachineSet]) -> bool:
     """True if a set exists for the present template: before that, nothing is known of its machines."""
     wanted = of_machine_template(deployment.spec.template)
     kinds = (machine_change(of_machine_template(one.spec.template), wanted).kind for one in sets)
     return any(kind is not ChangeKind.REPLACE for kind in kinds)
 
 
-def to_replace(deployment: MachineDeployment, sets: Iterable[MachineSet]) -> int:
+def outdated_machines(deployment: MachineDeployment, sets: Iterable[MachineSet]) -> int:
     """The number of existing or desired machines in sets of older templates."""
     wanted = of_machine_template(deployment.spec.template)
     old = (

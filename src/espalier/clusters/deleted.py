@@ -119,7 +119,7 @@ def unprovisioned(capi_objects: ClusterAPIObjects) -> str:
 
 def broken(capi_objects: ClusterAPIObjects) -> str:
     """The reason why the API server can't run until somebody acts, and the remedy; empty if it can."""
-    return contract.broken(capi_objects.infrastructure) if capi_objects.infrastructure else ""
+    return contract.control_plane_broken(capi_objects.infrastructure) if capi_objects.infrastructure else ""
 
 
 def missing_certificates(capi_objects: ClusterAPIObjects) -> str:

@@ -39,7 +39,7 @@ def _upgrading(change: Change | Removal) -> Change | Removal:
     """
     if not isinstance(change, Change) or change.resource != external_etcd.RESOURCE:
         return change
-    if not any(field.startswith(external_etcd.OF_MACHINES) for field in change.fields):
+    if not any(field.startswith(external_etcd.MACHINE_FIELDS) for field in change.fields):
         return change
     metadata = change.body["metadata"]
     annotations = metadata.get("annotations", {}) | {external_etcd.UPGRADING: "true"}

@@ -133,7 +133,7 @@ async def limit_remediation(ctx: Context) -> Outcome:
     said = check.metadata.annotations
     status, wanted = control_plane.status, contract.desired_replicas(control_plane)
     are_all_ready = contract.is_observed(control_plane) and status.ready_replicas == status.replicas == wanted
-    last = remediation.last(status.last_remediation)
+    last = remediation.last_remediation(status.last_remediation)
     if are_all_ready and names.REMEDIATION_STOPPED_ANNOTATION in said:
         gone = dict.fromkeys((names.REMEDIATION_STOPPED_ANNOTATION, contract.PAUSED_ANNOTATION))
         await ctx.annotate(MachineHealthCheck.resource, check, gone)

@@ -173,7 +173,7 @@ class Observer:
         self.cluster_definition = caches.of(
             CUSTOM_RESOURCE_DEFINITION,
             fields=f"metadata.name={external_etcd.CLUSTER_DEFINITION}",
-            transform=external_etcd.support_only,
+            transform=external_etcd.reduced_to_support,
         )
         self.own_writes = OwnWrites()
         self.excluded: set[Key] = set()
@@ -188,7 +188,7 @@ class Observer:
     @property
     def knows_external_etcd(self) -> bool:
         """True if the installed Cluster API supports external etcd, as EKS Anywhere's build does."""
-        return external_etcd.is_known(self.cluster_definition.get(Key("", external_etcd.CLUSTER_DEFINITION)))
+        return external_etcd.is_supported(self.cluster_definition.get(Key("", external_etcd.CLUSTER_DEFINITION)))
 
     def scope(self, key: Key) -> Scope | None:
         """The scope of one Cluster; None when it does not exist."""

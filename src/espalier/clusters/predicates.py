@@ -43,7 +43,7 @@ def _desired(object_: Object) -> object:
 
 def _provisioned(object_: Object) -> object:
     if object_.metadata.generation:
-        return contract.is_provisioned(object_), contract.failure(object_), contract.broken(object_)
+        return contract.is_provisioned(object_), contract.failure(object_), contract.control_plane_broken(object_)
     return {name: value for name, value in object_.tree.items() if name != "metadata"}  # a Secret, or the like
 
 
@@ -59,7 +59,7 @@ def _control_plane(object_: Object) -> object:
     counts = (status.replicas, status.ready_replicas, status.up_to_date_replicas)
     available = condition_list.get(status.conditions, "Available")
     state = (available.status, available.message) if available else None
-    last = remediation.last(status.last_remediation)
+    last = remediation.last_remediation(status.last_remediation)
     return (status.observed_generation, counts, status.version, state, last, status.initialization, lost)
 
 

@@ -355,7 +355,7 @@ def _worker_counts(scope: Scope, outdated: int) -> Counts:
 
 def _chosen_by_autoscaler(deployment: MachineDeployment) -> int:
     """The number of machines that a group's autoscaler added to its minimum: all of them are expected."""
-    limits = contract.autoscaled(deployment)
+    limits = contract.autoscaler_limits(deployment)
     return max(0, min(deployment.status.replicas or 0, limits[1]) - limits[0]) if limits is not None else 0
 
 
@@ -367,7 +367,7 @@ def _outside_limits(deployments: Mapping[str, MachineDeployment]) -> str:
     """Groups whose number of machines is outside of their autoscaler's limits, until it changes that."""
     found = []
     for name, deployment in sorted(deployments.items()):
-        limits, number = contract.autoscaled(deployment), contract.desired_replicas(deployment)
+        limits, number = contract.autoscaler_limits(deployment), contract.desired_replicas(deployment)
         if limits is not None and not limits[0] <= number <= limits[1]:
             found.append(f"{name} has {number} machines, but {limits[0]} to {limits[1]} are allowed")
     return "; ".join(found)
@@ -398,7 +398,7 @@ def _outdated(scope: Scope) -> dict[str, int]:
     for name, deployment in scope.capi_objects.typed_deployments.items():
         replicas = deployment.status.replicas or 0
         counted = max(0, replicas - (deployment.status.up_to_date_replicas or 0))
-        to_replace = rollouts.to_replace(deployment, scope.capi_objects.sets_of(name))
+        to_replace = rollouts.outdated_machines(deployment, scope.capi_objects.sets_of(name))
         found[name] = replicas if name in pending else min(replicas, max(counted, to_replace))
     return found
 
@@ -445,7 +445,7 @@ def _workers_ready(scope: Scope, initialized: Condition, changes: Changes) -> Co
     if trouble is not None:
         return _false(type_, trouble)
     sets = scope.capi_objects.sets_of
-    if not all(rollouts.is_seen(deployment, sets(name)) for name, deployment in deployments.items()):
+    if not all(rollouts.has_current_set(deployment, sets(name)) for name, deployment in deployments.items()):
         return _condition(type_, "False", OUTDATED, f"workers: {_NOT_REPORTED}")  # counts of the previous template
     return _condition(type_, "True", "WorkersReady", f"{counts.ready} of {counts.expected} worker nodes are ready")
 

@@ -31,7 +31,11 @@ def test_a_status_that_can_not_be_read_is_a_failure_of_infrastructure_that_is_no
     status: Any, message: str
 ) -> None:
     found = infrastructure(status)
-    assert (contract.is_provisioned(found), contract.failure(found), contract.broken(found)) == (False, message, "")
+    assert (contract.is_provisioned(found), contract.failure(found), contract.control_plane_broken(found)) == (
+        False,
+        message,
+        "",
+    )
 
 
 def test_a_failure_is_not_longer_than_a_condition_bears() -> None:

@@ -2,27 +2,27 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.clusterapi.remediation import Remediation, last, noted
+from espalier.clusterapi.remediation import Remediation, from_annotation, last_remediation
 
 
 def test_a_status_of_cluster_api_is_read() -> None:
-    found = last({"machine": "garden-abcde", "time": "2026-01-01T00:00:00Z", "retryCount": 2})
+    found = last_remediation({"machine": "garden-abcde", "time": "2026-01-01T00:00:00Z", "retryCount": 2})
     assert found is not None
     assert (found.machine, found.at, found.retry_count) == ("garden-abcde", "2026-01-01T00:00:00Z", 2)
 
 
 def test_the_annotation_of_a_machine_is_read() -> None:
-    found = noted('{"machine":"garden-abcde","timestamp":"2026-01-01T00:00:00Z","retryCount":1}')
+    found = from_annotation('{"machine":"garden-abcde","timestamp":"2026-01-01T00:00:00Z","retryCount":1}')
     assert found is not None
     assert (found.at, found.retry_count) == ("2026-01-01T00:00:00Z", 1)
 
 
 @pytest.mark.parametrize("status", [None, {}, {"retryCount": "two"}])
 def test_an_unreadable_value_counts_as_none(status: dict[str, object] | None) -> None:
-    assert last(status) is None
+    assert last_remediation(status) is None
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", '{"retryCount":"x"}'])
 def test_an_annotation_that_somebody_wrote_is_none(text: str | None) -> None:
-    assert noted(text) is None
+    assert from_annotation(text) is None
     assert Remediation().at == ""

@@ -337,7 +337,7 @@ def test_infrastructure_of_the_earlier_contract_is_there_when_it_is_ready_and_sa
     failed = {"ready": False, "failureReason": "Refused", "failureMessage": "no credentials"}
     assert contract.is_provisioned(as_object(body | {"status": ready}))
     assert contract.failure(as_object(body | {"status": ready})) == ""
-    assert contract.broken(as_object(body | {"status": ready})) == ""
+    assert contract.control_plane_broken(as_object(body | {"status": ready})) == ""
     assert not contract.is_provisioned(as_object(body | {"status": failed}))
     assert contract.failure(as_object(body | {"status": failed})) == "Refused: no credentials"
     domains = {"b": {"controlPlane": True}, "a": {"attributes": {"rack": "1"}}}

@@ -128,4 +128,8 @@ def test_scaling_in_takes_annotated_machines_first_then_unhealthy_ones() -> None
     unhealthy = machine("b", available=False)
     marked = machine("c", available=True)
     marked.metadata.annotations = {"cluster.x-k8s.io/delete-machine": ""}
-    assert [m.metadata.name for m in sorted([healthy, unhealthy, marked], key=removal.of_set)] == ["c", "b", "a"]
+    assert [m.metadata.name for m in sorted([healthy, unhealthy, marked], key=removal.machine_set_order)] == [
+        "c",
+        "b",
+        "a",
+    ]

@@ -11,7 +11,7 @@ import pytest
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.meta import Tree
-from espalier.clusterapi.remediation import FOR
+from espalier.clusterapi.remediation import REMEDIATION_FOR
 from espalier.kube.objects import Object, to_bytes
 from espalier.runtime.outcome import Wait
 from espalier.simulator.capi.control_plane import Move, Observed, OwnedMachine, next_move, unclaimed
@@ -72,7 +72,7 @@ def observed(*machines: OwnedMachine, status: Tree | None = None, **remediation:
 
 def in_place_of(other: str, ago: timedelta, retries: int) -> Tree:
     at = (NOW - ago).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {FOR: f'{{"machine":"{other}","timestamp":"{at}","retryCount":{retries}}}'}
+    return {REMEDIATION_FOR: f'{{"machine":"{other}","timestamp":"{at}","retryCount":{retries}}}'}
 
 
 MINUTES = timedelta(minutes=20)

@@ -56,7 +56,9 @@ class Fleet(msgspec.Struct, frozen=True):
 
     def of_set(self, name: str) -> list[MachineObjects]:
         """Machines of a set that are not being deleted, in the order of their removal."""
-        return sorted(self._owned(MachineSet.resource.kind, name), key=lambda one: removal.of_set(one.machine))
+        return sorted(
+            self._owned(MachineSet.resource.kind, name), key=lambda one: removal.machine_set_order(one.machine)
+        )
 
     def of_etcd(self, name: str) -> list[MachineObjects]:
         """Members of an etcd that are not being deleted, oldest first."""
@@ -203,7 +205,7 @@ def _control_plane(
     else:
         seen = fleet.of_control_plane(wanted.metadata.name)
         changes = {one.name: classified(one.parts, desired, update_strategy) for one in seen}
-        order = {one.name: removal.of_control_plane(one.machine) for one in seen}
+        order = {one.name: removal.control_plane_order(one.machine) for one in seen}
         staying = sorted(changes, key=lambda name: order[name])
     outdated = {name: change.fields for name, change in changes.items() if change.is_outdated}
     metadata = next((change.fields for change in changes.values() if change.effect is MachineEffect.METADATA), ())
@@ -292,7 +294,7 @@ def _deployment(
 ) -> Group:
     name, replicas = wanted.metadata.name, contract.desired_replicas(wanted)
     if live is not None and wanted.spec.replicas is None:  # Cluster API keeps what its autoscaler could have chosen
-        replicas = contract.within(wanted, contract.desired_replicas(live))
+        replicas = contract.within_autoscaler_limits(wanted, contract.desired_replicas(live))
     rolling = (
         wanted.spec.rollout.strategy.rolling_update if wanted.spec.rollout and wanted.spec.rollout.strategy else None
     )

@@ -19,7 +19,7 @@ from espalier.api.core import CONFIG_MAP, DAEMON_SET, Secret
 from espalier.api.eksa.identity_providers import AWSIamConfig, AWSIamConfigSpec
 from espalier.api.meta import Tree
 from espalier.clusterapi import kubeconfig
-from espalier.clusterapi.contract import MOVED
+from espalier.clusterapi.contract import MOVE_LABELS
 from espalier.clusters.render.authentication import linked
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render.cni.workloads import EVERYWHERE, NAMESPACE, account, host_path, rule
@@ -62,7 +62,7 @@ def kubeconfig_secret(render_input: RenderInput) -> Secret:
 
 def _secret(render_input: RenderInput, name: str) -> Secret:
     metadata = meta(render_input, name)
-    metadata.labels = metadata.labels | MOVED
+    metadata.labels = metadata.labels | MOVE_LABELS
     return Secret(metadata=metadata, type="Opaque")
 
 

@@ -54,7 +54,7 @@ def control_plane(
     max_surge = strategy.rolling_update.max_surge if strategy and strategy.rolling_update else 1
     metadata = meta(render_input, render_input.name)
     if render_input.spec.external_etcd_configuration is not None:
-        metadata.annotations = {external_etcd.KEEPS_CONTROL_PLANE: "true"}
+        metadata.annotations = {external_etcd.SKIP_CONTROL_PLANE_PAUSE: "true"}
     return KubeadmControlPlane(
         metadata=metadata,
         spec=KubeadmControlPlaneSpec(

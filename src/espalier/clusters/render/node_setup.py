@@ -9,7 +9,7 @@ from espalier.api.capi.kubeadm import File, FileSource, SecretKey
 from espalier.api.core import Secret
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.network import ProxyConfiguration, Ranges, RegistryMirrorConfiguration
-from espalier.clusterapi.contract import MOVED
+from espalier.clusterapi.contract import MOVE_LABELS
 from espalier.clusters import registry_mirror
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render_input import RenderInput
@@ -70,7 +70,7 @@ def secret_name(cluster: str) -> str:
 def secret(render_input: RenderInput) -> Secret:
     """The same Secret, with content."""
     metadata = meta(render_input, secret_name(render_input.name))
-    metadata.labels = metadata.labels | MOVED
+    metadata.labels = metadata.labels | MOVE_LABELS
     return Secret(
         metadata=metadata,
         type="Opaque",

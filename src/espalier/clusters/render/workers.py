@@ -24,10 +24,10 @@ from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Resource
 from espalier.clusterapi.contract import (
+    AUTOSCALER_MAX_ANNOTATION,
+    AUTOSCALER_MIN_ANNOTATION,
     CLUSTER_NAME_LABEL,
     DEPLOYMENT_NAME_LABEL,
-    FEWEST_ANNOTATION,
-    MOST_ANNOTATION,
     reference,
 )
 from espalier.clusters import names
@@ -81,7 +81,7 @@ def _meta(render_input: RenderInput, group: WorkerNodeGroupConfiguration, name: 
     if own in render_input.domains:
         found.annotations = {names.GROUP_ANNOTATION: render_input.whole_group(own)}
     if (limits := group.autoscaling_configuration) is not None:
-        numbers = {FEWEST_ANNOTATION: str(limits.min_count), MOST_ANNOTATION: str(limits.max_count)}
+        numbers = {AUTOSCALER_MIN_ANNOTATION: str(limits.min_count), AUTOSCALER_MAX_ANNOTATION: str(limits.max_count)}
         found.annotations = found.annotations | numbers
     return found
 

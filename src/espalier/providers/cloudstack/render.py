@@ -41,7 +41,7 @@ from espalier.providers.cloudstack.kinds import (
 CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
 
 _KUBELET_ARGS = {"provider-id": "cloudstack:///'{{ ds.meta_data.instance_id }}'"}
-"""cloud-init knows the ID of the instance; no cloud controller would find it out."""
+"""cloud-init replaces the ID of the instance: there is no cloud controller to set provider IDs."""
 
 _NO_SWAP = "swapoff -a"
 _NO_INSTALL_COMMAND = "true"

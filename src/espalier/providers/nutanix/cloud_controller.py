@@ -35,7 +35,7 @@ SET = ResourceSet(
         Part(SECRET, "nutanix-ccm-secret", "nutanix-ccm-secret.yaml", (SECRET,)),
     ),
 )
-"""Where EKS Anywhere has them."""
+"""The ClusterResourceSet in which EKS Anywhere has the objects of the cloud controller."""
 
 
 def extra_names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
@@ -51,7 +51,7 @@ def extras(render_input: RenderInput) -> Iterator[KubeObject]:
 
 
 def workload(render_input: RenderInput) -> Iterator[Manifest]:
-    """Its RBAC objects, credentials, configuration, and pod."""
+    """The cloud controller's RBAC objects, credentials, configuration, and pod."""
     yield from rights()
     yield Manifest(SECRET, _credentials(render_input))
     if bundle := references.datacenter(render_input).additional_trust_bundle:

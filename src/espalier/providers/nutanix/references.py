@@ -60,7 +60,7 @@ class _Entry(msgspec.Struct):
 
 
 def read_account(content: bytes) -> Account | None:
-    """The account in a field of the Secret, which is JSON; None if there is none."""
+    """The account in a field of the Secret, which is JSON; None if it is missing, invalid or incomplete."""
     try:
         entries = json_trees.decode(content, type=list[_Entry])
     except msgspec.MsgspecError:

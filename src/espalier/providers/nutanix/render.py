@@ -14,7 +14,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
-from espalier.clusterapi.contract import MOVED
+from espalier.clusterapi.contract import MOVE_LABELS
 from espalier.clusters import linked_objects
 from espalier.clusters.provider import Name
 from espalier.clusters.render import etcd, host_os, kube_vip, kubeadm
@@ -195,7 +195,7 @@ def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) 
 def extras(render_input: RenderInput) -> Iterable[KubeObject]:
     """The extra objects, with content."""
     metadata = meta(render_input, credentials_name(render_input.name))
-    metadata.labels = metadata.labels | MOVED
+    metadata.labels = metadata.labels | MOVE_LABELS
     yield Secret(metadata=metadata, type="Opaque", data={references.OF_MACHINES: references.of_machines(render_input)})
     if bundle := references.datacenter(render_input).additional_trust_bundle:
         yield ConfigMap(metadata=meta(render_input, trust_bundle_name(render_input.name)), data={AUTHORITIES: bundle})

@@ -15,7 +15,7 @@ from espalier.api.eksa.host_os import BOTTLEROCKET
 from espalier.api.eksa.release import VersionsBundle
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
-from espalier.clusterapi.contract import MOVED
+from espalier.clusterapi.contract import MOVE_LABELS
 from espalier.clusters import linked_objects
 from espalier.clusters.provider import Name
 from espalier.clusters.render import bottlerocket, etcd, host_os, kube_vip, kubeadm
@@ -56,7 +56,7 @@ API_PORT = 6443
 REGION = "snow"
 
 INSTANCE_PROFILE = "control-plane.cluster-api-provider-aws.sigs.k8s.io"
-"""Of all machines, as in EKS Anywhere."""
+"""The IAM instance profile of all machines, as in EKS Anywhere."""
 
 _BOOTSTRAP_COMMAND = "/etc/eks/bootstrap.sh"
 """A command of images for Snow: it sets up network interfaces and disks."""
@@ -65,12 +65,12 @@ BOTTLEROCKET_BOOTSTRAP = "snow.bottlerocketBootstrapSnow"
 """The field of Bundles with the image that does the same in Bottlerocket."""
 
 _BOOTSTRAP_CONTAINER = "bottlerocket-bootstrap-snow"
-"""The container that does the same on Bottlerocket."""
+"""The container that runs that image on Bottlerocket."""
 
 _KUBELET_ARGS = {"provider-id": "aws-snow:////'{{ ds.meta_data.instance_id }}'"}
 _TAINTS = [kubeadm.CONTROL_PLANE_TAINT]
 _ETCD_ARGS = {"listen-peer-urls": "https://0.0.0.0:2380", "listen-client-urls": "https://0.0.0.0:2379"}
-"""The address of the node is on a direct network interface, and not the one that the instance knows of itself."""
+"""etcd listens at all addresses: the node's is on a direct network interface, and the instance does not know it."""
 
 
 def infrastructure_cluster(render_input: RenderInput) -> AWSSnowCluster:
@@ -219,7 +219,7 @@ def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) 
 def extras(render_input: RenderInput) -> Iterable[KubeObject]:
     """The extra objects, with content."""
     metadata = meta(render_input, credentials_name(render_input.name))
-    metadata.labels = metadata.labels | MOVED
+    metadata.labels = metadata.labels | MOVE_LABELS
     yield Secret(metadata=metadata, type="Opaque", data=dict(references.credentials(render_input)))
     for name, pool in linked_objects.of_kind(SnowIPPool, render_input.children).items():
         ranges = [AddressRange(one.ip_start, one.ip_end, one.subnet, one.gateway) for one in pool.spec.pools]

@@ -99,24 +99,24 @@ def _overlaps(pool: SnowIPPool) -> Iterator[Violation]:
         before.append((first, last, index))
 
 
-def clashes(mine: Sequence[Object], theirs: Sequence[Object]) -> Iterator[str]:
+def clashes(own_objects: Sequence[Object], other_objects: Sequence[Object]) -> Iterator[str]:
     """Addresses that pools of two clusters share in one network.
 
     Two pools are in one network if the clusters share a device, or if both have devices in the subnet: the manager
     reaches these by their addresses. Other networks may be separate ones with the same addresses.
     """
-    my_devices, their_devices = (
-        {found for device in _devices(of_kind(SnowMachineConfig, one)) if (found := addresses.parsed(device))}
-        for one in (mine, theirs)
+    own_devices, other_devices = (
+        {address for device in _devices(of_kind(SnowMachineConfig, one)) if (address := addresses.parsed(device))}
+        for one in (own_objects, other_objects)
     )
-    others = [found for pool in of_kind(SnowIPPool, theirs).values() for _, found in _ranges(pool)]
-    for pool in of_kind(SnowIPPool, mine).values():
+    other_ranges = [range_ for pool in of_kind(SnowIPPool, other_objects).values() for _, range_ in _ranges(pool)]
+    for pool in of_kind(SnowIPPool, own_objects).values():
         for index, one in _ranges(pool):
-            together = bool(my_devices & their_devices) or (
-                any(map(one.has_in_network, my_devices)) and any(map(one.has_in_network, their_devices))
+            share_network = bool(own_devices & other_devices) or (
+                any(map(one.has_in_network, own_devices)) and any(map(one.has_in_network, other_devices))
             )
-            for other in others:
-                if together and one.overlaps(other):
+            for other in other_ranges:
+                if share_network and one.overlaps(other):
                     yield (
                         f"{pool.kind} {pool.metadata.name}: spec.pools[{index}]: found {one.first} to {one.last}, but "
                         f"machines of another cluster use {max(one.first, other.first, key=int)} to "

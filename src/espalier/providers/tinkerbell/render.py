@@ -45,7 +45,7 @@ NODE_STARTUP_TIMEOUT = "20m0s"
 """Bare metal boots slowly, and twice."""
 
 POOL_LABEL = "pool"
-"""Of a MachineDeployment and its machines: the worker node group, as in EKS Anywhere."""
+"""Label of a MachineDeployment and its machines with the worker node group, as in EKS Anywhere."""
 
 _KUBELET_ARGS = {"provider-id": "PROVIDER_ID"}
 """Cluster API's provider puts the ID of the machine there."""

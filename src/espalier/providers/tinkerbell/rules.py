@@ -106,13 +106,13 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
         yield from _workflow(f"{one.kind} {name}: spec.template", one.spec.template)
 
 
-def _workflow(field: str, given: Workflow) -> Iterator[Violation]:
+def _workflow(field: str, workflow: Workflow) -> Iterator[Violation]:
     """A tenant's workflow may run only on the machine that it provisions, not on machines of others."""
-    for index, task in enumerate(given.tasks):
+    for index, task in enumerate(workflow.tasks):
         if not _WORKER.fullmatch(task.worker):
             message = "a workflow can run only on the machine that it provisions"
             yield Violation(f"{field}.tasks[{index}].worker", task.worker or "nothing", "{{.device_1}}", message)
-    for path, text in _texts((), msgspec.to_builtins(given)):
+    for path, text in _texts((), msgspec.to_builtins(workflow)):
         if found := templates.refused(text):
             message = "a template that adds lines could add tasks for other machines; write the text outside of {{ }}"
             yield Violation(f"{field}.{paths.render(path)}", found, templates.ALLOWED, message)

@@ -40,7 +40,7 @@ SET = ResourceSet(
         Part(CONFIG_MAP, "cpi-manifests", "data"),
     ),
 )
-"""Where EKS Anywhere has them."""
+"""The ClusterResourceSet in which EKS Anywhere has the objects of the cloud controller."""
 
 
 def extra_names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
@@ -56,7 +56,7 @@ def extras(render_input: RenderInput) -> Iterator[KubeObject]:
 
 
 def workload(render_input: RenderInput) -> Iterator[Manifest]:
-    """Its RBAC objects, configuration, credentials, and pods."""
+    """The cloud controller's RBAC objects, configuration, credentials, and pods."""
     yield from rights(_READS_AUTHENTICATION)
     yield Manifest(SECRET, _credentials(render_input))
     yield Manifest(CONFIG_MAP, _config(render_input))

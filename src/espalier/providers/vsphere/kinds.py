@@ -31,8 +31,8 @@ DATACENTER_CHANGED = (
 MACHINE_CHANGED = "it can't be changed; create another VSphereMachineConfig and reference it in machineGroupRef"
 
 
-def _given(*fields: str) -> tuple[Rule, ...]:
-    """Fields that must not be empty."""
+def _required(*fields: str) -> tuple[Rule, ...]:
+    """Rules that fields are not empty."""
     return tuple(Rule(f"self.{name} != ''", "must be set", f".{name}", found="'nothing'") for name in fields)
 
 
@@ -47,7 +47,7 @@ class FailureDomain(Part):
             found="self.name == '' ? 'nothing' : self.name",
             allowed="at most 63 lower-case letters, digits and dashes",
         ),
-        *_given("computeCluster", "resourcePool", "datastore", "folder", "network"),
+        *_required("computeCluster", "resourcePool", "datastore", "folder", "network"),
     )
 
     name: Annotated[
@@ -64,7 +64,7 @@ class VSphereDatacenterConfigSpec(Part, kw_only=True):
     """A datacenter of a vCenter."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
-        *_given("server", "datacenter", "network"),
+        *_required("server", "datacenter", "network"),
         Rule(
             f"!self.server.lowerAscii().matches('^({LOCAL_HOSTS})[.]?(:[0-9]+)?$')",
             "the vCenter must not be at a loopback, link-local or multicast address",
@@ -153,7 +153,7 @@ class VSphereMachineConfigSpec(Part, kw_only=True):
     """The settings of virtual machines."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
-        *_given("datastore", "resourcePool"),
+        *_required("datastore", "resourcePool"),
         Rule(
             f"self.osFamily in {['', *_OS_FAMILIES]}",
             "not an operating system for machines on vSphere",

@@ -100,27 +100,27 @@ def resolve(spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, 
     """Inventory paths from the vCenter, for objects that a machine config names by a pattern, and for templates that it
     leaves out. They are kept until the spec changes.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, config in of_kind(VSphereMachineConfig, children).items():
-        asked, seen = config.spec, config.status
-        resolved = seen.resolved if seen.observed_generation == config.metadata.generation else Resolved()
+        spec_of_config, status = config.spec, config.status
+        resolved = status.resolved if status.observed_generation == config.metadata.generation else Resolved()
         paths = {
-            "datastore": (asked.datastore, resolved.datastore),
-            "folder": (asked.folder, resolved.folder),
-            "resourcePool": (asked.resource_pool, resolved.resource_pool),
-            "template": (asked.template, resolved.template),
+            "datastore": (spec_of_config.datastore, resolved.datastore),
+            "folder": (spec_of_config.folder, resolved.folder),
+            "resourcePool": (spec_of_config.resource_pool, resolved.resource_pool),
+            "template": (spec_of_config.template, resolved.template),
         }
-        found |= {value(config, field): path for field, (given, path) in paths.items() if _is_pattern(given)}
-        if resolved.clone_mode and not asked.clone_mode:
-            found[value(config, "cloneMode")] = resolved.clone_mode
-        if not asked.template:
+        values |= {value(config, field): path for field, (pattern, path) in paths.items() if _is_pattern(pattern)}
+        if resolved.clone_mode and not spec_of_config.clone_mode:
+            values[value(config, "cloneMode")] = resolved.clone_mode
+        if not spec_of_config.template:
             needed = kubernetes_versions(spec, name)
-            found |= {value(config, for_version(one)): resolved.templates.get(one, "") for one in needed}
-    return found
+            values |= {value(config, for_version(one)): resolved.templates.get(one, "") for one in needed}
+    return values
 
 
-def _is_pattern(given: str) -> bool:
-    return any(sign in given for sign in "*?[")
+def _is_pattern(name: str) -> bool:
+    return any(sign in name for sign in "*?[")
 
 
 def with_bottlerocket(spec: eksa.ClusterSpec, children: Sequence[Object]) -> list[str]:

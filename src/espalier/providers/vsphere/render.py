@@ -15,7 +15,7 @@ from espalier.api.eksa.host_os import BOTTLEROCKET
 from espalier.api.eksa.release import VersionsBundle
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
-from espalier.clusterapi.contract import MOVED
+from espalier.clusterapi.contract import MOVE_LABELS
 from espalier.clusters import linked_objects
 from espalier.clusters.provider import Name
 from espalier.clusters.render import bottlerocket, etcd, host_os, kube_vip, kubeadm
@@ -62,11 +62,11 @@ API_PORT = 6443
 _KUBELET_ARGS = {"cloud-provider": "external"}
 
 SECOND_NETWORK = "second-network-interface-bootstrap-container"
-"""Name of that container, as in EKS Anywhere."""
+"""Name of the container that sets up the second network interface of Bottlerocket, as in EKS Anywhere."""
 
 CLUSTER_LABEL = "infrastructure.cluster.x-k8s.io/cluster-name"
 DATACENTER_LABEL = "infrastructure.cluster.x-k8s.io/vsphere-datacenter-config-name"
-"""Of a VSphereDeploymentZone, as in EKS Anywhere, which finds those of a datacenter by them."""
+"""Labels of a VSphereDeploymentZone, by which EKS Anywhere finds those of a datacenter."""
 
 REGION, ZONE = "k8s-region", "k8s-zone"
 """Categories of tags in the vCenter."""
@@ -100,12 +100,12 @@ def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
         usual_taints=[kubeadm.CONTROL_PLANE_TAINT],
     )
     vip = kube_vip.file(image(render_input, "kube_vip"), render_input.spec.endpoint_host)
-    made = _with_machine_settings(config, machine_config)
+    kubeadm_config = _with_machine_settings(config, machine_config)
     return replace(
-        made,
-        files=[vip, *made.files],
+        kubeadm_config,
+        files=[vip, *kubeadm_config.files],
         pre_kubeadm_commands=[
-            *made.pre_kubeadm_commands,
+            *kubeadm_config.pre_kubeadm_commands,
             *kube_vip.first_machine(render_input.of_control_plane.version),
         ],
     )
@@ -248,7 +248,7 @@ def extras(render_input: RenderInput) -> Iterable[KubeObject]:
     """The extra objects, with content."""
     login, datacenter = administrator(render_input), linked_objects.datacenter(VSphereDatacenterConfig, render_input)
     metadata = meta(render_input, credentials_name(render_input.name))
-    metadata.labels = metadata.labels | MOVED
+    metadata.labels = metadata.labels | MOVE_LABELS
     yield Secret(metadata=metadata, type="Opaque", data={"username": login.user, "password": login.password})
     for domain in datacenter.spec.failure_domains:
         yield from _failure_domain(render_input, datacenter.metadata.name, datacenter.spec, domain)

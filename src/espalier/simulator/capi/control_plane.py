@@ -17,7 +17,13 @@ from espalier.api.capi.kubeadm import (
 from espalier.api.resource import Key
 from espalier.clusterapi import machine_change, removal
 from espalier.clusterapi.machine_objects import MachineObjects
-from espalier.clusterapi.remediation import FOR, Remediation, awaits_remediation, last, noted
+from espalier.clusterapi.remediation import (
+    REMEDIATION_FOR,
+    Remediation,
+    awaits_remediation,
+    from_annotation,
+    last_remediation,
+)
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 
@@ -143,21 +149,21 @@ def next_move(observed: Observed, now: datetime) -> Move | Wait | None:
 
 def unclaimed(observed: Observed) -> Remediation | None:
     """The remediation that the next new machine completes."""
-    known = last(observed.control_plane.status.last_remediation)
+    known = last_remediation(observed.control_plane.status.last_remediation)
     if known is None or any(owned.object.name == known.machine for owned in observed.machines):
         return None
-    claimed = [noted(owned.machine.metadata.annotations.get(FOR)) for owned in observed.machines]
+    claimed = [from_annotation(owned.machine.metadata.annotations.get(REMEDIATION_FOR)) for owned in observed.machines]
     return None if any(one is not None and one.machine == known.machine for one in claimed) else known
 
 
 def _remediation(observed: Observed, doomed: OwnedMachine, now: datetime) -> Remediation | Wait:
     """The remediation record of a machine; or why it is not replaced: too many replacements failed."""
     limits = observed.control_plane.spec.remediation or ControlPlaneRemediation()
-    known = last(observed.control_plane.status.last_remediation)
+    known = last_remediation(observed.control_plane.status.last_remediation)
     if known is not None and known.machine == doomed.object.name:
         return known  # it is being deleted
     found = Remediation(machine=doomed.object.name, time=condition_list.timestamp(now))
-    before = noted(doomed.machine.metadata.annotations.get(FOR))
+    before = from_annotation(doomed.machine.metadata.annotations.get(REMEDIATION_FOR))
     if before is None or not before.at:
         return found
     passed = (now - datetime.fromisoformat(before.at)).total_seconds()
@@ -176,4 +182,4 @@ _HEALTHY_FOR = 3600
 
 def _chosen(machines: list[OwnedMachine]) -> OwnedMachine:
     """The machine to delete: annotated ones first, then unhealthy ones, then the oldest."""
-    return min(machines, key=lambda owned: removal.of_control_plane(owned.machine))
+    return min(machines, key=lambda owned: removal.control_plane_order(owned.machine))

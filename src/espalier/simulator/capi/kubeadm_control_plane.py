@@ -22,7 +22,7 @@ from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.contract import CERTIFICATES, reference
 from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.clusterapi.objects import cluster_key, is_paused, owner_reference, owning_cluster
-from espalier.clusterapi.remediation import FOR
+from espalier.clusterapi.remediation import REMEDIATION_FOR
 from espalier.kube.objects import Object
 from espalier.runtime import steps
 from espalier.runtime.concurrency import together
@@ -299,7 +299,7 @@ class KubeadmControlPlanes:
         )
         annotations = dict(template.metadata.annotations) if template.metadata else {}
         if (remediation := unclaimed(observed)) is not None:
-            annotations[FOR] = msgspec.json.encode(remediation).decode()
+            annotations[REMEDIATION_FOR] = msgspec.json.encode(remediation).decode()
         owner = owner_reference(RESOURCE, observed.object)
         body = machine_body(Key(observed.key.namespace, name), owner, spec, self._labels(observed), annotations)
         created = await self._scheme.writer.create(Machine.resource, body)

@@ -16,7 +16,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import names
 from espalier.clusterapi.conditions import stated
-from espalier.clusterapi.contract import desired_replicas, within
+from espalier.clusterapi.contract import desired_replicas, within_autoscaler_limits
 from espalier.clusterapi.intstr import share
 from espalier.clusterapi.objects import is_paused, new_object, owner_reference
 from espalier.kube.objects import Object
@@ -141,7 +141,9 @@ class MachineDeployments:
         if observed.deployment.spec.replicas is None:
             # Cluster API's webhook: what its sets have stays, as far as an autoscaler may choose it.
             there = sum(owned.replicas for owned in observed.sets) if observed.sets else 1
-            await writer.merge(resource, current, {"spec": {"replicas": within(observed.deployment, there)}})
+            await writer.merge(
+                resource, current, {"spec": {"replicas": within_autoscaler_limits(observed.deployment, there)}}
+            )
             return Wait("ReplicasChosen", "waiting to see the number of machines")
         newest = observed.newest
         if newest is None:

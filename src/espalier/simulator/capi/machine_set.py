@@ -104,7 +104,9 @@ class MachineSets:
         for machine, typed in staying:
             if awaits_remediation(typed):
                 await self._scheme.writer.delete(Machine.resource, machine, found_by_owner)
-        surplus = sorted((typed for _, typed in staying), key=removal.of_set)[: max(0, len(staying) - replicas)]
+        surplus = sorted((typed for _, typed in staying), key=removal.machine_set_order)[
+            : max(0, len(staying) - replicas)
+        ]
         doomed = {machine.metadata.name for machine in surplus}
         for machine, _ in staying:
             if machine.name in doomed:

@@ -268,7 +268,7 @@ def test_no_hardware_is_allocated_twice_and_no_cluster_waits_for_free_hardware(
     waiting = short(rack, *clusters)
     left = free
     for one in sorted(clusters, key=lambda one: one.allocation_order):
-        missing = max(0, one.demands["w"].whole - len(one.machines))
+        missing = max(0, one.demands["w"].total - len(one.machines))
         assert (one.key.name in waiting) == (missing > left)
         left -= missing if missing <= left else 0
     assert left >= 0

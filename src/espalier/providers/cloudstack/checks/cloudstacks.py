@@ -83,7 +83,7 @@ def _answers_of(session: _Session, query: Query, credentials: Credentials) -> An
         raise LookUpError(NOT_VERIFIED, message) from error
     except (OSError, http.client.HTTPException) as error:
         raise LookUpError(UNREACHABLE, f"{host} can't be reached: {brief(error)}") from error
-    except Exception as error:  # whatever the library makes of an answer of somebody else's program
+    except Exception as error:  # the library raises all kinds of errors for invalid answers
         problem = f"{type(error).__name__}: {brief(error)}"
         raise LookUpError(UNEXPECTED, f"{host} did not return a valid CloudStack response ({problem})") from error
     finally:
@@ -217,7 +217,7 @@ class _CloudStack:
         self._host = query.server.host
         self._query = query
         self._keys = (credentials.username, credentials.password)
-        self._library = importlib.import_module("cs")  # in managers that have such clusters: it takes 0.2 s
+        self._library = importlib.import_module("cs")  # only in managers with such clusters: it takes 0.2 s
         self._api = self._library.CloudStack(
             query.server.url,
             credentials.username,

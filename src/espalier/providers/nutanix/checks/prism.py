@@ -224,7 +224,7 @@ class _Prism:
 
     async def answers(self, query: Query) -> Answers:
         """Ask all questions. Raises `LookUpError`."""
-        await self._get("users/me", "the account")  # also where nothing else is asked: the account is right
+        await self._get("users/me", "the account")  # also without questions: it verifies the account
         entities: dict[Question, tuple[Entity, ...]] = {}
         for object_type in ObjectType:
             questions = [one for one in query.questions if one.object_type is object_type]

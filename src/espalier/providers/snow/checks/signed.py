@@ -1,7 +1,7 @@
 """Requests to a Snow device, signed as AWS does, and answers of its EC2-compatible API. Pure.
 
-botocore makes signatures and reads answers; it sends nothing itself. The model has the part of EC2's API that is asked:
-botocore's own one of EC2 takes 36 MiB of memory.
+botocore makes signatures and reads answers; it sends nothing itself. The model has the part of EC2's API that is used:
+botocore's own model of EC2 takes 36 MiB of memory.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def read(action: str, status: int, content: bytes) -> Mapping[str, Any]:
     parser = _library("parsers").create_parser("ec2")
     try:
         answer: Mapping[str, Any] = parser.parse({"status_code": status, "headers": {}, "body": content}, shape)
-    except Exception as error:  # whatever the parser makes of an answer of somebody else's program
+    except Exception as error:  # the parser raises all kinds of errors for invalid answers
         raise NotReadable(type(error).__name__) from None  # its text quotes the whole answer
     return answer
 
 
 def _library(name: str) -> Any:
-    """A part of botocore, which takes 0.2 s to load: in managers that have such clusters. It has no types. It would log
-    requests with their signatures."""
+    """A part of botocore, which takes 0.2 s to load, so only in managers with such clusters. It has no types. At its own
+    log level, it would log requests with their signatures."""
     logging.getLogger("botocore").setLevel(logging.WARNING)
     return importlib.import_module(f"botocore.{name}")
 

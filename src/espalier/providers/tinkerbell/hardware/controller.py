@@ -62,12 +62,12 @@ SPACING = 1.0
 
 
 def controller(host: Host) -> Controller:
-    """The controller."""
+    """The controller of TinkerbellMachineConfigs' statuses."""
     return _Checks(host).controller()
 
 
 class _Observation(NamedTuple):
-    """All objects that are read."""
+    """The machine configs, and the results for the readable ones."""
 
     configs: Sequence[tuple[Object, TinkerbellMachineConfig]]
     unreadable: Sequence[tuple[Object, msgspec.ValidationError]]
@@ -75,12 +75,12 @@ class _Observation(NamedTuple):
 
 
 class _ClusterObjects(NamedTuple):
-    """The existing objects of a Cluster."""
+    """Machines and machine owners that exist for a Cluster."""
 
     machines: set[str]
     """Its TinkerbellMachines."""
     selections: dict[str, set[bytes]]
-    """Of these, by their owners."""
+    """The selections of these machines, by the name of their owner."""
     owners: dict[str, Owner]
 
 
@@ -103,21 +103,27 @@ class _Checks:
 
     def controller(self) -> Controller:
         manager = self._host.manager
-        made = Controller("tinkerbell-hardware", self.reconcile, workers=1, spacing=SPACING, rng=manager.rng)
+        hardware_controller = Controller(
+            "tinkerbell-hardware", self.reconcile, workers=1, spacing=SPACING, rng=manager.rng
+        )
 
         def all_(_found: Object) -> Sequence[Key]:
             return (ALL,)
 
-        made.watch(self._configs, all_)
-        made.watch(self._hardware, all_, predicate=change_of(_all_but_status))
-        made.watch(self._bmcs, all_, predicate=change_of(lambda one: (*_all_but_status(one), is_contactable(one))))
-        made.watch(self._machines, all_, predicate=change_of(lambda one: one.metadata.labels))
-        made.watch(self._secrets, self._accounts, predicate=change_of(lambda one: one.metadata.resource_version))
+        hardware_controller.watch(self._configs, all_)
+        hardware_controller.watch(self._hardware, all_, predicate=change_of(_all_but_status))
+        hardware_controller.watch(
+            self._bmcs, all_, predicate=change_of(lambda one: (*_all_but_status(one), is_contactable(one)))
+        )
+        hardware_controller.watch(self._machines, all_, predicate=change_of(lambda one: one.metadata.labels))
+        hardware_controller.watch(
+            self._secrets, self._accounts, predicate=change_of(lambda one: one.metadata.resource_version)
+        )
         for cache in (self._clusters, self._datacenters):
-            made.watch(cache, all_, predicate=GENERATION)
+            hardware_controller.watch(cache, all_, predicate=GENERATION)
         for cache in (self._planes, self._deployments):
-            made.watch(cache, all_, predicate=change_of(_owner))
-        return made
+            hardware_controller.watch(cache, all_, predicate=change_of(_owner))
+        return hardware_controller
 
     def _accounts(self, secret: Object) -> Sequence[Key]:
         return (ALL,) if self._bmcs.list() else ()

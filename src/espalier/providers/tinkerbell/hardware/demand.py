@@ -1,4 +1,4 @@
-"""Demand for Hardware: how many of each selection every Cluster needs and has. Pure."""
+"""Demand of Clusters for Hardware, by selection. Pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _terms = lru_cache(maxsize=1024)(_decode)
 
 
 def selection(spec: TinkerbellMachineConfigSpec) -> Selection:
-    """The selection of a machine config."""
+    """The Hardware that a machine config selects."""
     if spec.hardware_affinity is not None:
         terms = [one.label_selector for one in spec.hardware_affinity.required]
         return Selection("spec.hardwareAffinity.required", canonical(terms))
@@ -73,8 +73,8 @@ class Demand(NamedTuple):
     """True if Cluster API was not asked for all of it yet: only then must the Cluster wait for Hardware."""
 
     @property
-    def whole(self) -> int:
-        """The number that it needs at the same time."""
+    def total(self) -> int:
+        """The number of Hardware that it needs at the same time."""
         return self.machines + self.spare
 
 
@@ -141,8 +141,8 @@ def _groups(cluster: eksa.Cluster) -> Iterator[_Group]:
 
 
 def _demand(group: _Group, chosen: Selection, owner: Owner | None) -> Demand:
-    """Machines are replaced when their Kubernetes version changes, or their selection; what else replaces them is seen
-    when it has begun.
+    """The demand of a group. A change of the Kubernetes version or of the selection replaces machines; rollouts for other
+    reasons only count once they have begun.
     """
     if owner is None:
         return Demand(chosen, group.machines, is_new=True)

@@ -16,7 +16,7 @@ MOST_BYTES = 8 * 1024 * 1024
 MOST_LINES = 10_000
 LONGEST_CELL = 1024
 MOST_SHOWN = 200
-"""Problems that are named; of more, how many there are."""
+"""The maximum problems that are named; the others are counted."""
 
 IGNORED = ("id", "vendor")
 """Columns of earlier versions of EKS Anywhere."""
@@ -53,7 +53,7 @@ class Inventory(NamedTuple):
 
     entries: tuple[Entry, ...]
     unread: tuple[str, ...]
-    """A sentence for each column that is not read."""
+    """A warning for each ignored column."""
 
 
 class _Cell(NamedTuple):
@@ -164,7 +164,7 @@ def _unread(names: Sequence[str]) -> Iterator[str]:
             yield f"column {shown(name)} is ignored" + (f"; did you mean {near}?" if near else "")
 
 
-# Values: each reader gives None for what is not allowed.
+# Values: each reader returns None for text that is not allowed.
 
 
 def _hostname(text: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The result for machine configs: whether there is enough valid Hardware for their Clusters. Pure.
+"""Results for machine configs: their Hardware's problems, and Clusters for which there is not enough. Pure.
 
 Messages name only Hardware that is free or the tenant's own; other Hardware is only counted.
 """
@@ -30,9 +30,9 @@ class _Selected(NamedTuple):
     states: Sequence[HardwareState]
     free: Sequence[HardwareState]
     held: Mapping[str, HardwareState]
-    """By the TinkerbellMachine."""
+    """Hardware in use, by the name of its TinkerbellMachine."""
     reserved: Sequence[HardwareState]
-    """Those for some namespaces."""
+    """Hardware for some namespaces only."""
     flawed: Sequence[HardwareState]
 
 
@@ -117,7 +117,7 @@ def _allocate(clusters: Iterable[BareMetalCluster], matches: Matches) -> _Lackin
         for demand in dict.fromkeys(cluster.demands.values()):
             selected, namespace = matches(demand.selection), cluster.key.namespace
             own = sum(name in selected.held for name in cluster.machines)
-            missing = max(0, demand.whole - own)
+            missing = max(0, demand.total - own)
             available = (
                 one.name
                 for one in selected.free
@@ -192,8 +192,8 @@ def _obstacles(
             yield ADDRESS_TAKEN, address_taken(field, address, f"Hardware{name}")
     for name, other in cluster.demands.items():
         if other.selection != demand.selection:
-            mine = {state.name for state in matches(demand.selection).states}
-            if both := [state for state in matches(other.selection).states if state.name in mine]:
+            selected = {state.name for state in matches(demand.selection).states}
+            if both := [state for state in matches(other.selection).states if state.name in selected]:
                 yield MACHINES_INVALID, _ambiguous(demand, name, both, cluster)
     if lack := lacking.get((cluster.key, demand.selection)):
         yield NOT_ENOUGH, _shortage(demand, lack)
@@ -215,7 +215,7 @@ def _shortage(demand: Demand, lack: _Lack) -> str:
     if demand.spare:
         remedies += ", or upgrade in place"
     return (
-        f"{demand.selection.text}: {demand.whole} Hardware is needed{spare}; found {lack.own} used by this cluster, "
+        f"{demand.selection.text}: {demand.total} Hardware is needed{spare}; found {lack.own} used by this cluster, "
         f"{lack.free} free{promised}, {lack.held} used by others; {remedies}"
     )
 

@@ -18,7 +18,7 @@ OWNER_NAMESPACE = "v1alpha1.tinkerbell.org/ownerNamespace"
 
 
 class _AsWritten(Part, rename=None):
-    """Base of the parts whose fields Tinkerbell does not write in camelCase."""
+    """Base of parts whose fields Tinkerbell names other than in camelCase."""
 
 
 class IP(_AsWritten):
@@ -50,7 +50,7 @@ class DHCP(_AsWritten):
 
 
 class Netboot(_AsWritten):
-    """True if the machine may boot from the network and run workflows."""
+    """Permissions of the machine: boot from the network, run workflows."""
 
     allowPXE: bool | None = None
     allowWorkflow: bool | None = None

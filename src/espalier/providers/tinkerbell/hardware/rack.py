@@ -35,7 +35,7 @@ USER, PASSWORD = "username", "password"
 
 
 class HardwareState(NamedTuple):
-    """One Hardware."""
+    """The state of one Hardware."""
 
     name: str
     labels: Mapping[str, str]
@@ -53,7 +53,7 @@ class HardwareState(NamedTuple):
 
 
 class _Interfaces(NamedTuple):
-    """The interfaces of a Hardware that can be read."""
+    """The addresses of the interfaces of one Hardware."""
 
     macs: frozenset[str]
     ips: frozenset[str]
@@ -114,7 +114,7 @@ def _interfaces(spec: HardwareSpec) -> _Interfaces:
 
 
 def _canonical(text: str) -> str:
-    """One spelling of an address."""
+    """The canonical spelling of an address; other text as it is."""
     return str(addresses.parsed(text) or text)
 
 

@@ -1,4 +1,5 @@
 """Checks against a vCenter: the objects that specs name exist, and the account may use them.
 
-`questions` is asked, `vcenter` answers over the network, `findings` judges, `controller` reports.
+`questions` defines queries and answers, `vcenter` answers over the network, `findings` finds problems in the answers,
+and `controller` combines these for `clusters/checks`.
 """

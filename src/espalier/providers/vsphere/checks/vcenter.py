@@ -55,7 +55,7 @@ MOST_OBJECTS = 20_000
 UNREACHABLE = "VCenterUnreachable"
 
 _POLICIES = "pbm.version.version1"
-"""Of the API of storage policies; every vCenter still speaks its first version."""
+"""Version of the API of storage policies: its first, which every vCenter supports."""
 
 
 class VCenters:
@@ -100,7 +100,7 @@ class _Session:
             raise LookUpError(UNEXPECTED, f"{host} refused a request: {brief(error.msg or repr(error))}") from error
         except (OSError, http.client.HTTPException) as error:
             raise LookUpError(UNREACHABLE, f"{host} can't be reached: {brief(error)}") from error
-        except Exception as error:  # whatever a parser makes of an answer of somebody else's program
+        except Exception as error:  # parsers raise all kinds of errors for invalid answers
             problem = f"{type(error).__name__}: {brief(error)}"
             raise LookUpError(UNEXPECTED, f"{host} did not return a valid vCenter response ({problem})") from error
         finally:
@@ -441,7 +441,7 @@ _HOW_TO_VERIFY = "set spec.thumbprint, or have this machine trust its authority"
 
 
 def _pyvmomi() -> Any:
-    """The library, which takes 0.2 s to load: in managers that have such clusters. Its types are incomplete."""
+    """The library, which takes 0.2 s to load, so only in managers with such clusters. Its types are incomplete."""
     return importlib.import_module("pyVmomi")
 
 
