@@ -29,7 +29,7 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def test_nothing_differs_where_parts_are_empty_or_in_another_order() -> None:
+def test_empty_parts_and_order_make_no_difference() -> None:
     before = files({"path": PATH, "content": "a", "owner": ""}) | flags(v="4", max_pods="10")
     after = files({"path": PATH, "content": "a"}) | flags(max_pods="10", v="4")
 
@@ -37,7 +37,7 @@ def test_nothing_differs_where_parts_are_empty_or_in_another_order() -> None:
     assert list(only_new(before, after)) == []
 
 
-def test_files_and_flags_come_change_and_go() -> None:
+def test_files_and_flags_are_added_changed_and_removed() -> None:
     before = files({"path": PATH, "content": "a"}, {"path": "/etc/kubernetes/b", "content": "b"}) | flags(v="4", a="1")
     after = files({"path": PATH, "content": "c", "permissions": "0600"}) | flags(v="5")
 
@@ -50,14 +50,14 @@ def test_files_and_flags_come_change_and_go() -> None:
     assert list(only_new(before, after)) == []
 
 
-def test_the_init_section_counts_for_the_machine_that_began_the_cluster() -> None:
+def test_the_init_section_counts_for_the_machine_that_initialized_the_cluster() -> None:
     init = {"initConfiguration": flags(v="4")["joinConfiguration"]}
 
     assert bootstrap_changes(init, flags(v="4")) == {}
     assert bootstrap_changes(init, flags(v="5")) == {"kubeletArgs": [{"name": "v", "value": "5"}]}
 
 
-def test_a_folder_of_patches_comes_and_goes() -> None:
+def test_a_folder_of_patches_is_added_and_removed() -> None:
     patched = {"joinConfiguration": {"patches": {"directory": "/etc/kubernetes/patches"}}}
 
     assert bootstrap_changes({}, patched) == {"patches": "/etc/kubernetes/patches"}
@@ -77,19 +77,19 @@ def test_a_folder_of_patches_comes_and_goes() -> None:
         ({"path": PATH, "encoding": "base64", "content": "%"}, f"files[{PATH}].encoding"),
     ],
 )
-def test_a_file_that_would_not_be_in_force_or_is_not_inline_is_named(file: Tree, field: str) -> None:
+def test_a_file_without_effect_on_a_running_node_or_not_inline_is_named(file: Tree, field: str) -> None:
     assert list(only_new({}, files(file))) == [field]
     assert list(only_new(files(file), files(file))) == []
 
 
 @pytest.mark.parametrize("component", ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"])
-def test_a_static_pod_that_kubeadm_writes_is_no_file_of_ours(component: str) -> None:
+def test_static_pods_that_kubeadm_writes_are_refused(component: str) -> None:
     path = f"/etc/kubernetes/manifests/{component}.yaml"
     assert list(only_new({}, files({"path": path}))) == [f"files[{path}]"]
 
 
 @pytest.mark.parametrize("change", [{"node_labels": "a=b"}, {"register_with_taints": "a"}, {"v": "4 x"}, {"v": 'a"'}])
-def test_a_flag_that_only_counts_once_or_has_a_space_is_refused(change: dict[str, str]) -> None:
+def test_a_flag_that_only_counts_at_registration_or_has_a_space_is_refused(change: dict[str, str]) -> None:
     [name] = change
     assert list(only_new({}, flags(**change))) == [
         f"joinConfiguration.nodeRegistration.kubeletExtraArgs[{name.replace('_', '-')}]"

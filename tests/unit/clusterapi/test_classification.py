@@ -1,4 +1,4 @@
-"""The effect of a change on a machine: one answer for who refuses, who plans and who upgrades."""
+"""The effect of a change on a machine, the same for admission, plans and upgrades."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_version_its_images_and_the_template_with_the_image_are_changed_in_p
         (UpdateStrategy.ROLLING, MachineEffect.REPLACED),
     ],
 )
-def test_all_else_is_refused_by_name_or_replaced_as_the_strategy_says(
+def test_other_fields_are_refused_or_replaced_by_strategy(
     update_strategy: UpdateStrategy, effect: MachineEffect
 ) -> None:
     before = machine("v1.35.4", "old", ntp={"a": 1}, clusterConfiguration={"certificatesDir": "r"})
@@ -70,13 +70,13 @@ def test_all_else_is_refused_by_name_or_replaced_as_the_strategy_says(
 
 
 @pytest.mark.parametrize("update_strategy", list(UpdateStrategy))
-def test_labels_follow_and_touch_no_node_whatever_the_strategy(update_strategy: UpdateStrategy) -> None:
+def test_labels_are_updated_without_touching_the_node(update_strategy: UpdateStrategy) -> None:
     found = classify(machine(), machine(labels={"team": "a"}), update_strategy, KNOWN, NONE)
     assert found == Classification(MachineEffect.METADATA, ("labels.team",))
     assert classify(machine(), machine(), update_strategy, KNOWN, NONE) == Classification()
 
 
-def test_a_label_beside_a_version_is_no_reason_to_refuse_it() -> None:
+def test_a_version_with_a_label_is_changed_in_place() -> None:
     found = classify(machine("v1.35.4"), machine(labels={"team": "a"}), UpdateStrategy.IN_PLACE, KNOWN, NONE)
     assert found == Classification(MachineEffect.IN_PLACE, ("version",))
 
@@ -86,12 +86,12 @@ def test_templates_of_another_kind_are_refused() -> None:
     assert classify(machine(), other, UpdateStrategy.IN_PLACE, KNOWN, NONE).refused == ("infrastructure.kind",)
 
 
-def test_an_infrastructure_template_that_is_gone_is_not_compared() -> None:
+def test_a_deleted_infrastructure_template_is_not_compared() -> None:
     found = classify(machine(template="old"), machine(), UpdateStrategy.IN_PLACE, KNOWN, NONE)
     assert found == Classification(MachineEffect.IN_PLACE, ("infrastructure",))
 
 
-def test_bootstrap_templates_are_judged_by_their_content() -> None:
+def test_bootstrap_templates_are_compared_by_content() -> None:
     same = classify(
         worker(config="old"), worker(), UpdateStrategy.IN_PLACE, KNOWN, templates({"files": []}, {"files": []})
     )
@@ -102,7 +102,7 @@ def test_bootstrap_templates_are_judged_by_their_content() -> None:
     assert (gone.effect, gone.refused) == (MachineEffect.REFUSED, ("bootstrap.configRef",))
 
 
-def test_fields_that_matter_only_at_creation_are_no_difference_in_place() -> None:
+def test_provisioning_fields_make_no_difference_in_place() -> None:
     known = Infrastructures([replace(DOCKER, provisioning_fields=frozenset({"template.spec.bootstrapped"}))])
     change = templates({}, {"bootstrapped": True})
     assert (
@@ -115,7 +115,7 @@ def test_fields_that_matter_only_at_creation_are_no_difference_in_place() -> Non
     )
 
 
-def test_images_flags_and_files_are_changed_in_place_and_what_would_not_be_in_force_is_named() -> None:
+def test_images_flags_and_files_are_changed_in_place_and_others_are_named() -> None:
     policy: Tree = {"path": "/etc/kubernetes/audit-policy.yaml", "content": "x"}
     etcd = {"etcd": {"local": {"imageRepository": "a"}}, "apiServer": {"extraArgs": [{"name": "v", "value": "4"}]}}
     found = classify(
@@ -129,7 +129,7 @@ def test_images_flags_and_files_are_changed_in_place_and_what_would_not_be_in_fo
     assert (elsewhere.effect, elsewhere.refused) == (MachineEffect.REFUSED, ("bootstrap.files[/etc/hosts]",))
 
 
-def test_a_machine_that_nobody_gave_an_infrastructure_is_judged_by_the_rest() -> None:
+def test_a_machine_without_infrastructure_is_classified_by_its_other_parts() -> None:
     known, unknown = machine("v1.35.4"), msgspec.structs.replace(machine(), infrastructure=None)
     assert classify(known, unknown, UpdateStrategy.IN_PLACE, KNOWN, NONE).refused == ()
     assert classify(unknown, known, UpdateStrategy.IN_PLACE, KNOWN, NONE).refused == ()
@@ -139,6 +139,6 @@ def test_a_machine_that_nobody_gave_an_infrastructure_is_judged_by_the_rest() ->
     ("effect", "is_outdated"),
     [(one, one in (MachineEffect.IN_PLACE, MachineEffect.REPLACED, MachineEffect.REFUSED)) for one in MachineEffect],
 )
-def test_refused_changes_make_a_machine_outdated_as_well(effect: MachineEffect, is_outdated: bool) -> None:
-    """Cluster API would replace the machine, if nobody held it."""
+def test_refused_changes_also_make_a_machine_outdated(effect: MachineEffect, is_outdated: bool) -> None:
+    """Cluster API would replace the machine unless prevented."""
     assert Classification(effect).is_outdated is is_outdated

@@ -1,4 +1,4 @@
-"""Statuses of infrastructure, as any provider's controller, or a hand, may write them."""
+"""Statuses of infrastructure, as any provider's controller or a person may write them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ def infrastructure(status: Any) -> Object:
         ),
     ],
 )
-def test_a_status_that_can_not_be_read_is_a_failure_of_infrastructure_that_is_not_there(
-    status: Any, message: str
-) -> None:
+def test_an_unreadable_status_is_a_failure(status: Any, message: str) -> None:
     found = infrastructure(status)
     assert (contract.is_provisioned(found), contract.failure(found), contract.control_plane_broken(found)) == (
         False,
@@ -38,7 +36,7 @@ def test_a_status_that_can_not_be_read_is_a_failure_of_infrastructure_that_is_no
     )
 
 
-def test_a_failure_is_not_longer_than_a_condition_bears() -> None:
+def test_a_long_failure_is_cut() -> None:
     found = infrastructure({"ready": True, "failureReason": "Stuck", "failureMessage": "m" * 100_000})
     assert contract.is_provisioned(found)
     assert contract.failure(found) == f"Stuck: {'m' * 993}..."

@@ -15,7 +15,7 @@ from espalier.upgrades.node import cluster_configuration
 ROWS = ("bootstrap.clusterConfiguration.apiServer.extraArgs", "bootstrap.clusterConfiguration.featureGates.Known")
 
 
-def test_a_row_accepts_its_field_and_all_below_it_and_nothing_beside() -> None:
+def test_a_row_accepts_its_field_and_all_below_it_only() -> None:
     below = "bootstrap.clusterConfiguration.apiServer.extraArgs"
     accepted = (below, f"{below}.v", f"{below}[a.b/c]", f"{below}[0].value", "version", "infrastructure")
     beside = (f"{below}s", "bootstrap.clusterConfiguration.apiServer", "infrastructure.extraMounts")
@@ -27,7 +27,7 @@ def test_an_image_of_the_provider_is_accepted_by_its_field() -> None:
     assert in_place_fields.refused(fields, (), DOCKER) == ("infrastructure.extraMounts",)
 
 
-def test_a_map_that_is_on_one_side_alone_is_judged_field_by_field() -> None:
+def test_a_map_on_one_side_alone_is_compared_field_by_field() -> None:
     """A row below the map accepts what it names; what is beside that is refused by its own name."""
     before: Tree = {"featureGates": {"Known": True, "Other": True}}
     after: Tree = {"etcd": {}}
@@ -35,7 +35,7 @@ def test_a_map_that_is_on_one_side_alone_is_judged_field_by_field() -> None:
     assert in_place_fields.refused(found, ROWS, None) == ("bootstrap.clusterConfiguration.featureGates.Other",)
 
 
-def test_nothing_is_accepted_of_which_the_node_knows_nothing() -> None:
+def test_fields_unknown_to_the_node_are_refused() -> None:
     fields = (
         "bootstrap.clusterConfiguration.apiServer.certSANs",
         "bootstrap.joinConfiguration.nodeRegistration.taints",
@@ -52,7 +52,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("field", [f"{component}.{part}" for component, parts in PARTS.items() for part in parts])
-def test_each_part_of_kubeadm_config_with_which_another_static_pod_is_rendered_is_accepted_and_written(
+def test_each_part_of_kubeadm_config_that_changes_static_pods_is_accepted(
     field: str,
 ) -> None:
     name = f"bootstrap.clusterConfiguration.{field}"

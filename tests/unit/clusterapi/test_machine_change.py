@@ -1,4 +1,4 @@
-"""When Cluster API replaces a machine, when it changes it in place, and when it leaves it alone."""
+"""Changes with which Cluster API replaces a machine, updates it in place, or does nothing."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def with_gates(gates: dict[str, bool]) -> Tree:
 
 
 def started() -> Tree:
-    """The config of the machine that began the cluster."""
+    """The config of the machine that initialized the cluster."""
     config = with_gates({LOCAL_MODE: True})
     del config["joinConfiguration"]
     config["clusterConfiguration"]["controlPlaneEndpoint"] = "127.0.0.1:6443"
@@ -116,7 +116,7 @@ def joined() -> Tree:
 
 
 @pytest.mark.parametrize("config", [started(), joined()], ids=["that began the cluster", "that joined"])
-def test_a_machine_as_it_should_be_is_left_alone(config: Tree) -> None:
+def test_a_machine_in_its_desired_state_does_not_change(config: Tree) -> None:
     assert machine_change(machine(config), control_plane()).kind is ChangeKind.NOTHING
 
 
@@ -126,7 +126,7 @@ ONLY_TO_JOIN: dict[str, Any] = {
 }
 
 
-def test_a_machine_that_began_the_cluster_need_not_be_as_those_that_join() -> None:
+def test_the_machine_that_initialized_the_cluster_may_differ_from_joined_ones() -> None:
     """As in Cluster API, which compares it in both ways."""
     desired = control_plane(**ONLY_TO_JOIN)
     assert machine_change(machine(started()), desired).kind is ChangeKind.NOTHING
@@ -165,27 +165,27 @@ def test_another_version_config_or_template_replaces_the_machine(
     assert change.fields == fields
 
 
-def test_another_coredns_replaces_nothing_because_cluster_api_updates_it_itself() -> None:
+def test_another_coredns_replaces_no_machine() -> None:
     cluster = {**CONFIG["clusterConfiguration"], "dns": {"imageTag": "v1.14.2"}}
     assert not machine_change(machine(), control_plane(clusterConfiguration=cluster))
 
 
-def test_labels_and_drain_timeouts_are_brought_to_the_machine_in_place() -> None:
+def test_labels_and_drain_timeouts_are_updated_in_place() -> None:
     change = machine_change(machine(drain=5, team="meadow"), control_plane())
     assert change.kind is ChangeKind.IN_PLACE
     assert change.fields == ("deletion.nodeDrainTimeoutSeconds", "labels.team")
 
 
-def test_labels_that_others_gave_to_a_machine_are_no_difference() -> None:
+def test_labels_set_by_others_make_no_difference() -> None:
     assert not machine_change(machine(added="by-hand"), control_plane())
 
 
-def test_the_annotation_of_cluster_apis_own_rollouts_is_no_difference() -> None:
+def test_annotations_of_cluster_api_make_no_difference() -> None:
     one, other = (machine(**dict[str, Any]({"machine-template-hash": text})) for text in ("1", "2"))
     assert not machine_change(one, other)
 
 
-def test_a_machine_is_replaced_when_it_is_to_be_in_another_failure_domain_alone() -> None:
+def test_only_a_desired_failure_domain_replaces_a_machine() -> None:
     one, other, anywhere = (MachineParts(version="v1.35.4", failure_domain=name) for name in ("a", "b", ""))
     assert machine_change(one, one).kind is ChangeKind.NOTHING
     assert machine_change(one, other).fields == ("failureDomain",)
@@ -199,16 +199,16 @@ def test_an_empty_field_equals_an_absent_one() -> None:
     assert machine_change(MachineParts(in_place=never), MachineParts()).kind is ChangeKind.IN_PLACE
 
 
-def test_a_worker_with_bootstrap_data_of_its_own_has_no_template() -> None:
+def test_a_worker_with_its_own_bootstrap_data_has_no_template() -> None:
     assert MachineParts(bootstrap={"dataSecretName": "s"}, is_of_group=True).bootstrap_template == ""
 
 
-def test_unknown_facts_of_a_machine_are_no_reason_to_replace_it() -> None:
+def test_unknown_parts_of_a_machine_do_not_replace_it() -> None:
     unknown = MachineParts(version="v1.35.4", in_place=machine().in_place, has_foreign_fields=True)
     assert not machine_change(unknown, control_plane(template="garden-control-plane-7", files=[]))
 
 
-def test_workers_are_replaced_when_they_come_from_another_template() -> None:
+def test_another_template_replaces_workers() -> None:
     def template(config: str, infrastructure: str, failure_domain: str = "", drain: int = 1) -> MachineParts:
         def reference(kind: str, name: str) -> dict[str, str]:
             return msgspec.to_builtins(ContractReference(api_group="g", kind=kind, name=name))  # type: ignore[no-any-return]
@@ -250,9 +250,7 @@ def test_whether_a_machine_is_replaced_does_not_depend_on_the_direction(one: Mac
 
 
 @pytest.mark.parametrize(("version", "gates"), [("v1.35.4", {LOCAL_MODE: True}), ("v1.36.0", {}), ("v1.30.9", {})])
-def test_cluster_apis_additions_to_a_control_plane_machine_are_no_reason_to_replace_it(
-    version: str, gates: dict[str, bool]
-) -> None:
+def test_additions_of_cluster_api_do_not_replace_a_control_plane_machine(version: str, gates: dict[str, bool]) -> None:
     """Seen on Cluster API 1.13: it asks kubeadm for a feature that later versions of it have anyway."""
     asked = control_plane(version)
     assert machine_change(machine(with_gates(gates), version=version), asked).kind is ChangeKind.NOTHING
@@ -262,6 +260,6 @@ def test_cluster_apis_additions_to_a_control_plane_machine_are_no_reason_to_repl
     assert [field.startswith("bootstrap.clusterConfiguration.featureGates") for field in change.fields] == [True]
 
 
-def test_a_gate_that_the_control_plane_sets_itself_is_left_as_it_is() -> None:
+def test_a_feature_gate_of_the_control_plane_is_kept() -> None:
     asked = control_plane(clusterConfiguration={**CONFIG["clusterConfiguration"], "featureGates": {LOCAL_MODE: False}})
     assert machine_change(machine(with_gates({LOCAL_MODE: False})), asked).kind is ChangeKind.NOTHING

@@ -18,11 +18,11 @@ def test_the_annotation_of_a_machine_is_read() -> None:
 
 
 @pytest.mark.parametrize("status", [None, {}, {"retryCount": "two"}])
-def test_an_unreadable_value_counts_as_none(status: dict[str, object] | None) -> None:
+def test_an_invalid_status_is_ignored(status: dict[str, object] | None) -> None:
     assert last_remediation(status) is None
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", '{"retryCount":"x"}'])
-def test_an_annotation_that_somebody_wrote_is_none(text: str | None) -> None:
+def test_an_invalid_annotation_is_ignored(text: str | None) -> None:
     assert from_annotation(text) is None
     assert Remediation().at == ""

@@ -51,8 +51,8 @@ def read(action: str, status: int, content: bytes) -> Mapping[str, Any]:
 
 
 def _library(name: str) -> Any:
-    """A part of botocore, which takes 0.2 s to load, so only in managers with such clusters. It has no types. At its own
-    log level, it would log requests with their signatures."""
+    """A part of botocore, which takes 0.2 s to load, so only in managers with such clusters. It has no types. At its
+    default log level, it would log requests with their signatures."""
     logging.getLogger("botocore").setLevel(logging.WARNING)
     return importlib.import_module(f"botocore.{name}")
 

@@ -141,8 +141,8 @@ def _groups(cluster: eksa.Cluster) -> Iterator[_Group]:
 
 
 def _demand(group: _Group, chosen: Selection, owner: Owner | None) -> Demand:
-    """The demand of a group. A change of the Kubernetes version or of the selection replaces machines; rollouts for other
-    reasons only count once they have begun.
+    """The demand of a group. A change of the Kubernetes version or of the selection replaces machines; rollouts for
+    other reasons only count once they have begun.
     """
     if owner is None:
         return Demand(chosen, group.machines, is_new=True)
