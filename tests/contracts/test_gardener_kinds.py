@@ -18,7 +18,7 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.shoots.state.document import Document, Entry, digested
 from espalier.shoots.state.found import state_of
-from espalier.shoots.state.merging import Found, Mode, Task, is_current, merged
+from espalier.shoots.state.merging import Mode, SeedStates, Task, is_current, merged
 from espalier.shoots.state.store import ShootStates
 from tests.support.widgets import served
 
@@ -55,7 +55,7 @@ async def test_state_goes_from_a_seed_to_the_garden_and_back_as_the_value_it_is(
     infrastructure = await client.replace(
         Infrastructure.resource, {**infrastructure.tree, "status": {"state": STATE}}, subresource="status"
     )
-    found = Found((state_of(infrastructure, Infrastructure),), frozenset({"Infrastructure"}))
+    found = SeedStates((state_of(infrastructure, Infrastructure),), frozenset({"Infrastructure"}))
     task = Task(Mode.EXACT, 1)
 
     def edit(document: Document) -> None:

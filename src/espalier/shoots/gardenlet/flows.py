@@ -1,7 +1,7 @@
 """The flows of a gardenlet, as data.
 
-Reconcile and restore are one graph (G4): tasks that only a moved shoot needs are skipped for others. Only the world
-decides whether a task is done, so any process can continue a flow wherever it was left.
+Reconcile and restore are one graph (G4): tasks that only a moved shoot needs are skipped for others. Only observed
+objects decide whether a task is done, so any process can continue a flow wherever it was left.
 """
 
 from __future__ import annotations
@@ -33,41 +33,41 @@ ALL_EXTENSIONS = (*BEFORE_API_SERVER, *AFTER_API_SERVER)
 RECONCILE: Flow[Context] = Flow(
     "Reconcile",
     [
-        Task("Wait for ownership epoch", backups.owner),
-        Task("Generate secrets", secrets.generated, after=("Wait for ownership epoch",)),
-        Task("Deploy namespace", control_plane.namespace, after=("Wait for ownership epoch",)),
-        Task("Deploy secrets", secrets.deployed, after=("Generate secrets", "Deploy namespace")),
-        Task("Derive secrets", secrets.derived_ones, after=("Deploy secrets",)),
+        Task("Wait for ownership epoch", backups.wait_for_ownership),
+        Task("Generate secrets", secrets.generate, after=("Wait for ownership epoch",)),
+        Task("Deploy namespace", control_plane.deploy_namespace, after=("Wait for ownership epoch",)),
+        Task("Deploy secrets", secrets.deploy, after=("Generate secrets", "Deploy namespace")),
+        Task("Derive secrets", secrets.derive, after=("Deploy secrets",)),
         Task(
             "Deploy provider credentials",
-            secrets.credentials,
+            secrets.deploy_credentials,
             after=("Deploy namespace",),
             skip=secrets.skip_credentials,
         ),
-        Task("Deploy backup entry", backups.entry, after=("Deploy namespace",)),
+        Task("Deploy backup entry", backups.deploy_backup_entry, after=("Deploy namespace",)),
         Task(
             "Deploy source backup entry",
-            backups.source_entry,
+            backups.deploy_source_backup_entry,
             after=("Deploy namespace",),
             skip=lambda ctx: backups.skip_copy(ctx) or ("all backups are copied" if ctx.scope.is_copied else ""),
         ),
         Task(
             "Copy backups",
-            backups.copied,
+            backups.copy_backups,
             after=("Deploy backup entry", "Deploy source backup entry", "Derive secrets"),
             skip=backups.skip_copy,
         ),
-        Task("Remove copying etcd", backups.copy_removed, after=("Copy backups",)),
-        Task("Remove source backup entry", backups.source_entry_removed, after=("Remove copying etcd",)),
+        Task("Remove copying etcd", backups.delete_copy_etcd, after=("Copy backups",)),
+        Task("Remove source backup entry", backups.delete_source_backup_entry, after=("Remove copying etcd",)),
         Task(
             "Wait for lease of source",
-            backups.lease_over,
+            backups.wait_for_source_lease,
             after=("Copy backups",),
-            skip=backups.skip_lease,
+            skip=backups.skip_lease_wait,
         ),
         Task(
             "Take ownership",
-            backups.started,
+            backups.record_start,
             after=(
                 "Remove source backup entry",
                 "Wait for lease of source",
@@ -76,33 +76,33 @@ RECONCILE: Flow[Context] = Flow(
                 "Derive secrets",
             ),
         ),
-        Task("Deploy etcd", backups.etcd_deployed, after=("Take ownership",)),
-        Task("Deploy services", control_plane.services, after=("Deploy namespace",)),
+        Task("Deploy etcd", backups.deploy_etcd, after=("Take ownership",)),
+        Task("Deploy services", control_plane.deploy_services, after=("Deploy namespace",)),
         Task("Deploy infrastructure", extensions.deploy(Infrastructure), after=("Take ownership",)),
-        Task("Deploy kube-apiserver", control_plane.deployed(API_SERVER), after=("Deploy etcd", "Deploy services")),
+        Task("Deploy kube-apiserver", control_plane.deploy(API_SERVER), after=("Deploy etcd", "Deploy services")),
         Task("Deploy network", extensions.deploy(Network), after=("Deploy infrastructure",)),
         Task("Deploy control plane", extensions.deploy(ControlPlane), after=("Deploy infrastructure",)),
         Task("Deploy operating system configs", extensions.deploy(OperatingSystemConfig), after=("Take ownership",)),
         Task("Deploy extensions", extensions.deploy(Extension), after=("Deploy kube-apiserver",)),
         Task("Deploy DNS records", extensions.deploy(DNSRecord), after=("Deploy kube-apiserver",)),
         Task(
-            "Wait for nodes", control_plane.nodes_renewed, after=("Deploy DNS records",), skip=control_plane.skip_nodes
+            "Wait for nodes", control_plane.wait_for_nodes, after=("Deploy DNS records",), skip=control_plane.skip_nodes
         ),
         Task(
             "Release leases of controllers",
-            control_plane.leases_released,
+            control_plane.release_leases,
             after=("Deploy kube-apiserver",),
             skip=control_plane.skip_leases,
         ),
         Task(
             "Deploy kube-controller-manager",
-            control_plane.deployed(CONTROLLER_MANAGER),
+            control_plane.deploy(CONTROLLER_MANAGER),
             after=("Release leases of controllers", "Wait for nodes"),
         ),
-        Task("Deploy kube-scheduler", control_plane.deployed(SCHEDULER), after=("Release leases of controllers",)),
+        Task("Deploy kube-scheduler", control_plane.deploy(SCHEDULER), after=("Release leases of controllers",)),
         Task(
             "Deploy machine-controller-manager",
-            control_plane.machines_deployed,
+            control_plane.deploy_machine_controller_manager,
             after=("Deploy kube-apiserver", "Deploy control plane"),
         ),
         Task(
@@ -110,8 +110,10 @@ RECONCILE: Flow[Context] = Flow(
             extensions.deploy(Worker),
             after=("Deploy machine-controller-manager", "Deploy operating system configs", "Deploy network"),
         ),
-        Task("Start machine-controller-manager", control_plane.machines_started, after=("Deploy worker",)),
-        Task("Remove stale extension resources", extensions.stale, after=("Deploy extensions", "Deploy worker")),
+        Task(
+            "Start machine-controller-manager", control_plane.start_machine_controller_manager, after=("Deploy worker",)
+        ),
+        Task("Remove stale extension resources", extensions.delete_stale, after=("Deploy extensions", "Deploy worker")),
     ],
 )
 """Creation, reconcile and restore."""
@@ -119,21 +121,25 @@ RECONCILE: Flow[Context] = Flow(
 MIGRATE: Flow[Context] = Flow(
     "Migrate",
     [
-        Task("Check extension state", extensions.carriable),
+        Task("Check extension state", extensions.check_states),
         Task(
             DESTINATION_READY,
-            control_plane.destination_ready,
+            control_plane.wait_for_destination,
             after=("Check extension state",),
-            skip=control_plane.begun,
+            skip=control_plane.skip_destination,
         ),
-        Task("Wake etcd", backups.woken, after=(DESTINATION_READY,), skip=backups.skip_waking),
-        Task("Stop controllers", control_plane.stopped(*CONTROLLERS), after=("Wake etcd",)),
-        Task("Stop kube-apiserver", control_plane.stopped(API_SERVER), after=("Stop controllers",)),
-        Task("Migrate extension resources", extensions.migrated(*ALL_EXTENSIONS), after=("Stop kube-apiserver",)),
-        Task("Persist extension state", extensions.persisted, after=("Migrate extension resources",)),
-        Task("Remove extension resources", extensions.removed(*ALL_EXTENSIONS), after=("Persist extension state",)),
-        Task("Hand over etcd", backups.handed_over, after=("Remove extension resources",)),
-        Task("Release", backups.released, after=("Hand over etcd",)),
+        Task("Wake etcd", backups.wake_etcd, after=(DESTINATION_READY,), skip=backups.skip_wake),
+        Task("Stop controllers", control_plane.stop(*CONTROLLERS), after=("Wake etcd",)),
+        Task("Stop kube-apiserver", control_plane.stop(API_SERVER), after=("Stop controllers",)),
+        Task("Migrate extension resources", extensions.migrate(*ALL_EXTENSIONS), after=("Stop kube-apiserver",)),
+        Task("Persist extension state", extensions.wait_until_persisted, after=("Migrate extension resources",)),
+        Task(
+            "Remove extension resources",
+            extensions.delete_migrated(*ALL_EXTENSIONS),
+            after=("Persist extension state",),
+        ),
+        Task("Hand over etcd", backups.hand_over_etcd, after=("Remove extension resources",)),
+        Task("Release", backups.record_release, after=("Hand over etcd",)),
     ],
 )
 """At the source. When it is done, `status.seedName` changes to the next seed; `LEAVE` removes what is left once that
@@ -142,58 +148,58 @@ seed runs the shoot."""
 LEAVE: Flow[Context] = Flow(
     "Leave",
     [
-        Task("Stop controllers", control_plane.stopped(*CONTROLLERS)),
-        Task("Stop kube-apiserver", control_plane.stopped(API_SERVER)),
-        Task("Migrate extension resources", extensions.migrated(*ALL_EXTENSIONS)),
+        Task("Stop controllers", control_plane.stop(*CONTROLLERS)),
+        Task("Stop kube-apiserver", control_plane.stop(API_SERVER)),
+        Task("Migrate extension resources", extensions.migrate(*ALL_EXTENSIONS)),
         Task(
             "Remove extension resources",
-            extensions.removed(*ALL_EXTENSIONS),
+            extensions.delete_migrated(*ALL_EXTENSIONS),
             after=("Migrate extension resources", "Stop controllers"),
         ),
-        Task("Wait for successor", backups.successor_started),
-        Task("Remove etcd", backups.etcd_removed, after=("Wait for successor", "Stop kube-apiserver")),
-        Task("Remove namespace", control_plane.namespace_gone, after=("Remove etcd", "Remove extension resources")),
-        Task("Remove cluster", control_plane.cluster_gone, after=("Remove namespace",)),
+        Task("Wait for successor", backups.wait_for_successor),
+        Task("Remove etcd", backups.delete_etcd, after=("Wait for successor", "Stop kube-apiserver")),
+        Task("Remove namespace", control_plane.delete_namespace, after=("Remove etcd", "Remove extension resources")),
+        Task("Remove cluster", control_plane.delete_cluster, after=("Remove namespace",)),
     ],
 )
-"""At a seed that has lost the shoot: after a migration, and when it returns after it was given up."""
+"""At a seed that no longer has the shoot: after a migration, and when it returns after it was given up."""
 
 DELETE: Flow[Context] = Flow(
     "Delete",
     [
-        Task("Delete extensions", extensions.deleted(Extension)),
-        Task("Delete worker", extensions.deleted(Worker)),
+        Task("Delete extensions", extensions.delete(Extension)),
+        Task("Delete worker", extensions.delete(Worker)),
         Task(
             "Stop machine-controller-manager",
-            control_plane.stopped(MACHINE_CONTROLLER_MANAGER),
+            control_plane.stop(MACHINE_CONTROLLER_MANAGER),
             after=("Delete worker",),
         ),
-        Task("Stop controllers", control_plane.stopped(*CONTROLLERS), after=("Stop machine-controller-manager",)),
-        Task("Delete DNS records", extensions.deleted(DNSRecord), after=("Delete worker",)),
-        Task("Stop kube-apiserver", control_plane.stopped(API_SERVER), after=("Stop controllers", "Delete extensions")),
+        Task("Stop controllers", control_plane.stop(*CONTROLLERS), after=("Stop machine-controller-manager",)),
+        Task("Delete DNS records", extensions.delete(DNSRecord), after=("Delete worker",)),
+        Task("Stop kube-apiserver", control_plane.stop(API_SERVER), after=("Stop controllers", "Delete extensions")),
         Task(
             "Delete network and control plane",
-            extensions.deleted(Network, ControlPlane, OperatingSystemConfig),
+            extensions.delete(Network, ControlPlane, OperatingSystemConfig),
             after=("Stop controllers",),
         ),
         Task(
             "Delete infrastructure",
-            extensions.deleted(Infrastructure),
+            extensions.delete(Infrastructure),
             after=("Delete network and control plane", "Delete DNS records", "Delete extensions"),
         ),
-        Task("Delete etcd", backups.etcd_removed, after=("Stop kube-apiserver",)),
-        Task("Delete backup entries", backups.entry_removed, after=("Delete etcd",)),
+        Task("Delete etcd", backups.delete_etcd, after=("Stop kube-apiserver",)),
+        Task("Delete backup entries", backups.delete_backup_entries, after=("Delete etcd",)),
         Task(
             "Delete namespace",
-            control_plane.namespace_gone,
+            control_plane.delete_namespace,
             after=("Delete infrastructure", "Delete etcd", "Delete backup entries"),
         ),
-        Task("Delete cluster", control_plane.cluster_gone, after=("Delete namespace",)),
+        Task("Delete cluster", control_plane.delete_cluster, after=("Delete namespace",)),
     ],
 )
 
 FLOWS = {flow.name: flow for flow in (RECONCILE, MIGRATE, LEAVE, DELETE)}
-"""For drawings; Create, Reconcile and Restore are one."""
+"""By name; Create, Reconcile and Restore are one."""
 
 
 def flow_of(operation: str) -> Flow[Context]:

@@ -19,7 +19,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
 from espalier.shoots.gardenlet.context import Live
 from espalier.shoots.gardenlet.names import CONTROL_PLANE, ROLE, SHOOT_UID
-from espalier.shoots.gardenlet.scope import Found, Scope
+from espalier.shoots.gardenlet.scope import ExtensionResource, Scope
 
 SEED_KINDS: tuple[Resource, ...] = (
     core.NAMESPACE,
@@ -153,7 +153,7 @@ class Observer:
             services=inside(core.SERVICE),
             pod_roles=frozenset(one.metadata.labels.get(ROLE, "") for one in self.pods.list(technical_id)),
             extensions=tuple(
-                Found(kind, one)
+                ExtensionResource(kind, one)
                 for kind in SHOOT_EXTENSION_KINDS
                 for one in self.seed[kind.resource].list(technical_id)
             ),

@@ -24,7 +24,7 @@ from espalier.shoots.secrets.persisted import Data
 
 
 @dataclass(frozen=True)
-class Found:
+class ExtensionResource:
     """An existing extension resource, decoded as its own kind."""
 
     kind: type[Extended]
@@ -63,7 +63,7 @@ class Scope:
     services: Mapping[str, Object]
     pod_roles: frozenset[str]
     """The programs of the control plane that have pods, including terminating ones."""
-    extensions: tuple[Found, ...]
+    extensions: tuple[ExtensionResource, ...]
     """All extension resources in the namespace, including those that are no longer rendered."""
 
     @property

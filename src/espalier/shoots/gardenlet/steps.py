@@ -26,7 +26,7 @@ from espalier.shoots.gardenlet.flows import RECONCILE as RECONCILE_FLOW
 from espalier.shoots.gardenlet.names import FINALIZER
 from espalier.shoots.gardenlet.observe import Observer
 from espalier.shoots.gardenlet.scope import Scope
-from espalier.shoots.gardenlet.tasks.backups import hands_over
+from espalier.shoots.gardenlet.tasks.backups import handover_has_begun
 from espalier.shoots.state.document import UnreadableShootState
 from espalier.shoots.state.store import EpochOver
 from espalier.shoots.state.stored import StaleState
@@ -236,7 +236,7 @@ def operation_of(scope: Scope) -> OperationType | Fault:
     if operation is OperationType.DELETE and restoring(shoot):
         return OperationType.RESTORE  # what is not here can't be deleted: first it has to be restored
     if operation is OperationType.MIGRATE and not migrating(shoot):
-        if hands_over(scope):
+        if handover_has_begun(scope):
             return Fault(
                 HANDED_OVER,
                 f"spec.seedName: found {shoot.spec.seed_name}, which has already handed over the shoot's etcd; "

@@ -18,9 +18,9 @@ from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.events import Recorder
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.shoots.state.document import Document, UnreadableShootState
-from espalier.shoots.state.found import FoundState, state_of
+from espalier.shoots.state.found import ResourceState, state_of
 from espalier.shoots.state.kinds import kinds_of
-from espalier.shoots.state.merging import Found, Task, is_current, merged, task_of
+from espalier.shoots.state.merging import SeedStates, Task, is_current, merged, task_of
 from espalier.shoots.state.pieces import TruncatedState
 from espalier.shoots.state.store import EpochOver, ShootStates
 from espalier.shoots.state.stored import StaleState
@@ -74,14 +74,14 @@ class Observer:
         """The Shoot of an extension resource."""
         return [shoot.key for shoot in self.shoots.by_index(BY_TECHNICAL_ID, resource.namespace)]
 
-    def found(self, namespace: str) -> Found:
+    def states_of(self, namespace: str) -> SeedStates:
         """The states in the namespace of a shoot."""
         states = [
             state_of(resource, kind)
             for kind, cache in sorted(self._resources.items(), key=lambda item: item[0].resource.plural)
             for resource in sorted(cache.list(namespace), key=lambda one: one.name)
         ]
-        return Found(tuple(states), frozenset(kind.resource.kind for kind in self._resources))
+        return SeedStates(tuple(states), frozenset(kind.resource.kind for kind in self._resources))
 
 
 class Sync:
@@ -104,7 +104,7 @@ class Sync:
             return Done()
         if not self._observer.is_filled:
             return Wait("CachesNotSynced", "a kind of extension was installed just now", after=_FILLED_SOON)
-        states = self._observer.found(shoot.status.technical_id)
+        states = self._observer.states_of(shoot.status.technical_id)
         cached = self._observer.states.get(key)
         if cached is None or not is_current(cached.decode(ShootState).extensions, states, task.mode):
             try:
@@ -115,7 +115,7 @@ class Sync:
                 return Fault("ShootStateUnusable", str(error))
         return self._status_of_problems(found, states.states)
 
-    async def _write(self, shoot: Object, task: Task, states: Found) -> None:
+    async def _write(self, shoot: Object, task: Task, states: SeedStates) -> None:
         secrets: list[Tree] = []
         used: set[str] = set()
         unused: set[str] = set()
@@ -132,7 +132,7 @@ class Sync:
         if unused:
             await self._store.sweep(shoot, used, task.epoch, unused)
 
-    def _status_of_problems(self, shoot: Object, states: Sequence[FoundState]) -> Outcome:
+    def _status_of_problems(self, shoot: Object, states: Sequence[ResourceState]) -> Outcome:
         problems = [f"{state.key}: {state.problem}" for state in states if state.problem]
         if not problems:
             return Done()

@@ -30,7 +30,7 @@ class StateKey(NamedTuple):
         return f"{self.kind} {self.name}" + (f" (purpose {self.purpose})" if self.purpose else "")
 
 
-class FoundState(msgspec.Struct, frozen=True, dict=True):
+class ResourceState(msgspec.Struct, frozen=True, dict=True):
     """The state of one resource. Its text is opaque, except for comparing it."""
 
     key: StateKey
@@ -57,29 +57,29 @@ class FoundState(msgspec.Struct, frozen=True, dict=True):
         return digests.of_text(self.text)
 
 
-def state_of(resource: Object, kind: type[Extended]) -> FoundState:
+def state_of(resource: Object, kind: type[Extended]) -> ResourceState:
     """The state of a resource of this kind."""
     key = StateKey(kind.resource.kind, resource.name)
     try:
         extended = resource.decode(kind)
     except msgspec.MsgspecError as error:
-        return FoundState(key, problem=f"the resource can't be read: {quoted(str(error), 200)}")
+        return ResourceState(key, problem=f"the resource can't be read: {quoted(str(error), 200)}")
     purpose = getattr(extended.spec, "purpose", "")
     key = key._replace(purpose=purpose)
     waits = order(resource.metadata) in (metadata_keys.RESTORE, metadata_keys.WAIT_FOR_STATE)
     text = bytes(extended.status.state) if extended.status.state is not None else b""
     if not text or text == _NULL:
-        return FoundState(key, waits=waits)
+        return ResourceState(key, waits=waits)
     if len(text) > LARGEST_STATE:
         size, limit = len(text) / MIB, LARGEST_STATE // MIB
-        return FoundState(
+        return ResourceState(
             key, problem=f"its state has {size:.1f} MiB, at most {limit} MiB are allowed; have the extension save less"
         )
-    found = FoundState(key, text, waits=waits)
+    found = ResourceState(key, text, waits=waits)
     try:
         json_trees.require_flat(text)
         if not found.is_large:
             _ = found.digest  # of numbers that are out of range there is none
     except msgspec.MsgspecError as error:
-        return FoundState(key, problem=f"its state can't be carried: {quoted(str(error), 200)}")
+        return ResourceState(key, problem=f"its state can't be carried: {quoted(str(error), 200)}")
     return found

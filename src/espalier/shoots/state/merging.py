@@ -17,7 +17,7 @@ from espalier.api.gardener.shoot_state import ExtensionState
 from espalier.api.meta import Tree
 from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Entry, digest_of, digested_state
-from espalier.shoots.state.found import FoundState, StateKey
+from espalier.shoots.state.found import ResourceState, StateKey
 from espalier.shoots.state.limits import LARGEST_INLINE, LARGEST_SHOOT_STATE
 
 _OVERHEAD = 64 * 1024
@@ -40,10 +40,10 @@ class Task(msgspec.Struct, frozen=True):
     epoch: int
 
 
-class Found(msgspec.Struct, frozen=True):
+class SeedStates(msgspec.Struct, frozen=True):
     """The states in a shoot's namespace, of all kinds that the seed has: entries of other kinds stay."""
 
-    states: tuple[FoundState, ...]
+    states: tuple[ResourceState, ...]
     kinds: frozenset[str]
 
 
@@ -61,7 +61,7 @@ def task_of(shoot: Shoot, seed: str) -> Task | None:
     return Task(Mode.EXACT if settled else Mode.MERGE, current.epoch if current else 0)
 
 
-def is_current(cached: Sequence[ExtensionState], found: Found, mode: Mode) -> bool:
+def is_current(cached: Sequence[ExtensionState], found: SeedStates, mode: Mode) -> bool:
     """True if a cached ShootState has all states of a seed, so that nothing has to be read or written."""
     entries = {StateKey(one.kind, one.name, one.purpose): one for one in cached}
     return not _forgotten(entries, found, mode) and all(
@@ -70,7 +70,7 @@ def is_current(cached: Sequence[ExtensionState], found: Found, mode: Mode) -> bo
 
 
 def merged(
-    entries: Sequence[Entry], found: Found, task: Task, shoot_uid: str, others: int
+    entries: Sequence[Entry], found: SeedStates, task: Task, shoot_uid: str, others: int
 ) -> tuple[list[Entry], list[Tree]]:
     """All entries, and the Secrets of those that are too large. `others`: bytes of the other parts of the ShootState.
 
@@ -97,7 +97,7 @@ def merged(
     return list(by_key.values()), secrets
 
 
-def _forgotten(entries: Iterable[StateKey], found: Found, mode: Mode) -> list[StateKey]:
+def _forgotten(entries: Iterable[StateKey], found: SeedStates, mode: Mode) -> list[StateKey]:
     """Entries of resources that are gone, or no longer have a state.
 
     An emptied namespace is no reason to delete entries: other resources must still be there.
@@ -108,7 +108,7 @@ def _forgotten(entries: Iterable[StateKey], found: Found, mode: Mode) -> list[St
     return [key for key in entries if key.kind in found.kinds and key not in kept]
 
 
-def _next(present: Entry | None, one: FoundState, task: Task) -> Entry | None:
+def _next(present: Entry | None, one: ResourceState, task: Task) -> Entry | None:
     """The entry of a resource; None if there is none."""
     if _is_stored(_digested(present), one, task.mode):
         return present
@@ -130,12 +130,12 @@ def _digested(entry: Entry | None) -> ExtensionState | None:
         return None
 
 
-def _state(one: FoundState, epoch: int) -> ExtensionState:
+def _state(one: ResourceState, epoch: int) -> ExtensionState:
     kind, name, purpose = one.key
     return ExtensionState(kind=kind, name=name, purpose=purpose, state=Raw(one.text), epoch=epoch)
 
 
-def _is_stored(cached: ExtensionState | None, one: FoundState, mode: Mode) -> bool:
+def _is_stored(cached: ExtensionState | None, one: ResourceState, mode: Mode) -> bool:
     """True if nothing of a resource has to be written."""
     if one.waits:
         return True

@@ -20,7 +20,7 @@ from espalier.shoots.flow.task import Failure, Overdue, Verdict
 from espalier.shoots.gardenlet import status
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.flows import RECONCILE
-from espalier.shoots.gardenlet.scope import Found
+from espalier.shoots.gardenlet.scope import ExtensionResource
 from espalier.shoots.gardenlet.tasks import extensions
 from tests.support.gardenlet_scopes import NOW, TECHNICAL_ID, an_object, context, scope, shoot
 
@@ -35,26 +35,28 @@ def begun(ago: timedelta | None) -> Object:
     return Object(encode_json({**tree, "status": {**tree["status"], **began}}))
 
 
-def infrastructure(ordered: str = "", order: str = metadata_keys.MIGRATE, **rest: Any) -> Found:
+def infrastructure(ordered: str = "", order: str = metadata_keys.MIGRATE, **rest: Any) -> ExtensionResource:
     annotations = {metadata_keys.OPERATION: order} if order else {}
     if ordered:
         annotations[metadata_keys.TIMESTAMP] = ordered
     metadata = {"annotations": annotations, **rest.pop("metadata", {})}
     last = {"type": "Migrate", "state": "Processing", "description": "releasing the network"}
     body: Tree = {"spec": {"type": "local"}, "status": {"lastOperation": last, **rest}}
-    return Found(Infrastructure, an_object(Infrastructure.resource, "apple", TECHNICAL_ID, metadata=metadata, **body))
+    return ExtensionResource(
+        Infrastructure, an_object(Infrastructure.resource, "apple", TECHNICAL_ID, metadata=metadata, **body)
+    )
 
 
 def at(ago: timedelta) -> str:
     return (NOW - ago).isoformat()
 
 
-def of(found: Found, began: timedelta | None = LONG) -> Context:
+def of(found: ExtensionResource, began: timedelta | None = LONG) -> Context:
     return context(scope(extensions=(found,), object=begun(began)), OperationType.MIGRATE)
 
 
-def migrated(found: Found, began: timedelta | None = LONG) -> Verdict:
-    return extensions.migrated(Infrastructure)(of(found, began))
+def migrated(found: ExtensionResource, began: timedelta | None = LONG) -> Verdict:
+    return extensions.migrate(Infrastructure)(of(found, began))
 
 
 def test_an_extension_that_does_not_finish_in_time_is_an_error_with_what_it_last_said() -> None:
@@ -95,7 +97,7 @@ def test_an_error_without_a_readable_time_counts_as_one_of_the_present_order(fai
 def test_a_deletion_that_does_not_end_is_an_error_as_well() -> None:
     def deleted(ago: timedelta) -> Verdict:
         gone = {"deletionTimestamp": timestamp(NOW - ago), "finalizers": ["extensions.gardener.cloud/infrastructure"]}
-        return extensions.deleted(Infrastructure)(of(infrastructure(order="", metadata=gone), 2 * LONG))
+        return extensions.delete(Infrastructure)(of(infrastructure(order="", metadata=gone), 2 * LONG))
 
     assert isinstance(deleted(SHORT), Wait)
     verdict = deleted(LONG)

@@ -24,7 +24,7 @@ from espalier.shoots.flow.status import FlowStatus
 from espalier.shoots.gardenlet import clusters, steps
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Live
-from espalier.shoots.gardenlet.scope import Found, Scope
+from espalier.shoots.gardenlet.scope import ExtensionResource, Scope
 from espalier.shoots.state.document import UnreadableShootState
 from espalier.shoots.state.store import EpochOver
 from espalier.shoots.state.stored import StaleState
@@ -82,13 +82,13 @@ def attempted(
     return attempt, place
 
 
-def infrastructure(last: str, **metadata: Any) -> Found:
+def infrastructure(last: str, **metadata: Any) -> ExtensionResource:
     kind, state = last.split()
     status = {"lastOperation": {"type": kind, "state": state}}
     found = an_object(
         Infrastructure.resource, "apple", TECHNICAL_ID, metadata=metadata, spec={"type": "local"}, status=status
     )
-    return Found(Infrastructure, found)
+    return ExtensionResource(Infrastructure, found)
 
 
 DELETED: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a"]}
@@ -105,7 +105,7 @@ DELETED: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finaliz
     ids=["settled", "migrated", "failed", "deleted"],
 )
 async def test_an_order_wakes_no_extension_that_has_released_what_another_seed_restores(
-    live: Object, found: Found, is_told: bool
+    live: Object, found: ExtensionResource, is_told: bool
 ) -> None:
     attempt, place = attempted(live, extensions=(found,))
     for step in (one for one in steps.STEPS if one in (steps.decide, steps.follow)):

@@ -41,7 +41,7 @@ from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Live
 from espalier.shoots.gardenlet.flows import LEAVE
 from espalier.shoots.gardenlet.names import BACKUPS_SINCE, INITIATED_AT, SHOOT_UID, WOKEN_AT
-from espalier.shoots.gardenlet.scope import Found
+from espalier.shoots.gardenlet.scope import ExtensionResource
 from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions
 from espalier.shoots.state import digests
 from espalier.shoots.state.stored import StoredState
@@ -52,7 +52,7 @@ from tests.support.gardenlet_scopes import NOW, STARTED, TECHNICAL_ID, an_object
 def test_no_etcd_is_deployed_for_an_epoch_of_which_the_garden_does_not_know_that_it_starts() -> None:
     """The next destination would take the data over from the epoch before."""
     for epochs in (Ownership().add("a", "bucket-a"), STARTED.add("b", "bucket-b").start(2, "b"), Ownership()):
-        verdict = backups.etcd_deployed(context(scope(epochs)))
+        verdict = backups.deploy_etcd(context(scope(epochs)))
         assert isinstance(verdict, Wait)
         assert verdict.reason == "EpochNotStarted"
 
@@ -66,14 +66,14 @@ COPY = an_object(
 )
 
 
-def infrastructure(last: str, order: str = "") -> Found:
+def infrastructure(last: str, order: str = "") -> ExtensionResource:
     kind, state = last.split()
     metadata = {"annotations": {metadata_keys.OPERATION: order}} if order else {}
     status = {"lastOperation": {"type": kind, "state": state}}
     made = an_object(
         Infrastructure.resource, "apple", TECHNICAL_ID, metadata=metadata, spec={"type": "local"}, status=status
     )
-    return Found(Infrastructure, made)
+    return ExtensionResource(Infrastructure, made)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def infrastructure(last: str, order: str = "") -> Found:
     ],
 )
 def test_a_resource_that_was_not_migrated_is_not_removed_as_its_extension_would_delete_what_it_stands_for(
-    found: Found, goes: bool
+    found: ExtensionResource, goes: bool
 ) -> None:
-    verdict = extensions.removed(Infrastructure)(context(scope(extensions=(found,)), OperationType.MIGRATE))
+    verdict = extensions.delete_migrated(Infrastructure)(context(scope(extensions=(found,)), OperationType.MIGRATE))
     assert isinstance(verdict, Act if goes else Wait)
 
 
@@ -99,8 +99,8 @@ def test_a_resource_whose_last_state_is_not_stored_is_not_deleted(stored: str | 
     made = an_object(Infrastructure.resource, "apple", TECHNICAL_ID, spec={"type": "local"}, status=status)
     entries = [{"kind": "Infrastructure", "name": "apple", "state": stored}] if stored else []
     state = an_object(ShootState.resource, "apple", "garden-dev", extensions=entries)
-    ctx = context(scope(extensions=(Found(Infrastructure, made),), state=state), OperationType.MIGRATE)
-    verdict = extensions.persisted(ctx)
+    ctx = context(scope(extensions=(ExtensionResource(Infrastructure, made),), state=state), OperationType.MIGRATE)
+    verdict = extensions.wait_until_persisted(ctx)
     if is_stored:
         assert isinstance(verdict, Done)
     else:
@@ -133,7 +133,7 @@ async def test_a_resource_has_its_state_before_it_is_told_to_restore_it() -> Non
     waits = {metadata_keys.OPERATION: metadata_keys.WAIT_FOR_STATE}
     metadata = {"name": "apple", "namespace": TECHNICAL_ID, "annotations": waits}
     made = await client.create(Infrastructure.resource, {"metadata": metadata, "spec": {"type": "local"}})
-    parts = scope(extensions=(Found(Infrastructure, made),))
+    parts = scope(extensions=(ExtensionResource(Infrastructure, made),))
     for writer, order in ((Crashes(client, {}), metadata_keys.WAIT_FOR_STATE), (Writer(client, {}), "restore")):
         ctx = context(parts, OperationType.RESTORE, seed=writer)
         ctx.live.stored = cast(StoredState, SimpleNamespace(state_for=lambda *_: b'{"id":7}'))
@@ -171,7 +171,7 @@ def test_a_corrected_state_is_given_to_a_restore_that_fails_unless_its_extension
     made = an_object(
         Infrastructure.resource, "apple", TECHNICAL_ID, metadata=metadata, spec={"type": "local"}, status=status
     )
-    of = scope(STARTED.add("b", "bucket-b"), extensions=(Found(Infrastructure, made),))
+    of = scope(STARTED.add("b", "bucket-b"), extensions=(ExtensionResource(Infrastructure, made),))
     ctx = context(of, OperationType.RESTORE)
     ctx.live.stored = cast(StoredState, SimpleNamespace(state_for=lambda *_: stored.encode()))
     verdict = extensions.deploy(Infrastructure)(ctx)
@@ -191,7 +191,7 @@ async def test_etcd_is_handed_over_once_the_operation_of_its_own_epoch_is_ready(
         return msgspec.json.encode(CopyOperationStatus(1, True, CopyOperation(answered, status, Side.SOURCE)))
 
     live = etcd(1, **{INITIATED_AT: NOW.isoformat()})
-    verdict = backups.handed_over(context(scope(etcd=live), OperationType.MIGRATE, call=call))
+    verdict = backups.hand_over_etcd(context(scope(etcd=live), OperationType.MIGRATE, call=call))
     assert isinstance(verdict, Act)
     assert isinstance(await verdict.run(), Continue if is_over else Wait)
     assert [one.epoch for one in asked] == [1]
@@ -212,8 +212,8 @@ def test_a_move_is_not_taken_back_once_etcd_was_handed_over() -> None:
 def test_a_seed_that_was_named_and_never_counted_releases_no_epoch_of_another_one() -> None:
     """Extensions of the epoch's own seed may still act by their lease, for which the next seed would not wait."""
     of_b = Ownership().add("b", "bucket-b").start(1, "b")
-    assert isinstance(backups.released(context(scope(of_b), OperationType.MIGRATE)), Done)
-    assert isinstance(backups.released(context(scope(), OperationType.MIGRATE)), Act)
+    assert isinstance(backups.record_release(context(scope(of_b), OperationType.MIGRATE)), Done)
+    assert isinstance(backups.record_release(context(scope(), OperationType.MIGRATE)), Act)
 
 
 async def test_the_cluster_of_another_shoot_is_not_written() -> None:
@@ -279,8 +279,8 @@ async def test_the_lease_of_another_shoots_cluster_is_not_renewed(uid: str) -> N
 def test_the_etcd_of_a_seed_that_lost_the_shoot_stays_until_the_next_one_has_started() -> None:
     """If the next one never starts, the data are still here."""
     counted = STARTED.add("b", "bucket-b")
-    assert isinstance(backups.successor_started(context(scope(counted))), Wait)
-    assert isinstance(backups.successor_started(context(scope(counted.start(2, "b")))), Done)
+    assert isinstance(backups.wait_for_successor(context(scope(counted))), Wait)
+    assert isinstance(backups.wait_for_successor(context(scope(counted.start(2, "b")))), Done)
 
 
 AGAIN = STARTED.add("b", "bucket-b").add("a", "bucket-a")
@@ -347,18 +347,18 @@ def test_the_etcd_of_an_earlier_stay_is_handed_over_if_no_later_one_has_its_data
     epochs: Ownership, live: Object, hands_over: bool
 ) -> None:
     """The copy takes what it last stored: what it has not stored yet would be lost with it."""
-    verdict = backups.successor_started(context(scope(epochs, etcd=live), OperationType.MIGRATE))
+    verdict = backups.wait_for_successor(context(scope(epochs, etcd=live), OperationType.MIGRATE))
     assert isinstance(verdict, Act if hands_over else Done)
 
 
 def test_the_etcd_of_a_shoot_that_is_gone_is_kept_for_nobody() -> None:
     counted = STARTED.add("b", "bucket-b")
-    assert isinstance(backups.successor_started(context(scope(counted), OperationType.DELETE)), Done)
+    assert isinstance(backups.wait_for_successor(context(scope(counted), OperationType.DELETE)), Done)
 
 
 def test_an_etcd_of_an_epoch_that_never_started_makes_way_for_the_copy() -> None:
     back = Ownership().add("b", "bucket-b").start(1, "b").add("a", "bucket-a")
-    verdict = backups.copied(context(scope(back, etcd=etcd(2))))
+    verdict = backups.copy_backups(context(scope(back, etcd=etcd(2))))
     assert isinstance(verdict, Act)
     assert verdict.what == "delete Etcd etcd-main"
 
@@ -381,11 +381,11 @@ def test_an_etcd_that_was_woken_is_waited_for_until_it_is_ready_as_it_is_asked_f
         spec={"replicas": 1},
         status={"ready": True, "observedGeneration": observed},
     )
-    assert isinstance(backups.woken(context(scope(etcd=live))), Done) == is_over
+    assert isinstance(backups.wake_etcd(context(scope(etcd=live))), Done) == is_over
 
 
 def test_a_program_has_ended_once_its_pods_have_whatever_its_deployment_says() -> None:
-    stopped = control_plane.stopped("kube-apiserver")
+    stopped = control_plane.stop("kube-apiserver")
     assert isinstance(stopped(context(scope(pod_roles=frozenset({"apiserver"})))), Wait)
     assert isinstance(stopped(context(scope())), Done)
 
@@ -399,7 +399,7 @@ async def test_an_entry_that_was_made_anew_is_not_deleted_for_the_one_that_was_s
 
     seen = an_object(BackupEntry.resource, "entry", "garden-dev", spec={"bucketName": "bucket-a"})
     garden = SimpleNamespace(client=SimpleNamespace(delete=delete))
-    verdict = backups.entry_removed(context(scope(backup_entry=seen), OperationType.DELETE, garden=garden))
+    verdict = backups.delete_backup_entries(context(scope(backup_entry=seen), OperationType.DELETE, garden=garden))
     assert isinstance(verdict, Act)
     await verdict.run()
     assert asked == [{"uid": "uid of entry"}]
@@ -418,17 +418,21 @@ def backup_entry(seed: str, **metadata: Any) -> Object:
 @pytest.mark.parametrize("is_source", [False, True])
 def test_a_backup_entry_that_a_lost_seed_was_deleting_is_taken_over_so_that_its_deletion_ends(is_source: bool) -> None:
     """Else the destination would wait for the finalizer of a gardenlet that is gone; one of its own it removes."""
-    look, field = (backups.source_entry, "source_backup_entry") if is_source else (backups.entry, "backup_entry")
+    task, field = (
+        (backups.deploy_source_backup_entry, "source_backup_entry")
+        if is_source
+        else (backups.deploy_backup_entry, "backup_entry")
+    )
     for seed in "ba":
         live = backup_entry(seed, **DELETED)
-        verdict = look(context(scope(BACK, object=shoot(**DELETED), **{field: live}), OperationType.RESTORE))
+        verdict = task(context(scope(BACK, object=shoot(**DELETED), **{field: live}), OperationType.RESTORE))
         assert isinstance(verdict, Act if seed == "b" else Wait)
 
 
 def test_a_backup_entry_of_a_shoot_that_stays_is_not_taken_over_to_be_deleted() -> None:
     """Its deletion deletes the backups in the bucket to which it belongs then."""
     live = backup_entry("b", **DELETED)
-    assert isinstance(backups.entry(context(scope(BACK, backup_entry=live), OperationType.RESTORE)), Wait)
+    assert isinstance(backups.deploy_backup_entry(context(scope(BACK, backup_entry=live), OperationType.RESTORE)), Wait)
 
 
 @pytest.mark.parametrize(
@@ -444,7 +448,9 @@ def test_an_etcd_starts_empty_only_where_the_deletion_of_its_shoot_has_deleted_a
     assert (backups.skip_copy(context(looked, OperationType.RESTORE)) == "") == is_copied
     annotations = rendering.etcd(looked, replicas=1)["metadata"]["annotations"]
     assert (metadata_keys.FOUNDING in annotations) == (not is_copied)
-    assert backups.skip_lease(context(looked, OperationType.RESTORE)) == ""  # extensions of the lost seed may still act
+    assert (
+        backups.skip_lease_wait(context(looked, OperationType.RESTORE)) == ""
+    )  # extensions of the lost seed may still act
 
 
 async def test_only_an_entry_that_is_created_for_a_shoot_that_is_being_deleted_says_that_there_are_no_backups() -> None:
@@ -455,7 +461,9 @@ async def test_only_an_entry_that_is_created_for_a_shoot_that_is_being_deleted_s
 
     for ownership, of_shoot in ((BACK, DELETED), (BACK, {}), (BACK.start(2, "a"), DELETED)):
         looked = scope(ownership, object=shoot(**of_shoot))
-        verdict = backups.entry(context(looked, OperationType.RESTORE, garden=SimpleNamespace(create=create)))
+        verdict = backups.deploy_backup_entry(
+            context(looked, OperationType.RESTORE, garden=SimpleNamespace(create=create))
+        )
         assert isinstance(verdict, Act)
         await verdict.run()
     assert [one["metadata"]["annotations"] for one in created] == [{BACKUPS_SINCE: "2"}, {}, {}]
@@ -472,8 +480,8 @@ async def test_an_etcd_that_does_not_start_says_why_and_one_that_has_just_begun_
     body["status"] = {"lastErrors": [{"description": error}]} if error else {}
     looked = scope(bucket=bucket, etcd=Object(encode_json(body)))
     known = f"etcd-main is not ready{f': {error}' if error else ''}"
-    assert backups.etcd_deployed(context(looked)) == Wait("EtcdNotReady", known, 5.0)
-    verdict = backups.etcd_deployed(context(replace(looked, now=NOW + timedelta(minutes=1)), call=answers))
+    assert backups.deploy_etcd(context(looked)) == Wait("EtcdNotReady", known, 5.0)
+    verdict = backups.deploy_etcd(context(replace(looked, now=NOW + timedelta(minutes=1)), call=answers))
     assert isinstance(verdict, Act)
     outcome = await verdict.run()
     assert isinstance(outcome, Wait)
@@ -495,10 +503,10 @@ async def test_a_copy_that_waits_says_for_what_and_of_a_deleted_shoot_what_makes
     copy = stamped(rendering.copy_etcd(looked))
     copy["metadata"]["creationTimestamp"] = NOW.isoformat()
     looked = replace(looked, etcd=Object(encode_json(copy)))
-    assert isinstance(backups.copied(context(looked, OperationType.RESTORE)), Wait)  # it has only just begun
+    assert isinstance(backups.copy_backups(context(looked, OperationType.RESTORE)), Wait)  # it has only just begun
     looked = replace(looked, now=NOW + timedelta(minutes=1))
     for call, why in ((answers, said), (silent, "the agent of etcd-main: no route to host")):
-        verdict = backups.copied(context(looked, OperationType.RESTORE, call=call))
+        verdict = backups.copy_backups(context(looked, OperationType.RESTORE, call=call))
         assert isinstance(verdict, Act)
         outcome = await verdict.run()
         assert isinstance(outcome, Wait)

@@ -15,16 +15,16 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ExtensionState
 from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Entry, digested_state
-from espalier.shoots.state.found import FoundState, StateKey
+from espalier.shoots.state.found import ResourceState, StateKey
 from espalier.shoots.state.limits import LARGEST_SHOOT_STATE
-from espalier.shoots.state.merging import Found, Mode, Task, is_current, merged, task_of
+from espalier.shoots.state.merging import Mode, SeedStates, Task, is_current, merged, task_of
 from tests.support.gardenlet_scopes import shoot
 
 KEYS = st.builds(StateKey, st.sampled_from(["Infrastructure", "Worker", "Other"]), st.sampled_from(["", "a", "b"]))
 TEXTS = st.sampled_from([b"", b"1", b'{"a":null}', b'{"a":1.0}', b'"' + b"x" * 300_000 + b'"'])
-STATES = st.builds(FoundState, KEYS, TEXTS, st.sampled_from(["", "too large"]), st.booleans())
+STATES = st.builds(ResourceState, KEYS, TEXTS, st.sampled_from(["", "too large"]), st.booleans())
 FOUND = st.lists(STATES, max_size=6, unique_by=lambda one: one.key).map(
-    lambda states: Found(tuple(states), frozenset({"Infrastructure", "Worker"}))
+    lambda states: SeedStates(tuple(states), frozenset({"Infrastructure", "Worker"}))
 )
 MODES = st.sampled_from(Mode)
 
@@ -34,7 +34,7 @@ def cached(entries: list[Entry]) -> list[ExtensionState]:
 
 
 @given(st.lists(st.tuples(FOUND, MODES), min_size=1, max_size=5))
-def test_a_merged_state_is_current_and_merging_again_changes_nothing(steps: list[tuple[Found, Mode]]) -> None:
+def test_a_merged_state_is_current_and_merging_again_changes_nothing(steps: list[tuple[SeedStates, Mode]]) -> None:
     """G32: whatever was there before."""
     entries: list[Entry] = []
     for found, mode in steps:
@@ -45,7 +45,7 @@ def test_a_merged_state_is_current_and_merging_again_changes_nothing(steps: list
 
 
 @given(FOUND, FOUND)
-def test_merging_without_being_settled_forgets_nothing(before: Found, after: Found) -> None:
+def test_merging_without_being_settled_forgets_nothing(before: SeedStates, after: SeedStates) -> None:
     entries, _ = merged([], before, Task(Mode.EXACT, 1), "uid", 1000)
     merged_entries, _ = merged(entries, after, Task(Mode.MERGE, 1), "uid", 1000)
     assert {entry.key for entry in entries} <= {entry.key for entry in merged_entries}
@@ -56,10 +56,10 @@ def test_merging_without_being_settled_forgets_nothing(before: Found, after: Fou
 def test_a_stored_state_fits_in_an_object_and_is_complete(sizes: list[int], others: int) -> None:
     rng = random.Random(1)
     states = tuple(
-        FoundState(StateKey("Worker", str(place)), msgspec.json.encode(rng.randbytes(size // 2).hex()))
+        ResourceState(StateKey("Worker", str(place)), msgspec.json.encode(rng.randbytes(size // 2).hex()))
         for place, size in enumerate(sizes)
     )
-    entries, secrets = merged([], Found(states, frozenset()), Task(Mode.EXACT, 1), "uid", others)
+    entries, secrets = merged([], SeedStates(states, frozenset()), Task(Mode.EXACT, 1), "uid", others)
     assert sum(len(entry.raw) for entry in entries) + others < LARGEST_SHOOT_STATE
     by_name = {secret["metadata"]["name"]: secret for secret in secrets}
     for entry, one in zip(entries, states, strict=True):
@@ -73,7 +73,7 @@ def test_a_stored_state_fits_in_an_object_and_is_complete(sizes: list[int], othe
 def test_an_entry_that_nobody_can_read_is_replaced() -> None:
     """Somebody wrote it by hand."""
     deep = ExtensionState(kind="Worker", name="a", state=msgspec.Raw(b"[" * 200 + b"]" * 200))
-    found = Found((FoundState(StateKey("Worker", "a"), b"1"),), frozenset({"Worker"}))
+    found = SeedStates((ResourceState(StateKey("Worker", "a"), b"1"),), frozenset({"Worker"}))
     (entry,), _ = merged([Entry.of(deep)], found, Task(Mode.EXACT, 1), "uid", 0)
     assert bytes(entry.state.state) == b"1"
 

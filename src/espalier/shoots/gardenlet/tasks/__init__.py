@@ -1,1 +1,1 @@
-"""Tasks of the gardenlet's flows: each observes the scope, and says what has to be done."""
+"""Tasks of the gardenlet's flows: each compares the scope with its goal, and returns a verdict."""

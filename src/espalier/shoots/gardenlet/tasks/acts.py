@@ -19,7 +19,8 @@ SOON = 5.0
 
 
 def act(what: str, *writes: Callable[[], Awaitable[object]]) -> Act:
-    """Do these one after another. The next observation shows whether that was enough."""
+    """Return the action that awaits these writes one after another. It ends with a wait: the next observation shows
+    whether they were enough."""
 
     async def run() -> Continue | Wait | Failure:
         for write in writes:
@@ -30,60 +31,61 @@ def act(what: str, *writes: Callable[[], Awaitable[object]]) -> Act:
 
 
 def of_shoot(ctx: Context) -> Belongs:
-    """Reports the owner of a namespace or a Cluster whose mark has another UID than the shoot's."""
+    """Return the check that a write to a namespace or a Cluster makes first: it refuses objects of other shoots."""
     scope = ctx.scope
 
     def belongs(_resource: Resource, found: Object) -> str:
-        theirs = scope.holder_of(found)
-        if theirs == scope.uid:
+        uid = scope.holder_of(found)
+        if uid == scope.uid:
             return ""
-        if theirs:
-            return f"of the shoot with UID {theirs}"
+        if uid:
+            return f"of the shoot with UID {uid}"
         return f"of no shoot; if it belongs to this one, annotate it with {SHOOT_UID}={scope.uid}"
 
     return belongs
 
 
-def applied(
+def apply_object(
     ctx: Context, resource: Resource, live: Object | None, body: Tree, belongs: Belongs = found_by_owner
 ) -> Verdict:
     """`Done` if the object is as rendered, else the action that applies it."""
-    stamp = stamped(body)
-    if is_as_rendered(live, stamp):
+    rendered = stamped(body)
+    if is_as_rendered(live, rendered):
         return Done()
     name = body["metadata"]["name"]
     if live is not None and live.metadata.deletion_timestamp is not None:
         return Wait("BeingDeleted", f"{resource.kind} {name} is being deleted and will then be recreated", after=SOON)
-    return act(f"apply {resource.kind} {name}", lambda: ctx.tools.seed.apply(resource, stamp, belongs))
+    return act(f"apply {resource.kind} {name}", lambda: ctx.tools.seed.apply(resource, rendered, belongs))
 
 
-def gone(ctx: Context, resource: Resource, live: Object | None, belongs: Belongs = found_by_owner) -> Verdict:
+def delete_object(ctx: Context, resource: Resource, live: Object | None, belongs: Belongs = found_by_owner) -> Verdict:
     """`Done` if the object does not exist, else the action that deletes it."""
     if live is None:
         return Done()
     if live.metadata.deletion_timestamp is not None:
-        held = ", ".join(live.metadata.finalizers)
-        by = f", held by finalizers {held}" if held else ""
-        return Wait("BeingDeleted", f"{resource.kind} {live.name} is being deleted{by}", after=SOON)
+        finalizers = ", ".join(live.metadata.finalizers)
+        why = f", held by finalizers {finalizers}" if finalizers else ""
+        return Wait("BeingDeleted", f"{resource.kind} {live.name} is being deleted{why}", after=SOON)
     return act(f"delete {resource.kind} {live.name}", lambda: ctx.tools.seed.delete(resource, live, belongs))
 
 
-def together(verdicts: Iterable[Verdict]) -> Verdict:
-    """One verdict of several: all actions are done at once; then a failure is reported, then the longest
-    wait."""
-    found = list(verdicts)
-    acts = [verdict for verdict in found if isinstance(verdict, Act)]
+def combined(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return one verdict for several: an action that runs all actions in order and returns the first failure, else the
+    first wait; without actions the first failure, then the first overdue wait, then the first wait; else `Done`."""
+    results = list(verdicts)
+    acts = [verdict for verdict in results if isinstance(verdict, Act)]
     if acts:
         what = "; ".join(one.what for one in acts)
 
         async def run() -> Continue | Wait | Failure:
             outcomes = [await one.run() for one in acts]
-            worse = [outcome for outcome in outcomes if not isinstance(outcome, Continue)]
-            return next((one for one in worse if isinstance(one, Failure)), worse[0] if worse else Continue())
+            unfinished = [outcome for outcome in outcomes if not isinstance(outcome, Continue)]
+            failures = (outcome for outcome in unfinished if isinstance(outcome, Failure))
+            return next(failures, unfinished[0] if unfinished else Continue())
 
         return Act(what, run)
     for kind in (Failure, Overdue, Wait):
-        same = [verdict for verdict in found if isinstance(verdict, kind)]
-        if same:
-            return same[0]
+        of_kind = [verdict for verdict in results if isinstance(verdict, kind)]
+        if of_kind:
+            return of_kind[0]
     return Done()

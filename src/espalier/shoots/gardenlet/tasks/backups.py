@@ -1,4 +1,4 @@
-"""Tasks for backups and etcd: entries in buckets, the copy from the predecessor, the lease wait, the start of etcd."""
+"""Tasks for backups and etcd: BackupEntries, the copy from the predecessor, the wait for its lease, the Etcd itself."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.names import BACKUPS_SINCE, COPIED_EPOCH, INITIATED_AT, SEED_MISSING, WOKEN_AT
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.gardenlet.tasks import control_plane
-from espalier.shoots.gardenlet.tasks.acts import SOON, act, applied, gone, together
+from espalier.shoots.gardenlet.tasks.acts import SOON, act, apply_object, combined, delete_object
 
 LONGEST_HOLD = 5.0
 """The longest time in seconds for which an agent may delay its answer."""
-AT_ONCE = 0.1
+SHORTEST_POLL = 0.1
+"""The shortest time in seconds between two requests to an agent."""
 ASKED_AFTER = 10.0
 """Seconds after which the agent of an Etcd is asked what it waits for: most are ready by then."""
 LARGEST_ANSWER = 64 * 1024
@@ -46,17 +47,17 @@ OWNER_LABEL = metadata_keys.DOMAIN + "shoot"
 # Destination.
 
 
-def owner(ctx: Context) -> Verdict:
-    """The garden has counted an epoch for this seed."""
+def wait_for_ownership(ctx: Context) -> Verdict:
+    """The garden has added an ownership epoch for this seed."""
     scope = ctx.scope
     if scope.is_owner:
         return Done()
     current = scope.ownership.current
-    has = f"epoch {current.epoch} of seed {current.seed}" if current is not None else "none"
-    return Wait("EpochMissing", f"waiting for the garden to add an ownership epoch for this seed; it has {has}", SOON)
+    found = f"epoch {current.epoch} of seed {current.seed}" if current is not None else "none"
+    return Wait("EpochMissing", f"waiting for the garden to add an ownership epoch for this seed; it has {found}", SOON)
 
 
-def entry(ctx: Context) -> Verdict:
+def deploy_backup_entry(ctx: Context) -> Verdict:
     """The shoot's BackupEntry is in this seed's bucket, and its Secret in the namespace.
 
     It moves with the shoot. If there is none, the shoot's deletion has deleted it, and the backups with it.
@@ -65,30 +66,31 @@ def entry(ctx: Context) -> Verdict:
     current = scope.ownership.current
     bucket = current.bucket if current is not None else ""
     is_deleted = scope.object.metadata.deletion_timestamp is not None
-    anew = {BACKUPS_SINCE: str(scope.epoch)} if is_deleted and not scope.is_started else {}
-    return _entry(ctx, scope.entry_name, scope.backup_entry, bucket, names.BACKUP_SECRET, anew, is_taken=is_deleted)
+    annotations = {BACKUPS_SINCE: str(scope.epoch)} if is_deleted and not scope.is_started else {}
+    live, secret = scope.backup_entry, names.BACKUP_SECRET
+    return _deploy_entry(ctx, scope.entry_name, live, bucket, secret, annotations, takes_over=is_deleted)
 
 
-def source_entry(ctx: Context) -> Verdict:
+def deploy_source_backup_entry(ctx: Context) -> Verdict:
     """The BackupEntry of the predecessor's bucket exists, and its Secret is in the namespace."""
     before = ctx.scope.ownership.predecessor
     bucket = before.bucket if before is not None else ""
     live, secret = ctx.scope.source_backup_entry, names.SOURCE_BACKUP_SECRET
-    return _entry(ctx, ctx.scope.source_entry_name, live, bucket, secret, {}, is_taken=True)
+    return _deploy_entry(ctx, ctx.scope.source_entry_name, live, bucket, secret, {}, takes_over=True)
 
 
-def _entry(
+def _deploy_entry(
     ctx: Context,
     name: str,
     live: Object | None,
     bucket: str,
     secret: str,
-    anew: Mapping[str, str],
+    annotations: Mapping[str, str],
     *,
-    is_taken: bool,
+    takes_over: bool,
 ) -> Verdict:
-    """`anew`: its annotations if it has to be created. `is_taken`: one that a lost seed was deleting is taken over, and
-    its deletion is finished here."""
+    """Create or move a BackupEntry, and wait until it is ready. `annotations`: those of a new one. `takes_over`: one
+    that a lost seed was deleting is moved here, and its deletion is finished here."""
     tools, shoot = ctx.tools, ctx.live.shoot
     spec: Tree = {"bucketName": bucket, "seedName": ctx.scope.seed_name}
     resource = BackupEntry.resource
@@ -101,7 +103,7 @@ def _entry(
                 "name": name,
                 "namespace": shoot.namespace,
                 "labels": {OWNER_LABEL: shoot.name},
-                "annotations": dict(anew),
+                "annotations": dict(annotations),
                 "ownerReferences": [{**owner, "uid": shoot.metadata.uid, "controller": True}],
             },
             "spec": spec,
@@ -109,7 +111,7 @@ def _entry(
         return act(f"create BackupEntry {name}", lambda: tools.garden.create(resource, body))
     typed = live.decode(BackupEntry)
     is_deleted = live.metadata.deletion_timestamp is not None
-    if is_deleted and (not is_taken or typed.spec.seed_name == ctx.scope.seed_name):
+    if is_deleted and (not takes_over or typed.spec.seed_name == ctx.scope.seed_name):
         return Wait("BeingDeleted", f"BackupEntry {name} is being deleted", SOON)
     if (typed.spec.bucket_name, typed.spec.seed_name) != (bucket, ctx.scope.seed_name):
         return act(
@@ -127,84 +129,85 @@ def _entry(
 
 
 def skip_copy(ctx: Context) -> str:
-    """The reason why nothing has to be copied."""
+    """The reason why no backups have to be copied; empty if they have to."""
     if ctx.scope.is_emptied:
         return "the backups were deleted by the shoot's deletion"
-    return skip_lease(ctx)
+    return skip_lease_wait(ctx)
 
 
-def skip_lease(ctx: Context) -> str:
-    """The reason why no other seed can act for the shoot."""
+def skip_lease_wait(ctx: Context) -> str:
+    """The reason why no other seed can act for the shoot; empty if one may."""
     if ctx.scope.ownership.predecessor is None:
         return "the shoot's etcd starts with this epoch"
     return "this epoch has already started" if ctx.scope.is_started else ""
 
 
-def copied(ctx: Context) -> Verdict:
+def copy_backups(ctx: Context) -> Verdict:
     """All backups of the predecessor are copied, as recorded on the BackupEntry."""
     scope = ctx.scope
     if scope.is_copied:
         return Done()
     if scope.etcd is not None and not _is_copy(scope):
-        return gone(ctx, Etcd.resource, scope.etcd)  # of an epoch that never started
-    if lacking := _lacking(scope):
-        return lacking
+        return delete_object(ctx, Etcd.resource, scope.etcd)  # of an epoch that never started
+    if missing := _missing_store(scope):
+        return missing
     live = scope.typed_etcd
-    verdict = applied(ctx, Etcd.resource, scope.etcd, rendering.copy_etcd(scope))
+    verdict = apply_object(ctx, Etcd.resource, scope.etcd, rendering.copy_etcd(scope))
     if not isinstance(verdict, Done) or live is None:
         return verdict
     if not _is_ready(live, scope):
-        way = f"if there are no backups, delete BackupEntry {scope.entry_name}: a deleted shoot needs none"
+        advice = f"if there are no backups, delete BackupEntry {scope.entry_name}: a deleted shoot needs none"
         is_deleted = scope.object.metadata.deletion_timestamp is not None
-        said = f"copying backups of epoch {_before(scope)}"
-        return _unready(ctx, live, Wait("Copying", said, SOON), way if is_deleted else "")
+        message = f"copying backups of epoch {_source_epoch(scope)}"
+        return _with_problems(ctx, live, Wait("Copying", message, SOON), advice if is_deleted else "")
     entry = scope.backup_entry
     if entry is None:
         return Wait("BackupEntryNotReady", f"BackupEntry {scope.entry_name} does not exist", SOON)
-    mark: Tree = {"metadata": {"annotations": {COPIED_EPOCH: str(scope.epoch)}}}
+    patch: Tree = {"metadata": {"annotations": {COPIED_EPOCH: str(scope.epoch)}}}
     resource = BackupEntry.resource
     return act(
-        "record that all backups are copied", lambda: ctx.tools.garden.merge(resource, entry, mark, Precondition.UID)
+        "record that all backups are copied", lambda: ctx.tools.garden.merge(resource, entry, patch, Precondition.UID)
     )
 
 
-def _unready(ctx: Context, live: Etcd, wait: Wait, way: str = "") -> Verdict:
-    """The same wait, with the reason; that of an Etcd that takes long is asked of its agent. `way`: the way out."""
+def _with_problems(ctx: Context, live: Etcd, wait: Wait, advice: str = "") -> Verdict:
+    """Add to a wait for an Etcd the errors in its status, and after `ASKED_AFTER` seconds the answer of its agent, with
+    advice."""
     errors = [error.description for error in live.status.last_errors]
 
-    def told(*problems: str) -> Wait:
-        said = "; ".join(filter(None, problems))
-        return Wait(wait.reason, f"{wait.message}: {said}" if said else wait.message, SOON)
+    def with_problems(*problems: str) -> Wait:
+        listed = "; ".join(filter(None, problems))
+        return Wait(wait.reason, f"{wait.message}: {listed}" if listed else wait.message, SOON)
 
-    async def ask() -> Wait:
+    async def ask_agent() -> Wait:
         try:
             async with asyncio.timeout(SOON):
                 text = await ctx.tools.call(ctx.namespace, "copyop/status", b"")
-            said = json_trees.decode(text[:LARGEST_ANSWER], CopyOperationStatus).message
+            answer = json_trees.decode(text[:LARGEST_ANSWER], CopyOperationStatus).message
         except Exception as error:  # a call may fail in any way; it is repeated
-            said = f"the agent of etcd-main: {error or type(error).__name__}"
-        return told(*errors, said, way)
+            answer = f"the agent of etcd-main: {error or type(error).__name__}"
+        return with_problems(*errors, answer, advice)
 
-    made = live.metadata.creation_timestamp
-    age = (ctx.scope.now - datetime.fromisoformat(made)).total_seconds() if made else 0.0
-    return told(*errors) if age < ASKED_AFTER else Act("ask the agent of etcd-main", ask)
-
-
-def copy_removed(ctx: Context) -> Verdict:
-    """The copy version of the Etcd is gone."""
-    return gone(ctx, Etcd.resource, ctx.scope.etcd) if _is_copy(ctx.scope) else Done()
+    created = live.metadata.creation_timestamp
+    age = (ctx.scope.now - datetime.fromisoformat(created)).total_seconds() if created else 0.0
+    return with_problems(*errors) if age < ASKED_AFTER else Act("ask the agent of etcd-main", ask_agent)
 
 
-def source_entry_removed(ctx: Context) -> Verdict:
+def delete_copy_etcd(ctx: Context) -> Verdict:
+    """The Etcd that copied backups is gone."""
+    return delete_object(ctx, Etcd.resource, ctx.scope.etcd) if _is_copy(ctx.scope) else Done()
+
+
+def delete_source_backup_entry(ctx: Context) -> Verdict:
     """The predecessor's BackupEntry is gone, and with it this seed's credentials for its bucket. The data stay."""
     live = ctx.scope.source_backup_entry
     if live is not None:
-        return _entry_removed(ctx, live)
+        return _delete_entry(ctx, live)
     secret = ctx.scope.secrets.get(names.SOURCE_BACKUP_SECRET)
-    return gone(ctx, SECRET, secret)
+    return delete_object(ctx, SECRET, secret)
 
 
-def lease_over(ctx: Context) -> Verdict:
+def wait_for_source_lease(ctx: Context) -> Verdict:
     """No extension of the predecessor's seed acts any longer: its lease has certainly expired (G62).
 
     Counted from this process's first observation of a finished copy, so a crash restarts the count.
@@ -219,23 +222,23 @@ def lease_over(ctx: Context) -> Verdict:
     value = f"{scope.uid}/{scope.epoch}"
     seconds = tools.config.timing.lease_wait
     seed = before.seed if before is not None else ""
-    waits = Wait(
+    wait = Wait(
         "SourceLeaseNotExpired",
         f"extensions of seed {seed} may still act for up to {seconds:g} seconds, until their lease expires",
     )
     if tools.lease_waits.is_over(key, value):
         return Done()
     if tools.lease_waits.is_good(key, value):
-        return waits
+        return wait
 
     async def begin() -> Continue | Wait | Failure:
         tools.lease_waits.keep(key, value, seconds)
-        return waits
+        return wait
 
     return Act("start waiting for the source's lease to expire", begin)
 
 
-def started(ctx: Context) -> Verdict:
+def record_start(ctx: Context) -> Verdict:
     """The garden knows that this epoch's etcd starts: from now on it is the source of the next move."""
     scope = ctx.scope
     if scope.is_started:
@@ -247,9 +250,9 @@ def started(ctx: Context) -> Verdict:
             ownership = scope.ownership.start(scope.epoch, scope.seed_name)
         except OwnershipError as error:
             return Failure(str(error))
-        mark: Tree = {"metadata": {"annotations": {metadata_keys.OWNERSHIP: ownership.render()}}}
+        patch: Tree = {"metadata": {"annotations": {metadata_keys.OWNERSHIP: ownership.render()}}}
         try:
-            ctx.live.shoot = await ctx.tools.garden.merge(Shoot.resource, live, mark)
+            ctx.live.shoot = await ctx.tools.garden.merge(Shoot.resource, live, patch)
         except Conflict:
             return Wait("ShootChanged", "the Shoot changed meanwhile; reading it again", after=0.1)
         return Continue()
@@ -257,27 +260,27 @@ def started(ctx: Context) -> Verdict:
     return Act(f"record in the garden that epoch {scope.epoch} starts", record)
 
 
-def etcd_deployed(ctx: Context) -> Verdict:
+def deploy_etcd(ctx: Context) -> Verdict:
     """The shoot's etcd of this epoch runs, or is hibernated with the shoot."""
     scope = ctx.scope
     if not scope.is_started:
         return Wait("EpochNotStarted", "the start of this epoch is not recorded in the garden yet", SOON)
     if _is_copy(scope):
-        return gone(ctx, Etcd.resource, scope.etcd)
-    if lacking := _lacking(scope):
-        return lacking
+        return delete_object(ctx, Etcd.resource, scope.etcd)
+    if missing := _missing_store(scope):
+        return missing
     replicas = 0 if scope.is_hibernated else 1
-    verdict = applied(ctx, Etcd.resource, scope.etcd, rendering.etcd(scope, replicas=replicas))
+    verdict = apply_object(ctx, Etcd.resource, scope.etcd, rendering.etcd(scope, replicas=replicas))
     live = scope.typed_etcd
     if not isinstance(verdict, Done) or live is None:
         return verdict
     if replicas == 0 or _is_ready(live, scope):
         return Done()
-    return _unready(ctx, live, Wait("EtcdNotReady", "etcd-main is not ready", SOON))
+    return _with_problems(ctx, live, Wait("EtcdNotReady", "etcd-main is not ready", SOON))
 
 
-def _lacking(scope: Scope) -> Wait | None:
-    """No etcd can be made without what tells its store."""
+def _missing_store(scope: Scope) -> Wait | None:
+    """The wait for the Seed or the BackupBucket if the store of the Etcd is unknown without it."""
     if rendering.store_provider(scope):
         return None
     if scope.seed is None:
@@ -288,19 +291,19 @@ def _lacking(scope: Scope) -> Wait | None:
 # Source.
 
 
-def hands_over(scope: Scope) -> bool:
-    """True if the agent was asked to hand etcd over, or etcd is gone since."""
+def handover_has_begun(scope: Scope) -> bool:
+    """True if the agent was asked to hand etcd over, or the Etcd is gone."""
     return scope.etcd is None or INITIATED_AT in scope.etcd.metadata.annotations
 
 
-def skip_waking(ctx: Context) -> str:
-    """The reason why etcd need not be ready before it is handed over (G72, G73)."""
+def skip_wake(ctx: Context) -> str:
+    """The reason why etcd need not be ready before it is handed over (G72, G73); empty if it must be."""
     if ctx.scope.etcd is None:
         return "etcd-main is gone: it was handed over"
-    return "a copy operation was initiated" if hands_over(ctx.scope) else ""
+    return "a copy operation was initiated" if handover_has_begun(ctx.scope) else ""
 
 
-def woken(ctx: Context) -> Verdict:
+def wake_etcd(ctx: Context) -> Verdict:
     """A hibernated shoot's etcd runs: only an agent can hand it over (G74). Other shoots' etcds need not be ready,
     because their agents answer in any case."""
     scope, tools = ctx.scope, ctx.tools
@@ -310,16 +313,16 @@ def woken(ctx: Context) -> Verdict:
     if typed.spec.replicas == 0:
         wake: Tree = {"metadata": {"annotations": {WOKEN_AT: scope.now.isoformat()}}, "spec": {"replicas": 1}}
         return act("scale etcd-main up", lambda: tools.seed.merge(Etcd.resource, live, wake))
-    since = _noted(live, WOKEN_AT)
+    since = _time_in(live, WOKEN_AT)
     if since is None or _is_ready(typed, scope):
         return Done()
     if (scope.now - since).total_seconds() > tools.config.timing.snapshot_timeout:
-        return Done()  # it slept, so its bucket has all that it could hand over
+        return Done()  # it was hibernated, so its bucket has all that it could hand over
     return Wait("EtcdNotReady", "etcd-main was scaled up and is not ready yet", SOON)
 
 
-def handed_over(ctx: Context) -> Verdict:
-    """The agent has closed etcd for good and stored the final snapshot; or it can't, and its time is over.
+def hand_over_etcd(ctx: Context) -> Verdict:
+    """The agent has closed etcd for good and stored the final snapshot, or `copy_timeout` is over.
 
     `copyop/initiate` is repeated until the agent has read its own CopyOperation.
     """
@@ -327,18 +330,18 @@ def handed_over(ctx: Context) -> Verdict:
     live = scope.etcd
     if live is None:
         return Done()
-    since = _noted(live, INITIATED_AT)
+    since = _time_in(live, INITIATED_AT)
     if since is None:
-        mark: Tree = {"metadata": {"annotations": {INITIATED_AT: scope.now.isoformat()}}}
-        return act("record when the handover of etcd starts", lambda: tools.seed.merge(Etcd.resource, live, mark))
+        patch: Tree = {"metadata": {"annotations": {INITIATED_AT: scope.now.isoformat()}}}
+        return act("record when the handover of etcd starts", lambda: tools.seed.merge(Etcd.resource, live, patch))
     if (scope.now - since).total_seconds() > tools.config.timing.copy_timeout:
         return Done()  # its agent can't reach its store, so it serves nothing; the destination goes on without it
     epoch = int(live.metadata.annotations.get(metadata_keys.EPOCH, "0") or 0)
 
     async def initiate() -> Continue | Wait | Failure:
         ended = control_plane.api_servers_ended(ctx)
-        asked = InitiateCopyOperation(epoch, ended, min(tools.config.agent_poll, LONGEST_HOLD))
-        body = msgspec.json.encode(asked)
+        request = InitiateCopyOperation(epoch, ended, min(tools.config.agent_poll, LONGEST_HOLD))
+        body = msgspec.json.encode(request)
         try:
             began = tools.clock.monotonic()
             text = await tools.call(ctx.namespace, "copyop/initiate", body)
@@ -348,35 +351,35 @@ def handed_over(ctx: Context) -> Verdict:
         operation = answer.copy_operation
         if operation is not None and operation.epoch == epoch and operation.status is not Status.INITIAL:
             return Continue()
-        said = operation.status if operation is not None else "missing"
+        status = operation.status if operation is not None else "missing"
         reason = f": {answer.message}" if answer.message else ""
-        held = tools.clock.monotonic() - began  # an agent that holds its answer back has waited for us
-        again = max(AT_ONCE, tools.config.agent_poll - held)
-        return Wait("FinalSnapshot", f"the CopyOperation of epoch {epoch} is {said}{reason}", again)
+        took = tools.clock.monotonic() - began  # an agent that delays its answer has waited for us
+        after = max(SHORTEST_POLL, tools.config.agent_poll - took)
+        return Wait("FinalSnapshot", f"the CopyOperation of epoch {epoch} is {status}{reason}", after)
 
     return Act("have the agent hand etcd over", initiate)
 
 
-def _noted(live: Object, key: str) -> datetime | None:
-    """The time in an annotation of ours."""
+def _time_in(live: Object, key: str) -> datetime | None:
+    """The time in an annotation of ours; None if there is none that can be parsed."""
     try:
         return datetime.fromisoformat(live.metadata.annotations.get(key, ""))
     except ValueError:
         return None
 
 
-def released(ctx: Context) -> Verdict:
+def record_release(ctx: Context) -> Verdict:
     """The garden has a record that no extension of this seed acts for the shoot: the next seed need not wait."""
     live, scope = ctx.live.shoot, ctx.scope
     if not scope.is_owner:
-        return Done()  # it was named and never counted: of the epoch before it knows nothing
+        return Done()  # no epoch was added for it, and earlier epochs are not its own to release
     if live.metadata.annotations.get(metadata_keys.RELEASED_EPOCH) == str(scope.epoch):
         return Done()
 
     async def release() -> Continue | Wait | Failure:
-        mark: Tree = {"metadata": {"annotations": {metadata_keys.RELEASED_EPOCH: str(scope.epoch)}}}
+        patch: Tree = {"metadata": {"annotations": {metadata_keys.RELEASED_EPOCH: str(scope.epoch)}}}
         try:
-            ctx.live.shoot = await ctx.tools.garden.merge(Shoot.resource, live, mark)
+            ctx.live.shoot = await ctx.tools.garden.merge(Shoot.resource, live, patch)
         except Conflict:
             return Wait("ShootChanged", "the Shoot changed meanwhile; reading it again", after=0.1)
         return Continue()
@@ -384,21 +387,19 @@ def released(ctx: Context) -> Verdict:
     return Act(f"record in the garden that epoch {scope.epoch} is released", release)
 
 
-def etcd_removed(ctx: Context) -> Verdict:
+def delete_etcd(ctx: Context) -> Verdict:
     """The Etcd is gone."""
-    return gone(ctx, Etcd.resource, ctx.scope.etcd)
+    return delete_object(ctx, Etcd.resource, ctx.scope.etcd)
 
 
-def entry_removed(ctx: Context) -> Verdict:
+def delete_backup_entries(ctx: Context) -> Verdict:
     """The shoot's BackupEntries are gone, with the data in its bucket."""
-    return together(
-        _entry_removed(ctx, live)
-        for live in (ctx.scope.source_backup_entry, ctx.scope.backup_entry)
-        if live is not None
+    return combined(
+        _delete_entry(ctx, live) for live in (ctx.scope.source_backup_entry, ctx.scope.backup_entry) if live is not None
     )
 
 
-def _entry_removed(ctx: Context, live: Object) -> Verdict:
+def _delete_entry(ctx: Context, live: Object) -> Verdict:
     if live.metadata.deletion_timestamp is not None:
         return Wait("BeingDeleted", f"BackupEntry {live.name} is being deleted", SOON)
     client, uid = ctx.tools.garden.client, live.metadata.uid
@@ -420,13 +421,13 @@ def _is_ready(typed: Etcd, scope: Scope) -> bool:
     return bool(typed.status.ready) and typed.status.observed_generation >= live.metadata.generation
 
 
-def _before(scope: Scope) -> int:
+def _source_epoch(scope: Scope) -> int:
     before = scope.ownership.predecessor
     return before.epoch if before is not None else 0
 
 
-def successor_started(ctx: Context) -> Verdict:
-    """The remains of this seed's etcd are no longer needed: the seed that has the shoot now has started its own.
+def wait_for_successor(ctx: Context) -> Verdict:
+    """This seed's Etcd is no longer needed: the seed that has the shoot now has started its own.
 
     If that is this seed again, in a later epoch, the etcd of the earlier one is handed over as in a migration.
     """
@@ -436,7 +437,7 @@ def successor_started(ctx: Context) -> Verdict:
         return Done()  # the Shoot is gone
     if scope.is_owner:
         is_needed = last is not None and last.epoch == scope.leftover_epoch and not _is_copy(scope)
-        return handed_over(ctx) if is_needed else Done()
+        return hand_over_etcd(ctx) if is_needed else Done()
     if current is not None and current.started:
         return Done()
     seed = current.seed if current is not None else ""

@@ -23,22 +23,23 @@ from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.credentials import lacks_credentials
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLER_MANAGER, MACHINE_CONTROLLER_MANAGER, SCHEDULER
-from espalier.shoots.gardenlet.tasks.acts import SOON, act, applied, gone, of_shoot, together
+from espalier.shoots.gardenlet.tasks.acts import SOON, act, apply_object, combined, delete_object, of_shoot
 
 
-def destination_ready(ctx: Context) -> Verdict:
-    """The garden has seen that the destination is ready; nothing is stopped before (G35)."""
+def wait_for_destination(ctx: Context) -> Verdict:
+    """The garden reports the destination ready, and its credentials exist; nothing is stopped before (G35)."""
     shoot = ctx.scope.shoot
     ready = conditions.get(shoot.status.constraints, READY_FOR_MIGRATION)
     if ready is None:
         return Wait("DestinationSeedUnready", f"the garden has not checked seed {shoot.spec.seed_name} yet")
     if ready.status == "True":
-        return Act("read the credentials that the destination gets", lambda: _readable(ctx))
+        return Act("read the credentials that the destination gets", lambda: _check_credentials(ctx))
     return Wait(ready.reason or "DestinationSeedUnready", ready.message or "the destination is not ready")
 
 
-async def _readable(ctx: Context) -> Continue | Wait:
-    """Another seed reads this shoot's backups with the Secret of the bucket. Without it the shoot would stay down."""
+async def _check_credentials(ctx: Context) -> Continue | Wait:
+    """Wait for the Secret of the bucket: the destination reads this shoot's backups with it, and could not restore the
+    shoot without."""
     current, garden = ctx.scope.ownership.current, ctx.tools.garden.client
     if current is None:
         return Continue()
@@ -46,54 +47,57 @@ async def _readable(ctx: Context) -> Continue | Wait:
         bucket = (await garden.get(BackupBucket.resource, current.bucket)).decode(BackupBucket)
     except NotFound:
         return Wait("BucketMissing", f"there is no BackupBucket {current.bucket}", SOON)
-    lacking = await lacks_credentials(garden, bucket)
-    return Wait("CredentialsMissing", f"BackupBucket {current.bucket}: {lacking}", SOON) if lacking else Continue()
+    problem = await lacks_credentials(garden, bucket)
+    return Wait("CredentialsMissing", f"BackupBucket {current.bucket}: {problem}", SOON) if problem else Continue()
 
 
-def begun(ctx: Context) -> str:
-    """The reason why the destination need not be ready: waiting can't start again what was stopped."""
+def skip_destination(ctx: Context) -> str:
+    """The reason why the destination need not be ready: the control plane is already stopped, and waiting does not
+    start it again; empty if it must be."""
     stopped = ctx.scope.deployments.get(API_SERVER)
     is_stopped = stopped is None or stopped.tree["spec"].get("replicas") == 0
     return "the migration has begun" if is_stopped and not ctx.scope.is_hibernated else ""
 
 
-def namespace(ctx: Context) -> Verdict:
-    """The shoot's namespace is there."""
-    return applied(ctx, NAMESPACE, ctx.scope.namespace, rendering.namespace(ctx.scope), of_shoot(ctx))
+def deploy_namespace(ctx: Context) -> Verdict:
+    """The shoot's namespace is as rendered."""
+    return apply_object(ctx, NAMESPACE, ctx.scope.namespace, rendering.namespace(ctx.scope), of_shoot(ctx))
 
 
-def services(ctx: Context) -> Verdict:
-    """The Services of the control plane are there."""
+def deploy_services(ctx: Context) -> Verdict:
+    """The Services of the control plane are as rendered."""
     rendered = ctx.tools.renderer.services(ctx.scope.shoot, ctx.namespace)
-    return together(applied(ctx, SERVICE, ctx.scope.services.get(one["metadata"]["name"]), one) for one in rendered)
+    return combined(
+        apply_object(ctx, SERVICE, ctx.scope.services.get(one["metadata"]["name"]), one) for one in rendered
+    )
 
 
-def deployed(name: str) -> Callable[[Context], Verdict]:
+def deploy(name: str) -> Callable[[Context], Verdict]:
     """The Deployment exists and is available, or is hibernated with the shoot."""
 
-    def look(ctx: Context) -> Verdict:
-        return _deployed(ctx, name, 0 if ctx.scope.is_hibernated else 1)
+    def task(ctx: Context) -> Verdict:
+        return _deploy(ctx, name, 0 if ctx.scope.is_hibernated else 1)
 
-    return look
+    return task
 
 
 def skip_nodes(ctx: Context) -> str:
-    """The reason why there is no wait for nodes."""
+    """The reason why nodes are not waited for; empty if they are."""
     if ctx.scope.is_hibernated:
         return "the shoot has no nodes while it hibernates"
     return skip_leases(ctx)
 
 
 def skip_leases(ctx: Context) -> str:
-    """The reason why no Leases of controllers are released."""
+    """The reason why no Leases of controllers are released; empty if they are."""
     if ctx.tools.shoots is None:
         return "the gardenlet has no access to the shoot's API server"
     return "" if ctx.operation is OperationType.RESTORE else "the shoot was not moved"
 
 
-def nodes_renewed(ctx: Context) -> Verdict:
-    """The nodes have found the new API server, or their time is over: they must not be replaced for missing the
-    move."""
+def wait_for_nodes(ctx: Context) -> Verdict:
+    """All nodes have renewed their Leases at the new API server, or `nodes_timeout` is over: the controllers that start
+    next would replace nodes that have not."""
     if CONTROLLER_MANAGER in ctx.scope.deployments:
         return Done()
     live, tools, shoots = ctx.scope.deployments.get(API_SERVER), ctx.tools, ctx.tools.shoots
@@ -104,17 +108,17 @@ def nodes_renewed(ctx: Context) -> Verdict:
     if (ctx.scope.now - since).total_seconds() > tools.config.nodes_timeout:
         return Done()
 
-    async def ask() -> Continue | Wait | Failure:
+    async def list_silent() -> Continue | Wait | Failure:
         silent = await shoots.silent_nodes(ctx.namespace, since) if shoots is not None else []
         if not silent:
             return Continue()
         listed = ", ".join(silent[:10]) + (f" and {len(silent) - 10} more" if len(silent) > 10 else "")
         return Wait("NodesNotConnected", f"nodes that have not reached the new API server yet: {listed}", SOON)
 
-    return Act("list nodes that have not renewed their Leases", ask)
+    return Act("list nodes that have not renewed their Leases", list_silent)
 
 
-def leases_released(ctx: Context) -> Verdict:
+def release_leases(ctx: Context) -> Verdict:
     """Nobody holds the Leases of controllers that do not run here yet: former holders can't reach this API server, and
     may have ended without releasing them. Otherwise the new controllers would wait until the Leases expire."""
     shoots = ctx.tools.shoots
@@ -123,43 +127,44 @@ def leases_released(ctx: Context) -> Verdict:
         return Done()
 
     async def release() -> Continue:
-        with suppress(KubeError):  # then they wait, as they would have
+        with suppress(KubeError):  # the controllers then wait until the Leases expire
             await shoots.release_leases(ctx.namespace, missing)
         return Continue()
 
     return Act(f"release the Leases of {', '.join(missing)}", release)
 
 
-def machines_deployed(ctx: Context) -> Verdict:
-    """The machine controller manager exists; scaled down while machines are made from a carried state, because it would
-    replace those that it does not see yet; up as long as a shoot that is being hibernated has machines."""
+def deploy_machine_controller_manager(ctx: Context) -> Verdict:
+    """The machine controller manager exists; scaled down while machine objects are restored from the state, because it
+    would replace machines whose objects it does not see yet; up as long as a shoot that is being hibernated has
+    machines."""
     live = ctx.scope.deployments.get(MACHINE_CONTROLLER_MANAGER)
     if ctx.operation is OperationType.RESTORE:
-        return _deployed(ctx, MACHINE_CONTROLLER_MANAGER, 0) if live is None else Done()
+        return _deploy(ctx, MACHINE_CONTROLLER_MANAGER, 0) if live is None else Done()
     if ctx.scope.is_hibernated:
-        return _deployed(ctx, MACHINE_CONTROLLER_MANAGER, 1) if live is None else Done()
-    return machines_started(ctx)
+        return _deploy(ctx, MACHINE_CONTROLLER_MANAGER, 1) if live is None else Done()
+    return start_machine_controller_manager(ctx)
 
 
-def machines_started(ctx: Context) -> Verdict:
+def start_machine_controller_manager(ctx: Context) -> Verdict:
     """The machine controller manager runs, and sees all existing machines."""
     live = ctx.scope.extension(Worker, ctx.scope.object.name)
     may_run = ctx.operation is not OperationType.RESTORE or (live is not None and _is_restored(live))
-    return _deployed(ctx, MACHINE_CONTROLLER_MANAGER, 1 if may_run and not ctx.scope.is_hibernated else 0)
+    return _deploy(ctx, MACHINE_CONTROLLER_MANAGER, 1 if may_run and not ctx.scope.is_hibernated else 0)
 
 
 def _is_restored(live: Object) -> bool:
     last = live.decode(Worker).status.last_operation
     order = responsibility.order(live.metadata)
-    is_away = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
-    ordered = order in (metadata_keys.WAIT_FOR_STATE, metadata_keys.RESTORE, metadata_keys.MIGRATE)
-    return last is not None and last.finished and not is_away and not ordered
+    is_migrated = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
+    is_requested = order in (metadata_keys.WAIT_FOR_STATE, metadata_keys.RESTORE, metadata_keys.MIGRATE)
+    return last is not None and last.finished and not is_migrated and not is_requested
 
 
-def _deployed(ctx: Context, name: str, replicas: int) -> Verdict:
+def _deploy(ctx: Context, name: str, replicas: int) -> Verdict:
     live = ctx.scope.deployments.get(name)
     body = ctx.tools.renderer.deployment(name, ctx.scope.shoot, ctx.namespace, replicas)
-    verdict = applied(ctx, DEPLOYMENT, live, body)
+    verdict = apply_object(ctx, DEPLOYMENT, live, body)
     if not isinstance(verdict, Done) or live is None:
         return verdict
     status = live.tree.get("status") or {}
@@ -168,42 +173,42 @@ def _deployed(ctx: Context, name: str, replicas: int) -> Verdict:
     return Done()
 
 
-def stopped(*names: str) -> Callable[[Context], Verdict]:
+def stop(*names: str) -> Callable[[Context], Verdict]:
     """These Deployments are scaled to zero, and their pods are gone (G39)."""
-    return lambda ctx: together(_stopped(ctx, name) for name in names)
+    return lambda ctx: combined(_stop(ctx, name) for name in names)
 
 
-def _stopped(ctx: Context, name: str) -> Verdict:
+def _stop(ctx: Context, name: str) -> Verdict:
     live = ctx.scope.deployments.get(name)
     if live is None:
-        return _without_pods(ctx, name)
+        return _wait_for_pods(ctx, name)
     tree = live.tree
     if tree["spec"].get("replicas", 1) != 0:
         return act(f"stop {name}", lambda: ctx.tools.seed.merge(DEPLOYMENT, live, {"spec": {"replicas": 0}}))
     status = tree.get("status") or {}
     if not _is_observed(live, status) or status.get("replicas", 0):
         return Wait("PodsRunning", f"pods of {name} still run", SOON)
-    return _without_pods(ctx, name)
+    return _wait_for_pods(ctx, name)
 
 
-def _without_pods(ctx: Context, name: str) -> Verdict:
+def _wait_for_pods(ctx: Context, name: str) -> Verdict:
     return Wait("PodsRunning", f"pods of {name} are terminating", SOON) if ctx.scope.has_pods(name) else Done()
 
 
 def api_servers_ended(ctx: Context) -> bool:
     """True if no pod is left that could answer for the shoot, and none will be created."""
-    return isinstance(_stopped(ctx, API_SERVER), Done)
+    return isinstance(_stop(ctx, API_SERVER), Done)
 
 
 def _is_observed(live: Object, status: dict[str, Any]) -> bool:
     return bool(status.get("observedGeneration", 0) >= live.metadata.generation)
 
 
-def namespace_gone(ctx: Context) -> Verdict:
+def delete_namespace(ctx: Context) -> Verdict:
     """The shoot's namespace is gone, with everything in it."""
-    return gone(ctx, NAMESPACE, ctx.scope.namespace, of_shoot(ctx))
+    return delete_object(ctx, NAMESPACE, ctx.scope.namespace, of_shoot(ctx))
 
 
-def cluster_gone(ctx: Context) -> Verdict:
-    """The Cluster is gone: extensions no longer know the shoot."""
-    return gone(ctx, Cluster.resource, ctx.scope.cluster, of_shoot(ctx))
+def delete_cluster(ctx: Context) -> Verdict:
+    """The Cluster is gone."""
+    return delete_object(ctx, Cluster.resource, ctx.scope.cluster, of_shoot(ctx))

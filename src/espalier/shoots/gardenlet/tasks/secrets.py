@@ -14,12 +14,12 @@ from espalier.shoots.flow.task import Act, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.names import CREDENTIALS_OF
-from espalier.shoots.gardenlet.tasks.acts import applied, together
+from espalier.shoots.gardenlet.tasks.acts import apply_object, combined
 from espalier.shoots.secrets import derived, names, persisted
 from espalier.shoots.secrets.persisted import Data
 
 
-def generated(ctx: Context) -> Verdict:
+def generate(ctx: Context) -> Verdict:
     """The ShootState has all persisted secrets. A shoot that was moved never gets new ones (G6, G30)."""
     missing = [name for name in names.PERSISTED if name not in ctx.scope.persisted_secrets]
     if not missing and ctx.scope.state is not None:
@@ -35,35 +35,35 @@ def generated(ctx: Context) -> Verdict:
 
 async def _generate(ctx: Context) -> Continue | Wait | Failure:
     scope, tools = ctx.scope, ctx.tools
-    present = {**_in_seed(scope.secrets), **scope.persisted_secrets}
+    present = {**_data_in_seed(scope.secrets), **scope.persisted_secrets}
     present = {name: data for name, data in present.items() if name in names.PERSISTED}
     domains = (f"api.{scope.technical_id}.{tools.config.domain}",)
     made = persisted.generate(
         present, namespace=scope.technical_id, extra_names=domains, now=tools.clock.now(), rng=tools.rng
     )
-    secrets = [_entry(name, {**present, **made}[name]) for name in names.PERSISTED]
+    secrets = [_persisted_secret(name, {**present, **made}[name]) for name in names.PERSISTED]
     ctx.live.state = await tools.states.persist(ctx.live.shoot, secrets, scope.epoch)
     return Continue()
 
 
-def _entry(name: str, data: Data) -> PersistedSecret:
+def _persisted_secret(name: str, data: Data) -> PersistedSecret:
     return PersistedSecret(name=name, data={key: b64encode(value).decode() for key, value in data.items()})
 
 
-def deployed(ctx: Context) -> Verdict:
+def deploy(ctx: Context) -> Verdict:
     """The persisted secrets are in the seed as they are in the ShootState."""
     scope = ctx.scope
-    return together(
-        applied(ctx, SECRET, scope.secrets.get(name), rendering.secret(scope, name, data))
+    return combined(
+        apply_object(ctx, SECRET, scope.secrets.get(name), rendering.secret(scope, name, data))
         for name, data in scope.persisted_secrets.items()
         if name in names.PERSISTED
     )
 
 
-def derived_ones(ctx: Context) -> Verdict:
+def derive(ctx: Context) -> Verdict:
     """All other secrets exist, are fresh, and are signed by the persisted authorities (G7)."""
     scope = ctx.scope
-    present = _in_seed(scope.secrets)
+    present = _data_in_seed(scope.secrets)
     try:
         due = derived.outdated(scope.persisted_secrets, present, scope.now)
     except (persisted.InvalidSecret, KeyError) as error:
@@ -71,7 +71,7 @@ def derived_ones(ctx: Context) -> Verdict:
     if not due:
         return Done()
 
-    async def derive() -> Continue | Wait | Failure:
+    async def write() -> Continue | Wait | Failure:
         made = derived.derive(
             scope.persisted_secrets, present, namespace=scope.technical_id, now=ctx.tools.clock.now(), rng=ctx.tools.rng
         )
@@ -79,17 +79,17 @@ def derived_ones(ctx: Context) -> Verdict:
             await ctx.tools.seed.apply(SECRET, rendering.secret(scope, name, data), lambda _resource, _found: "")
         return Continue()
 
-    return Act(f"derive {', '.join(due)}", derive)
+    return Act(f"derive {', '.join(due)}", write)
 
 
 def skip_credentials(ctx: Context) -> str:
     """The reason why there are no credentials of a provider."""
-    return "" if _binding(ctx) else "the shoot names no credentials of its provider"
+    return "" if _credentials_name(ctx) else "the shoot names no credentials of its provider"
 
 
-def credentials(ctx: Context) -> Verdict:
+def deploy_credentials(ctx: Context) -> Verdict:
     """The user's credentials at the provider are in the seed. They are read again when the Shoot changes."""
-    name, generation = _binding(ctx), ctx.live.shoot.metadata.generation
+    name, generation = _credentials_name(ctx), ctx.live.shoot.metadata.generation
     source = f"{name}@{generation}"
     live = ctx.scope.secrets.get(names.CLOUD_PROVIDER)
     if live is not None and live.metadata.annotations.get(CREDENTIALS_OF) == source:
@@ -114,12 +114,12 @@ def credentials(ctx: Context) -> Verdict:
     return Act(f"copy the credentials of the provider from Secret {name}", copy)
 
 
-def _binding(ctx: Context) -> str:
+def _credentials_name(ctx: Context) -> str:
     spec = ctx.scope.shoot.spec
     return spec.credentials_binding_name or spec.secret_binding_name
 
 
-def _in_seed(secrets: dict[str, Object] | object) -> dict[str, Data]:
+def _data_in_seed(secrets: dict[str, Object] | object) -> dict[str, Data]:
     found = secrets if isinstance(secrets, dict) else {}
     return {
         name: {key: b64decode(value) for key, value in (one.tree.get("data") or {}).items()}
