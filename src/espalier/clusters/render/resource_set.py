@@ -78,7 +78,7 @@ class ResourceSet(NamedTuple):
             if part.resource == SECRET:
                 yield Secret(metadata=metadata, type=SECRET_TYPE, data={part.key: _yaml(bodies).encode()})
             else:
-                yield ConfigMap(metadata=metadata, data={part.key: _kept_yaml(msgspec.json.encode(bodies))})
+                yield ConfigMap(metadata=metadata, data={part.key: _cached_yaml(msgspec.json.encode(bodies))})
         references = [ResourceReference(one.resource.kind, one.name(render_input.name).name) for one in self.parts]
         selector = LabelSelector(match_labels={CLUSTER_NAME_LABEL: render_input.name})
         yield ClusterResourceSet(
@@ -88,7 +88,7 @@ class ResourceSet(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _kept_yaml(bodies: bytes) -> str:
+def _cached_yaml(bodies: bytes) -> str:
     """The objects as YAML. Cached, because each reconcile renders it, and writing YAML is slow. Credentials are not
     cached.
     """
