@@ -130,12 +130,14 @@ class Plan:
     findings: tuple[Finding, ...]
     steps: tuple[tuple[str, str], ...]
     """Location and content."""
-    good: Times
-    bad: Times
+    good_case: Times
+    """The expected API gap if the source works."""
+    bad_case: Times
+    """The longest API gap if the source is lost."""
     is_source_alive: bool
     at_risk: str
-    times_of: str
-    """The source of the times."""
+    times_note: str
+    """A sentence for people: whose times these are."""
     unread: tuple[str, ...] = field(default=())
 
     @classmethod
@@ -159,7 +161,7 @@ class Plan:
             bad_case(times),
             is_alive,
             _at_risk(shoot, is_alive=is_alive),
-            _whose(seen, source),
+            _times_note(seen, source),
             seen.unread,
         )
 
@@ -191,8 +193,8 @@ def bad_case(times: MoveTimes) -> Times:
     )
 
 
-def _whose(seen: Seen, source: str) -> str:
-    """The source of a plan's times, and what is wrong with them."""
+def _times_note(seen: Seen, source: str) -> str:
+    """A sentence about whose times a plan has, and what is wrong with them."""
     of_garden = "the garden's own time is that of `espalier garden` by default"
     mine = seen.times.get(seen.destination)
     if mine is None:

@@ -80,14 +80,14 @@ def write_plan(plan: Plan) -> None:
     output.say()
     output.write_table(("#", "Seed", "Step"), [(str(at), *step) for at, step in enumerate(plan.steps, 1)])
     output.say()
-    expected, other = (plan.good, plan.bad) if plan.is_source_alive else (plan.bad, plan.good)
+    expected, other = (plan.good_case, plan.bad_case) if plan.is_source_alive else (plan.bad_case, plan.good_case)
     case = "the source works" if plan.is_source_alive else "the source has stopped renewing its Lease"
     _write_times(f"Expected API gap ({case})", expected)
     if plan.is_source_alive:
         output.say()
         _write_times("Longest API gap, if the source is lost before it hands over", other)
     output.say()
-    output.say(f"{plan.times_of} Nodes and their pods keep running.")
+    output.say(f"{plan.times_note} Nodes and their pods keep running.")
     output.say(f"Data at risk: {plan.at_risk}")
 
 

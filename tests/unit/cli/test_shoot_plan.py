@@ -119,11 +119,11 @@ def test_times_are_those_with_which_the_destination_runs() -> None:
     slow = MoveTimes(Timing(lease_wait=1000), dns_ttl=7)
     base = seen("west", seed("east"), seed("west"))
     told = Plan.of(replace(base, times={"west": slow}))
-    assert {1000, 7} <= {seconds for _, seconds in told.bad.parts}
-    assert told.times_of.startswith("Times are those of the gardenlet of seed west")
-    assert Plan.of(base).times_of.startswith("Times are defaults")
+    assert {1000, 7} <= {seconds for _, seconds in told.bad_case.parts}
+    assert told.times_note.startswith("Times are those of the gardenlet of seed west")
+    assert Plan.of(base).times_note.startswith("Times are defaults")
     differ = Plan.of(replace(base, times={"west": slow, "east": MoveTimes()}))
-    assert differ.times_of.startswith("Seeds east and west run with different times")
+    assert differ.times_note.startswith("Seeds east and west run with different times")
 
 
 def test_times_that_a_lease_tells_are_read_back_and_others_are_none() -> None:

@@ -17,7 +17,7 @@ from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.cli.environment.gardens import CLOUD_SECRET, PROVIDER, REGION, Garden, Settings
-from espalier.cli.environment.shoot_writer import ShootWriter
+from espalier.cli.environment.shoot_writer import WriteProbe
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule
@@ -117,7 +117,7 @@ class MigrationScenario:
         """`containers` are those of the pod on each of the `nodes`."""
         self._garden, self._tell, self._version = garden, tell, version
         self._node_count, self._containers = nodes, list(containers)
-        self.writer = ShootWriter(lambda: garden.shoot(TECHNICAL_ID), garden.clock, period=writes_every)
+        self.writer = WriteProbe(lambda: garden.shoot(TECHNICAL_ID), garden.clock, period=writes_every)
         self._lost: set[int] = set()
 
     @asynccontextmanager
@@ -266,7 +266,7 @@ class MigrationScenario:
         return True
 
     async def _writes(self) -> bool:
-        return bool(self.writer.acknowledged) and not self.writer.trouble
+        return bool(self.writer.acknowledged) and not self.writer.last_error
 
     async def _until(self, holds: Callable[[], Awaitable[bool]], what: str) -> None:
         if what:

@@ -1,4 +1,4 @@
-"""A user of a shoot who writes continuously, and remembers the acknowledged writes."""
+"""A probe that writes continuously through a shoot's API, and records the acknowledged writes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from itertools import pairwise
 from espalier.api.core import CONFIG_MAP
 from espalier.api.meta import Tree
 from espalier.kube.client import Client
-from espalier.kube.errors import AlreadyExists, KubeError
+from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
 
 LABEL = "written-by"
 
 
-class ShootWriter:
-    """Creates ConfigMaps through the shoot's API, whose name is resolved again each time."""
+class WriteProbe:
+    """Creates numbered ConfigMaps through the shoot's API, whose name is resolved again each time."""
 
     def __init__(self, connect: Callable[[], Client], clock: Clock, *, period: float = 0.2, name: str = "demo") -> None:
         self._connect, self._clock, self.period, self._name = connect, clock, period, name
@@ -25,7 +25,7 @@ class ShootWriter:
         """Time and number of each acknowledged write, by the monotonic clock."""
         self.answers: dict[int, Object] = {}
         """The API server's responses to them, by number: with UIDs and revisions."""
-        self.trouble = ""
+        self.last_error = ""
         """Why the last write failed; empty if it did not."""
         self._number = 0
 
@@ -37,9 +37,9 @@ class ShootWriter:
                 async with asyncio.timeout(2):
                     await self._write(self._number)
                 self.acknowledged.append((self._clock.monotonic(), self._number))
-                self.trouble = ""
+                self.last_error = ""
             except (KubeError, TimeoutError) as error:
-                self.trouble = str(error) or "no answer in time"
+                self.last_error = str(error) or "no answer in time"
             await asyncio.sleep(self.period)
 
     async def _write(self, number: int) -> None:
@@ -48,8 +48,6 @@ class ShootWriter:
         try:
             body = {"metadata": metadata, "data": {"number": str(number)}}
             self.answers[number] = await client.create(CONFIG_MAP, body)
-        except AlreadyExists:
-            return  # stored, but the response was lost
         finally:
             await client.close()
 
