@@ -1,4 +1,4 @@
-"""Leases of clusters: until when extensions in a seed may begin an operation for a shoot.
+"""Leases of Clusters: until when extensions in a seed may act on a shoot.
 
 `Cluster.spec.leaseExpiration` is a time of day, so all clocks of a seed and its garden must agree up to `clock_skew`.
 """
@@ -16,35 +16,29 @@ _MICRO_TIME = re.compile(
 
 
 def micro_time(moment: datetime) -> str:
-    """A moment as Kubernetes writes a MicroTime: UTC, six digits of a second."""
+    """A time as Kubernetes writes a MicroTime: UTC, six digits of a second."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def parse_micro_time(text: str) -> datetime | None:
-    """The moment, in UTC; None where the text is no time. Digits after the sixth are cut off: never later than it."""
-    found = _MICRO_TIME.fullmatch(text)
-    if found is None:
+    """Parse a time; return it in UTC, or None if the text is no RFC 3339 time. Digits after the sixth are cut off."""
+    match = _MICRO_TIME.fullmatch(text)
+    if match is None:
         return None
-    whole, fraction, zone = found.groups()
+    seconds, fraction, zone = match.groups()
     try:
-        moment = datetime.fromisoformat(whole + ("+00:00" if zone == "Z" else zone))
+        moment = datetime.fromisoformat(seconds + ("+00:00" if zone == "Z" else zone))
         return moment.astimezone(UTC) + timedelta(microseconds=int((fraction or "").ljust(6, "0")[:6]))
     except (ValueError, OverflowError):
         return None
 
 
 def expiration(cluster: Cluster) -> datetime | None:
-    """When the lease expires; None where there is none, or nothing that can be read."""
+    """The time at which the lease expires; None if there is none, or if it can't be parsed."""
     return parse_micro_time(cluster.spec.lease_expiration)
 
 
-def remaining(cluster: Cluster, now: datetime, skew: timedelta) -> timedelta:
-    """How long operations may still begin; zero or less when they may not, and where there is no lease."""
-    expires = expiration(cluster)
-    return expires - skew - now if expires is not None else timedelta()
-
-
 def renewed(read_began: datetime, validity: timedelta) -> str:
-    """The expiration of a lease that is renewed by a live read of the Shoot: it counts from before the read, as the
-    answer may be from then."""
+    """The expiration of a lease that a live read of the Shoot renews. It counts from before the read: the answer may be
+    from then."""
     return micro_time(read_began + validity)

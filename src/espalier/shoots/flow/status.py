@@ -13,9 +13,6 @@ from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.shoots.flow.graph import Flow
 from espalier.shoots.flow.task import Failure
 
-RETRY_WAITING = 10.0
-"""Seconds after which a waiting task is observed again if no event is sure to come."""
-
 TASK_FAILED = "TaskFailed"
 """The reason of a task that fails."""
 
