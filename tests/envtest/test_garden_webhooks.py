@@ -1,4 +1,4 @@
-"""The configuration of a garden's webhooks on a real API server: one of a subresource, one of Secrets."""
+"""The configuration of a garden's webhooks on a real API server; one is for a subresource, one for Secrets."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest.mark.parametrize("url", ["https://garden.example.com", ""])
-async def test_a_real_api_server_takes_the_webhooks_of_a_garden_as_they_are(
+async def test_a_real_api_server_stores_the_webhooks_of_a_garden_unchanged(
     control_plane: ControlPlane, url: str
 ) -> None:
     client = control_plane.client()
     wanted = webhook_configuration(url)
-    made = await client.create(VALIDATING_WEBHOOK_CONFIGURATION, wanted, dry_run=True)
-    assert [one["rules"] for one in made.tree["webhooks"]] == [one["rules"] for one in wanted["webhooks"]]
+    stored = await client.create(VALIDATING_WEBHOOK_CONFIGURATION, wanted, dry_run=True)
+    assert [one["rules"] for one in stored.tree["webhooks"]] == [one["rules"] for one in wanted["webhooks"]]
     await client.close()
