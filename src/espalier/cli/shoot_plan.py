@@ -28,7 +28,7 @@ from espalier.kube.wire import ADMIN
 from espalier.shoots.admission import shoots as rules
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.readiness import unready
-from espalier.shoots.gardenlet.credentials import lacks_credentials
+from espalier.shoots.gardenlet.credentials import credentials_problem
 from espalier.shoots.gardenlet.flows import MIGRATE, RECONCILE
 
 START = 10.0
@@ -49,7 +49,7 @@ class Seen:
     """The times with which gardenlets run, by seed, as far as they report them."""
     unread: tuple[str, ...] = ()
     """Kinds that may not be read."""
-    lacks_credentials: str = ""
+    credentials_problem: str = ""
     """The problem of the Secret that the destination gets to read the source's backups, as far as it may be
     read."""
 
@@ -86,12 +86,12 @@ async def observe(client: Client, key: Key, destination: str) -> Seen:
     )
     typed = shoot.decode(Shoot)
     bucket = seen.buckets.get(_bucket_of_data(typed) or _bucket_of_seed(seen, typed.status.seed_name or ""))
-    return seen if bucket is None else replace(seen, lacks_credentials=await _lacks_credentials(client, bucket))
+    return seen if bucket is None else replace(seen, credentials_problem=await _credentials_problem(client, bucket))
 
 
-async def _lacks_credentials(client: Client, bucket: BackupBucket) -> str:
+async def _credentials_problem(client: Client, bucket: BackupBucket) -> str:
     try:
-        return await lacks_credentials(client, bucket)
+        return await credentials_problem(client, bucket)
     except Forbidden:
         return ""
 
@@ -273,8 +273,8 @@ def _bucket(seen: Seen, role: str, name: str, bucket_name: str) -> Finding:
     reference = bucket.spec.credentials_ref or bucket.spec.secret_ref
     if role == "source" and reference is None:
         return Finding(f"the destination can open {what}", False, "it names no credentials in the garden")
-    if role == "source" and seen.lacks_credentials:
-        return Finding(f"the destination can open {what}", False, seen.lacks_credentials)
+    if role == "source" and seen.credentials_problem:
+        return Finding(f"the destination can open {what}", False, seen.credentials_problem)
     said = error or ("its last operation succeeded" if is_ready else "its seed has not reported it ready")
     if role == "source" and is_ready and reference is not None:
         said = f"its seed reports it ready; the destination gets Secret {reference.namespace}/{reference.name}"

@@ -1,4 +1,4 @@
-"""Which seed acts for an object of the garden, and what it has to do: pure, the same for all that ask.
+"""The seed that acts for an object of the garden, and its operation. Pure: the same result for all callers.
 
 A Shoot has two seeds: the wanted one in `spec.seedName`, and in `status.seedName` the one that has the control plane.
 """
@@ -15,8 +15,8 @@ _REPEATED = (OperationType.CREATE, OperationType.MIGRATE, OperationType.RESTORE)
 
 
 def responsible_seed(wanted: str | None, current: str | None) -> str | None:
-    """The seed that acts: nobody without a wanted one; the current one as long as it differs, to migrate; else the
-    wanted one."""
+    """The seed that acts: None without a wanted one; else the current one, which migrates the shoot if it is not the
+    wanted one; the wanted one if there is no current one."""
     if not wanted:
         return None
     return current or wanted
@@ -28,12 +28,12 @@ def seed_of(obj: Shoot | BackupEntry) -> str | None:
 
 
 def migrating(shoot: Shoot) -> bool:
-    """True if the shoot is to leave the seed that has it. From then on its lease is not renewed."""
+    """True if the shoot must leave the seed that has it. From then on its lease is not renewed."""
     return bool(shoot.spec.seed_name and shoot.status.seed_name) and shoot.spec.seed_name != shoot.status.seed_name
 
 
 def restoring(shoot: Shoot) -> bool:
-    """True if the shoot has left a seed, and the new one has not finished to restore it."""
+    """True if the shoot has left a seed, and the new one has not finished restoring it."""
     last = shoot.status.last_operation
     if migrating(shoot) or last is None:
         return False
@@ -43,7 +43,7 @@ def restoring(shoot: Shoot) -> bool:
 
 
 def created(shoot: Shoot) -> bool:
-    """True if the shoot's creation was finished: only then it can migrate (G33)."""
+    """True if the shoot's creation has finished: only then can it migrate (G33)."""
     last = shoot.status.last_operation
     if shoot.status.seed_name is None or last is None:
         return False
@@ -56,8 +56,8 @@ def operation_of_shoot(shoot: Shoot) -> OperationType:
         return OperationType.MIGRATE
     last = shoot.status.last_operation
     if last is not None and last.type == OperationType.MIGRATE and restoring(shoot):
-        return OperationType.RESTORE  # also of one that is deleted: only what is known here can be deleted here
-    if shoot.metadata.deletion_timestamp is not None:  # seeds decide about moves, whatever an annotation says
+        return OperationType.RESTORE  # also if it is being deleted: only what was restored here can be deleted here
+    if shoot.metadata.deletion_timestamp is not None:  # annotations do not migrate shoots: `spec.seedName` does
         return OperationType.DELETE
     if last is None:
         return OperationType.CREATE
@@ -66,7 +66,7 @@ def operation_of_shoot(shoot: Shoot) -> OperationType:
     return OperationType.RECONCILE
 
 
-def order(metadata: ObjectMeta) -> str:
-    """The order that an object's annotation has: reconcile, migrate, restore, or empty."""
-    found = metadata.annotations
-    return found.get(metadata_keys.OPERATION) or found.get(metadata_keys.OLDER_OPERATION) or ""
+def requested_operation(metadata: ObjectMeta) -> str:
+    """The value of the operation annotation, such as reconcile, migrate or restore; empty if there is none."""
+    annotations = metadata.annotations
+    return annotations.get(metadata_keys.OPERATION) or annotations.get(metadata_keys.OLDER_OPERATION) or ""

@@ -33,7 +33,7 @@ SYSTEM_COMPONENTS_HEALTHY = "SystemComponentsHealthy"
 """Condition of a Shoot: all Deployments and DaemonSets in its namespace kube-system are available."""
 READY_FOR_DISASTER = "ReadyForDisaster"
 """Condition of a Shoot: should its seed be lost, it can be restored in another one, up to the last delta snapshot."""
-TOLD_BY_GARDENLET = (
+REPORTED_BY_GARDENLET = (
     API_SERVER_AVAILABLE,
     CONTROL_PLANE_HEALTHY,
     EVERY_NODE_READY,

@@ -14,6 +14,7 @@ from espalier.api import conditions
 from espalier.api.conditions import timestamp
 from espalier.api.gardener import metadata_keys as keys
 from espalier.api.gardener.operations import Condition, ErrorCode, OperationState, OperationType
+from espalier.api.gardener.responsibility import requested_operation
 from espalier.api.meta import Observed, Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.errors import Conflict
@@ -26,7 +27,7 @@ from espalier.runtime.writer import Writer
 from espalier.shoots.extension.actuator import Actuator, Request
 from espalier.shoots.extension.guard import Guard, GuardFence, Verdict
 from espalier.shoots.extension.lease import LEASE_VALID, Leases
-from espalier.shoots.extension.operation import asked, operation_of
+from espalier.shoots.extension.operation import operation_of
 from espalier.shoots.extension.saved_state import SavedState
 from espalier.shoots.extension.views import ClusterObject, ExtensionObject
 
@@ -112,7 +113,7 @@ class Attempt(Generic[S]):
         if self.operation is OperationType.MIGRATE:
             return Verdict(math.inf)
         live = self.tools.cache.get(self.object.key)
-        if live is not None and asked(live.metadata.annotations) == keys.MIGRATE:
+        if live is not None and requested_operation(live.metadata) == keys.MIGRATE:
             return Verdict(0, "Superseded", f"{self.operation} was stopped because the resource must be migrated")
         if not self.cluster or self.operation in self.tools.extension.unleased:
             return Verdict(math.inf)

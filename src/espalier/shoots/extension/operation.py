@@ -1,29 +1,23 @@
-"""Which operation an extension resource asks for. Pure."""
+"""The operation that is due for an extension resource. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from espalier.api.gardener import metadata_keys as keys
 from espalier.api.gardener.operations import LastOperation, OperationType
+from espalier.api.gardener.responsibility import requested_operation
 from espalier.api.meta import ObjectMeta
 
 _RESUMED = (OperationType.CREATE, OperationType.MIGRATE, OperationType.RESTORE)
-"""An operation that began as one of these ends as it, whatever became of the annotation."""
-
-
-def asked(annotations: Mapping[str, str]) -> str:
-    """The operation that the annotation orders; empty without one."""
-    return annotations.get(keys.OPERATION) or annotations.get(keys.OLDER_OPERATION) or ""
+"""An operation that began with one of these types keeps it until it is done, even without the annotation."""
 
 
 def operation_of(metadata: ObjectMeta, last: LastOperation | None) -> OperationType | None:
     """The operation that is due; None if there is none.
 
-    A resource that was migrated is another seed's. It is left alone, even if it changes or is deleted, until `migrate`
-    or `restore` is ordered.
+    A migrated resource is another seed's. It is left alone, even if it changes or is deleted, until `migrate` or
+    `restore` is requested.
     """
-    wanted = asked(metadata.annotations)
+    wanted = requested_operation(metadata)
     if wanted == keys.MIGRATE:
         return OperationType.MIGRATE
     is_done = last is None or last.finished

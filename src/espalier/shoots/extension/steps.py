@@ -10,13 +10,14 @@ import structlog
 
 from espalier.api.gardener import metadata_keys as keys
 from espalier.api.gardener.operations import ErrorCode, OperationState, OperationType
+from espalier.api.gardener.responsibility import requested_operation
+from espalier.api.meta import ObjectMeta
 from espalier.kube.errors import Conflict, KubeError
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait, fault_of
 from espalier.runtime.steps import Step
 from espalier.shoots.extension.actuator import Result
 from espalier.shoots.extension.attempt import CONFLICTS, Attempt
 from espalier.shoots.extension.errors import OperationFailed, StateInvalid, Stopped
-from espalier.shoots.extension.operation import asked
 
 LEASE = frozenset({"LeaseExpired", "LeaseMissing", "ClusterMissing", "ClockSkew"})
 """Reasons of a resource that is left alone, because its seed may have lost the shoot."""
@@ -67,7 +68,7 @@ async def begin(attempt: Attempt[Any]) -> Outcome:
 async def take_request(attempt: Attempt[Any]) -> Outcome:
     """The order to reconcile is accepted: it is removed, and a later one is another order. Its time stays, as with
     Gardener's extensions: by it the gardenlet knows for how long it has waited."""
-    if asked(attempt.object.metadata.annotations) == keys.RECONCILE:
+    if requested_operation(attempt.object.metadata) == keys.RECONCILE:
         taken = {"metadata": {"annotations": dict.fromkeys((keys.OPERATION, keys.OLDER_OPERATION))}}
         attempt.object = await attempt.tools.writer.merge(attempt.resource, attempt.object, taken)
     return Continue()
@@ -116,7 +117,7 @@ async def end_request(attempt: Attempt[Any]) -> Outcome:
     for _ in range(CONFLICTS):
         live = attempt.object
         metadata: dict[str, Any] = {}
-        if _request_of(live.metadata.annotations) == _request_of(attempt.seen.metadata.annotations):
+        if _request_of(live.metadata) == _request_of(attempt.seen.metadata):
             metadata |= _without_request()["metadata"]
         finalizer = keys.finalizer(attempt.resource.kind)
         if attempt.operation is OperationType.MIGRATE and finalizer in live.metadata.finalizers:
@@ -198,5 +199,5 @@ def _without_request() -> dict[str, Any]:
     return {"metadata": {"annotations": dict.fromkeys((keys.OPERATION, keys.OLDER_OPERATION, keys.TIMESTAMP))}}
 
 
-def _request_of(annotations: dict[str, str]) -> tuple[str, str | None]:
-    return asked(annotations), annotations.get(keys.TIMESTAMP)
+def _request_of(metadata: ObjectMeta) -> tuple[str, str | None]:
+    return requested_operation(metadata), metadata.annotations.get(keys.TIMESTAMP)

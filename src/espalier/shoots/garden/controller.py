@@ -20,7 +20,7 @@ from espalier.api.gardener.operations import Condition, LastOperation, Operation
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import migrating
 from espalier.api.gardener.seed import GARDENLET_READY, Seed
-from espalier.api.gardener.shoot import READY_FOR_MIGRATION, SEED_GIVEN_UP, TOLD_BY_GARDENLET, Shoot, ShootStatus
+from espalier.api.gardener.shoot import READY_FOR_MIGRATION, REPORTED_BY_GARDENLET, SEED_GIVEN_UP, Shoot, ShootStatus
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict, NotFound
 from espalier.kube.objects import Object
@@ -263,5 +263,5 @@ def _owned(shoot: Object, seed: str) -> bool:
 
 def _unknown(status: ShootStatus, reason: str, message: str, now: datetime) -> list[Condition]:
     """The conditions, with those of the gardenlet Unknown."""
-    told = [one.type for one in status.conditions if one.type in TOLD_BY_GARDENLET]
+    told = [one.type for one in status.conditions if one.type in REPORTED_BY_GARDENLET]
     return merged(status.conditions, [Condition(type, "Unknown", reason, message) for type in told], now)

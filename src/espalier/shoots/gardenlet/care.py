@@ -50,13 +50,13 @@ from espalier.shoots.local_provider.backups import ENDPOINT, with_endpoint
 LARGEST_ANSWER = 64 * 1024
 SILENT_RECHECK = 10.0
 """Seconds until a gardenlet without a renewed Lease checks again."""
-AGAIN = 60.0
-"""Seconds until a bucket that could not be read is tried again."""
+RETRY = 60.0
+"""The longest time in seconds until a bucket that could not be read is tried again."""
 
 
 @dataclass
-class _Asked:
-    """The last results on one shoot's backups in an epoch, and the times of the next requests."""
+class _Checks:
+    """The last results for one shoot in an epoch, and the times of the next requests, by the monotonic clock."""
 
     epoch: int
     agent_due: float
@@ -64,8 +64,8 @@ class _Asked:
     answer: tuple[BackupStatus | None, datetime] | None = None
     """The agent's answer, and its time."""
     bucket: tuple[str, bool, bool] | None = None
-    """The reason why another seed could not read it, whether that was tried, and whether others can't know where it
-    is."""
+    """The reason why the garden's credentials can't read it, whether that was tried, and whether they name an endpoint
+    that the Seed does not have."""
     shoot_due: float = math.inf
     was_healthy: bool = False
     """True if its control plane was healthy when it was last observed."""
@@ -83,28 +83,28 @@ def controller(
     care = Care(observer, tools, rng, is_lease_renewed)
     shoots = Reconciled(Shoot.resource, observer.shoot, care.observe, lambda _observation: (care.check,), _report)
     reconciler = Reconciler(shoots, tools.garden, forget=(care.forget,))
-    made = Controller("shoot-care", replanned(reconciler.reconcile), workers=5, rng=rng)
-    made.watch(observer.garden[Shoot.resource])
+    care_controller = Controller("shoot-care", replanned(reconciler.reconcile), workers=5, rng=rng)
+    care_controller.watch(observer.garden[Shoot.resource])
 
     def of_namespace(found: Object) -> list[Key]:
         key = observer.shoot_of(found.namespace)
         return [key] if key is not None else []
 
-    def of_another(found: Object) -> list[Key]:
-        """All shoots here: another seed may have said whether it reaches their bucket."""
+    def of_seed(found: Object) -> list[Key]:
+        """All shoots of this seed: another seed may have reported whether it reaches their bucket."""
         if found.name == observer.seed_name:
             return []
         return [one.key for one in observer.shoots() if one.decode(Shoot).status.seed_name == observer.seed_name]
 
-    made.watch(observer.garden[Seed.resource], of_another)
-    made.watch(
+    care_controller.watch(observer.garden[Seed.resource], of_seed)
+    care_controller.watch(
         observer.garden[Seed.resource],
         lambda found: [one.key for one in observer.shoots()] if found.name == observer.seed_name else [],
         predicate=lambda old, new: old is None or new is None,
     )
-    made.watch(observer.seed[DEPLOYMENT], of_namespace)
-    made.watch(observer.seed[Etcd.resource], of_namespace)
-    return made
+    care_controller.watch(observer.seed[DEPLOYMENT], of_namespace)
+    care_controller.watch(observer.seed[Etcd.resource], of_namespace)
+    return care_controller
 
 
 @dataclass
@@ -112,15 +112,15 @@ class _Observation:
     """The observation of a shoot."""
 
     object: Object
-    said: ShootStatus | None = None
-    """The status with the conditions; None if nothing is to be said."""
+    status: ShootStatus | None = None
+    """The status with the new conditions; None if there is nothing to report."""
 
 
 def _report(observation: _Observation, _outcome: Outcome) -> Report | None:
-    """By version: the garden writes conditions beside these."""
-    if observation.said is None:
+    """The status, written by version: the garden writes conditions beside these."""
+    if observation.status is None:
         return None
-    return Report(observation.said, before=observation.object.decode(Shoot).status, precondition=Precondition.VERSION)
+    return Report(observation.status, before=observation.object.decode(Shoot).status, precondition=Precondition.VERSION)
 
 
 class Care:
@@ -130,7 +130,7 @@ class Care:
         self, observer: Observer, tools: Tools, rng: random.Random, is_lease_renewed: Callable[[], bool]
     ) -> None:
         self._observer, self._tools, self._rng, self._is_lease_renewed = observer, tools, rng, is_lease_renewed
-        self._asked: dict[Key, _Asked] = {}
+        self._checks: dict[Key, _Checks] = {}
         """After a restart everything is checked again; until then conditions stay as they are."""
 
     def observe(self, found: Object) -> _Observation | None:
@@ -138,11 +138,11 @@ class Care:
         return _Observation(found) if self._is_ours(found) else None
 
     def forget(self, key: Key) -> None:
-        """Nothing is asked about the shoot any more."""
-        self._asked.pop(key, None)
+        """Drop the results of a shoot that is gone."""
+        self._checks.pop(key, None)
 
     async def check(self, observation: _Observation) -> Outcome:
-        """Find out how the shoot is, as far as is due."""
+        """Make the requests that are due, and set the conditions."""
         found, key = observation.object, observation.object.key
         if not self._is_lease_renewed():
             return Wait(
@@ -153,16 +153,16 @@ class Care:
         try:
             scope = self._observer.scope(Live(found, None), self._tools.clock.now())
         except OwnershipError:
-            return Done()  # its flow says so
+            return Done()  # its flow reports it
         if not scope.is_owner:
             return Done()
-        backups = await self._ask(key, scope)
+        backups = await self._backups(key, scope)
         status = scope.shoot.status
-        shoot = await self._shoot(key, scope)
-        wanted = merged(status.conditions, conditions(scope, backups, shoot), scope.now)
-        observation.said = msgspec.structs.replace(status, conditions=wanted)
-        asked = self._asked[key]
-        due = min(asked.agent_due, asked.bucket_due, asked.shoot_due) - self._tools.clock.monotonic()
+        shoot = await self._shoot_health(key, scope)
+        wanted_conditions = merged(status.conditions, conditions(scope, backups, shoot), scope.now)
+        observation.status = msgspec.structs.replace(status, conditions=wanted_conditions)
+        checks = self._checks[key]
+        due = min(checks.agent_due, checks.bucket_due, checks.shoot_due) - self._tools.clock.monotonic()
         after = self._tools.config.care if backups is None else max(1.0, due)
         return Wait("BackupCheckScheduled", "its backups will be checked again", after=after)
 
@@ -171,76 +171,77 @@ class Care:
         is_whole = typed.status.seed_name == seed == seed_of(typed) and typed.status.last_operation is not None
         return is_whole and not migrating(typed) and not self._observer.claims_another(found)
 
-    async def _ask(self, key: Key, scope: Scope) -> Backups | None:
+    async def _backups(self, key: Key, scope: Scope) -> Backups | None:
         """The state of backups, requested again if due; None until all of it is known."""
         now, config = self._tools.clock.monotonic(), self._tools.config
-        asked = self._asked.get(key)
-        if asked is None or asked.epoch != scope.epoch:
-            asked = self._asked[key] = _Asked(scope.epoch, now, self._first(scope, now))
+        checks = self._checks.get(key)
+        if checks is None or checks.epoch != scope.epoch:
+            checks = self._checks[key] = _Checks(scope.epoch, now, self._first_read(scope, now))
         etcd = scope.typed_etcd
-        is_new = asked.bucket is None and not scope.is_hibernated and (etcd is None or not etcd.status.ready)
+        is_new = checks.bucket is None and not scope.is_hibernated and (etcd is None or not etcd.status.ready)
         if not scope.is_started or is_new:
             return None
         is_healthy = is_control_plane_healthy(scope)
-        if is_healthy is not asked.was_healthy:  # what both have said is probably over
-            asked.was_healthy = is_healthy
-            asked.agent_due = now
+        if is_healthy is not checks.was_healthy:  # the results of both are probably outdated
+            checks.was_healthy = is_healthy
+            checks.agent_due = now
             if not is_healthy:
-                asked.bucket_due = now
-        if now >= asked.agent_due:
-            asked.agent_due = self._later(config.care)
+                checks.bucket_due = now
+        if now >= checks.agent_due:
+            checks.agent_due = self._next_check(config.care)
             if not scope.is_hibernated:
-                asked.answer = await self._status(scope), self._tools.clock.now()
-        if now >= asked.bucket_due:
-            asked.bucket = await self._bucket(scope) or asked.bucket
-            is_good = asked.bucket is not None and not asked.bucket[0]
-            asked.bucket_due = self._later(config.bucket_check if is_good else min(AGAIN, config.bucket_check))
-        if asked.bucket is None or (asked.answer is None and not scope.is_hibernated):
+                checks.answer = await self._agent_status(scope), self._tools.clock.now()
+        if now >= checks.bucket_due:
+            checks.bucket = await self._bucket(scope) or checks.bucket
+            is_good = checks.bucket is not None and not checks.bucket[0]
+            checks.bucket_due = self._next_check(config.bucket_check if is_good else min(RETRY, config.bucket_check))
+        if checks.bucket is None or (checks.answer is None and not scope.is_hibernated):
             return None
-        status, at = asked.answer or (None, None)
-        unreadable, is_checked, is_elsewhere = asked.bucket
+        status, at = checks.answer or (None, None)
+        unreadable, is_checked, is_elsewhere = checks.bucket
         seeds = (one.decode(Seed) for one in self._observer.garden[Seed.resource].list())
         others = reach.reports(scope.shoot, scope.seed_name, seeds)
         return Backups(status, at, unreadable, is_checked, others, is_elsewhere)
 
-    async def _shoot(self, key: Key, scope: Scope) -> ShootHealth | None:
-        """The answer of its API server, requested again if due, and at once after an operation."""
-        asked, shoots, last = self._asked[key], self._tools.shoots, scope.shoot.status.last_operation
+    async def _shoot_health(self, key: Key, scope: Scope) -> ShootHealth | None:
+        """The health of nodes and system components, requested again if due, and at once after an operation."""
+        checks, shoots, last = self._checks[key], self._tools.shoots, scope.shoot.status.last_operation
         if shoots is None or scope.is_hibernated:
-            asked.shoot, asked.shoot_due = None, math.inf
+            checks.shoot, checks.shoot_due = None, math.inf
             return None
         now, is_settled = self._tools.clock.monotonic(), last is not None and last.finished
         is_known = condition_list.get(scope.shoot.status.conditions, EVERY_NODE_READY) is not None
-        if is_settled and not asked.was_settled and (asked.shoot is not None or not is_known):
-            asked.shoot_due = now
-        elif asked.shoot_due == math.inf:  # of another process: not all of them at a time
-            asked.shoot_due = now + self._rng.random() * self._tools.config.care
-        asked.was_settled = is_settled
-        if now >= asked.shoot_due:
-            asked.shoot_due = self._later(self._tools.config.care)
-            asked.shoot = await shoots.health(scope.technical_id)
-        return asked.shoot
+        if is_settled and not checks.was_settled and (checks.shoot is not None or not is_known):
+            checks.shoot_due = now
+        elif checks.shoot_due == math.inf:  # it was checked by another process: spread the first requests
+            checks.shoot_due = now + self._rng.random() * self._tools.config.care
+        checks.was_settled = is_settled
+        if now >= checks.shoot_due:
+            checks.shoot_due = self._next_check(self._tools.config.care)
+            checks.shoot = await shoots.health(scope.technical_id)
+        return checks.shoot
 
-    def _first(self, scope: Scope, now: float) -> float:
-        """A bucket is read at once, unless this process has just started: then not all of them are read at a time."""
+    def _first_read(self, scope: Scope, now: float) -> float:
+        """The time of the first read of a bucket: at once if the shoot has no report yet; else spread, because after a
+        restart all buckets are due."""
         before = condition_list.get(scope.shoot.status.conditions, READY_FOR_DISASTER)
         is_known = before is not None and before.reason not in (HANDED_OVER, SEED_GIVEN_UP)
         return now + self._rng.random() * self._tools.config.bucket_check / 4 if is_known else now
 
-    def _later(self, seconds: float) -> float:
+    def _next_check(self, seconds: float) -> float:
         return self._tools.clock.monotonic() + seconds * (0.75 + self._rng.random() / 2)
 
-    async def _status(self, scope: Scope) -> BackupStatus | None:
+    async def _agent_status(self, scope: Scope) -> BackupStatus | None:
         try:
             text = await self._tools.call(scope.technical_id, "backup/status", b"")
-            found = json_trees.decode(text[:LARGEST_ANSWER], BackupStatus)
+            status = json_trees.decode(text[:LARGEST_ANSWER], BackupStatus)
         except Exception:  # a call may fail in any way
             return None
-        return found if found.epoch == scope.epoch else None
+        return status if status.epoch == scope.epoch else None
 
     async def _bucket(self, scope: Scope) -> tuple[str, bool, bool] | None:
-        """The value of `_Asked.bucket`: one small object is read, with the credentials that the garden has for others.
-        None where the garden can't be asked for them."""
+        """The value of `_Checks.bucket`: reads one small object with the credentials that another seed would get.
+        None if the garden does not answer."""
         read, etcd, bucket = self._tools.read_backup, scope.typed_etcd, scope.bucket
         store = etcd.spec.backup.store if etcd is not None else None
         if bucket is None or store is None:
@@ -253,21 +254,21 @@ class Care:
                 True,
                 False,
             )
-        where = f"Secret {reference.namespace}/{reference.name} of the garden"
+        secret_name = f"Secret {reference.namespace}/{reference.name} of the garden"
         try:
             secret = await self._tools.garden.client.get(SECRET, reference.name, reference.namespace)
         except NotFound:
-            return f"{where} does not exist: no other seed can read bucket {name}", True, False
+            return f"{secret_name} does not exist: no other seed can read bucket {name}", True, False
         except KubeError:
             return None
-        files, endpoint = secret.decode(Secret).data, reach.endpoint_of(scope.seed)
-        if endpoint is None and not files.get(ENDPOINT):
+        data, endpoint = secret.decode(Secret).data, reach.endpoint_of(scope.seed)
+        if endpoint is None and not data.get(ENDPOINT):
             place = reach.place_of(scope.seed) if scope.seed is not None else None
             why = place.unknown if place is not None else "its Seed does not exist"
             return f"the endpoint of bucket {name} is not known: {why}", True, False
-        credentials = with_endpoint(files, endpoint or "")
+        credentials = with_endpoint(data, endpoint or "")
         is_elsewhere = reach.is_elsewhere(credentials, scope.seed)
         if read is None:
             return "", False, is_elsewhere
         problem = await read(store, credentials, first_start_key(scope.epoch))
-        return f"with {where} bucket {name} can't be read: {problem}" if problem else "", True, is_elsewhere
+        return f"with {secret_name} bucket {name} can't be read: {problem}" if problem else "", True, is_elsewhere

@@ -1,7 +1,7 @@
-"""The Cluster of a shoot in the seed: the information for extensions, and until when they may act.
+"""The Cluster of a shoot in the seed: what extensions read of the shoot, and the lease within which they may act.
 
 The lease counts from before a live read of the Shoot in the garden, and only a read that shows the shoot as this seed's
-own, with no migration ordered, renews it (G75 to G77).
+own, with no migration requested, renews it (G75 to G77).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHOWN = ("technicalID", "uid", "seedName", "hibernated", "gardener")
 """The fields of the Shoot's status that Clusters have: the others change often and are of no use to extensions."""
 
 
-JUST_NOW = 1 / 24
+RENEWED_RECENTLY = 1 / 24
 """The part of its validity within which a lease is not renewed again: 5 seconds of 2 minutes."""
 
 
@@ -42,27 +42,27 @@ async def sync(seed: Writer, scope: Scope, read_began: datetime | None, validity
     key = Key("", scope.technical_id)
     present = await seed.read(Cluster.resource, key)
     lease = leases.renewed(read_began, timedelta(seconds=validity)) if read_began is not None else None
-    if present is not None and lease is not None and _is_new(present, lease, validity):
+    if present is not None and lease is not None and _was_just_renewed(present, lease, validity):
         lease = None
     wanted = _wanted(scope, lease)
     if present is None:
         return await seed.client.create(Cluster.resource, wanted)
-    theirs = scope.holder_of(present)
-    if theirs != scope.uid:
-        raise NameTaken(Cluster.resource, key, f"of the shoot with UID {theirs or 'none'}")
+    holder = scope.holder_of(present)
+    if holder != scope.uid:
+        raise NameTaken(Cluster.resource, key, f"of the shoot with UID {holder or 'none'}")
     return await seed.merge(Cluster.resource, present, wanted, Precondition.UID)
 
 
-def _is_new(present: Object, lease: str, validity: float) -> bool:
-    """True if the lease was just renewed: reconciles in quick succession do not write it each time."""
-    has, would_have = leases.expiration(present.decode(Cluster)), leases.parse_micro_time(lease)
-    if has is None or would_have is None:
+def _was_just_renewed(cluster: Object, lease: str, validity: float) -> bool:
+    """True if the lease was renewed a moment ago: reconciles in quick succession do not write it each time."""
+    present_expiration, new_expiration = leases.expiration(cluster.decode(Cluster)), leases.parse_micro_time(lease)
+    if present_expiration is None or new_expiration is None:
         return False
-    return timedelta() <= would_have - has < timedelta(seconds=validity * JUST_NOW)
+    return timedelta() <= new_expiration - present_expiration < timedelta(seconds=validity * RENEWED_RECENTLY)
 
 
 async def renew(seed: Writer, cluster: Object, read_began: datetime, validity: float) -> None:
-    """Renew the lease alone. Never to an earlier time than the present one."""
+    """Renew the lease and nothing else, never to an earlier time than the present one."""
     lease = leases.renewed(read_began, timedelta(seconds=validity))
     if cluster.decode(Cluster).spec.lease_expiration < lease:
         await seed.merge(Cluster.resource, cluster, {"spec": {"leaseExpiration": lease}}, Precondition.UID)
@@ -75,7 +75,7 @@ def _wanted(scope: Scope, lease: str | None) -> Tree:
     last = status.get("lastOperation") or {}
     shown = {field: status[field] for field in SHOWN if field in status}
     if last:
-        shown["lastOperation"] = _told(last)
+        shown["lastOperation"] = _last_operation(last)
     metadata = {
         field: value
         for field, value in shoot["metadata"].items()
@@ -85,8 +85,8 @@ def _wanted(scope: Scope, lease: str | None) -> Tree:
     return body
 
 
-def _told(last: Tree) -> Tree:
-    """The part of the last operation that extensions use. An error that is retried is left out: it would make every
-    extension retry at once, whatever its back-off, and so would the next error."""
-    told: Tree = {field: last[field] for field in ("type", "state") if field in last}
-    return {**told, "state": OperationState.PROCESSING} if told.get("state") == OperationState.ERROR else told
+def _last_operation(last: Tree) -> Tree:
+    """The part of the last operation that extensions use. State Error is shown as Processing: each change would make
+    every extension retry at once, whatever its back-off."""
+    shown: Tree = {field: last[field] for field in ("type", "state") if field in last}
+    return {**shown, "state": OperationState.PROCESSING} if shown.get("state") == OperationState.ERROR else shown

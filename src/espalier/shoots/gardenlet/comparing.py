@@ -1,4 +1,4 @@
-"""Compares rendered objects with live ones: does a live object have all rendered fields?"""
+"""Compares rendered objects with live ones, which must have all rendered fields."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from espalier.shoots.gardenlet.names import RENDERED
 
 
 def holds(live: Any, wanted: Any) -> bool:
-    """True if `live` has everything in `wanted`: additions by API servers do not matter, not even in items of lists."""
+    """True if `live` has everything in `wanted`. Fields that API servers add are ignored, also in items of lists."""
     if live == wanted:
-        return True  # nearly all of a live object, at once
+        return True  # the common case, without recursion
     if isinstance(wanted, dict):
         return isinstance(live, dict) and all(key in live and holds(live[key], inner) for key, inner in wanted.items())
     return (

@@ -9,7 +9,7 @@ from espalier.api.etcd.timing import Timing
 
 @dataclass(frozen=True)
 class GardenletConfig:
-    """The seed that it serves, and times in seconds."""
+    """The seed of the gardenlet, and times in seconds."""
 
     seed: str
     timing: Timing = field(default_factory=Timing)
@@ -20,18 +20,18 @@ class GardenletConfig:
     dns_ttl: int = 120
     """Seconds for which resolvers cache an address: they add to the gap for clients that use names."""
     heartbeat: float = 10.0
-    """Between two renewals of the seed's Lease in the garden."""
+    """Time between two renewals of the seed's Lease in the garden."""
     extension_timeout: float = 600.0
-    """After which waiting for an extension is reported as an error. It is waited for all the same."""
+    """Time after which waiting for an extension is reported as an error; the wait continues."""
     agent_poll: float = 2.0
-    """Between two requests to an etcd agent that hands over. It answers earlier once it is done."""
+    """Time between two requests to an etcd agent that hands over. It answers earlier once it is done."""
     nodes_timeout: float = 120.0
-    """After a move, the longest wait for nodes to find the new API server, before controllers start that would replace
+    """The longest wait, after a move, for nodes to find the new API server; then controllers start that would replace
     silent nodes."""
     care: float = 60.0
-    """Between two requests to the agent of a shoot's etcd about its backups."""
+    """Time between two requests to the agent of a shoot's etcd about its backups."""
     bucket_check: float = 600.0
-    """Between two reads of a shoot's bucket with the credentials that another seed would get, and between two
+    """Time between two reads of a shoot's bucket with the credentials that another seed would get, and between two
     connections to the store of another seed."""
     retry_for: float = 12 * 3600.0
-    """After so long in error an operation is Failed."""
+    """Time in error after which an operation is Failed."""

@@ -33,8 +33,8 @@ ReadBackup = Callable[[Store, Mapping[str, bytes], str], Awaitable[str]]
 Returns the reason why it can't be read; empty if it can."""
 
 Connect = Callable[[str], Awaitable[str]]
-"""Connects to a store without credentials: the URL of its server, or of the folder that has its buckets. Gives why it
-can't be reached, in words that are the same for the same cause; empty if it can."""
+"""Connects to a store without credentials: the URL of its server, or of the folder that has its buckets. Returns the
+reason why it can't be reached, in the same words for the same cause; empty if it can."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,16 @@ class ShootAPIs(Protocol):
         ...
 
     async def release_leases(self, namespace: str, controllers: Sequence[str]) -> None:
-        """Have nobody hold the Leases by which these controllers elect a leader. Raises `KubeError`."""
+        """Remove the holders of the Leases by which these controllers elect a leader. Raises `KubeError`."""
         ...
 
     async def health(self, namespace: str) -> ShootHealth:
-        """How nodes and system components are, as far as they could be asked for."""
+        """The health of nodes and system components, as far as the API server answers."""
         ...
 
 
 class Renderer(Protocol):
-    """Renders what a shoot's control plane consists of in the seed, its etcd apart."""
+    """Renders the objects of a shoot's control plane in the seed, except its etcd."""
 
     def services(self, shoot: Shoot, namespace: str) -> list[Tree]:
         """The Services by which its parts find each other."""
@@ -91,9 +91,9 @@ class Tools:
     call: Call
     states: ShootStates
     lease_waits: Expiry
-    """The sources whose leases this process has waited for: after a crash they are waited for again."""
+    """The leases of sources that this process has waited for; a restart waits for them again."""
     read_backup: ReadBackup | None = None
-    """None if buckets can't be read: then they are not tried."""
+    """None if buckets can't be read here: they are then not checked."""
     connect: Connect | None = None
     """None if nobody can connect to the stores of other seeds."""
     shoots: ShootAPIs | None = None
@@ -127,6 +127,6 @@ class Context:
 
     @cached_property
     def rendered(self) -> tuple[Rendered, ...]:
-        """All extension resources that the shoot needs: several tasks read some of them each."""
+        """All extension resources that the shoot needs, rendered once for all tasks."""
         config = self.tools.config
         return tuple(rendering.extensions(self.scope, config.dns_type, config.domain, config.dns_ttl))

@@ -29,14 +29,16 @@ from espalier.shoots.gardenlet.tasks.backups import OWNER_LABEL
 
 def controller(observer: Observer, tools: Tools, *, workers: int = 20, resync: float | None = RESYNC) -> Controller:
     """The controller, with its watches: the garden's Shoots, and all their objects in the seed."""
-    made = Controller("shoot", reconciler(observer, tools).reconcile, workers=workers, resync=resync, rng=tools.rng)
-    made.watch(observer.garden[Shoot.resource])
-    made.watch(
-        observer.garden[Project.resource],  # of its name the technical IDs are made
+    shoots_controller = Controller(
+        "shoot", reconciler(observer, tools).reconcile, workers=workers, resync=resync, rng=tools.rng
+    )
+    shoots_controller.watch(observer.garden[Shoot.resource])
+    shoots_controller.watch(
+        observer.garden[Project.resource],  # technical IDs have its name
         lambda found: [one.key for one in observer.garden[Shoot.resource].list(namespace_of(found.decode(Project)))],
         predicate=lambda old, new: old is None or new is None or old.tree.get("spec") != new.tree.get("spec"),
     )
-    made.watch(
+    shoots_controller.watch(
         observer.garden[BackupEntry.resource],
         lambda found: [Key(found.namespace, name)] if (name := found.metadata.labels.get(OWNER_LABEL)) else [],
     )
@@ -47,16 +49,16 @@ def controller(observer: Observer, tools: Tools, *, workers: int = 20, resync: f
 
     for resource, cache in observer.seed.items():
         if resource.namespaced or resource == NAMESPACE:
-            made.watch(cache, of_namespace)
+            shoots_controller.watch(cache, of_namespace)
         elif resource == Cluster.resource:
-            made.watch(cache, of_namespace, predicate=_is_news)
-    made.watch(observer.pods, of_namespace, predicate=lambda old, new: old is None or new is None)
-    tools.lease_waits.subscribe(made.enqueue)
-    return made
+            shoots_controller.watch(cache, of_namespace, predicate=_is_relevant)
+    shoots_controller.watch(observer.pods, of_namespace, predicate=lambda old, new: old is None or new is None)
+    tools.lease_waits.subscribe(shoots_controller.enqueue)
+    return shoots_controller
 
 
 def reconciler(observer: Observer, tools: Tools) -> Reconciler[Attempt]:
-    """The reconciler of the shoots that this seed has, or has something of."""
+    """The reconciler of the Shoots that this seed is responsible for, or has objects of."""
 
     def observe(found: Object) -> Attempt | None:
         is_ours = seed_of(found.decode(Shoot)) == tools.config.seed
@@ -77,12 +79,12 @@ def reconciler(observer: Observer, tools: Tools) -> Reconciler[Attempt]:
 
 
 def _report(attempt: Attempt, outcome: Outcome) -> Report | None:
-    """The reason why no task could start. A flow's progress is reported in its step, before an order is removed."""
+    """The reason why no task could start. Step `advance` reports a flow's progress, before it removes a request."""
     if not isinstance(outcome, Wait | Fault) or outcome.reason not in REPORTED:
         return None
     shoot, now = attempt.object, attempt.tools.clock.now()
-    said = status.broken(shoot, attempt.prevented, outcome.message, now)
-    return Report(said, before=shoot.decode(Shoot).status)
+    reported = status.not_started(shoot, attempt.not_started, outcome.message, now)
+    return Report(reported, before=shoot.decode(Shoot).status)
 
 
 def _failed(error: Exception) -> Outcome:
@@ -91,6 +93,6 @@ def _failed(error: Exception) -> Outcome:
     return fault_of(error)
 
 
-def _is_news(old: Object | None, new: Object | None) -> bool:
-    """True if a Cluster is created, deleted or loses its marks. Renewed leases do not count."""
+def _is_relevant(old: Object | None, new: Object | None) -> bool:
+    """True if a Cluster is created or deleted, or its annotations change. Renewed leases do not count."""
     return old is None or new is None or old.metadata.annotations != new.metadata.annotations

@@ -1,4 +1,4 @@
-"""The Secret of the garden with the credentials of a bucket, by which any seed reads the backups in it."""
+"""The Secret of the garden with a bucket's credentials, with which any seed reads its backups."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 
 
-async def lacks_credentials(garden: Client, bucket: BackupBucket) -> str:
-    """Its problem; empty if there is none, or if the bucket names none. Raises `KubeError`."""
+async def credentials_problem(garden: Client, bucket: BackupBucket) -> str:
+    """The problem of the Secret that a BackupBucket names; empty if it has data, or if no Secret is named. Raises
+    `KubeError`."""
     reference = bucket.spec.credentials_ref or bucket.spec.secret_ref
     if reference is None:
         return ""

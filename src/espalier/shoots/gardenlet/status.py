@@ -9,13 +9,13 @@ import msgspec
 from espalier.api.conditions import timestamp
 from espalier.api.gardener.conditions import merged
 from espalier.api.gardener.operations import Condition, LastError, LastOperation, OperationState, OperationType
-from espalier.api.gardener.shoot import HANDED_OVER, TOLD_BY_GARDENLET, Shoot, ShootStatus
+from espalier.api.gardener.shoot import HANDED_OVER, REPORTED_BY_GARDENLET, Shoot, ShootStatus
 from espalier.kube.objects import Object
 from espalier.shoots.flow.status import FlowStatus
 from espalier.shoots.gardenlet.names import DESTINATION_READY
 from espalier.shoots.gardenlet.scope import Scope
 
-LONGEST = 2048
+LONGEST_DESCRIPTION = 2048
 """The largest number of characters of a description."""
 
 
@@ -26,7 +26,7 @@ def reported(scope: Scope, operation: OperationType, flow_status: FlowStatus, re
     is_over = began is not None and (scope.now - datetime.fromisoformat(began)).total_seconds() > retry_for
     state = _state(flow_status, is_over=is_over)
     if operation is OperationType.MIGRATE and not _is_over(flow_status, DESTINATION_READY):
-        state = OperationState.PENDING if state is OperationState.PROCESSING else state  # it can still be taken back
+        state = OperationState.PENDING if state is OperationState.PROCESSING else state  # it can still be cancelled
     generation = scope.object.metadata.generation
     last = before.last_operation
     is_seen = before.observed_generation == generation and not before.last_errors
@@ -40,11 +40,11 @@ def reported(scope: Scope, operation: OperationType, flow_status: FlowStatus, re
             last_operation=LastOperation(
                 type=operation,
                 state=state,
-                description=flow_status.description[:LONGEST],
+                description=flow_status.description[:LONGEST_DESCRIPTION],
                 progress=flow_status.progress,
             ),
             last_errors=[
-                LastError(error.description[:LONGEST], task_id=error.task_id, codes=list(error.codes))
+                LastError(error.description[:LONGEST_DESCRIPTION], task_id=error.task_id, codes=list(error.codes))
                 for error in flow_status.errors
             ],
             observed_generation=generation if is_settled else before.observed_generation,
@@ -55,39 +55,39 @@ def reported(scope: Scope, operation: OperationType, flow_status: FlowStatus, re
     )
 
 
-def broken(scope_shoot: Object, operation: OperationType, message: str, now: datetime) -> ShootStatus:
-    """The status if no task could start."""
-    before = scope_shoot.decode(Shoot).status
+def not_started(shoot: Object, operation: OperationType, message: str, now: datetime) -> ShootStatus:
+    """The status if no task of the operation could start."""
+    before = shoot.decode(Shoot).status
     last = before.last_operation
     progress = last.progress if last is not None else 0
     after = msgspec.structs.replace(
         before,
-        last_operation=LastOperation(operation, OperationState.ERROR, message[:LONGEST], progress),
-        last_errors=[LastError(message[:LONGEST])],
+        last_operation=LastOperation(operation, OperationState.ERROR, message[:LONGEST_DESCRIPTION], progress),
+        last_errors=[LastError(message[:LONGEST_DESCRIPTION])],
         retry_cycle_start_time=_retry_cycle_start(before, operation),
     )
     return _timed(before, after, now)
 
 
-def tried_again(shoot: Object, now: datetime) -> ShootStatus:
-    """The status of a failed shoot once a retry is ordered: extensions leave failed ones alone."""
+def retrying(shoot: Object, now: datetime) -> ShootStatus:
+    """The status of a failed shoot once a retry is requested: extensions leave failed shoots alone."""
     before = shoot.decode(Shoot).status
     last = before.last_operation
     if last is None or last.state != OperationState.FAILED:
         return before
-    again = LastOperation(last.type, OperationState.PROCESSING, "the operation will be retried", last.progress)
-    return _timed(before, msgspec.structs.replace(before, last_operation=again, retry_cycle_start_time=None), now)
+    operation = LastOperation(last.type, OperationState.PROCESSING, "the operation will be retried", last.progress)
+    return _timed(before, msgspec.structs.replace(before, last_operation=operation, retry_cycle_start_time=None), now)
 
 
-def passed_on(scope: Scope, now: datetime) -> ShootStatus:
-    """The status once the destination is responsible."""
+def handed_over(scope: Scope, now: datetime) -> ShootStatus:
+    """The status with which the source makes the destination responsible."""
     before = scope.shoot.status
     description = f"seed {scope.seed_name} has handed the shoot over to seed {scope.shoot.spec.seed_name}"
-    now_of = f"seed {scope.shoot.spec.seed_name} has the shoot now, and its gardenlet has not reported yet"
+    message = f"seed {scope.shoot.spec.seed_name} has the shoot now, and its gardenlet has not reported yet"
     unknown = [
-        Condition(one.type, "Unknown", HANDED_OVER, now_of)
+        Condition(one.type, "Unknown", HANDED_OVER, message)
         for one in before.conditions
-        if one.type in TOLD_BY_GARDENLET
+        if one.type in REPORTED_BY_GARDENLET
     ]
     return msgspec.structs.replace(
         before,
@@ -99,8 +99,8 @@ def passed_on(scope: Scope, now: datetime) -> ShootStatus:
     )
 
 
-def begun(shoot: Object, seed: str, technical_id: str, now: datetime) -> ShootStatus:
-    """The status of a shoot that has nothing in a seed yet: its identity and its seed."""
+def identified(shoot: Object, seed: str, technical_id: str, now: datetime) -> ShootStatus:
+    """The status with the shoot's identity and its seed, before it has any object in a seed."""
     before = shoot.decode(Shoot).status
     return msgspec.structs.replace(
         before,

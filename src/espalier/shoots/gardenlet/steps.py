@@ -1,4 +1,4 @@
-"""The steps of a reconcile of a shoot: what is read live, which flow is due, when it may run, and what it reports."""
+"""The steps of a reconcile of a shoot: live reads, the flow that is due, the conditions for running it, its report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 from espalier.api.gardener.metadata_keys import OLDER_OPERATION, OPERATION, RECONCILE, TIMESTAMP
 from espalier.api.gardener.operations import OperationState, OperationType
-from espalier.api.gardener.responsibility import migrating, operation_of_shoot, order, restoring, seed_of
+from espalier.api.gardener.responsibility import migrating, operation_of_shoot, requested_operation, restoring, seed_of
 from espalier.api.gardener.shoot import Shoot, ShootStatus
 from espalier.kube.errors import Forbidden, KubeError, NotFound
 from espalier.kube.objects import Object
@@ -32,14 +32,15 @@ from espalier.shoots.state.store import EpochOver
 from espalier.shoots.state.stored import StaleState
 
 RETRY = "retry"
-"""Order on a failed Shoot: retry."""
+"""Value of the operation annotation on a failed Shoot."""
 
-ORDERS = (RECONCILE, RETRY)
-"""Orders on a Shoot that are carried out here, and removed. `reconcile` is for its extensions as well."""
+REQUESTS = (RECONCILE, RETRY)
+"""Operations requested on a Shoot that are carried out here; then the annotation is removed. `reconcile` is for its
+extensions as well."""
 
 FLOW_NOT_STARTED, HANDED_OVER, TECHNICAL_ID_TAKEN = "FlowNotStarted", "HandedOver", "TechnicalIDTaken"
 REPORTED = frozenset({FLOW_NOT_STARTED, HANDED_OVER, TECHNICAL_ID_TAKEN})
-"""Reasons why no task could start. What a flow waits for, or fails with, is reported with its progress."""
+"""Reasons why no task could start. Waits and failures of a flow are reported with its progress."""
 
 
 @dataclass
@@ -53,10 +54,10 @@ class Attempt:
     began: datetime
     """Before the read: leases count from here."""
     scope: Scope = field(init=False)
-    """The shoot as `observe_shoot` has observed it: what follows an order reads what was there before."""
+    """The shoot as step `observe_shoot` has observed it; later steps do not see what they write."""
     operation: OperationType = OperationType.RECONCILE
-    """The due one, once `decide` has found it."""
-    prevented: OperationType = OperationType.RECONCILE
+    """The operation that is due, once `decide` has found it."""
+    not_started: OperationType = OperationType.RECONCILE
     """The operation of which no task could start, for the status."""
 
     @property
@@ -69,9 +70,9 @@ class Attempt:
         """The seed of this gardenlet."""
         return self.tools.config.seed
 
-    def broken(self, operation: OperationType, message: str) -> Fault:
-        """The fault of an operation that can't begin."""
-        self.prevented = operation
+    def fail_to_start(self, operation: OperationType, message: str) -> Fault:
+        """Return the fault of an operation that can't begin."""
+        self.not_started = operation
         return Fault(FLOW_NOT_STARTED, message)
 
 
@@ -88,16 +89,16 @@ async def read(attempt: Attempt) -> Outcome:
 
 
 async def check_claims(attempt: Attempt) -> Outcome:
-    """Objects here that are another shoot's must not be touched."""
-    found = attempt.live.shoot
-    message = attempt.observer.claims_another(found)
+    """Stop if objects in the seed that would be this shoot's belong to another one."""
+    shoot = attempt.live.shoot
+    message = attempt.observer.claims_another(shoot)
     if not message:
         return Continue()
-    typed = found.decode(Shoot)
-    if seed_of(typed) != attempt.seed:
+    decoded = shoot.decode(Shoot)
+    if seed_of(decoded) != attempt.seed:
         return Done()
-    if typed.metadata.deletion_timestamp is not None and not typed.status.technical_id:
-        await attempt.tools.garden.remove_finalizer(Shoot.resource, found, FINALIZER)  # nothing was made for it
+    if decoded.metadata.deletion_timestamp is not None and not decoded.status.technical_id:
+        await attempt.tools.garden.remove_finalizer(Shoot.resource, shoot, FINALIZER)  # nothing was created for it
         return Done()
     return Wait(TECHNICAL_ID_TAKEN, message, after=60)
 
@@ -109,22 +110,22 @@ async def observe_shoot(attempt: Attempt) -> Outcome:
 
 
 async def leave(attempt: Attempt) -> Outcome:
-    """Remove the remains of a shoot that a later epoch has. Its status is the new seed's: nothing is reported."""
+    """Remove the objects of an earlier epoch of the shoot. Its status is the new seed's: nothing is reported."""
     scope = attempt.scope
     if seed_of(scope.shoot) != attempt.seed:
-        return await _left(attempt) if _is_lost(scope) else Done()
+        return await _run_leave(attempt) if _is_lost(scope) else Done()
     if scope.leftover_epoch is not None and scope.is_owner and scope.leftover_epoch < scope.epoch:
-        return await _left(attempt)  # of an earlier stay
+        return await _run_leave(attempt)  # of an earlier epoch of this seed
     return Continue()
 
 
 async def begin(attempt: Attempt) -> Outcome:
-    """Give the Shoot its identity in the status, and our finalizer."""
+    """Add our finalizer to the Shoot, and its identity to its status."""
     garden, scope, shoot = attempt.tools.garden, attempt.scope, attempt.live.shoot
     if shoot.metadata.deletion_timestamp is None:
         shoot = await garden.add_finalizer(Shoot.resource, shoot, FINALIZER)
     typed = shoot.decode(Shoot)
-    wanted = status.begun(shoot, attempt.seed, scope.technical_id, attempt.began)
+    wanted = status.identified(shoot, attempt.seed, scope.technical_id, attempt.began)
     attempt.live.shoot = await garden.status(Shoot.resource, shoot, wanted, Precondition.UID, before=typed.status)
     return Continue()
 
@@ -133,34 +134,34 @@ async def decide(attempt: Attempt) -> Outcome:
     """Find the operation that is due."""
     operation = operation_of(attempt.scope)
     if isinstance(operation, Fault):
-        attempt.prevented = OperationType.MIGRATE
+        attempt.not_started = OperationType.MIGRATE
         return operation
     attempt.operation = operation
     return Done() if _is_over(attempt.live.shoot, operation) else Continue()
 
 
 async def follow(attempt: Attempt) -> Outcome:
-    """Pass an order on to the extensions: to those that failed, and to all of a settled shoot. The flow waits for them
-    as for any change."""
+    """Pass a requested operation on to extension resources: to those that failed, and to all of a settled shoot. The
+    flow waits for them as for any change."""
     live, tools = attempt.live, attempt.tools
-    if order(live.shoot.metadata) not in ORDERS:
+    if requested_operation(live.shoot.metadata) not in REQUESTS:
         return Continue()
     now = tools.clock.now()
     live.shoot = await tools.garden.status(
         Shoot.resource,
         live.shoot,
-        status.tried_again(live.shoot, now),
+        status.retrying(live.shoot, now),
         Precondition.UID,
         before=live.shoot.decode(Shoot).status,
     )
-    is_settled = attempt.operation is OperationType.RECONCILE and order(live.shoot.metadata) == RECONCILE
-    for found in attempt.observer.scope(live, now).extensions:
-        metadata, last = found.object.metadata, found.typed.status.last_operation
+    is_settled = attempt.operation is OperationType.RECONCILE and requested_operation(live.shoot.metadata) == RECONCILE
+    for extension in attempt.observer.scope(live, now).extensions:
+        metadata, last = extension.object.metadata, extension.typed.status.last_operation
         has_failed = last is not None and last.state in (OperationState.ERROR, OperationState.FAILED)
-        if metadata.deletion_timestamp is None and (has_failed or (is_settled and not order(metadata))):
-            orders = {OPERATION: order(metadata) or RECONCILE, TIMESTAMP: now.isoformat()}
-            patch = {"metadata": {"annotations": orders}}
-            await tools.seed.merge(found.kind.resource, found.object, patch, Precondition.UID)
+        if metadata.deletion_timestamp is None and (has_failed or (is_settled and not requested_operation(metadata))):
+            request = {OPERATION: requested_operation(metadata) or RECONCILE, TIMESTAMP: now.isoformat()}
+            patch = {"metadata": {"annotations": request}}
+            await tools.seed.merge(extension.kind.resource, extension.object, patch, Precondition.UID)
     return Continue()
 
 
@@ -174,7 +175,7 @@ async def sync_cluster(attempt: Attempt) -> Outcome:
         await clusters.sync(attempt.tools.seed, scope, attempt.began if renews else None, timing.lease_validity)
     except (KubeError, NameTaken) as error:
         message = f"the Cluster can't be read or written in the seed, so nothing was started: {error}"
-        return attempt.broken(attempt.operation, message)
+        return attempt.fail_to_start(attempt.operation, message)
     return Continue()
 
 
@@ -186,32 +187,32 @@ async def claim_state(attempt: Attempt) -> Outcome:
         try:
             live.stored = await states.claim(live.shoot, scope.epoch, live.state)
         except (EpochOver, StaleState, UnreadableShootState) as error:
-            return attempt.broken(attempt.operation, f"{error}")
+            return attempt.fail_to_start(attempt.operation, f"{error}")
     return Continue()
 
 
 async def advance(attempt: Attempt) -> Outcome:
     """Do whatever the flow can do now, and report its progress."""
     live, tools, operation = attempt.live, attempt.tools, attempt.operation
-    standing = await _ran(_flow(operation), attempt, operation)
+    flow_status = await _run(_flow(operation), attempt, operation)
     now = tools.clock.now()
     scope = attempt.observer.scope(live, now)
-    if standing.is_done and operation is OperationType.MIGRATE:
-        await _write(attempt, status.passed_on(scope, now), Precondition.VERSION)
+    if flow_status.is_done and operation is OperationType.MIGRATE:
+        await _write(attempt, status.handed_over(scope, now), Precondition.VERSION)
         return Done()
-    if standing.is_done and operation is OperationType.DELETE:
+    if flow_status.is_done and operation is OperationType.DELETE:
         await tools.states.release(live.shoot)
         await tools.garden.remove_finalizer(Shoot.resource, live.shoot, FINALIZER)
         return Done()
-    wanted = status.reported(scope, operation, standing, tools.config.retry_for)
+    wanted = status.reported(scope, operation, flow_status, tools.config.retry_for)
     await _write(attempt, wanted, Precondition.UID)
-    if order(live.shoot.metadata) in ORDERS:  # it was carried out: its result is in the status
-        forget = {"metadata": {"annotations": dict.fromkeys((OPERATION, OLDER_OPERATION))}}
-        live.shoot = await tools.garden.merge(Shoot.resource, live.shoot, forget, Precondition.UID)
+    if requested_operation(live.shoot.metadata) in REQUESTS:  # carried out: the result is in the status
+        patch = {"metadata": {"annotations": dict.fromkeys((OPERATION, OLDER_OPERATION))}}
+        live.shoot = await tools.garden.merge(Shoot.resource, live.shoot, patch, Precondition.UID)
     last = wanted.last_operation
     if last is not None and last.state == OperationState.FAILED:
         return Fault("Failed", last.description, terminal=True)
-    return standing.outcome
+    return flow_status.outcome
 
 
 STEPS: Sequence[Step[Attempt]] = (
@@ -234,7 +235,7 @@ def operation_of(scope: Scope) -> OperationType | Fault:
     shoot = scope.shoot
     operation = operation_of_shoot(shoot)
     if operation is OperationType.DELETE and restoring(shoot):
-        return OperationType.RESTORE  # what is not here can't be deleted: first it has to be restored
+        return OperationType.RESTORE  # only what was restored here can be deleted here
     if operation is OperationType.MIGRATE and not migrating(shoot):
         if handover_has_begun(scope):
             return Fault(
@@ -243,12 +244,12 @@ def operation_of(scope: Scope) -> OperationType | Fault:
                 "allowed: another seed. The move can't be reverted; move the shoot to another seed, then back",
                 terminal=True,
             )
-        return OperationType.RESTORE  # taken back in time: what was migrated is restored here
+        return OperationType.RESTORE  # cancelled before etcd was handed over: what was migrated is restored here
     return operation
 
 
 def _is_lost(scope: Scope) -> bool:
-    """True if this seed's objects of the shoot are useless: the garden has counted past their epoch."""
+    """True if this seed's objects of the shoot are useless: the garden has added an epoch of another seed."""
     return not scope.is_owner and scope.ownership.current is not None
 
 
@@ -258,11 +259,11 @@ def _is_over(shoot: Object, operation: OperationType) -> bool:
     if last is None or last.state != OperationState.FAILED or last.type != operation:
         return False
     is_seen = shoot.decode(Shoot).status.observed_generation == shoot.metadata.generation
-    return is_seen and order(shoot.metadata) not in ORDERS
+    return is_seen and requested_operation(shoot.metadata) not in REQUESTS
 
 
-async def _left(attempt: Attempt) -> Outcome:
-    return (await _ran(LEAVE, attempt, OperationType.MIGRATE)).outcome
+async def _run_leave(attempt: Attempt) -> Outcome:
+    return (await _run(LEAVE, attempt, OperationType.MIGRATE)).outcome
 
 
 async def _shoot_state(attempt: Attempt) -> Object | None:
@@ -279,7 +280,7 @@ def _flow(operation: OperationType) -> Flow[Context]:
     return DELETE if operation is OperationType.DELETE else RECONCILE_FLOW
 
 
-async def _ran(flow: Flow[Context], attempt: Attempt, operation: OperationType) -> FlowStatus:
+async def _run(flow: Flow[Context], attempt: Attempt, operation: OperationType) -> FlowStatus:
     clock = attempt.tools.clock
 
     def observe() -> Context:
@@ -293,16 +294,16 @@ def _guard(attempt: Attempt) -> Guard:
     """Each task of a migration begins with a live read: the Shoot must be this seed's, and migrating."""
     live, seed, garden = attempt.live, attempt.seed, attempt.tools.garden
 
-    async def ask() -> Wait | Failure | None:
+    async def check() -> Wait | Failure | None:
         shoot = live.shoot
-        found = await garden.client.get(Shoot.resource, shoot.name, shoot.namespace)
-        typed = found.decode(Shoot)
-        if found.metadata.uid != shoot.metadata.uid or seed_of(typed) != seed or not migrating(typed):
+        live_shoot = await garden.client.get(Shoot.resource, shoot.name, shoot.namespace)
+        typed = live_shoot.decode(Shoot)
+        if live_shoot.metadata.uid != shoot.metadata.uid or seed_of(typed) != seed or not migrating(typed):
             return Wait("ShootChanged", "the Shoot changed meanwhile; reading it again", after=0.1)
-        live.shoot = found
+        live.shoot = live_shoot
         return None
 
-    return ask
+    return check
 
 
 async def _write(attempt: Attempt, wanted: ShootStatus, precondition: Precondition) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from espalier.api import json_trees
 from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.extension import Extended
-from espalier.api.gardener.responsibility import order
+from espalier.api.gardener.responsibility import requested_operation
 from espalier.api.printable import quoted
 from espalier.kube.objects import Object
 from espalier.shoots.state import digests
@@ -66,7 +66,7 @@ def state_of(resource: Object, kind: type[Extended]) -> ResourceState:
         return ResourceState(key, problem=f"the resource can't be read: {quoted(str(error), 200)}")
     purpose = getattr(extended.spec, "purpose", "")
     key = key._replace(purpose=purpose)
-    waits = order(resource.metadata) in (metadata_keys.RESTORE, metadata_keys.WAIT_FOR_STATE)
+    waits = requested_operation(resource.metadata) in (metadata_keys.RESTORE, metadata_keys.WAIT_FOR_STATE)
     text = bytes(extended.status.state) if extended.status.state is not None else b""
     if not text or text == _NULL:
         return ResourceState(key, waits=waits)

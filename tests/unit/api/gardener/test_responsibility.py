@@ -10,7 +10,7 @@ from espalier.api.gardener.responsibility import (
     created,
     migrating,
     operation_of_shoot,
-    order,
+    requested_operation,
     responsible_seed,
     seed_of,
 )
@@ -69,7 +69,7 @@ def test_a_shoot_migrates_then_restores_then_reconciles(case: Shoot, operation: 
 
 
 def test_the_order_is_also_read_where_the_proposal_once_puts_it() -> None:
-    assert order(ObjectMeta(annotations={metadata_keys.OLDER_OPERATION: "restore"})) == "restore"
+    assert requested_operation(ObjectMeta(annotations={metadata_keys.OLDER_OPERATION: "restore"})) == "restore"
 
 
 def test_a_shoot_migrates_only_between_two_seeds() -> None:

@@ -157,7 +157,7 @@ async def test_a_seed_does_not_pass_a_shoot_on_to_where_it_was_to_go_before(monk
     async def ran(*_: object) -> Any:
         return SimpleNamespace(is_done=True)
 
-    monkeypatch.setattr(steps, "_ran", ran)
+    monkeypatch.setattr(steps, "_run", ran)
     async with moving() as (client, seen):
         fresh = await patched(client, {"spec": {"seedName": "c"}})
         with pytest.raises(Conflict):

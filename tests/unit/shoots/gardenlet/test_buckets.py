@@ -133,7 +133,7 @@ class World:
         self.backups = buckets.Backups(cast(Observer, observer), cast(Tools, tools))
 
     async def entry(self, name: str = ENTRY, namespace: str = "garden-dev") -> Outcome:
-        return await self.backups._allowed(Key(namespace, name))
+        return await self.backups._reconcile_entry(Key(namespace, name))
 
 
 def _of(resource: Resource) -> tuple[str, str]:
@@ -307,8 +307,8 @@ async def test_credentials_are_written_again_only_if_they_have_changed() -> None
 
 async def test_the_secret_of_a_source_entry_is_another_one() -> None:
     world = World(entry(SOURCE), bucket(), namespace(), secret(names.BACKUP_SECRET))
-    assert world.backups._lacks_secret(SOURCE)
-    assert not world.backups._lacks_secret(ENTRY)
+    assert world.backups._is_secret_missing(SOURCE)
+    assert not world.backups._is_secret_missing(ENTRY)
 
 
 async def test_whatever_an_entry_has_made_in_the_seed_leads_back_to_it_also_when_the_entry_is_gone() -> None:
@@ -336,7 +336,7 @@ async def test_an_extension_resource_that_is_being_deleted_is_created_anew_only_
 async def test_an_entry_is_ready_once_its_extension_has_nothing_left_to_do(last: str, order: str, state: str) -> None:
     world = World()
     found = in_seed(last, order).decode(extension_backups.BackupEntry)
-    await world.backups._tell(BackupEntry.resource, entry(), found, order=order)
+    await world.backups._report(BackupEntry.resource, entry(), found, requested=order)
     assert world.garden.said["lastOperation"]["state"] == state
     assert world.garden.said["seedName"] == "a"
 
@@ -346,10 +346,10 @@ async def test_a_bucket_tells_where_it_is_as_its_extension_says() -> None:
     kind = extension_backups.BackupBucket
     status = {"lastOperation": {"type": "Create", "state": "Succeeded"}, "providerStatus": {"url": URL}}
     found = an_object(kind.resource, BUCKET, spec={"type": "local"}, status=status).decode(kind)
-    await world.backups._tell(BackupBucket.resource, bucket("Processing"), found, order="")
+    await world.backups._report(BackupBucket.resource, bucket("Processing"), found, requested="")
     assert world.garden.said["providerStatus"] == {"url": URL}
     world.garden.conflicts = True
-    assert of(await world.backups._tell(BackupBucket.resource, bucket(), found, order="")) == "ObjectChanged"
+    assert of(await world.backups._report(BackupBucket.resource, bucket(), found, requested="")) == "ObjectChanged"
 
 
 def seed(name: str = "a", **backup: Any) -> Object:
@@ -360,9 +360,9 @@ def seed(name: str = "a", **backup: Any) -> Object:
 
 async def test_a_gardenlet_makes_the_bucket_of_its_own_seed_and_of_no_other() -> None:
     world = World(seed(), seed("b"))
-    assert isinstance(await world.backups._bucket(Key("", names.bucket("uid-of-b"))), Done)
+    assert isinstance(await world.backups._reconcile_bucket(Key("", names.bucket("uid-of-b"))), Done)
     assert (world.garden.log, world.seed.log) == ([], [])
-    await world.backups._bucket(Key("", BUCKET))
+    await world.backups._reconcile_bucket(Key("", BUCKET))
     assert world.garden.log == [f"create BackupBucket {BUCKET}"]
     assert world.seed.log == [f"apply, to reconcile BackupBucket {BUCKET}"]
 
@@ -371,7 +371,7 @@ async def test_a_bucket_says_which_secret_it_lacks_and_is_tried_again_in_a_momen
     """Nobody wakes it: seeds may read Secrets of the garden by name, and watch none."""
     world = World(seed(), bucket("Processing"))
     world.garden.lacks_secrets = True
-    outcome = await world.backups._bucket(Key("", BUCKET))
+    outcome = await world.backups._reconcile_bucket(Key("", BUCKET))
     assert isinstance(outcome, Wait)
     assert (outcome.reason, outcome.after) == ("CredentialsMissing", buckets.SOON)
     said = world.garden.said
@@ -408,7 +408,7 @@ async def test_the_time_of_an_operation_changes_with_the_operation_alone() -> No
         world.now = NOW + later
         status = {"lastOperation": {"type": "Create", "state": state}, "providerStatus": {"url": URL}, **more}
         found = an_object(kind.resource, BUCKET, spec={"type": "local"}, status=status).decode(kind)
-        await world.backups._tell(BackupBucket.resource, before, found, order="")
+        await world.backups._report(BackupBucket.resource, before, found, requested="")
         return Object(encode_json({**before.tree, "status": world.garden.said}))
 
     hour = timedelta(hours=1)
@@ -443,9 +443,9 @@ async def test_a_bucket_follows_a_seed_that_names_another_secret(named: str) -> 
     spec = {"provider": {"type": "local", "region": "here"}, "seedName": "a", named: first}
     made = an_object(BackupBucket.resource, BUCKET, spec=spec)
     world = World(seed(credentialsRef=first), made)
-    await world.backups._bucket(Key("", BUCKET))
+    await world.backups._reconcile_bucket(Key("", BUCKET))
     assert world.garden.log == []
     world = World(seed(credentialsRef=second), made)
-    await world.backups._bucket(Key("", BUCKET))
+    await world.backups._reconcile_bucket(Key("", BUCKET))
     assert world.garden.log == [f"correct BackupBucket {BUCKET}"]
     assert world.garden.read == ["backup-new"] * 2, "to see that it is there, and to copy it"

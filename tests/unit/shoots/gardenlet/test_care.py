@@ -88,14 +88,14 @@ async def test_what_was_asked_goes_with_the_shoot_and_with_its_epoch() -> None:
     """Answers about another etcd than the present one say nothing."""
     of, found = caring(), shoot()
     await checked(of, found)
-    asked = of._asked[found.key]
+    asked = of._checks[found.key]
     await checked(of, found)
-    assert of._asked[found.key] is asked
+    assert of._checks[found.key] is asked
     asked.epoch += 1
     await checked(of, found)
-    assert of._asked[found.key] is not asked
+    assert of._checks[found.key] is not asked
     of.forget(found.key)
-    assert of._asked == {}
+    assert of._checks == {}
 
 
 @pytest.mark.parametrize(("epoch", "counts"), [(1, True), (2, False)])
@@ -105,7 +105,7 @@ async def test_the_answer_of_an_agent_counts_for_its_own_epoch_alone(epoch: int,
 
     of = caring()
     of._tools = cast(Any, SimpleNamespace(call=call))
-    assert (await of._status(scope()) is not None) is counts
+    assert (await of._agent_status(scope()) is not None) is counts
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
         place.log.append("run")
         return FlowStatus("flow", {})
 
-    monkeypatch.setattr(steps, "_ran", done)
+    monkeypatch.setattr(steps, "_run", done)
 
 
 async def test_a_shoot_is_passed_on_only_if_nobody_has_changed_it_since(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ async def test_a_migration_alone_reads_the_shoot_before_each_task(
 
     monkeypatch.setattr(steps, "run", run)
     attempt, _ = attempted(shoot(wanted="b"))
-    await steps._ran(steps._flow(operation), attempt, operation)
+    await steps._run(steps._flow(operation), attempt, operation)
     assert [one is not None for one in guards] == [operation is OperationType.MIGRATE]
 
 
@@ -299,4 +299,4 @@ async def test_a_shoot_is_not_restored_without_its_state(error: Exception) -> No
     attempt.operation = OperationType.RESTORE
     outcome = await steps.claim_state(attempt)
     assert outcome == Fault(steps.FLOW_NOT_STARTED, str(error))
-    assert attempt.prevented is OperationType.RESTORE
+    assert attempt.not_started is OperationType.RESTORE

@@ -326,7 +326,7 @@ async def test_leftovers_of_an_epoch_are_removed_once_a_later_one_is_counted_and
         did.append(flow.name)
         return SimpleNamespace(outcome=Done())
 
-    monkeypatch.setattr(steps, "_ran", ran)
+    monkeypatch.setattr(steps, "_run", ran)
     attempt = steps.Attempt(observer, tools, Live(live, None), NOW)
     await steps.observe_shoot(attempt)
     outcome = await steps.leave(attempt)

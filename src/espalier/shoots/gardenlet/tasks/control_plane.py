@@ -9,10 +9,11 @@ from typing import Any
 
 from espalier.api import conditions
 from espalier.api.core import DEPLOYMENT, NAMESPACE, SERVICE
-from espalier.api.gardener import metadata_keys, responsibility
+from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.backups import BackupBucket
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.operations import OperationState, OperationType
+from espalier.api.gardener.responsibility import requested_operation
 from espalier.api.gardener.shoot import READY_FOR_MIGRATION
 from espalier.api.gardener.worker import Worker
 from espalier.kube.errors import KubeError, NotFound
@@ -21,7 +22,7 @@ from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.shoots.flow.task import Act, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
-from espalier.shoots.gardenlet.credentials import lacks_credentials
+from espalier.shoots.gardenlet.credentials import credentials_problem
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLER_MANAGER, MACHINE_CONTROLLER_MANAGER, SCHEDULER
 from espalier.shoots.gardenlet.tasks.acts import SOON, act, apply_object, combined, delete_object, of_shoot
 
@@ -47,7 +48,7 @@ async def _check_credentials(ctx: Context) -> Continue | Wait:
         bucket = (await garden.get(BackupBucket.resource, current.bucket)).decode(BackupBucket)
     except NotFound:
         return Wait("BucketMissing", f"there is no BackupBucket {current.bucket}", SOON)
-    problem = await lacks_credentials(garden, bucket)
+    problem = await credentials_problem(garden, bucket)
     return Wait("CredentialsMissing", f"BackupBucket {current.bucket}: {problem}", SOON) if problem else Continue()
 
 
@@ -155,9 +156,9 @@ def start_machine_controller_manager(ctx: Context) -> Verdict:
 
 def _is_restored(live: Object) -> bool:
     last = live.decode(Worker).status.last_operation
-    order = responsibility.order(live.metadata)
+    requested = requested_operation(live.metadata)
     is_migrated = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
-    is_requested = order in (metadata_keys.WAIT_FOR_STATE, metadata_keys.RESTORE, metadata_keys.MIGRATE)
+    is_requested = requested in (metadata_keys.WAIT_FOR_STATE, metadata_keys.RESTORE, metadata_keys.MIGRATE)
     return last is not None and last.finished and not is_migrated and not is_requested
 
 

@@ -14,9 +14,10 @@ from typing import Any
 from msgspec import Raw
 
 from espalier.api import conditions
-from espalier.api.gardener import metadata_keys, responsibility
+from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.extension import Extended, ExtensionStatus
 from espalier.api.gardener.operations import LastError, OperationState, OperationType
+from espalier.api.gardener.responsibility import requested_operation
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
@@ -117,18 +118,18 @@ def _deploy(ctx: Context, wanted: Rendered) -> Verdict:
         # No failure: a failed Shoot would continue only after a requested retry.
         message = f"{live.kind} {live.name} is being deleted and will then be recreated{why}"
         return _or_overdue(ctx, live, status, Wait("BeingDeleted", message, after=SOON))
-    order = responsibility.order(live.metadata)
-    if order == metadata_keys.WAIT_FOR_STATE:
+    requested = requested_operation(live.metadata)
+    if requested == metadata_keys.WAIT_FOR_STATE:
         return _write_state(ctx, wanted, live, state)
     last = status.last_operation
-    if order == metadata_keys.RESTORE and state is not None and _has_corrected_state(live, wanted.kind, state):
+    if requested == metadata_keys.RESTORE and state is not None and _has_corrected_state(live, wanted.kind, state):
         return _write_state(ctx, wanted, live, state)
     is_migrated = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
-    if order == metadata_keys.MIGRATE or (is_migrated and order != metadata_keys.RESTORE):
+    if requested == metadata_keys.MIGRATE or (is_migrated and requested != metadata_keys.RESTORE):
         return _request_operation(ctx, wanted.kind, live, metadata_keys.RESTORE)
-    if order != metadata_keys.RESTORE and not is_as_rendered(live, body):
+    if requested != metadata_keys.RESTORE and not is_as_rendered(live, body):
         return _apply_and_request(ctx, wanted, body, metadata_keys.RECONCILE)
-    return _wait_until_succeeded(ctx, live, status, order)
+    return _wait_until_succeeded(ctx, live, status, requested)
 
 
 def _has_corrected_state(live: Object, kind: type[Extended], state: bytes) -> bool:
@@ -145,15 +146,15 @@ def _has_corrected_state(live: Object, kind: type[Extended], state: bytes) -> bo
     return wanted != given and digest in (given, wanted)
 
 
-def _wait_until_succeeded(ctx: Context, live: Object, status: ExtensionStatus, order: str) -> Verdict:
+def _wait_until_succeeded(ctx: Context, live: Object, status: ExtensionStatus, requested: str) -> Verdict:
     last, error = status.last_operation, status.last_error
     resource = f"{live.kind} {live.name}"
     has_failed = last is not None and last.state in (OperationState.ERROR, OperationState.FAILED)
     if last is not None and has_failed and not _is_requested_since(live, error):
         message = error.description if error is not None else last.description
         return Failure(f"{resource}: {message}", tuple(error.codes) if error is not None else ())
-    if order or last is None or not last.finished:
-        message = f"{resource}: its extension has not finished{f' to {order}' if order else ''}"
+    if requested or last is None or not last.finished:
+        message = f"{resource}: its extension has not finished{f' to {requested}' if requested else ''}"
         return _or_overdue(ctx, live, status, Wait("ExtensionNotReady", message, SOON))
     return Done()
 
@@ -166,7 +167,7 @@ def _or_overdue(ctx: Context, live: Object, status: ExtensionStatus, wait: Wait)
     lease = conditions.get(status.conditions, LEASE_VALID)
     error, last = status.last_error, status.last_operation
     report = error.description if error is not None else last.description if last is not None else ""
-    if lease is not None and lease.status == "False" and responsibility.order(live.metadata) != metadata_keys.MIGRATE:
+    if lease is not None and lease.status == "False" and requested_operation(live.metadata) != metadata_keys.MIGRATE:
         report = lease.message
     last_report = f"the extension last said: {report}" if report else "the extension has said nothing"
     message = f"{wait.message}, for longer than {limit:g} seconds; check whether the extension runs, and its log"
@@ -200,7 +201,7 @@ def _is_requested_since(live: Object, error: LastError | None) -> bool:
     failed = _parse_time(error.last_update_time if error is not None else None)
     if requested is None or failed is None:
         return False
-    return bool(responsibility.order(live.metadata)) and failed < requested.replace(microsecond=0)
+    return bool(requested_operation(live.metadata)) and failed < requested.replace(microsecond=0)
 
 
 def _stored_state(ctx: Context, wanted: Rendered) -> bytes | None:
@@ -208,12 +209,12 @@ def _stored_state(ctx: Context, wanted: Rendered) -> bytes | None:
     return stored.state_for(wanted.kind.__name__, wanted.name, wanted.purpose) if stored is not None else None
 
 
-def _apply_and_request(ctx: Context, wanted: Rendered, body: Tree, order: str) -> Act:
+def _apply_and_request(ctx: Context, wanted: Rendered, body: Tree, operation: str) -> Act:
     metadata = body["metadata"]
-    request = {metadata_keys.OPERATION: order, metadata_keys.TIMESTAMP: _timestamp(ctx)}
+    request = {metadata_keys.OPERATION: operation, metadata_keys.TIMESTAMP: _timestamp(ctx)}
     annotated = {**body, "metadata": {**metadata, "annotations": {**metadata["annotations"], **request}}}
     resource = wanted.kind.resource
-    what = f"apply {resource.kind} {wanted.name}, to {order}"
+    what = f"apply {resource.kind} {wanted.name}, to {operation}"
     return act(what, lambda: ctx.tools.seed.apply(resource, annotated, lambda _resource, _found: ""))
 
 
@@ -228,7 +229,7 @@ def _write_state(ctx: Context, wanted: Rendered, live: Object, state: bytes | No
     async def write() -> Continue | Wait | Failure:
         status: dict[str, Any] = {"state": Raw(state)}
         precondition = {"uid": live.metadata.uid}
-        if responsibility.order(live.metadata) != metadata_keys.WAIT_FOR_STATE:  # its extension may have saved another
+        if requested_operation(live.metadata) != metadata_keys.WAIT_FOR_STATE:  # its extension may have saved a state
             precondition["resourceVersion"] = live.resource_version
         patched = await ctx.tools.seed.client.patch(
             wanted.kind.resource,
@@ -251,27 +252,27 @@ def _write_state(ctx: Context, wanted: Rendered, live: Object, state: bytes | No
     return Act(f"give {live.kind} {live.name} its state, and request its restore", write)
 
 
-def _request_operation(ctx: Context, kind: type[Extended], live: Object, order: str) -> Act:
-    request = {metadata_keys.OPERATION: order, metadata_keys.TIMESTAMP: _timestamp(ctx)}
+def _request_operation(ctx: Context, kind: type[Extended], live: Object, operation: str) -> Act:
+    request = {metadata_keys.OPERATION: operation, metadata_keys.TIMESTAMP: _timestamp(ctx)}
     patch: Tree = {"metadata": {"annotations": request}}
-    what = f"request {order} of {live.kind} {live.name}"
+    what = f"request {operation} of {live.kind} {live.name}"
     return act(what, lambda: ctx.tools.seed.merge(kind.resource, live, patch, Precondition.UID))
 
 
 def _migrate(ctx: Context, extension: ExtensionResource) -> Verdict:
     live, status = extension.object, extension.typed.status
-    order, last = responsibility.order(live.metadata), status.last_operation
-    if order != metadata_keys.MIGRATE:
+    requested, last = requested_operation(live.metadata), status.last_operation
+    if requested != metadata_keys.MIGRATE:
         if last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED):
             return Done()
         return _request_operation(ctx, extension.kind, live, metadata_keys.MIGRATE)
-    return _wait_until_succeeded(ctx, live, status, order)
+    return _wait_until_succeeded(ctx, live, status, requested)
 
 
 def _is_migrated(extension: ExtensionResource) -> bool:
     last = extension.typed.status.last_operation
     is_done = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
-    return is_done and not responsibility.order(extension.object.metadata)
+    return is_done and not requested_operation(extension.object.metadata)
 
 
 def _delete_migrated(ctx: Context, extension: ExtensionResource) -> Verdict:
