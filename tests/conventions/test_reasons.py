@@ -42,9 +42,9 @@ OUTCOMES_OF_GARDENER = {
     "_invalid": 0,
     "_unhealthy": 2,
     "_unknown": 1,
-    "_waits": 1,
-    "no": 0,
-    "yes": 0,
+    "_report_wait": 1,
+    "not_restorable": 0,
+    "is_restorable": 0,
     "OperationFailed": NOWHERE,
     "__init__": NOWHERE,
 }

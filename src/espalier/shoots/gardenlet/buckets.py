@@ -123,7 +123,7 @@ class Backups:
             live = await self._tools.garden.merge(resource, live, renewed, Precondition.UID)
             typed = live.decode(BackupBucket)
         if problem := await credentials_problem(self._tools.garden.client, typed):
-            return await self._wait(live, "CredentialsMissing", problem, resource)
+            return await self._report_wait(live, "CredentialsMissing", problem, resource)
         secret = await self._credentials(typed, f"bucket-{key.name}")
         wanted = {"type": backup.provider, "region": backup.region, "secretRef": secret}
         if backup.provider_config:
@@ -162,16 +162,16 @@ class Backups:
         bucket = self._observer.garden[BackupBucket.resource].get(Key("", typed.spec.bucket_name))
         if bucket is None:
             message = f"spec.bucketName: found {typed.spec.bucket_name}, but there is no such BackupBucket"
-            return await self._wait(live, "BucketMissing", message)
+            return await self._report_wait(live, "BucketMissing", message)
         bucket_of_entry = bucket.decode(BackupBucket)
         if bucket_of_entry.status.last_operation is None or not bucket_of_entry.status.last_operation.finished:
             error = bucket_of_entry.status.last_error
             why = f": {error.description}" if error is not None else ""
             message = f"BackupBucket {bucket.name} is not ready yet{why}"
-            return await self._wait(live, "BucketNotReady", message)
+            return await self._report_wait(live, "BucketNotReady", message)
         if problem := await credentials_problem(self._tools.garden.client, bucket_of_entry):
             message = f"BackupBucket {bucket.name}: {problem}"
-            return await self._wait(live, "CredentialsMissing", message)
+            return await self._report_wait(live, "CredentialsMissing", message)
         provider = bucket_of_entry.spec.provider
         wanted: Tree = {
             "type": provider.type,
@@ -184,7 +184,7 @@ class Backups:
             seeds = (one.decode(Seed) for one in self._observer.garden[Seed.resource].list())
             previous = self._previous_status(live.name)
             wanted["backupBucketProviderStatus"] = (
-                reach.trusted(status, bucket.name, seeds, previous)
+                reach.trusted_location(status, bucket.name, seeds, previous)
                 if provider.type == TYPE
                 else json_trees.decode(status)
             )
@@ -240,7 +240,7 @@ class Backups:
     def _now(self) -> str:
         return self._tools.clock.now().isoformat()
 
-    async def _wait(
+    async def _report_wait(
         self, live: Object, reason: str, message: str, resource: Resource = BackupEntry.resource
     ) -> Outcome:
         """Report in the status of the garden's object what it waits for. Retried soon: no seed may watch Secrets of the

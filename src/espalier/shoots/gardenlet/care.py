@@ -42,7 +42,7 @@ from espalier.runtime.reconciler import Reconciled, Reconciler, Report, replanne
 from espalier.runtime.writer import Precondition
 from espalier.shoots.gardenlet import reach
 from espalier.shoots.gardenlet.context import Live, ShootHealth, Tools
-from espalier.shoots.gardenlet.health import Backups, conditions, is_control_plane_healthy
+from espalier.shoots.gardenlet.health import BackupHealth, conditions, is_control_plane_healthy
 from espalier.shoots.gardenlet.observe import Observer
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.local_provider.backups import ENDPOINT, with_endpoint
@@ -169,9 +169,9 @@ class Care:
     def _is_ours(self, found: Object) -> bool:
         typed, seed = found.decode(Shoot), self._tools.config.seed
         is_whole = typed.status.seed_name == seed == seed_of(typed) and typed.status.last_operation is not None
-        return is_whole and not migrating(typed) and not self._observer.claims_another(found)
+        return is_whole and not migrating(typed) and not self._observer.technical_id_conflict(found)
 
-    async def _backups(self, key: Key, scope: Scope) -> Backups | None:
+    async def _backups(self, key: Key, scope: Scope) -> BackupHealth | None:
         """The state of backups, requested again if due; None until all of it is known."""
         now, config = self._tools.clock.monotonic(), self._tools.config
         checks = self._checks.get(key)
@@ -201,7 +201,7 @@ class Care:
         unreadable, is_checked, is_elsewhere = checks.bucket
         seeds = (one.decode(Seed) for one in self._observer.garden[Seed.resource].list())
         others = reach.reports(scope.shoot, scope.seed_name, seeds)
-        return Backups(status, at, unreadable, is_checked, others, is_elsewhere)
+        return BackupHealth(status, at, unreadable, is_checked, others, is_elsewhere)
 
     async def _shoot_health(self, key: Key, scope: Scope) -> ShootHealth | None:
         """The health of nodes and system components, requested again if due, and at once after an operation."""
@@ -263,8 +263,8 @@ class Care:
             return None
         data, endpoint = secret.decode(Secret).data, reach.endpoint_of(scope.seed)
         if endpoint is None and not data.get(ENDPOINT):
-            place = reach.place_of(scope.seed) if scope.seed is not None else None
-            why = place.unknown if place is not None else "its Seed does not exist"
+            address = reach.address_of(scope.seed) if scope.seed is not None else None
+            why = address.unknown if address is not None else "its Seed does not exist"
             return f"the endpoint of bucket {name} is not known: {why}", True, False
         credentials = with_endpoint(data, endpoint or "")
         is_elsewhere = reach.is_elsewhere(credentials, scope.seed)

@@ -1,4 +1,4 @@
-"""The gardenlet's report on a shoot's health, as conditions: pure functions of what was observed.
+"""The gardenlet's report on a shoot's health, as conditions. Pure.
 
 Nothing in them changes while nothing happens: a settled shoot costs no write.
 """
@@ -27,51 +27,51 @@ from espalier.shoots.gardenlet.scope import Scope
 
 MOST_NAMED = 10
 """The largest number of nodes or components that a message names."""
-STORING = 20.0
+STORE_TIME = 20.0
 """Seconds for storing a snapshot, after which it is late."""
 
 
 @dataclass(frozen=True)
-class Report:
-    """The report of another seed, that could take the shoot, about the bucket's store."""
+class ReachReport:
+    """The report of another seed, which could take the shoot, on its connection to the bucket's store."""
 
     seed: str
     problem: str = ""
-    """Why its network does not reach it; empty if it does."""
+    """The reason why its network does not reach the store; empty if it does."""
 
 
 @dataclass(frozen=True)
-class Backups:
+class BackupHealth:
     """Results of requests about a shoot's backups, which caches do not have."""
 
     status: BackupStatus | None = None
     """The answer of its agent; None if there was none."""
     at: datetime | None = None
-    """The time of the answer: what had to be stored by then counts, not by now."""
+    """The time of the answer: lateness is judged by it, not by the present time."""
     unreadable: str = ""
     """The reason why the garden's credentials can't read them; empty if they can."""
     is_checked: bool = True
-    """False where nobody could try."""
-    others: tuple[Report, ...] = ()
-    """Of seeds that have tried."""
+    """False if the gardenlet can't read buckets of this kind."""
+    others: tuple[ReachReport, ...] = ()
+    """The reports of seeds that have tried to connect."""
     is_elsewhere: bool = False
-    """True if the credentials name an endpoint that the Seed does not have: others can't know it, and try another."""
+    """True if the credentials name an endpoint that the Seed lacks: other seeds then report on another one."""
 
 
-def conditions(scope: Scope, backups: Backups | None, shoot: ShootHealth | None = None) -> list[Condition]:
+def conditions(scope: Scope, backups: BackupHealth | None, shoot: ShootHealth | None = None) -> list[Condition]:
     """The conditions of a shoot. Those for which no request was made yet, on backups or the shoot, stay as they are."""
-    found = [_api_server(scope), _control_plane(scope)]
+    reported = [_api_server(scope), _control_plane(scope)]
     if scope.is_hibernated:
-        asleep = ("True", "Hibernated", "the shoot is hibernated and has no nodes")
-        found += [Condition(type, *asleep) for type in (EVERY_NODE_READY, SYSTEM_COMPONENTS_HEALTHY)]
+        hibernated = ("True", "Hibernated", "the shoot is hibernated and has no nodes")
+        reported += [Condition(type, *hibernated) for type in (EVERY_NODE_READY, SYSTEM_COMPONENTS_HEALTHY)]
     elif shoot is not None:
-        found += [_nodes(scope, shoot), _components(scope, shoot)]
+        reported += [_nodes(scope, shoot), _components(scope, shoot)]
     if scope.seed is None:
         message = f"there is no Seed {scope.seed_name} any more, which tells where backups are: {SEED_MISSING}"
-        found.append(Condition(READY_FOR_DISASTER, "False", "SeedMissing", message))
+        reported.append(Condition(READY_FOR_DISASTER, "False", "SeedMissing", message))
     elif backups is not None:
-        found.append(ready_for_disaster(scope, backups))
-    return found
+        reported.append(ready_for_disaster(scope, backups))
+    return reported
 
 
 def _api_server(scope: Scope) -> Condition:
@@ -87,28 +87,28 @@ def _control_plane(scope: Scope) -> Condition:
         return Condition(
             CONTROL_PLANE_HEALTHY, "True", "Hibernated", "the shoot is hibernated and needs no control plane"
         )
-    bad = _not_ready(scope)
-    if not bad:
+    unready = _not_ready(scope)
+    if not unready:
         return Condition(CONTROL_PLANE_HEALTHY, "True", "ControlPlaneRunning", "")
-    return _unhealthy(scope, CONTROL_PLANE_HEALTHY, "ComponentsNotReady", f"not ready: {', '.join(bad)}")
+    return _unhealthy(scope, CONTROL_PLANE_HEALTHY, "ComponentsNotReady", f"not ready: {', '.join(unready)}")
 
 
 def is_control_plane_healthy(scope: Scope) -> bool:
-    """True if all of it runs."""
+    """True if etcd is ready and all Deployments of the control plane are available."""
     return not _not_ready(scope)
 
 
 def _not_ready(scope: Scope) -> list[str]:
     etcd = scope.typed_etcd
-    bad = [] if etcd is not None and etcd.status.ready else ["etcd-main"]
-    return bad + [name for name in (API_SERVER, *CONTROLLERS) if not _is_available(scope, name)]
+    unready = [] if etcd is not None and etcd.status.ready else ["etcd-main"]
+    return unready + [name for name in (API_SERVER, *CONTROLLERS) if not _is_available(scope, name)]
 
 
 def _nodes(scope: Scope, shoot: ShootHealth) -> Condition:
     if shoot.unreachable:
-        return _unasked(scope, EVERY_NODE_READY, shoot)
+        return _unreachable(scope, EVERY_NODE_READY, shoot)
     if shoot.unready_nodes:
-        return _unhealthy(scope, EVERY_NODE_READY, "NodesNotReady", f"not ready: {_named(shoot.unready_nodes)}")
+        return _unhealthy(scope, EVERY_NODE_READY, "NodesNotReady", f"not ready: {_listed(shoot.unready_nodes)}")
     least = sum(worker.minimum for worker in scope.shoot.spec.provider.workers)
     if shoot.nodes < least:
         message = f"found {shoot.nodes} nodes, but the shoot's workers need at least {least}"
@@ -118,27 +118,27 @@ def _nodes(scope: Scope, shoot: ShootHealth) -> Condition:
 
 def _components(scope: Scope, shoot: ShootHealth) -> Condition:
     if shoot.unreachable:
-        return _unasked(scope, SYSTEM_COMPONENTS_HEALTHY, shoot)
+        return _unreachable(scope, SYSTEM_COMPONENTS_HEALTHY, shoot)
     if shoot.unready_components:
-        message = f"not available in kube-system: {_named(shoot.unready_components)}"
+        message = f"not available in kube-system: {_listed(shoot.unready_components)}"
         return _unhealthy(scope, SYSTEM_COMPONENTS_HEALTHY, "ComponentsNotReady", message)
     return Condition(SYSTEM_COMPONENTS_HEALTHY, "True", "SystemComponentsRunning", "")
 
 
-def _unasked(scope: Scope, type: str, shoot: ShootHealth) -> Condition:
-    """One sentence for all errors: the particular one changes from request to request."""
+def _unreachable(scope: Scope, type: str, shoot: ShootHealth) -> Condition:
+    """The condition while the API server is unreachable. The message omits the error: that changes between requests."""
     message = "the shoot's API server is unreachable"
-    found = _unhealthy(scope, type, "APIServerUnreachable", message)
-    return found if found.status == "Progressing" else msgspec.structs.replace(found, status="Unknown")
+    condition = _unhealthy(scope, type, "APIServerUnreachable", message)
+    return condition if condition.status == "Progressing" else msgspec.structs.replace(condition, status="Unknown")
 
 
-def _named(found: Sequence[str], between: str = ", ") -> str:
-    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-    return between.join(found[:MOST_NAMED]) + more
+def _listed(names: Sequence[str], between: str = ", ") -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return between.join(names[:MOST_NAMED]) + more
 
 
 def _unhealthy(scope: Scope, type: str, reason: str, message: str) -> Condition:
-    """During an operation unhealthy parts are to be expected, and one sentence is enough."""
+    """The condition of an unhealthy part: False, or Progressing during an operation."""
     last = scope.shoot.status.last_operation
     if last is not None and not last.finished:
         return Condition(type, "Progressing", "OperationInProgress", f"{last.type} is in progress")
@@ -151,45 +151,45 @@ def _is_available(scope: Scope, name: str) -> bool:
     return bool(status.get("availableReplicas", 0) >= 1)
 
 
-def ready_for_disaster(scope: Scope, backups: Backups) -> Condition:
+def ready_for_disaster(scope: Scope, backups: BackupHealth) -> Condition:
     """True if the shoot could be restored in another seed now, losing no more than a delta period."""
 
-    def no(reason: str, message: str) -> Condition:
+    def not_restorable(reason: str, message: str) -> Condition:
         return Condition(READY_FOR_DISASTER, "False", reason, message)
 
     if backups.unreadable:
-        return no("BucketUnreadable", backups.unreadable)
+        return not_restorable("BucketUnreadable", backups.unreadable)
     others = () if backups.is_elsewhere else backups.others
     if others and all(one.problem for one in others):
-        seen = _named([f"seed {one.seed}: {one.problem}" for one in others], "; ")
-        return no("BucketNotReachedByOthers", f"no other seed reaches its bucket: {seen}")
+        problems = _listed([f"seed {one.seed}: {one.problem}" for one in others], "; ")
+        return not_restorable("BucketNotReachedByOthers", f"no other seed reaches its bucket: {problems}")
     reached = [one.seed for one in others if not one.problem]
-    read = (
+    access = (
         "the garden's credentials can read the bucket" if backups.is_checked else "access to the bucket was not tested"
     )
-    can = f"{read}, and {_reached(backups.is_elsewhere, reached)}"
+    suffix = f"{access}, and {_reached(backups.is_elsewhere, reached)}"
 
-    def yes(reason: str, message: str) -> Condition:
+    def is_restorable(reason: str, message: str) -> Condition:
         if not backups.is_checked and not reached:
             untested = "neither this seed nor another one has tried whether its bucket can be read"
             return Condition(READY_FOR_DISASTER, "Unknown", "BucketNotTested", untested)
-        return Condition(READY_FOR_DISASTER, "True", reason, f"{message}; {can}")
+        return Condition(READY_FOR_DISASTER, "True", reason, f"{message}; {suffix}")
 
     if scope.is_hibernated:
-        return yes("Hibernated", "the shoot is hibernated and fully backed up")
+        return is_restorable("Hibernated", "the shoot is hibernated and fully backed up")
     status = backups.status
     if status is None:
         message = "the agent of etcd-main does not report the age of its backups: check whether it runs"
         return Condition(READY_FOR_DISASTER, "Unknown", "AgentUnreachable", message)
     if status.store_unreadable_since:
         message = "the agent of etcd-main can't read its bucket: new writes may be lost with the seed"
-        return no("StoreUnreadable", f"{message}; see its /healthz")
+        return not_restorable("StoreUnreadable", f"{message}; see its /healthz")
     if not status.latest_full:
-        return no("NoFullSnapshot", "there is no full snapshot yet; see the agent's /healthz")
+        return not_restorable("NoFullSnapshot", "there is no full snapshot yet; see the agent's /healthz")
     if _is_late(status, backups.at or scope.now):
         message = f"writes since {status.unstored_since} are in no snapshot"
-        return no("BackupsLate", f"{message} and would be lost with the seed; see the agent's /healthz")
-    return yes("BackupsCurrent", f"writes are backed up within {status.delta_period:g} s")
+        return not_restorable("BackupsLate", f"{message} and would be lost with the seed; see the agent's /healthz")
+    return is_restorable("BackupsCurrent", f"writes are backed up within {status.delta_period:g} s")
 
 
 def _reached(is_elsewhere: bool, by: Sequence[str]) -> str:
@@ -197,7 +197,7 @@ def _reached(is_elsewhere: bool, by: Sequence[str]) -> str:
         return "other seeds can't try it: spec.backup.providerConfig of its Seed lacks the endpoint of the credentials"
     if not by:
         return "no other seed has tried to reach it"
-    return f"seed {by[0]} reaches it" if len(by) == 1 else f"seeds {_named(by)} reach it"
+    return f"seed {by[0]} reaches it" if len(by) == 1 else f"seeds {_listed(by)} reach it"
 
 
 def _is_late(status: BackupStatus, at: datetime) -> bool:
@@ -205,6 +205,6 @@ def _is_late(status: BackupStatus, at: datetime) -> bool:
         return False
     try:
         since = datetime.fromisoformat(status.unstored_since)
-    except ValueError:  # no day of any calendar: what it says can't be relied on
+    except ValueError:  # an invalid time: the report can't be relied on
         return True
-    return at - since > timedelta(seconds=2 * max(status.delta_period, 0) + STORING)
+    return at - since > timedelta(seconds=2 * max(status.delta_period, 0) + STORE_TIME)

@@ -1,7 +1,7 @@
 """Heartbeat of a seed: a Lease in the garden, renewed only while the seed's own API server answers.
 
-A gardenlet that can't reach its seed is no sign of a living seed, so it lets the Lease expire. The Lease also has the
-gardenlet's times, for plans of moves.
+A gardenlet that can't reach its seed lets the Lease expire. An annotation of the Lease has the gardenlet's times, for
+plans of moves.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ class Heartbeat:
     ) -> None:
         self._annotations = {move_times.KEY: times.render()} if times is not None else {}
         self._name, self._seed, self._garden, self._clock, self._period = seed_name, seed, garden, clock, period
-        self._heard = clock.monotonic()
+        self._renewed = clock.monotonic()
 
     @property
     def is_lease_renewed(self) -> bool:
         """True if the Lease was renewed recently, or could not be renewed yet since the start."""
-        return self._clock.monotonic() - self._heard < 2.5 * self._period
+        return self._clock.monotonic() - self._renewed < 2.5 * self._period
 
     async def run(self) -> None:
-        """Renew periodically."""
+        """Renew the Lease every period."""
         while True:
             try:
                 async with asyncio.timeout(self._period):
                     await self.beat()
-                self._heard = self._clock.monotonic()
+                self._renewed = self._clock.monotonic()
             except (KubeError, TimeoutError) as error:
-                _log.warning("no heartbeat", seed=self._name, reason=f"{error}")
+                _log.warning("the Lease of the seed was not renewed", seed=self._name, reason=f"{error}")
             await asyncio.sleep(self._period)
 
     async def beat(self) -> None:
-        """One renewal."""
-        asked = self._clock.now()
+        """Read namespace kube-system in the seed, then renew the Lease, created if missing. Raises `KubeError`."""
+        now = self._clock.now()
         await self._seed.get(NAMESPACE, KUBE_SYSTEM)
         lease: Tree = {
             "holderIdentity": self._name,
-            "renewTime": micro_time(asked),
+            "renewTime": micro_time(now),
             "leaseDurationSeconds": max(1, round(timedelta(seconds=4 * self._period).total_seconds())),
         }
         try:

@@ -1,8 +1,8 @@
 """ShootStates as this gardenlet left them, for the controller that keeps them up to date.
 
-Not a watch: lists and watches of ShootStates show the keys of all shoots, and a seed may see those of its own alone.
-Nobody else writes the ShootState of a shoot while this seed has it, so what was last read or written is the present
-one; a wrong assumption ends with a `Conflict` and another read.
+They are not watched: lists and watches of ShootStates would show the keys of all shoots, and a seed may read only those
+of its own. Nobody else writes the ShootState of a shoot while this seed has it, so the version last read or written is
+current; otherwise a write gets a `Conflict`, and the ShootState is read again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from espalier.shoots.state.store import ShootStates
 
 
 class KnownStates(Source):
-    """Has digests instead of states. Sends the key of each ShootState that was written."""
+    """A source of ShootStates with digests instead of states; sends the key of each that was written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class KnownStates(Source):
         self.send(object_.key)
 
     def forget(self, key: Key) -> None:
-        """Read it again when it is needed."""
+        """Drop a ShootState, so that it is read again when needed."""
         self._known.pop(key, None)
 
 
@@ -58,7 +58,7 @@ def controller(
     seed: str,
     recorder: Recorder | None,
 ) -> Controller:
-    """The controller that keeps ShootStates up to date, based on these."""
+    """The controller that keeps ShootStates up to date. It reads a ShootState once per shoot, and after a conflict."""
     shoots.add_indexes({BY_TECHNICAL_ID: technical_id})
     observed = Observed(shoots, cast(Cache, known), seed_caches)
     sync = Sync(observed, states, seed, recorder)
@@ -81,8 +81,8 @@ def controller(
             known.forget(key)
             return Wait("ObjectChanged", f"{conflict}", after=0.5)
 
-    made = Controller("shootstate", reconcile, workers=5)
-    made.watch(shoots)
-    made.watch(observed.definitions, lambda _definition: ())
-    observed.watch(lambda cache: made.watch(cache, observed.keys_of_resource))
-    return made
+    shoot_states = Controller("shootstate", reconcile, workers=5)
+    shoot_states.watch(shoots)
+    shoot_states.watch(observed.definitions, lambda _definition: ())
+    observed.watch(lambda cache: shoot_states.watch(cache, observed.keys_of_resource))
+    return shoot_states

@@ -17,7 +17,7 @@ from espalier.shoots.gardenlet.observe import Observer
 
 
 def controller(observer: Observer, tools: Tools) -> Controller:
-    """The controller: reconciles each of the seed's shoots periodically."""
+    """The controller: it reads each of the seed's Shoots live every `lease_renewal` seconds, and renews the lease."""
     timing, seed = tools.config.timing, tools.config.seed
 
     async def reconcile(key: Key) -> Outcome:
@@ -37,7 +37,7 @@ def controller(observer: Observer, tools: Tools) -> Controller:
             )
         if not clusters.may_renew(found.decode(Shoot), seed):
             return Done()
-        if message := observer.claims_another(found):  # no change of the Shoot need tell when that is over
+        if message := observer.technical_id_conflict(found):  # its end may be no event of this Shoot
             return Wait("TechnicalIDTaken", message, after=timing.lease_renewal)
         cluster = observer.seed[Cluster.resource].get(Key("", observer.technical_id(found)))
         uid = found.decode(Shoot).status.uid
@@ -45,9 +45,11 @@ def controller(observer: Observer, tools: Tools) -> Controller:
             await clusters.renew(tools.seed, cluster, began, timing.lease_validity)
         return Wait("LeaseRenewalScheduled", "the lease will be renewed before it expires", after=timing.lease_renewal)
 
-    made = Controller("lease", reconcile, workers=5, rng=tools.rng)
-    made.watch(observer.garden[Shoot.resource], predicate=lambda old, new: old is None or _seeds(old) != _seeds(new))
-    return made
+    lease_controller = Controller("lease", reconcile, workers=5, rng=tools.rng)
+    lease_controller.watch(
+        observer.garden[Shoot.resource], predicate=lambda old, new: old is None or _seeds(old) != _seeds(new)
+    )
+    return lease_controller
 
 
 def _seeds(shoot: Object | None) -> tuple[str | None, str | None]:

@@ -40,7 +40,7 @@ GARDEN_NAMESPACE = "garden"
 """Namespace of a seed for objects that belong to no shoot: credentials of buckets."""
 
 SEED_MISSING = "register it again under this name, or move the shoot to another seed"
-"""The way on for a Seed that somebody has deleted although it has shoots."""
+"""Advice for a Seed that somebody has deleted although it has shoots."""
 
 DESTINATION_READY = "Wait for destination"
 """Task of a migration before which nothing is stopped."""
@@ -52,7 +52,7 @@ MACHINE_CONTROLLER_MANAGER = "machine-controller-manager"
 CONTROL_PLANE = "app=kubernetes"
 """The label of pods of control planes."""
 ROLE = "role"
-"""On them: the program's name, without `kube-`."""
+"""Label of these pods: the program's name, without `kube-`."""
 
 CONTROLLERS = (MACHINE_CONTROLLER_MANAGER, CONTROLLER_MANAGER, SCHEDULER)
 """Deployments that change the shoot or its machines by themselves."""
@@ -61,4 +61,4 @@ BEFORE_API_SERVER: tuple[type[Extended], ...] = (Infrastructure, Network, Contro
 """Extension kinds that need no API server of the shoot."""
 
 AFTER_API_SERVER: tuple[type[Extended], ...] = (Extension, Worker, DNSRecord)
-"""Extension kinds that are acted on once the shoot's API server answers."""
+"""Extension kinds that are deployed once the shoot's API server answers."""

@@ -39,7 +39,7 @@ GARDEN_KINDS: tuple[Resource, ...] = (
     BackupBucket.resource,
     BackupEntry.resource,
 )
-"""Without ShootStates: those hold keys, and a seed may read only the ones of its own shoots, by name."""
+"""ShootStates are missing: they hold keys, and a seed may read only those of its own shoots, by name."""
 
 
 class Observer:
@@ -49,7 +49,7 @@ class Observer:
         self.garden: dict[Resource, Cache] = {resource: garden.of(resource) for resource in GARDEN_KINDS}
         self.seed: dict[Resource, Cache] = {resource: seed.of(resource) for resource in SEED_KINDS}
         self.pods = seed.of(core.POD, labels=CONTROL_PLANE)
-        """Pods of control planes: a Deployment does not count those that are terminating, and they run for a while."""
+        """Pods of control planes: a Deployment does not count terminating ones, which still run."""
         self.garden[Shoot.resource].add_indexes({"technicalID": _technical_ids})
         self.seed_name = seed_name
 
@@ -74,26 +74,26 @@ class Observer:
         """The shoot's namespace: as in its status, or as it will be."""
         return shoot.decode(Shoot).status.technical_id or self._technical_id_by_name(shoot)
 
-    def claims_another(self, shoot: Object) -> str:
-        """The problem if the shoot has, or would have, the technical ID of another one; empty if there is none.
+    def technical_id_conflict(self, shoot: Object) -> str:
+        """The problem of a technical ID that is, or would be, another shoot's; empty if there is none.
 
-        Each seed writes the status of its shoots. A false status must not give access to objects of other shoots here.
-        And two shoots may have been stored whose names give one technical ID: the first one keeps it.
+        Each seed writes the status of its shoots: a false one must not give access to objects of other shoots here. Two
+        stored shoots may have names that give the same technical ID: the first one keeps it.
         """
-        found, allowed = self.technical_id(shoot), self._technical_id_by_name(shoot)
-        if found != allowed:
+        present, allowed = self.technical_id(shoot), self._technical_id_by_name(shoot)
+        if present != allowed:
             return (
-                f"status.technicalID: found {found}, allowed: {allowed}, from project and name. Correct "
+                f"status.technicalID: found {present}, allowed: {allowed}, from project and name. Correct "
                 "the status, or restore the Project"
             )
-        if self._is_anothers(shoot, found):
+        if self._is_taken(shoot, present):
             return (
-                f"status.technicalID: {found} belongs to another shoot; create this shoot "
+                f"status.technicalID: {present} belongs to another shoot; create this shoot "
                 "under another name, or wait until the other one is gone"
             )
         return ""
 
-    def _is_anothers(self, shoot: Object, technical_id: str) -> bool:
+    def _is_taken(self, shoot: Object, technical_id: str) -> bool:
         typed = shoot.decode(Shoot)
         key, uid = Key("", technical_id), typed.status.uid or shoot.metadata.uid
         here = (self.seed[core.NAMESPACE].get(key), self.seed[Cluster.resource].get(key))
@@ -108,10 +108,10 @@ class Observer:
     def shoot_of(self, technical_id: str) -> Key | None:
         """The key of the Shoot with this technical ID."""
         found = self.garden[Shoot.resource].by_index("technicalID", technical_id)
-        return next((one.key for one in found if not self.claims_another(one)), None)
+        return next((one.key for one in found if not self.technical_id_conflict(one)), None)
 
     def is_here(self, technical_id: str) -> bool:
-        """True if something of this shoot is in the seed."""
+        """True if the seed has the namespace or the Cluster of this shoot."""
         key = Key("", technical_id)
         return self.seed[core.NAMESPACE].get(key) is not None or self.seed[Cluster.resource].get(key) is not None
 

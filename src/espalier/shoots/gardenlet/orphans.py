@@ -20,46 +20,46 @@ from espalier.shoots.gardenlet.observe import Observer
 
 
 def controller(observer: Observer, tools: Tools) -> Controller:
-    """The controller, by Cluster. A Shoot keeps its finalizer until its control plane is deleted, so the remains of one
-    that is gone are useless: extensions release them, and delete nothing."""
+    """The controller, by Cluster. A Shoot keeps its finalizer until its control plane is deleted, so the objects of a
+    Shoot that is gone are useless: flow Leave removes them, and nothing is deleted at the provider."""
     clusters = observer.seed[Cluster.resource]
 
     async def reconcile(key: Key) -> Outcome:
         cluster = clusters.get(key)
-        remembered = _remembered(cluster) if cluster is not None else None
-        if remembered is None or observer.shoot_of(key.name) is not None:
+        shoot = _shoot_in(cluster) if cluster is not None else None
+        if shoot is None or observer.shoot_of(key.name) is not None:
             return Done()
         try:
-            found = await tools.garden.client.get(Shoot.resource, remembered.name, remembered.namespace)
+            live_shoot = await tools.garden.client.get(Shoot.resource, shoot.name, shoot.namespace)
         except NotFound:
             pass
         except KubeError as error:
             return Fault("GardenUnreachable", f"it is unknown whether the Shoot of {key.name} is gone: {error}")
         else:
-            if found.metadata.uid == remembered.metadata.uid:
+            if live_shoot.metadata.uid == shoot.metadata.uid:
                 return Done()
-        live = Live(remembered, None)
+        live = Live(shoot, None)
 
         def observe() -> Context:
             return Context(observer.scope(live, tools.clock.now()), tools, live, OperationType.DELETE)
 
         return (await run(LEAVE, observe)).outcome
 
-    made = Controller("orphan", reconcile, workers=2, rng=tools.rng)
-    made.watch(clusters)
-    made.watch(
+    orphans = Controller("orphan", reconcile, workers=2, rng=tools.rng)
+    orphans.watch(clusters)
+    orphans.watch(
         observer.garden[Shoot.resource],
         lambda shoot: [Key("", observer.technical_id(shoot))],
         predicate=lambda _old, new: new is None,
     )
     for resource, cache in observer.seed.items():
         if resource.namespaced:
-            made.watch(cache, lambda found: [Key("", found.namespace)], predicate=lambda _old, new: new is None)
-    return made
+            orphans.watch(cache, lambda found: [Key("", found.namespace)], predicate=lambda _old, new: new is None)
+    return orphans
 
 
-def _remembered(cluster: Object) -> Object | None:
-    """The Shoot as the Cluster has it."""
+def _shoot_in(cluster: Object) -> Object | None:
+    """The Shoot in a Cluster; None if it has none, or one of another UID than its annotation."""
     raw = cluster.decode(Cluster).spec.shoot
     if not raw:
         return None

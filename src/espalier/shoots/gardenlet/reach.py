@@ -1,7 +1,7 @@
-"""The controller that says in the seed's own Seed whether its network reaches the stores of all other seeds.
+"""The controller that reports in the seed's own Seed whether its network reaches the stores of all other seeds.
 
-Only a seed that reaches a shoot's store can restore the shoot. Where a store is, a Seed says, which operators write.
-BackupBuckets are written by gardenlets: one that lies would have others connect to whatever it names.
+Only a seed that reaches a shoot's store can restore the shoot. The address of a store is taken from the Seed, which
+operators write, not from BackupBuckets, which gardenlets write: a malicious one could have others connect anywhere.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from espalier.shoots.admission import seeds
 from espalier.shoots.etcd.settings import scheme_of
 from espalier.shoots.garden.readiness import unready
 from espalier.shoots.gardenlet.context import Connect, Tools
-from espalier.shoots.gardenlet.health import Report
+from espalier.shoots.gardenlet.health import ReachReport
 from espalier.shoots.gardenlet.observe import Observer
 from espalier.shoots.local_provider.backups import (
     BUCKET,
@@ -51,30 +51,30 @@ from espalier.shoots.local_provider.cloud import TYPE
 
 _log = structlog.get_logger("espalier.gardenlet")
 
-AT_ONCE = 3
-"""Connections at a time."""
-AGAIN = 60.0
-"""Seconds until a store that could not be reached is tried again."""
+CONCURRENT = 3
+"""The largest number of concurrent connections."""
+RETRY = 60.0
+"""The longest time in seconds until a store that could not be reached is tried again."""
 LONGEST_PROBLEM = 100
 ENDPOINT_OF_GCS = "storageAPIEndpoint"
 """In credentials, as etcd-backup-restore has it."""
-_NAMES_OF_SERVERS = (ENDPOINT, ENDPOINT_OF_GCS, "storageAccount", "domain")
+_SERVER_KEYS = (ENDPOINT, ENDPOINT_OF_GCS, "storageAccount", "domain")
 _AWS_REGION = re.compile(r"[a-z]{2,4}(-[a-z]{2,12}){1,3}-[0-9]{1,2}", re.ASCII)
 _GOOGLE = "https://storage.googleapis.com"
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the store of a seed is, as far as its Seed tells."""
+class StoreAddress:
+    """The address of a seed's store, as far as its Seed has it."""
 
     url: str = ""
-    """Of its server, or of the folder that has the buckets."""
+    """The URL of its server, or of the folder that has the buckets; empty if it is not known."""
     unknown: str = ""
-    """Why the URL is not known."""
+    """The reason why the URL is not known; empty if it is."""
 
 
-def place_of(seed: Seed) -> Place | None:
-    """Where the store of a seed is; None if the seed has no backups."""
+def address_of(seed: Seed) -> StoreAddress | None:
+    """The address of a seed's store; None if the seed has no backups."""
     backup, field = seed.spec.backup, f"spec.backup.providerConfig of Seed {seed.metadata.name}"
     if backup is None:
         return None
@@ -82,74 +82,88 @@ def place_of(seed: Seed) -> Place | None:
         config = json_trees.decode(backup.provider_config or b"{}", BucketConfig)
         scheme = urlsplit(config.url).scheme or scheme_of(backup.provider)
     except (msgspec.MsgspecError, ValueError):
-        return Place(unknown=f"{field} can't be read; correct it")
+        return StoreAddress(unknown=f"{field} can't be read; correct it")
     if config.endpoint:
         fault = endpoint_fault(config.endpoint)
-        return Place(unknown=f"{field}: endpoint: {fault}") if fault else Place(config.endpoint.rstrip("/"))
+        return (
+            StoreAddress(unknown=f"{field}: endpoint: {fault}") if fault else StoreAddress(config.endpoint.rstrip("/"))
+        )
     if scheme == "s3" and _AWS_REGION.fullmatch(backup.region):
-        return Place(f"https://s3.{backup.region}.amazonaws.com")
+        return StoreAddress(f"https://s3.{backup.region}.amazonaws.com")
     if scheme == "gs":
-        return Place(_GOOGLE)
+        return StoreAddress(_GOOGLE)
     if urlsplit(config.url).scheme == scheme == "file" and BUCKET in config.url:
         folder = config.url.partition(BUCKET)[0].rpartition("/")[0]
-        return Place(folder if urlsplit(folder).path else f"{folder}/")
-    return Place(unknown=f"{field} has no endpoint, and without it only the Secret tells where its store is; set it")
+        return StoreAddress(folder if urlsplit(folder).path else f"{folder}/")
+    return StoreAddress(
+        unknown=f"{field} has no endpoint, and without it only the Secret tells where its store is; set it"
+    )
 
 
 def reported_conditions(
-    before: Sequence[Condition], others: Mapping[str, Place], problems: Mapping[str, str], now: datetime
+    before: Sequence[Condition], others: Mapping[str, StoreAddress], problems: Mapping[str, str], now: datetime
 ) -> list[Condition]:
-    """The conditions of a Seed, given where the stores of other seeds are, and which of them were tried: by URL, why
-    they are not reached. What was not tried yet stays as it is; conditions of seeds that are gone, go."""
+    """The conditions of a Seed. `others`: the addresses of other seeds' stores; `problems`: for each URL that was
+    tried, why it is not reached, empty if it is. Conditions on stores that were not tried stay; those on seeds that
+    are gone are removed."""
     types = {BUCKET_REACHABLE + name for name in others}
     kept = [one for one in before if not one.type.startswith(BUCKET_REACHABLE) or one.type in types]
-    said = [
+    reported = [
         _condition(name, place, problems.get(place.url, ""))
         for name, place in sorted(others.items())
         if place.unknown or place.url in problems
     ]
-    return merged(kept, said, now)
+    return merged(kept, reported, now)
 
 
-def reported_urls(seed: Seed, others: Mapping[str, Place]) -> set[str]:
-    """The URLs of which the conditions of a Seed tell. A store may have moved since: then its present one is not."""
-    said = {one.type.removeprefix(BUCKET_REACHABLE): one for one in seed.status.conditions}
-    return {place.url for name, place in others.items() if name in said and _is_about(said[name], place)}
+def reported_urls(seed: Seed, others: Mapping[str, StoreAddress]) -> set[str]:
+    """The URLs on which the conditions of a Seed report; not that of a store that has another address by now."""
+    reported = {one.type.removeprefix(BUCKET_REACHABLE): one for one in seed.status.conditions}
+    return {address.url for name, address in others.items() if name in reported and _is_about(reported[name], address)}
 
 
-def _is_about(said: Condition, place: Place | None) -> bool:
-    return place is not None and place.url != "" and said.message.startswith((f"{place.url} ", f"{place.url}: "))
+def _is_about(condition: Condition, address: StoreAddress | None) -> bool:
+    return (
+        address is not None
+        and address.url != ""
+        and condition.message.startswith((f"{address.url} ", f"{address.url}: "))
+    )
 
 
-def _condition(seed: str, place: Place, problem: str) -> Condition:
+def _condition(seed: str, address: StoreAddress, problem: str) -> Condition:
     type = BUCKET_REACHABLE + seed
-    if place.unknown:
-        return Condition(type, "Unknown", "EndpointUnknown", place.unknown)
+    if address.unknown:
+        return Condition(type, "Unknown", "EndpointUnknown", address.unknown)
     if problem:
         advice = f"let this seed's network reach it, or shoots of seed {seed} can't be restored here"
-        return Condition(type, "False", "BucketNotReached", f"{place.url}: {problem}; {advice}")
-    return Condition(type, "True", "BucketReached", f"{place.url} answers")
+        return Condition(type, "False", "BucketNotReached", f"{address.url}: {problem}; {advice}")
+    return Condition(type, "True", "BucketReached", f"{address.url} answers")
 
 
-def reports(shoot: Shoot, source: str, found: Iterable[Seed]) -> tuple[Report, ...]:
-    """The reports about the present store of its seed, of other seeds that are ready and could take the shoot."""
-    made, found = [], tuple(found)
-    place = next((place_of(one) for one in found if one.metadata.name == source), None)
-    for seed in found:
+def reports(shoot: Shoot, source: str, seed_list: Iterable[Seed]) -> tuple[ReachReport, ...]:
+    """The reports on the present store of the source, by other seeds that are ready and could take the shoot."""
+    result, seed_list = [], tuple(seed_list)
+    address = next((address_of(one) for one in seed_list if one.metadata.name == source), None)
+    for seed in seed_list:
         name = seed.metadata.name
-        said = condition_list.get(seed.status.conditions, BUCKET_REACHABLE + source)
-        if name == source or said is None or said.status not in ("True", "False") or not _is_about(said, place):
+        condition = condition_list.get(seed.status.conditions, BUCKET_REACHABLE + source)
+        if (
+            name == source
+            or condition is None
+            or condition.status not in ("True", "False")
+            or not _is_about(condition, address)
+        ):
             continue
         is_deleted = seed.metadata.deletion_timestamp is not None
         if not unready(seed, is_deleted=is_deleted)[0] and not any(seeds.unfit(shoot, name, seed)):
-            problem = quoted(said.message.rsplit("; ", 1)[0], LONGEST_PROBLEM)
-            made.append(Report(name, "" if said.status == "True" else problem))
-    return tuple(sorted(made, key=lambda one: one.seed))
+            problem = quoted(condition.message.rsplit("; ", 1)[0], LONGEST_PROBLEM)
+            result.append(ReachReport(name, "" if condition.status == "True" else problem))
+    return tuple(sorted(result, key=lambda one: one.seed))
 
 
 def endpoint_of(seed: Seed | None) -> str | None:
-    """The endpoint that operators have given to the store of a seed of ours; empty where they have given none. None if
-    it is not known: the Seed is gone, or what they wrote is invalid."""
+    """The endpoint that operators have set for a seed's store of type `local`; empty if they have set none. None if it
+    is not known: the Seed is gone, or its configuration is invalid."""
     backup = seed.spec.backup if seed is not None else None
     if backup is None or backup.provider != TYPE:
         return "" if seed is not None else None
@@ -161,13 +175,13 @@ def endpoint_of(seed: Seed | None) -> str | None:
 
 
 def is_elsewhere(credentials: Mapping[str, bytes], seed: Seed | None) -> bool:
-    """True if credentials name another server than the one of which other seeds know by the Seed."""
-    place = place_of(seed) if seed is not None else None
-    given = {key: credentials.get(key, b"").decode(errors="replace").strip() for key in _NAMES_OF_SERVERS}
-    named = [given[ENDPOINT], given[ENDPOINT_OF_GCS]]
-    if domain := given["domain"]:  # of Azure
-        named.append(f"https://{given['storageAccount']}.{domain}")
-    return place is not None and any(_server(one) != _server(place.url) for one in named if one)
+    """True if credentials name another server than the Seed, from which other seeds know it."""
+    address = address_of(seed) if seed is not None else None
+    values = {key: credentials.get(key, b"").decode(errors="replace").strip() for key in _SERVER_KEYS}
+    servers = [values[ENDPOINT], values[ENDPOINT_OF_GCS]]
+    if domain := values["domain"]:  # of Azure
+        servers.append(f"https://{values['storageAccount']}.{domain}")
+    return address is not None and any(_server(one) != _server(address.url) for one in servers if one)
 
 
 def _server(url: str) -> str:
@@ -175,12 +189,12 @@ def _server(url: str) -> str:
     return server.removesuffix(":443" if server.startswith("https:") else ":80")
 
 
-def trusted(status: bytes, bucket: str, found: Iterable[Seed], before: Tree) -> Tree:
-    """Where a bucket of ours is, as operators have written it. Agents will connect to it, and another seed's gardenlet
-    writes the `status`: its URL counts where nothing else tells one, and if it is of this very bucket. `before` is what
-    this gave the last time: neither a typo in a Seed nor its deletion takes the store from agents that use it, whose
-    etcds would end."""
-    seed = next((one for one in found if names.bucket(one.metadata.uid) == bucket), None)
+def trusted_location(status: bytes, bucket: str, seeds: Iterable[Seed], before: Tree) -> Tree:
+    """The URL and endpoint of a bucket of type `local`, to which agents will connect. Those in the Seed count, as
+    operators write them; then those of `before`, the last result: neither a typo in a Seed nor its deletion may
+    disconnect agents, whose etcds would end. The URL in `status`, which another seed's gardenlet writes, comes last,
+    and only if it is of this very bucket."""
+    seed = next((one for one in seeds if names.bucket(one.metadata.uid) == bucket), None)
     endpoint = endpoint_of(seed)
     if endpoint is None:
         endpoint = before.get(ENDPOINT, "")
@@ -206,7 +220,7 @@ def _status(status: bytes) -> BucketStatus:
 
 
 @dataclass
-class _Tried:
+class _Attempt:
     """The last result for a store, and the time of the next attempt."""
 
     due: float
@@ -215,16 +229,16 @@ class _Tried:
 
 
 def controller(observer: Observer, tools: Tools, connect: Connect, rng: random.Random) -> Controller:
-    """The controller, of the own Seed alone."""
+    """The controller; it reconciles the own Seed only."""
     own = Key("", tools.config.seed)
     reach = Reach(observer, tools, connect, rng)
-    of_seed = reconciler.Reconciled(
+    seeds = reconciler.Reconciled(
         Seed.resource, observer.garden[Seed.resource].get, _Observation, lambda _observation: (reach.check,), _report
     )
-    reconciles = reconciler.Reconciler(of_seed, tools.garden)
-    made = Controller("bucket-reach", reconciler.replanned(reconciles.reconcile), workers=1, rng=rng)
-    made.watch(observer.garden[Seed.resource], lambda _seed: [own])
-    return made
+    reconciles = reconciler.Reconciler(seeds, tools.garden)
+    reach_controller = Controller("bucket-reach", reconciler.replanned(reconciles.reconcile), workers=1, rng=rng)
+    reach_controller.watch(observer.garden[Seed.resource], lambda _seed: [own])
+    return reach_controller
 
 
 @dataclass
@@ -232,16 +246,16 @@ class _Observation:
     """The observation of stores, for the own Seed."""
 
     object: Object
-    said: SeedStatus | None = None
-    """Its status with the conditions."""
+    status: SeedStatus | None = None
+    """The status with the new conditions; None if there is nothing to report."""
 
 
 def _report(observation: _Observation, _outcome: Outcome) -> reconciler.Report | None:
-    """By version: the garden writes conditions beside these."""
-    if observation.said is None:
+    """The status, written by version: the garden writes conditions beside these."""
+    if observation.status is None:
         return None
     before = observation.object.decode(Seed).status
-    return reconciler.Report(observation.said, before=before, precondition=Precondition.VERSION)
+    return reconciler.Report(observation.status, before=before, precondition=Precondition.VERSION)
 
 
 class Reach:
@@ -249,51 +263,53 @@ class Reach:
 
     def __init__(self, observer: Observer, tools: Tools, connect: Connect, rng: random.Random) -> None:
         self._observer, self._tools, self._connect, self._rng = observer, tools, connect, rng
-        self._tried: dict[str, _Tried] = {}
+        self._attempts: dict[str, _Attempt] = {}
         self._has_begun = False
 
     async def check(self, observation: _Observation) -> Outcome:
-        """Try the stores that are due, and say what has changed."""
+        """Connect to the stores that are due, and set the conditions."""
         own = observation.object
         others = self._others(own)
-        await self._try({one.url for one in others.values() if one.url}, reported_urls(own.decode(Seed), others))
-        observation.object = self._observer.own_seed or own  # as trying takes a while
+        await self._connect_due(
+            {one.url for one in others.values() if one.url}, reported_urls(own.decode(Seed), others)
+        )
+        observation.object = self._observer.own_seed or own  # connecting takes a while
         status = observation.object.decode(Seed).status
-        problems = {url: one.problem for url, one in self._tried.items() if one.problem is not None}
+        problems = {url: one.problem for url, one in self._attempts.items() if one.problem is not None}
         wanted = reported_conditions(status.conditions, others, problems, self._tools.clock.now())
-        observation.said = msgspec.structs.replace(status, conditions=wanted)
-        if not self._tried:
+        observation.status = msgspec.structs.replace(status, conditions=wanted)
+        if not self._attempts:
             return Done()
-        due = min(one.due for one in self._tried.values()) - self._tools.clock.monotonic()
+        due = min(one.due for one in self._attempts.values()) - self._tools.clock.monotonic()
         return Wait("StoreCheckScheduled", "stores of other seeds will be tried again", after=max(1.0, due))
 
-    def _others(self, own: Object) -> dict[str, Place]:
-        found = (one.decode(Seed) for one in self._observer.garden[Seed.resource].list() if one.key != own.key)
-        return {one.metadata.name: place for one in found if (place := place_of(one)) is not None}
+    def _others(self, own: Object) -> dict[str, StoreAddress]:
+        seeds = (one.decode(Seed) for one in self._observer.garden[Seed.resource].list() if one.key != own.key)
+        return {one.metadata.name: address for one in seeds if (address := address_of(one)) is not None}
 
-    async def _try(self, places: Collection[str], known: Collection[str]) -> None:
-        """Try each store that is due, given their URLs. One of which a condition of an earlier process tells is not
-        tried at once: not all of them by all seeds at a time."""
+    async def _connect_due(self, urls: Collection[str], known: Collection[str]) -> None:
+        """Connect to each store that is due, of these URLs. The first attempts at `known` ones, on which an earlier
+        process has reported, are spread: otherwise all seeds would connect to all stores after a restart."""
         now, config = self._tools.clock.monotonic(), self._tools.config
-        self._tried = {url: one for url, one in self._tried.items() if url in places}
-        for url in places:
-            if url not in self._tried:
-                is_told = not self._has_begun and url in known
-                self._tried[url] = _Tried(now + self._rng.random() * config.bucket_check / 4 if is_told else now)
+        self._attempts = {url: one for url, one in self._attempts.items() if url in urls}
+        for url in urls:
+            if url not in self._attempts:
+                is_known = not self._has_begun and url in known
+                self._attempts[url] = _Attempt(now + self._rng.random() * config.bucket_check / 4 if is_known else now)
         self._has_begun = True
-        free = asyncio.Semaphore(AT_ONCE)
+        limit = asyncio.Semaphore(CONCURRENT)
 
-        async def attempt(url: str, tried: _Tried) -> None:
-            async with free:
+        async def attempt(url: str, tried: _Attempt) -> None:
+            async with limit:
                 try:
                     tried.problem = await self._connect(url)
-                except Exception as error:  # of one store: the others are tried all the same
+                except Exception as error:  # the other stores are still tried
                     _log.exception("connecting to a store failed", url=url)
                     tried.problem = f"the attempt failed ({type(error).__name__})"
-            seconds = min(AGAIN, config.bucket_check) if tried.problem else config.bucket_check
+            seconds = min(RETRY, config.bucket_check) if tried.problem else config.bucket_check
             tried.due = self._tools.clock.monotonic() + seconds * (0.75 + self._rng.random() / 2)
 
         async with asyncio.TaskGroup() as group:
-            for url, tried in self._tried.items():
+            for url, tried in self._attempts.items():
                 if now >= tried.due:
                     group.create_task(attempt(url, tried))

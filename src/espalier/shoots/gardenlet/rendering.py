@@ -63,7 +63,7 @@ class Rendered(NamedTuple):
 
 
 def namespace(scope: Scope) -> Tree:
-    """The shoot's namespace, with the epoch for which it was made."""
+    """The shoot's namespace, with the shoot's UID and its epoch."""
     labels = {"gardener.cloud/role": "shoot", "shoot.gardener.cloud/name": scope.object.name}
     return _object(core.NAMESPACE, scope.technical_id, labels=labels, annotations=_identity(scope))
 
@@ -89,22 +89,23 @@ def secret(scope: Scope, name: str, data: Data) -> Tree:
 
 def etcd(scope: Scope, *, replicas: int) -> Tree:
     """The shoot's etcd of the current epoch."""
-    marks = {metadata_keys.EPOCH: str(scope.epoch)}
+    annotations = {metadata_keys.EPOCH: str(scope.epoch)}
     if scope.ownership.predecessor is None or scope.is_emptied:
-        marks[metadata_keys.FOUNDING] = "true"
+        annotations[metadata_keys.FOUNDING] = "true"
     else:
-        marks[metadata_keys.SOURCE_EPOCH] = str(scope.ownership.predecessor.epoch)
-    body = _object(Etcd.resource, MAIN, scope.technical_id, annotations=marks)
+        annotations[metadata_keys.SOURCE_EPOCH] = str(scope.ownership.predecessor.epoch)
+    body = _object(Etcd.resource, MAIN, scope.technical_id, annotations=annotations)
     return {**body, "spec": _etcd_spec(scope, replicas)}
 
 
 def copy_etcd(scope: Scope) -> Tree:
-    """The copy version: the agent alone, which copies the predecessor's backups."""
+    """The Etcd that only copies: the agent alone, which copies the predecessor's backups. Raises `ValueError` without a
+    predecessor."""
     before = scope.ownership.predecessor
     if before is None:
         raise ValueError("there is nothing to copy: the shoot's etcd starts with this epoch")
-    marks = {metadata_keys.EPOCH: str(scope.epoch), metadata_keys.SOURCE_EPOCH: str(before.epoch)}
-    body = _object(Etcd.resource, MAIN, scope.technical_id, annotations=marks)
+    annotations = {metadata_keys.EPOCH: str(scope.epoch), metadata_keys.SOURCE_EPOCH: str(before.epoch)}
+    body = _object(Etcd.resource, MAIN, scope.technical_id, annotations=annotations)
     spec = _etcd_spec(scope, 1)
     spec["backup"]["sourceStore"] = {
         "container": before.bucket,
@@ -134,13 +135,13 @@ def _etcd_spec(scope: Scope, replicas: int) -> Tree:
 
 
 def store_provider(scope: Scope) -> str:
-    """The type of the epoch's store; empty if it is not known. Neither the deletion of the Seed nor another one of its
-    name changes it."""
+    """The provider of the epoch's store; empty if it is not known. If the Seed was deleted or recreated, it is that of
+    the present Etcd."""
     bucket, current, etcd = scope.bucket, scope.ownership.current, scope.typed_etcd
     is_of_epoch = bucket is not None and current is not None and bucket.metadata.name == current.bucket
-    there = etcd.spec.backup.store if etcd is not None and not is_of_epoch else None
-    if there is not None and there.provider:
-        return there.provider
+    present = etcd.spec.backup.store if etcd is not None and not is_of_epoch else None
+    if present is not None and present.provider:
+        return present.provider
     return bucket.spec.provider.type if bucket is not None else ""
 
 
@@ -159,7 +160,7 @@ def extensions(scope: Scope, dns_type: str, domain: str, dns_ttl: int = 120) -> 
 
 def _infrastructure(scope: Scope) -> Rendered:
     provider = scope.shoot.spec.provider
-    spec = _provided(scope) | _config(provider.infrastructure_config) | _ssh(scope)
+    spec = _provider_spec(scope) | _config(provider.infrastructure_config) | _ssh(scope)
     return _extension(scope, Infrastructure, scope.object.name, spec)
 
 
@@ -172,7 +173,7 @@ def _network(scope: Scope) -> Iterator[Rendered]:
 
 def _control_plane(scope: Scope) -> Rendered:
     config = _config(scope.shoot.spec.provider.control_plane_config)
-    spec = {**_provided(scope), "purpose": "normal", **config, **_infrastructure_status(scope)}
+    spec = {**_provider_spec(scope), "purpose": "normal", **config, **_infrastructure_status(scope)}
     return _extension(scope, ControlPlane, scope.object.name, spec, purpose="normal")
 
 
@@ -185,7 +186,8 @@ def _operating_system_configs(scope: Scope, domain: str) -> Iterator[Rendered]:
 
 
 def _kubelet_files(scope: Scope, domain: str) -> list[Tree]:
-    """How a new node finds the API server, wherever its name leads, and the configuration of its kubelet; no secret."""
+    """The files of a new node: a bootstrap kubeconfig with the API server's name, and the kubelet's configuration. None
+    has a secret."""
     config = Kubeconfig.of_cluster(
         scope.technical_id,
         server=f"https://{_api_name(scope, domain)}:443",
@@ -211,13 +213,13 @@ def _worker(scope: Scope) -> Rendered:
     shoot = scope.shoot
     pools = []
     for pool in shoot.spec.provider.workers:
-        asleep = scope.is_hibernated
+        is_hibernated = scope.is_hibernated
         pools.append(
             {
                 "name": pool.name,
                 "machineType": pool.machine.type,
-                "minimum": 0 if asleep else pool.minimum,
-                "maximum": 0 if asleep else pool.maximum,
+                "minimum": 0 if is_hibernated else pool.minimum,
+                "maximum": 0 if is_hibernated else pool.maximum,
                 "maxSurge": 1 if pool.max_surge is None else pool.max_surge,
                 "maxUnavailable": 0 if pool.max_unavailable is None else pool.max_unavailable,
                 "kubernetesVersion": shoot.spec.kubernetes.version,
@@ -231,12 +233,12 @@ def _worker(scope: Scope) -> Rendered:
                 **_config(pool.provider_config),
             }
         )
-    spec = {**_provided(scope), **_ssh(scope), **_infrastructure_status(scope), "pools": pools}
+    spec = {**_provider_spec(scope), **_ssh(scope), **_infrastructure_status(scope), "pools": pools}
     return _extension(scope, Worker, scope.object.name, spec)
 
 
 def _dns_records(scope: Scope, dns_type: str, domain: str, ttl: int) -> Iterator[Rendered]:
-    """One for the API server, with the address that it has in this seed."""
+    """A CNAME for the API server, to its address in this seed; none without `dns_type`."""
     if not dns_type:
         return
     name = _api_name(scope, domain)
@@ -262,14 +264,14 @@ def _extension(scope: Scope, kind: type[Extended], name: str, spec: Tree, purpos
     return Rendered(kind, name, {**body, "spec": spec}, purpose)
 
 
-def _provided(scope: Scope) -> Tree:
+def _provider_spec(scope: Scope) -> Tree:
     spec = scope.shoot.spec
     reference = {"name": secret_names.CLOUD_PROVIDER, "namespace": scope.technical_id}
     return {"type": spec.provider.type, "region": spec.region, "secretRef": reference}
 
 
 def _user_data(scope: Scope, pool: str) -> Tree:
-    """The Secret that the pool's OperatingSystemConfig has made, once it has."""
+    """The Secret with the user data of the pool's OperatingSystemConfig; empty until the extension has created it."""
     found = scope.extension(OperatingSystemConfig, _config_name(pool))
     status = found.decode(OperatingSystemConfig).status if found is not None else None
     if status is None or status.cloud_config is None:

@@ -44,7 +44,7 @@ class Scope:
     """The Shoot, as read live or written since."""
     now: datetime
     seed_name: str
-    """Of this gardenlet."""
+    """The seed of this gardenlet."""
     project: str
     technical_id: str
     seed: Seed | None
@@ -52,7 +52,7 @@ class Scope:
     state: Object | None
     """The ShootState; None if there is none, or if this seed may not read it."""
     bucket: BackupBucket | None
-    """The seed's own."""
+    """The BackupBucket of this seed."""
     backup_entry: Object | None
     source_backup_entry: Object | None
     namespace: Object | None
@@ -78,7 +78,7 @@ class Scope:
 
     @property
     def epoch(self) -> int:
-        """The current epoch; 0 if the garden has not counted one."""
+        """The current epoch; 0 if the garden has not added one."""
         current = self.ownership.current
         return current.epoch if current is not None else 0
 
@@ -90,7 +90,7 @@ class Scope:
 
     @property
     def is_started(self) -> bool:
-        """True if the garden knows that this epoch's etcd may have started."""
+        """True if the garden has a record that this epoch's etcd may have started."""
         current = self.ownership.current
         return self.is_owner and current is not None and current.started
 
@@ -131,7 +131,12 @@ class Scope:
     def extension(self, kind: type[Extended], name: str) -> Object | None:
         """The extension resource of that name."""
         return next(
-            (found.object for found in self.extensions if found.kind is kind and found.object.name == name), None
+            (
+                extension.object
+                for extension in self.extensions
+                if extension.kind is kind and extension.object.name == name
+            ),
+            None,
         )
 
     @property
@@ -160,8 +165,8 @@ class Scope:
 
     @property
     def leftover_epoch(self) -> int | None:
-        """The epoch of the objects here; None if there are none, or if none of them has it: the namespace, or what has
-        the same epoch if somebody has removed its mark."""
+        """The epoch in the annotation of the namespace, or of the Cluster or the Etcd if somebody has removed it there;
+        None if none of them has one."""
         for found in (self.namespace, self.cluster, self.etcd):
             text = found.metadata.annotations.get(metadata_keys.EPOCH, "") if found is not None else ""
             if text.isdecimal() and len(text) < 16:
@@ -169,18 +174,18 @@ class Scope:
         return None
 
     def holder_of(self, found: Object) -> str | None:
-        """The UID of the shoot that the namespace or the Cluster is of. One whose mark somebody has removed is of the
-        same shoot as the other, or of that which the Cluster has in it; None where nothing tells it."""
-        marks = [
+        """The UID of the shoot that a namespace or a Cluster belongs to: by its annotation, by that of the other one if
+        somebody has removed it, or by the Shoot in the Cluster; None if all are missing."""
+        uids = [
             one.metadata.annotations.get(SHOOT_UID) for one in (found, self.namespace, self.cluster) if one is not None
         ]
-        return next(filter(None, marks), None) or _uid_in(self.cluster)
+        return next(filter(None, uids), None) or _uid_in(self.cluster)
 
 
 def _uid_in(cluster: Object | None) -> str | None:
-    """The UID that the Shoot in a Cluster has."""
+    """The UID of the Shoot in a Cluster; None if it has none."""
     shoot = cluster.decode(Cluster).spec.shoot if cluster is not None else None
     tree = json_trees.decode(bytes(shoot)) if shoot else None
     status = tree.get("status") if isinstance(tree, dict) else None
-    found = status.get("uid") if isinstance(status, dict) else None
-    return found if isinstance(found, str) else None
+    uid = status.get("uid") if isinstance(status, dict) else None
+    return uid if isinstance(uid, str) else None

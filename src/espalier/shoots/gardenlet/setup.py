@@ -104,4 +104,4 @@ RIGHTS = Rights(
         Right((core.CUSTOM_RESOURCE_DEFINITION,), FOLLOW),
     ),
 )
-"""In the seed. In the garden a gardenlet has what the garden grants to its seed (`shoots/garden/roles.py`)."""
+"""Rights in the seed. Those in the garden are granted by the garden (`shoots/garden/roles.py`)."""

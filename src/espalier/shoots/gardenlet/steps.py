@@ -91,7 +91,7 @@ async def read(attempt: Attempt) -> Outcome:
 async def check_claims(attempt: Attempt) -> Outcome:
     """Stop if objects in the seed that would be this shoot's belong to another one."""
     shoot = attempt.live.shoot
-    message = attempt.observer.claims_another(shoot)
+    message = attempt.observer.technical_id_conflict(shoot)
     if not message:
         return Continue()
     decoded = shoot.decode(Shoot)

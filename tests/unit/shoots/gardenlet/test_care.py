@@ -33,7 +33,7 @@ def caring(epochs: Ownership = STARTED, claims: str = "", *, invalid: bool = Fal
             raise OwnershipError("these are not valid epochs")
         return scope(epochs, object=live.shoot)
 
-    observer = SimpleNamespace(scope=observed, claims_another=lambda _shoot: claims)
+    observer = SimpleNamespace(scope=observed, technical_id_conflict=lambda _shoot: claims)
     tools = SimpleNamespace(config=GardenletConfig("a"), clock=SystemClock(), shoots=None, read_backup=None)
     return Care(cast(Any, observer), cast(Any, tools), random.Random(1), lambda: renewed)
 

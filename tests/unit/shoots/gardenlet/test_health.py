@@ -26,7 +26,7 @@ from espalier.api.gardener.shoot import (
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.kube.objects import Object, encode_json
 from espalier.shoots.gardenlet.context import ShootHealth
-from espalier.shoots.gardenlet.health import Backups, Report, conditions, ready_for_disaster
+from espalier.shoots.gardenlet.health import BackupHealth, ReachReport, conditions, ready_for_disaster
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLERS
 from espalier.shoots.gardenlet.scope import Scope
 
@@ -59,7 +59,7 @@ def scope(*, available: tuple[str, ...] = PROGRAMS, etcd: bool = True, state: st
     )
 
 
-def said(of: Scope, backups: Backups | None = None) -> dict[str, tuple[str, str]]:
+def said(of: Scope, backups: BackupHealth | None = None) -> dict[str, tuple[str, str]]:
     return {one.type: (one.status, one.reason) for one in conditions(of, backups)}
 
 
@@ -83,7 +83,7 @@ def test_while_an_operation_is_under_way_one_sentence_stands_for_all_that_comes_
 
 def test_a_shoot_that_sleeps_wants_nothing() -> None:
     asleep = scope(available=(), etcd=False, hibernation={"enabled": True})
-    assert {status for status, _ in said(asleep, Backups()).values()} == {"True"}
+    assert {status for status, _ in said(asleep, BackupHealth()).values()} == {"True"}
 
 
 WORKERS = {"type": "local", "workers": [{"name": "pool", "machine": {"type": "m"}, "minimum": 2, "maximum": 3}]}
@@ -131,7 +131,7 @@ def test_an_api_server_that_fails_in_another_way_each_time_is_told_once() -> Non
 def test_a_shoot_is_ready_for_disaster_or_it_is_said_why_not(
     changed: dict[str, Any], backups: dict[str, Any], status: str, reason: str
 ) -> None:
-    asked = replace(Backups(msgspec.structs.replace(CURRENT, **changed), NOW), **backups)
+    asked = replace(BackupHealth(msgspec.structs.replace(CURRENT, **changed), NOW), **backups)
     found = ready_for_disaster(scope(), asked)
     assert (found.status, found.reason) == (status, reason)
     assert found.message
@@ -141,53 +141,59 @@ def test_a_shoot_is_ready_for_disaster_or_it_is_said_why_not(
     ("others", "status", "end"),
     [
         ((), "True", "and no other seed has tried to reach it"),
-        ((Report("west"),), "True", "and seed west reaches it"),
-        ((Report("north"), Report("south", "refused"), Report("west")), "True", "and seeds north, west reach it"),
-        ((Report("west", "refused"),), "False", "no other seed reaches its bucket: seed west: refused"),
-        (tuple(Report(f"s{n}", "refused") for n in range(12)), "False", "seed s9: refused and 2 more"),
+        ((ReachReport("west"),), "True", "and seed west reaches it"),
+        (
+            (ReachReport("north"), ReachReport("south", "refused"), ReachReport("west")),
+            "True",
+            "and seeds north, west reach it",
+        ),
+        ((ReachReport("west", "refused"),), "False", "no other seed reaches its bucket: seed west: refused"),
+        (tuple(ReachReport(f"s{n}", "refused") for n in range(12)), "False", "seed s9: refused and 2 more"),
     ],
 )
 def test_one_other_seed_has_to_reach_the_bucket_once_one_has_tried(
-    others: tuple[Report, ...], status: str, end: str
+    others: tuple[ReachReport, ...], status: str, end: str
 ) -> None:
     for shoot in (scope(), scope(hibernation={"enabled": True})):
-        found = ready_for_disaster(shoot, Backups(CURRENT, NOW, others=others))
+        found = ready_for_disaster(shoot, BackupHealth(CURRENT, NOW, others=others))
         assert found.status == status
         assert found.message.endswith(end)
         assert (found.reason == "BucketNotReachedByOthers") is (status == "False")
 
 
 def test_reports_about_a_place_that_is_not_the_buckets_do_not_count() -> None:
-    found = ready_for_disaster(scope(), Backups(CURRENT, NOW, others=(Report("west", "refused"),), is_elsewhere=True))
+    found = ready_for_disaster(
+        scope(), BackupHealth(CURRENT, NOW, others=(ReachReport("west", "refused"),), is_elsewhere=True)
+    )
     assert found.status == "True"
     assert "other seeds can't try it: spec.backup.providerConfig of its Seed lacks the endpoint" in found.message
 
 
 def test_a_shoot_whose_seed_was_deleted_says_so_whatever_its_agent_answers() -> None:
-    for backups in (None, Backups(CURRENT, NOW)):
+    for backups in (None, BackupHealth(CURRENT, NOW)):
         found = conditions(replace(scope(), seed=None), backups)[-1]
         assert (found.type, found.status, found.reason) == (READY_FOR_DISASTER, "False", "SeedMissing")
         assert "there is no Seed east any more" in found.message
 
 
 def test_a_bucket_that_nobody_has_tried_is_not_said_to_be_good() -> None:
-    untested = Backups(CURRENT, NOW, is_checked=False)
+    untested = BackupHealth(CURRENT, NOW, is_checked=False)
     found = ready_for_disaster(scope(), untested)
     assert (found.status, found.reason) == ("Unknown", "BucketNotTested")
-    assert ready_for_disaster(scope(), replace(untested, others=(Report("west"),))).status == "True"
+    assert ready_for_disaster(scope(), replace(untested, others=(ReachReport("west"),))).status == "True"
 
 
 def test_an_answer_is_not_late_because_it_was_given_a_while_ago() -> None:
     """It was fresh when it was given; the agent is asked once a minute."""
     given = NOW - timedelta(minutes=5)
     answer = msgspec.structs.replace(CURRENT, unstored_since="2026-03-01T11:54:50Z")
-    assert ready_for_disaster(scope(), Backups(answer, given)).status == "True"
+    assert ready_for_disaster(scope(), BackupHealth(answer, given)).status == "True"
 
 
 def test_deltas_that_come_and_go_change_nothing_that_is_said() -> None:
-    first = ready_for_disaster(scope(), Backups(CURRENT, NOW))
+    first = ready_for_disaster(scope(), BackupHealth(CURRENT, NOW))
     later = msgspec.structs.replace(CURRENT, latest_delta="2026-03-01T12:30:00Z", unstored_since="")
-    assert ready_for_disaster(scope(), Backups(later, NOW + timedelta(minutes=30))) == first
+    assert ready_for_disaster(scope(), BackupHealth(later, NOW + timedelta(minutes=30))) == first
 
 
 def test_an_unchanged_condition_keeps_its_times() -> None:

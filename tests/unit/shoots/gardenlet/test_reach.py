@@ -18,18 +18,18 @@ from espalier.api.meta import Tree
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.writer import Precondition
-from espalier.shoots.gardenlet.health import Report
+from espalier.shoots.gardenlet.health import ReachReport
 from espalier.shoots.gardenlet.reach import (
-    Place,
     Reach,
+    StoreAddress,
     _Observation,
     _report,
+    address_of,
     is_elsewhere,
-    place_of,
     reported_conditions,
     reported_urls,
     reports,
-    trusted,
+    trusted_location,
 )
 from tests.support.gardenlet_scopes import an_object, shoot
 
@@ -65,7 +65,7 @@ def config(provider: str = "local", region: str = "", **fields: Any) -> Seed:
     ],
 )
 def test_the_store_is_where_the_seed_says_or_where_its_provider_has_it(found: Seed, url: str) -> None:
-    assert place_of(found) == Place(url)
+    assert address_of(found) == StoreAddress(url)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_the_store_is_where_the_seed_says_or_where_its_provider_has_it(found: Se
     ],
 )
 def test_where_the_seed_does_not_tell_it_is_said_which_field_would(found: Seed) -> None:
-    place = place_of(found)
+    place = address_of(found)
     assert place is not None
     assert place.url == ""
     assert place.unknown.startswith("spec.backup.providerConfig of Seed east")
@@ -94,11 +94,13 @@ def test_where_the_seed_does_not_tell_it_is_said_which_field_would(found: Seed) 
 
 
 def test_a_seed_without_backups_has_no_store() -> None:
-    assert place_of(msgspec.convert({"metadata": {"name": "a"}, "spec": {"provider": {"type": "local"}}}, Seed)) is None
+    assert (
+        address_of(msgspec.convert({"metadata": {"name": "a"}, "spec": {"provider": {"type": "local"}}}, Seed)) is None
+    )
 
 
 def test_the_message_changes_with_the_attempt_and_with_nothing_else() -> None:
-    others = {"east": Place(ENDPOINT), "north": Place("http://b")}
+    others = {"east": StoreAddress(ENDPOINT), "north": StoreAddress("http://b")}
     own = Condition(GARDENLET_READY, "True")
     first = reported_conditions([own], others, {ENDPOINT: ""}, NOW)
     assert [(one.type, one.status) for one in first] == [
@@ -144,7 +146,7 @@ def test_seeds_count_that_are_ready_and_could_take_the_shoot_and_have_tried() ->
         tainted,
         EAST,
     ]
-    assert reports(apple(), "east", found) == (Report("north"), Report("west", f"{ENDPOINT}: refused"))
+    assert reports(apple(), "east", found) == (ReachReport("north"), ReachReport("west", f"{ENDPOINT}: refused"))
 
 
 def test_another_seeds_message_is_one_short_line() -> None:
@@ -169,7 +171,7 @@ LIES: tuple[Any, ...] = (
 
 
 def given(status: Any, found: list[Seed], before: Tree | None = None) -> Tree:
-    return trusted(msgspec.json.encode(status), BUCKET, found, before or {})
+    return trusted_location(msgspec.json.encode(status), BUCKET, found, before or {})
 
 
 @pytest.mark.parametrize("status", [HONEST, *LIES])
@@ -235,19 +237,19 @@ def test_the_port_that_a_url_implies_names_no_other_server(short: str, whole: st
 
 
 def test_a_condition_of_an_earlier_process_counts_while_it_tells_of_the_present_url() -> None:
-    stores = {"west": Place("https://a"), "north": Place(unknown="no endpoint")}
+    stores = {"west": StoreAddress("https://a"), "north": StoreAddress(unknown="no endpoint")}
     for problems in ({"https://a": ""}, {"https://a": "connection refused"}):
         before = reported_conditions([], stores, problems, NOW)
         own = msgspec.structs.replace(seed(), status=SeedStatus(conditions=before))
         assert reported_urls(own, stores) == {"https://a"}
-        assert reported_urls(own, {"west": Place("https://b")}) == set()
-        assert reported_urls(own, {"west": Place("https://")}) == set(), "a part of it is another one"
+        assert reported_urls(own, {"west": StoreAddress("https://b")}) == set()
+        assert reported_urls(own, {"west": StoreAddress("https://")}) == set(), "a part of it is another one"
     assert reported_urls(seed(), stores) == set()
 
 
 def test_why_a_store_is_not_reached_is_reported_without_the_advice() -> None:
     url = "https://a.example/b;c"
-    (said,) = reported_conditions([], {"east": Place(url)}, {url: "connection refused"}, NOW)
+    (said,) = reported_conditions([], {"east": StoreAddress(url)}, {url: "connection refused"}, NOW)
     (found,) = reports(apple(), "east", [config(url="s3://{bucket}", endpoint=url), seed("west", says=said)])
     assert found.problem == f"{url}: connection refused"
 
@@ -261,8 +263,8 @@ async def test_a_store_that_can_not_be_tried_keeps_no_other_one_from_being_tried
     tools: Any = SimpleNamespace(clock=SystemClock(), config=SimpleNamespace(bucket_check=600.0))
     observer: Any = None
     reach = Reach(observer, tools, connect, random.Random(1))
-    await reach._try(["https://odd", "https://a"], [])
-    problems = {url: one.problem for url, one in reach._tried.items()}
+    await reach._connect_due(["https://odd", "https://a"], [])
+    problems = {url: one.problem for url, one in reach._attempts.items()}
     assert problems == {"https://odd": "the attempt failed (ValueError)", "https://a": "connection refused"}
 
 

@@ -47,7 +47,7 @@ class Seen:
     def technical_id(self, _shoot: Object) -> str:
         return "shoot--dev--apple"
 
-    def claims_another(self, _shoot: Object) -> str:
+    def technical_id_conflict(self, _shoot: Object) -> str:
         return self._claims
 
     def scope(self, live: Any, _now: object) -> Scope:

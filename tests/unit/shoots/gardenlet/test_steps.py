@@ -75,7 +75,7 @@ def attempted(
     def observed(of: Live, _now: object) -> Scope:
         return scope(**{"object": of.shoot, **parts})
 
-    observer = SimpleNamespace(scope=observed, claims_another=lambda _shoot: claims)
+    observer = SimpleNamespace(scope=observed, technical_id_conflict=lambda _shoot: claims)
     tools = SimpleNamespace(config=GardenletConfig("a"), garden=place, seed=place, states=place, clock=SystemClock())
     attempt = steps.Attempt(cast(Any, observer), cast(Any, tools), Live(live, None), NOW)
     attempt.scope = observed(attempt.live, NOW)

@@ -260,7 +260,7 @@ async def test_the_lease_of_another_shoots_cluster_is_not_renewed(uid: str) -> N
     watched = SimpleNamespace(get=lambda _key: cluster, subscribe=lambda _changed: None)
     observer = SimpleNamespace(
         shoot=lambda _key: live,
-        claims_another=lambda _shoot: "",
+        technical_id_conflict=lambda _shoot: "",
         technical_id=lambda _shoot: TECHNICAL_ID,
         seed={Cluster.resource: watched},
         garden={Shoot.resource: watched},

@@ -67,7 +67,7 @@ def test_a_machine_runs_after_its_boot() -> None:
     simulate(story)
 
 
-def test_accounts_neither_see_nor_delete_what_is_anothers() -> None:
+def test_accounts_neither_see_nor_delete_what_is_taken() -> None:
     async def story(simulation: Simulation) -> None:
         cloud = Cloud(simulation.clock, ACCOUNTS)
         made = await network(cloud)
