@@ -25,7 +25,7 @@ class Progress(Protocol):
     async def save(self, state: Any) -> None:
         """Save a state at once."""
 
-    async def tell(self, progress: int, description: str) -> None:
+    async def report(self, progress: int, description: str) -> None:
         """Report the progress."""
 
 
@@ -60,9 +60,9 @@ class Request(Generic[S]):
         """Save the state now, so that what was created at the provider is not lost with this process."""
         await self.progress.save(state)
 
-    async def tell(self, progress: int, description: str) -> None:
+    async def report(self, progress: int, description: str) -> None:
         """Report the progress of the operation, in percent and in words."""
-        await self.progress.tell(progress, description)
+        await self.progress.report(progress, description)
 
     async def read(self, resource: Resource, key: Key) -> Object | None:
         """An object of the seed, such as the Secret with credentials; None if it does not exist."""

@@ -38,7 +38,7 @@ CONFLICTS = 5
 
 
 def by_namespace(object_: Object) -> str:
-    """The Cluster of a shoot has the name of the shoot's namespace."""
+    """The name of the Cluster of a namespaced resource: that of its namespace."""
     return object_.namespace
 
 
@@ -94,9 +94,9 @@ class Attempt(Generic[S]):
         self.operation = operation_of(found.metadata, self.seen.status.last_operation)
         self.cluster = tools.extension.cluster_of(found)
         self.codes: Sequence[ErrorCode] = ()
-        """The codes of the error that ended it."""
+        """The codes of the error that ended the attempt."""
         self.status: Tree = {}
-        """The last progress that the operation reported, for the status."""
+        """Status fields of the result, which step `succeed` writes."""
 
     @property
     def resource(self) -> Resource:
@@ -105,7 +105,7 @@ class Attempt(Generic[S]):
 
     @cached_property
     def guard(self) -> Guard:
-        """Ends the operation when it may not continue."""
+        """The guard that ends the operation when it may not continue."""
         return Guard(self.verdict, self.tools.clock, self.tools.longest)
 
     def verdict(self) -> Verdict:
@@ -122,7 +122,7 @@ class Attempt(Generic[S]):
 
     @property
     def is_of_failed_shoot(self) -> bool:
-        """True if nothing of the shoot is retried."""
+        """True if the Shoot is Failed, so that none of its resources are acted on."""
         found = self._cluster_object
         return found is not None and found.decode(ClusterObject).is_failed
 
@@ -145,12 +145,12 @@ class Attempt(Generic[S]):
             raise TypeError(f"extension {self.tools.extension.name} declares no state")
         await self.write({"state": self.tools.extension.state.encode(state)})
 
-    async def tell(self, progress: int, description: str) -> None:
+    async def report(self, progress: int, description: str) -> None:
         """Report the progress of the operation."""
-        await self.write({"lastOperation": self.said(OperationState.PROCESSING, progress, description)})
+        await self.write({"lastOperation": self.last_operation(OperationState.PROCESSING, progress, description)})
 
-    def said(self, state: OperationState, progress: int, description: str) -> Tree:
-        """A `lastOperation` with the present time."""
+    def last_operation(self, state: OperationState, progress: int, description: str) -> Tree:
+        """The JSON of `status.lastOperation`, with the present time."""
         return {
             "type": str(self.operation),
             "state": str(state),
@@ -165,12 +165,12 @@ class Attempt(Generic[S]):
         return self.object.decode(_Status).status or {}
 
     def changed(self, change: Tree) -> Tree:
-        """The status with these fields; None removes a field."""
+        """The present status with these fields changed; None removes a field."""
         merged = {**self.present, **change}
         return {name: value for name, value in merged.items() if value is not None}
 
     def with_lease(self, *, valid: bool, reason: str = "", message: str = "") -> Tree:
-        """The status's conditions, including that of the lease once it was invalid."""
+        """The field `conditions` with LeaseValid; empty if that is unchanged, or is valid and was never reported."""
         present = self.object.decode(ExtensionObject).status.conditions
         before = conditions.get(present, LEASE_VALID)
         if valid and before is None:
@@ -180,9 +180,9 @@ class Attempt(Generic[S]):
             return {}
         now = timestamp(self.tools.clock.now())
         since = before.last_transition_time if before is not None and before.status == status else now
-        said = Condition(LEASE_VALID, status, reason, message, last_transition_time=since, last_update_time=now)
+        condition = Condition(LEASE_VALID, status, reason, message, last_transition_time=since, last_update_time=now)
         others = [one for one in present if one.type != LEASE_VALID]
-        return {"conditions": msgspec.to_builtins([*others, said])}
+        return {"conditions": msgspec.to_builtins([*others, condition])}
 
     async def write(self, change: Tree, *, is_first: bool = False) -> None:
         """Write fields of the status. `is_first`: only if the object is still as observed; else `Conflict`."""
@@ -206,7 +206,8 @@ class Attempt(Generic[S]):
         self.object = live
 
     async def _write_first(self, change: Tree) -> None:
-        """Times are whole seconds: what is equal is not written, so it is read whether the object is as observed."""
+        """Write if the object is as observed, else raise `Conflict`. Times are whole seconds, so the status may be
+        equal; then nothing is written, and a read compares the version instead."""
         observed = self.object
         self.object = await self.tools.writer.status(self.resource, observed, self.changed(change))
         if self.object is observed:

@@ -35,8 +35,8 @@ S = TypeVar("S")
 LONGEST_DESCRIPTION = 2000
 """The largest number of characters of an error in a status."""
 
-_UNTOLD = frozenset({PLAN_OUTDATED, "ShootFailed", "Superseded"})
-"""Reasons that say nothing about the operation."""
+_UNREPORTED = frozenset({PLAN_OUTDATED, "ShootFailed", "Superseded"})
+"""Reasons that are not reported in the status: they do not concern the operation."""
 
 
 def leases_of(host: Host, timing: Timing) -> Leases:
@@ -56,13 +56,13 @@ def controller_of(extension: Extension[S], host: Host, leases: Leases, timing: T
         host.manager.clock,
         timing.longest_reconcile,
     )
-    under_way: dict[Key, Attempt[S]] = {}
+    running: dict[Key, Attempt[S]] = {}
 
     def observe(found: Object) -> Attempt[S] | None:
         attempt = Attempt(tools, found)
         if attempt.seen.spec.type != extension.type:
             return None
-        under_way[found.key] = attempt
+        running[found.key] = attempt
         return attempt
 
     reconciled = Reconciled(
@@ -74,10 +74,10 @@ def controller_of(extension: Extension[S], host: Host, leases: Leases, timing: T
         try:
             return await reconciler.reconcile(key)
         finally:
-            under_way.pop(key, None)
+            running.pop(key, None)
 
     def wake(old: Object | None, new: Object | None, _first: bool) -> None:
-        attempt = under_way.get((new or old).key) if new or old else None  # type: ignore[union-attr]
+        attempt = running.get((new or old).key) if new or old else None  # type: ignore[union-attr]
         if attempt is not None:
             attempt.guard.wake()
 
@@ -91,7 +91,7 @@ def controller_of(extension: Extension[S], host: Host, leases: Leases, timing: T
 
 
 def _waiting(extension: Extension[Any], tools: Tools[Any]) -> ToKeys:
-    """The resources of a Cluster that have something to do: its lease may be valid again."""
+    """The resources of a Cluster with an operation that is due: its lease may be valid again."""
 
     def to_keys(cluster: Object) -> Iterable[Key]:
         namespace = cluster.name if extension.resource.namespaced else None
@@ -113,8 +113,10 @@ def _report(attempt: Attempt[Any], outcome: Outcome) -> Report | None:
     match outcome:
         case Wait(reason, message) if reason in LEASE:
             return Report(attempt.changed(attempt.with_lease(valid=False, reason=reason, message=message)))
-        case Wait(reason, message) if reason not in _UNTOLD:
-            return Report(attempt.changed({"lastOperation": _still(attempt, OperationState.PROCESSING, message)}))
+        case Wait(reason, message) if reason not in _UNREPORTED:
+            return Report(
+                attempt.changed({"lastOperation": _with_progress(attempt, OperationState.PROCESSING, message)})
+            )
         case Fault("TooManyWrites") if _has_error(attempt):
             return None  # the cause is already reported
         case Fault(_, message):
@@ -125,10 +127,10 @@ def _report(attempt: Attempt[Any], outcome: Outcome) -> Report | None:
             }
             if attempt.codes:
                 error["codes"] = [str(code) for code in attempt.codes]
-            if _is_told(attempt, error):
+            if _is_reported(attempt, error):
                 return None
-            said = _still(attempt, OperationState.ERROR, description)
-            return Report(attempt.changed({"lastOperation": said, "lastError": error}))
+            operation = _with_progress(attempt, OperationState.ERROR, description)
+            return Report(attempt.changed({"lastOperation": operation, "lastError": error}))
         case _:
             return None
 
@@ -138,22 +140,22 @@ def _has_error(attempt: Attempt[Any]) -> bool:
     return last is not None and (last.type, last.state) == (attempt.operation, OperationState.ERROR)
 
 
-def _is_told(attempt: Attempt[Any], error: dict[str, Any]) -> bool:
-    """True if the status has this error already, of a retry of the same order: nothing is new but the time."""
+def _is_reported(attempt: Attempt[Any], error: dict[str, Any]) -> bool:
+    """True if the status already has this error, of an earlier attempt at the same request: only the time is new."""
     present, since = attempt.present.get("lastError"), error["lastUpdateTime"]
     if not _has_error(attempt) or not isinstance(present, dict) or {**present, "lastUpdateTime": since} != error:
         return False
     try:
-        told = datetime.fromisoformat(str(present.get("lastUpdateTime")))
-        ordered = datetime.fromisoformat(attempt.object.metadata.annotations.get(TIMESTAMP, ""))
-        return ordered.replace(microsecond=0) <= told
-    except (ValueError, TypeError):  # there is no order, or no time, or one without a zone
+        reported = datetime.fromisoformat(str(present.get("lastUpdateTime")))
+        requested = datetime.fromisoformat(attempt.object.metadata.annotations.get(TIMESTAMP, ""))
+        return requested.replace(microsecond=0) <= reported
+    except (ValueError, TypeError):  # no request, no time, or a time without a zone
         return TIMESTAMP not in attempt.object.metadata.annotations
 
 
-def _still(attempt: Attempt[Any], state: OperationState, description: str) -> dict[str, Any]:
+def _with_progress(attempt: Attempt[Any], state: OperationState, description: str) -> dict[str, Any]:
     last = attempt.object.decode(ExtensionObject).status.last_operation
-    return attempt.said(state, last.progress if last else 1, description)
+    return attempt.last_operation(state, last.progress if last else 1, description)
 
 
 def _unreadable(found: Object, error: Exception) -> tuple[Outcome, Report]:
@@ -164,7 +166,7 @@ def _unreadable(found: Object, error: Exception) -> tuple[Outcome, Report]:
 
 
 def _outdated(error: KubeError | NameTaken) -> Outcome:
-    """A step was refused because the resource has changed: plan again."""
+    """The outcome of an error in a step: `PlanOutdated` if the resource has changed meanwhile."""
     if isinstance(error, Conflict | NotFound | Fenced):
         return outdated(error)
     return fault_of(error)

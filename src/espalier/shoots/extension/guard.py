@@ -20,7 +20,7 @@ T = TypeVar("T")
 CHECK_INTERVAL = 5.0
 """Seconds between two checks of the clocks: timers do not notice a clock that was set, or a suspended machine."""
 
-CANCELLED = 10.0
+CLEANUP_TIMEOUT = 10.0
 """Seconds that a cancelled operation has to clean up. If it continues, it can no longer call its provider."""
 
 _log = structlog.get_logger("espalier.extension")
@@ -28,7 +28,7 @@ _log = structlog.get_logger("espalier.extension")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The seconds for which an operation may at least continue, or the reason why it may not."""
+    """The seconds for which an operation may continue until it is judged again, or the reason why it may not."""
 
     seconds: float
     reason: str = ""
@@ -47,7 +47,7 @@ class Guard:
         self._stopped: Stopped | None = None
 
     def wake(self) -> None:
-        """Something changed: call `judge` again at once."""
+        """Call `judge` again at once, because something has changed."""
         self._woken.set()
 
     def check(self) -> None:
@@ -122,7 +122,7 @@ async def _end(task: asyncio.Future[Any]) -> None:
             task.exception()  # seen: it was raised, or the operation was stopped
         return
     task.cancel()
-    await asyncio.wait((task,), timeout=CANCELLED)
+    await asyncio.wait((task,), timeout=CLEANUP_TIMEOUT)
     if not task.done():
         _log.error("a cancelled operation still runs; its calls to the provider are blocked")
     elif not task.cancelled():

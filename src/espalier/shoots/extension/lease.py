@@ -1,7 +1,7 @@
-"""Leases of clusters: until when extensions of this seed may act on a shoot.
+"""Leases of Clusters: until when extensions of this seed may act on a shoot.
 
 A gardenlet renews `Cluster.spec.leaseExpiration` as long as it reads in the garden that the shoot is its seed's. Leases
-are only ever extended, so one that a cache shows late ends early, and no live read is needed.
+are only ever extended, so a stale cache makes them end early, and no live read is needed.
 
 Two clocks have to agree. The time of day says when the lease ends, and may be set; the time since boot, which also
 advances while a machine is suspended, says how long ago the lease was seen to change, and can't be set.
@@ -42,10 +42,10 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Renewal:
     expiration: str
     ends: float
-    """By the time since boot."""
+    """The end of the lease by the time since boot."""
 
 
 class Leases:
@@ -55,7 +55,7 @@ class Leases:
         self.clusters = clusters
         self._clock = clock
         self._timing = timing
-        self._seen: dict[str, _Seen] = {}
+        self._renewals: dict[str, _Renewal] = {}
         """Renewals as this process has seen them. After a restart, an older one counts until its own time at most."""
         clusters.subscribe(self._changed)
 
@@ -65,10 +65,12 @@ class Leases:
         if cluster is None:
             return _invalid("ClusterMissing", f"Cluster {name} does not exist; its gardenlet must create it")
         expires = expiration_of(cluster)
-        seen = self._seen.get(name)
-        if expires is None or seen is None:
-            what = "spec.leaseExpiration: found none that is valid, allowed: a time such as 2026-01-01T00:00:00.000000Z"
-            return _invalid("LeaseMissing", f"Cluster {name}: {what}; its gardenlet must write it")
+        renewal = self._renewals.get(name)
+        if expires is None or renewal is None:
+            field = (
+                "spec.leaseExpiration: found none that is valid, allowed: a time such as 2026-01-01T00:00:00.000000Z"
+            )
+            return _invalid("LeaseMissing", f"Cluster {name}: {field}; its gardenlet must write it")
         remaining = (expires - self._clock.now()).total_seconds()
         if remaining > self._timing.lease_validity + self._timing.clock_skew:
             return _invalid(
@@ -78,11 +80,11 @@ class Leases:
                 f"({self._timing.lease_validity:g} s) and clock skew ({self._timing.clock_skew:g} s) allow; correct "
                 "the clock of this machine (behind) or of its gardenlet (ahead)",
             )
-        seconds = min(remaining, seen.ends - self._clock.monotonic())
+        seconds = min(remaining, renewal.ends - self._clock.monotonic())
         if seconds <= 0:
             return _invalid(
                 "LeaseExpired",
-                f"the lease of cluster {name} expired at {seen.expiration}: waiting for its gardenlet to renew "
+                f"the lease of cluster {name} expired at {renewal.expiration}: waiting for its gardenlet to renew "
                 "it, which it does once the garden confirms that the shoot still belongs to this seed",
             )
         return Lease(seconds)
@@ -90,26 +92,28 @@ class Leases:
     def _changed(self, old: Object | None, new: Object | None, _first: bool) -> None:
         if new is None:
             if old is not None:
-                self._seen.pop(old.name, None)
+                self._renewals.pop(old.name, None)
             return
         expires = expiration_of(new)
         if expires is None:
-            self._seen.pop(new.name, None)
+            self._renewals.pop(new.name, None)
             return
-        found = _text(new)
-        present = self._seen.get(new.name)
-        if present is not None and present.expiration == found:
+        expiration = _expiration_text(new)
+        present = self._renewals.get(new.name)
+        if present is not None and present.expiration == expiration:
             return
         valid = (expires - self._clock.now()).total_seconds()
-        self._seen[new.name] = _Seen(found, self._clock.monotonic() + min(valid, self._timing.lease_validity))
+        self._renewals[new.name] = _Renewal(
+            expiration, self._clock.monotonic() + min(valid, self._timing.lease_validity)
+        )
 
 
 def expiration_of(cluster: Object) -> datetime | None:
     """The moment at which the lease of a Cluster ends; None if there is none, or if it can't be parsed."""
-    return parse_micro_time(_text(cluster))
+    return parse_micro_time(_expiration_text(cluster))
 
 
-def _text(cluster: Object) -> str:
+def _expiration_text(cluster: Object) -> str:
     try:
         return cluster.decode(ClusterObject).spec.lease_expiration
     except (msgspec.ValidationError, *UNREADABLE):

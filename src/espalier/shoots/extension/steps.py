@@ -22,12 +22,12 @@ from espalier.shoots.extension.errors import OperationFailed, StateInvalid, Stop
 LEASE = frozenset({"LeaseExpired", "LeaseMissing", "ClusterMissing", "ClockSkew"})
 """Reasons of a resource that is left alone, because its seed may have lost the shoot."""
 
-_BEGUN = 1
+_INITIAL_PROGRESS = 1
 _log = structlog.get_logger("espalier.extension")
 
 
 async def check_shoot(attempt: Attempt[Any]) -> Outcome:
-    """Nothing is done for a shoot that is not retried."""
+    """Stop if the Shoot is Failed."""
     if attempt.is_of_failed_shoot:
         return Wait("ShootFailed", "the Shoot has failed; change its spec or request a retry")
     return Continue()
@@ -50,27 +50,31 @@ async def hold(attempt: Attempt[Any]) -> Outcome:
 async def begin(attempt: Attempt[Any]) -> Outcome:
     """Report that the operation is running.
 
-    Written to the resource as observed, and no other: if a migration was ordered meanwhile, which a disconnected cache
-    has not seen yet, the write is refused, and the provider is not called.
+    Written only to the resource as observed: if a migration was requested meanwhile, which a disconnected cache has not
+    seen yet, the write is refused, and the provider is not called.
     """
     before = attempt.seen.status.last_operation
     if before is not None and (before.type, before.state) == (attempt.operation, OperationState.PROCESSING):
-        # What it waits for is already reported. A write would wake its readers, which would wake this one again.
-        said = attempt.said(OperationState.PROCESSING, before.progress, before.description)
+        # The reason for its wait is already reported. A write would be an event, and so cause another reconcile.
+        operation = attempt.last_operation(OperationState.PROCESSING, before.progress, before.description)
     elif before is not None and (before.type, before.state) == (attempt.operation, OperationState.ERROR):
-        said = attempt.present["lastOperation"]  # the same: its cause stays until something else is known
+        operation = attempt.present[
+            "lastOperation"
+        ]  # unchanged: its cause stays until the operation has another result
     else:
-        said = attempt.said(OperationState.PROCESSING, _BEGUN, f"{attempt.operation} is in progress")
-    await attempt.write({"lastOperation": said, **attempt.with_lease(valid=True)}, is_first=True)
+        operation = attempt.last_operation(
+            OperationState.PROCESSING, _INITIAL_PROGRESS, f"{attempt.operation} is in progress"
+        )
+    await attempt.write({"lastOperation": operation, **attempt.with_lease(valid=True)}, is_first=True)
     return Continue()
 
 
 async def take_request(attempt: Attempt[Any]) -> Outcome:
-    """The order to reconcile is accepted: it is removed, and a later one is another order. Its time stays, as with
-    Gardener's extensions: by it the gardenlet knows for how long it has waited."""
+    """Accept a requested reconcile: remove the annotation, so that a later one is another request. Its time stays, as
+    with Gardener's extensions: the gardenlet measures its wait by it."""
     if requested_operation(attempt.object.metadata) == keys.RECONCILE:
-        taken = {"metadata": {"annotations": dict.fromkeys((keys.OPERATION, keys.OLDER_OPERATION))}}
-        attempt.object = await attempt.tools.writer.merge(attempt.resource, attempt.object, taken)
+        patch = {"metadata": {"annotations": dict.fromkeys((keys.OPERATION, keys.OLDER_OPERATION))}}
+        attempt.object = await attempt.tools.writer.merge(attempt.resource, attempt.object, patch)
     return Continue()
 
 
@@ -102,18 +106,18 @@ async def delete(attempt: Attempt[Any]) -> Outcome:
 
 
 async def succeed(attempt: Attempt[Any]) -> Outcome:
-    """Report that it is done, and its result."""
-    said = attempt.said(OperationState.SUCCEEDED, 100, f"{attempt.operation} succeeded")
+    """Report that the operation succeeded, and its result."""
+    operation = attempt.last_operation(OperationState.SUCCEEDED, 100, f"{attempt.operation} succeeded")
     generation = attempt.seen.metadata.generation
     await attempt.write(
-        {**attempt.status, "lastOperation": said, "lastError": None, "observedGeneration": generation or None}
+        {**attempt.status, "lastOperation": operation, "lastError": None, "observedGeneration": generation or None}
     )
     return Continue()
 
 
 async def end_request(attempt: Attempt[Any]) -> Outcome:
-    """The order was carried out: remove it, unless it is another one by now, and the finalizer of a migrated resource
-    with it."""
+    """The request was carried out: remove it, unless it is another one by now, and the finalizer of a migrated
+    resource."""
     for _ in range(CONFLICTS):
         live = attempt.object
         metadata: dict[str, Any] = {}
@@ -137,12 +141,12 @@ async def let_go(attempt: Attempt[Any]) -> Outcome:
     return Done()
 
 
-_ASKED = (check_shoot, check_lease, hold, begin)
+_PREPARATION = (check_shoot, check_lease, hold, begin)
 
 OPERATIONS: dict[OperationType, tuple[Step[Attempt[Any]], ...]] = {
-    OperationType.CREATE: (*_ASKED, take_request, reconcile, succeed),
-    OperationType.RECONCILE: (*_ASKED, take_request, reconcile, succeed),
-    OperationType.RESTORE: (*_ASKED, restore, succeed, end_request),
+    OperationType.CREATE: (*_PREPARATION, take_request, reconcile, succeed),
+    OperationType.RECONCILE: (*_PREPARATION, take_request, reconcile, succeed),
+    OperationType.RESTORE: (*_PREPARATION, restore, succeed, end_request),
     OperationType.MIGRATE: (begin, migrate, succeed, end_request),
     OperationType.DELETE: (check_shoot, check_lease, begin, delete, succeed, let_go),
 }
@@ -159,15 +163,15 @@ def steps_of(attempt: Attempt[Any]) -> Sequence[Step[Attempt[Any]]]:
 async def _act(attempt: Attempt[Any], act: Any) -> Outcome:
     """Run the operation within its lease, and report its result."""
     try:
-        ended = await attempt.guard.run(_begun(act))
-        if isinstance(ended, Wait):
-            return ended
-        if isinstance(ended, Result):
+        result = await attempt.guard.run(_call(act))
+        if isinstance(result, Wait):
+            return result
+        if isinstance(result, Result):
             codec = attempt.tools.extension.state
-            if ended.state is not None and codec is None:
+            if result.state is not None and codec is None:
                 raise TypeError(f"extension {attempt.tools.extension.name} declares no state, but saved one")
-            state = {} if ended.state is None or codec is None else {"state": codec.encode(ended.state)}
-            attempt.status = {**ended.status, **state}
+            state = {} if result.state is None or codec is None else {"state": codec.encode(result.state)}
+            attempt.status = {**result.status, **state}
         return Continue()
     except Stopped as stopped:
         return stopped.wait
@@ -184,7 +188,7 @@ async def _act(attempt: Attempt[Any], act: Any) -> Outcome:
         )
 
 
-async def _begun(act: Any) -> Any:
+async def _call(act: Any) -> Any:
     """Call an actuator, which may fail before it awaits anything."""
     work: Awaitable[Any] = act()
     return await work

@@ -53,7 +53,7 @@ class ClusterObject(Observed, frozen=True):
 
     @property
     def is_failed(self) -> bool:
-        """True if the Shoot is not retried, and so nothing of it."""
+        """True if the Shoot is Failed: nothing of it is retried."""
         operation = self.spec.shoot.status.last_operation if self.spec.shoot else None
         return operation is not None and operation.state == OperationState.FAILED
 

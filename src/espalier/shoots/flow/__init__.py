@@ -1,1 +1,1 @@
-"""Flows as data: graphs of named tasks, each of which observes the world before it acts."""
+"""Flows as data: graphs of named tasks, each of which observes objects before it acts."""

@@ -23,11 +23,11 @@ def draw(flow: Flow[Any], status: FlowStatus) -> str:
     for name, task in flow.tasks.items():
         task_status = status.tasks[name]
         after = f"  after {', '.join(task.after)}" if task_status.state is TaskState.BLOCKED and task.after else ""
-        lines.append(f"{'  ' * flow.depth[name]}{SYMBOLS[task_status.state]} {name}{_said(task_status)}{after}")
+        lines.append(f"{'  ' * flow.depth[name]}{SYMBOLS[task_status.state]} {name}{_detail(task_status)}{after}")
     return "\n".join(lines)
 
 
-def _said(task: TaskStatus) -> str:
+def _detail(task: TaskStatus) -> str:
     if task.state in (TaskState.DONE, TaskState.BLOCKED):
         return ""
     return f": {task.message}" if task.state is TaskState.SKIPPED else f": {task.reason}: {task.message}"

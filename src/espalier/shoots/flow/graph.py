@@ -11,7 +11,7 @@ S = TypeVar("S")
 
 
 class FlowError(ValueError):
-    """The tasks are no graph; the message names them."""
+    """The tasks are no acyclic graph; the message names them."""
 
 
 class Flow(Generic[S]):
@@ -19,12 +19,14 @@ class Flow(Generic[S]):
 
     def __init__(self, name: str, tasks: Iterable[Task[S]]) -> None:
         self.name = name
-        given = list(tasks)
-        by_name = {task.name: task for task in given}
-        if len(by_name) < len(given):
-            twice = sorted({task.name for task in given if sum(task.name == other.name for other in given) > 1})
-            raise FlowError(f"flow {name}: several tasks are named {', '.join(twice)}")
-        for task in given:
+        task_list = list(tasks)
+        by_name = {task.name: task for task in task_list}
+        if len(by_name) < len(task_list):
+            duplicates = sorted(
+                {task.name for task in task_list if sum(task.name == other.name for other in task_list) > 1}
+            )
+            raise FlowError(f"flow {name}: several tasks are named {', '.join(duplicates)}")
+        for task in task_list:
             if unknown := [before for before in task.after if before not in by_name]:
                 raise FlowError(f"flow {name}: {task.name} depends on {', '.join(unknown)}, which does not exist")
         self.tasks: Mapping[str, Task[S]] = {task: by_name[task] for task in _ordered(name, by_name)}
@@ -35,7 +37,7 @@ class Flow(Generic[S]):
         """The names of all tasks."""
         return frozenset(self.tasks)
 
-    def behind(self, names: Iterable[str]) -> frozenset[str]:
+    def dependents(self, names: Iterable[str]) -> frozenset[str]:
         """All tasks that depend on any of these, directly or not."""
         found: set[str] = set()
         start = set(names)
@@ -48,22 +50,24 @@ class Flow(Generic[S]):
 def _ordered(flow: str, tasks: Mapping[str, Task[S]]) -> list[str]:
     """Names so that each comes after its dependencies; of several candidates, the one that was given first."""
     ordered: dict[str, None] = {}
-    left = dict(tasks)
-    while left:
-        ready = next((name for name, task in left.items() if all(before in ordered for before in task.after)), None)
+    remaining = dict(tasks)
+    while remaining:
+        ready = next(
+            (name for name, task in remaining.items() if all(before in ordered for before in task.after)), None
+        )
         if ready is None:
-            raise FlowError(f"flow {flow}: tasks depend on each other in a cycle: {' -> '.join(_circle(left))}")
+            raise FlowError(f"flow {flow}: tasks depend on each other in a cycle: {' -> '.join(_cycle(remaining))}")
         ordered[ready] = None
-        del left[ready]
+        del remaining[ready]
     return list(ordered)
 
 
-def _circle(left: Mapping[str, Task[S]]) -> list[str]:
+def _cycle(remaining: Mapping[str, Task[S]]) -> list[str]:
     path: list[str] = []
-    name = next(iter(left))
+    name = next(iter(remaining))
     while name not in path:
         path.append(name)
-        name = next(before for before in left[name].after if before in left)
+        name = next(before for before in remaining[name].after if before in remaining)
     return [*path[path.index(name) :], name][::-1]
 
 

@@ -13,13 +13,13 @@ from espalier.runtime.outcome import Continue, Done, Wait, fault_of
 from espalier.runtime.writer import NameTaken
 from espalier.shoots.flow.graph import Flow
 from espalier.shoots.flow.status import TASK_FAILED, FlowStatus, TaskState, TaskStatus
-from espalier.shoots.flow.task import Act, Failure, Overdue, Task, Verdict
+from espalier.shoots.flow.task import Action, Failure, Overdue, Task, Verdict
 
 S = TypeVar("S")
 Guard = Callable[[], Awaitable[Wait | Failure | None]]
 """Called before each action; a result other than None is used as the task's verdict."""
 
-_OVER = TaskStatus(TaskState.DONE)
+_DONE = TaskStatus(TaskState.DONE)
 _log = structlog.get_logger("espalier.flow")
 
 
@@ -33,10 +33,10 @@ async def run(flow: Flow[S], observe: Callable[[], S], guard: Guard | None = Non
     while True:
         scope = observe()
         verdicts = _verdicts(flow, scope, acted)
-        due = {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, Act) and name not in acted}
+        due = {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, Action) and name not in acted}
         if not due:
             return FlowStatus(flow.name, {name: _task_status(verdicts.get(name)) for name in flow.tasks})
-        results = await asyncio.gather(*(_perform(flow.tasks[name], act, guard) for name, act in due.items()))
+        results = await asyncio.gather(*(_perform(flow.tasks[name], action, guard) for name, action in due.items()))
         acted |= dict(zip(due, results, strict=True))
 
 
@@ -65,22 +65,22 @@ def _verdict(task: Task[S], scope: S, result: Verdict | None) -> Verdict:
     except Exception as error:
         _log.exception("could not evaluate a task", task=task.name)
         return Failure(f"{type(error).__name__}: {error}")
-    if isinstance(verdict, Act) and result is not None:
+    if isinstance(verdict, Action) and result is not None:
         return result
     return verdict
 
 
-async def _perform(task: Task[S], act: Act, guard: Guard | None) -> Verdict:
+async def _perform(task: Task[S], action: Action, guard: Guard | None) -> Verdict:
     """`Done`, `Wait` or `Failure`, whatever happens."""
     try:
         async with asyncio.timeout(task.action_timeout):
             objection = await guard() if guard is not None else None
             if objection is not None:
                 return objection
-            _log.info("task", task=task.name, what=act.what)
-            outcome = await act.run()
+            _log.info("task", task=task.name, what=action.what)
+            outcome = await action.run()
     except TimeoutError:
-        return Failure(f"{act.what}: no answer within {task.action_timeout:g} seconds")
+        return Failure(f"{action.what}: no answer within {task.action_timeout:g} seconds")
     except (KubeError, NameTaken) as error:
         return Failure(fault_of(error).message)
     except Exception as error:
@@ -96,12 +96,12 @@ def _task_status(verdict: Verdict | str | None) -> TaskStatus:
         case str():
             return TaskStatus(TaskState.SKIPPED, "Skipped", verdict)
         case Done():
-            return _OVER
+            return _DONE
         case Overdue():
             return TaskStatus(TaskState.OVERDUE, verdict.reason, verdict.message, verdict.after)
         case Failure():
             return TaskStatus(TaskState.FAILED, TASK_FAILED, verdict.message, codes=verdict.codes)
         case Wait():
             return TaskStatus(TaskState.WAITING, verdict.reason, verdict.message, verdict.after)
-        case Act():
+        case Action():
             raise AssertionError("what a task still wants to do was done before")

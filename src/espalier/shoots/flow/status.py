@@ -93,9 +93,11 @@ class FlowStatus:
 
     @property
     def description(self) -> str:
-        """A sentence for each task that the flow waits for; `frontier` parses it."""
-        fronts = [f"{name} ({task.reason}): {task.message}" for name, task in self.tasks.items() if _is_pending(task)]
-        return "; ".join(fronts) if fronts else f"{self.flow} is done"
+        """A sentence for each task that waits or fails; function `read` parses it."""
+        sentences = [
+            f"{name} ({task.reason}): {task.message}" for name, task in self.tasks.items() if _is_pending(task)
+        ]
+        return "; ".join(sentences) if sentences else f"{self.flow} is done"
 
     @property
     def outcome(self) -> Outcome:
@@ -116,7 +118,7 @@ def _is_pending(task: TaskStatus) -> bool:
     return task.state in (TaskState.WAITING, TaskState.OVERDUE, TaskState.FAILED)
 
 
-_FRONT = re.compile(r"(?:^|; )([^;()]+) \(([A-Za-z]+)\): ")
+_SENTENCE = re.compile(r"(?:^|; )([^;()]+) \(([A-Za-z]+)\): ")
 
 
 def read(flow: Flow[Any], description: str, failed: Mapping[str, str]) -> FlowStatus:
@@ -124,17 +126,17 @@ def read(flow: Flow[Any], description: str, failed: Mapping[str, str]) -> FlowSt
 
     Tasks that depend on a reported one are blocked; all others are finished.
     """
-    fronts: dict[str, TaskStatus] = {}
-    matches = [match for match in _FRONT.finditer(description) if match[1] in flow.names]
+    reported: dict[str, TaskStatus] = {}
+    matches = [match for match in _SENTENCE.finditer(description) if match[1] in flow.names]
     for match, following in zip_longest(matches, matches[1:]):
         message = description[match.end() : following.start() if following else None]
-        fronts[match[1]] = TaskStatus(TaskState.WAITING, match[2], message)
+        reported[match[1]] = TaskStatus(TaskState.WAITING, match[2], message)
     for name, message in failed.items():
-        reason = fronts[name].reason if name in fronts else TASK_FAILED
-        fronts[name] = TaskStatus(TaskState.FAILED if reason == TASK_FAILED else TaskState.OVERDUE, reason, message)
-    behind = flow.behind(fronts)
-    over = TaskStatus(TaskState.DONE)
+        reason = reported[name].reason if name in reported else TASK_FAILED
+        reported[name] = TaskStatus(TaskState.FAILED if reason == TASK_FAILED else TaskState.OVERDUE, reason, message)
+    blocked = flow.dependents(reported)
+    done = TaskStatus(TaskState.DONE)
     return FlowStatus(
         flow.name,
-        {name: TaskStatus(TaskState.BLOCKED) if name in behind else fronts.get(name, over) for name in flow.tasks},
+        {name: TaskStatus(TaskState.BLOCKED) if name in blocked else reported.get(name, done) for name in flow.tasks},
     )

@@ -1,4 +1,4 @@
-"""One task of a flow: it observes the world, and reports that it is done, what it would do, or what it waits for."""
+"""One task of a flow: it evaluates observed objects, and returns that it is done, an action, a wait, or a failure."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
-    """Something has to be done. `run` does it: `Continue` if that completes the task, `Wait` if the world has to
-    follow, `Failure` if it can't be done."""
+class Action:
+    """An action of the task. `run` returns `Continue` if it completes the task, `Wait` if its effect has to be
+    observed, `Failure` if it can't be done."""
 
     what: str
     """A description for people."""
@@ -51,15 +51,15 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """The task waits for longer than it should. That is an error for people, and the task waits on: it never ends the
-    operation, as nobody would continue it when what it waits for comes after all."""
+    """The task waits for longer than it should. That is reported as an error, and the task keeps waiting. It never
+    makes the operation Failed: that would not continue once the wait ends after all."""
 
     reason: str
     message: str
     after: float | None = None
 
 
-Verdict: TypeAlias = Done | Act | Wait | Overdue | Failure
+Verdict: TypeAlias = Done | Action | Wait | Overdue | Failure
 
 
 def _never(_scope: object) -> str:

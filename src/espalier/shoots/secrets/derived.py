@@ -38,11 +38,11 @@ def _client(common_name: str, *groups: str) -> Callable[[Authority, str, datetim
 
 def _server(name: str, *services: str) -> Callable[[Authority, str, datetime], KeyPair]:
     def issue(ca: Authority, namespace: str, now: datetime) -> KeyPair:
-        reached = [
+        dns_names = [
             "localhost",
             *(f"{one}{rest}" for one in services for rest in ("", f".{namespace}", f".{namespace}.svc")),
         ]
-        return ca.issue_server(name, names=reached, now=now, days=DAYS)
+        return ca.issue_server(name, names=dns_names, now=now, days=DAYS)
 
     return issue
 
@@ -89,22 +89,22 @@ def derive(
     now: datetime,
     rng: random.Random | None = None,
 ) -> dict[str, Data]:
-    """Derive the outdated secrets again."""
+    """Return the outdated secrets, derived again. Raises `InvalidSecret` if a persisted one is no authority."""
     due = outdated(persisted, present, now)
-    made: dict[str, Data] = {}
+    derived: dict[str, Data] = {}
     if names.CA_ETCD in due:
         authority = Authority.create("etcd", now=now, rng=rng)
-        made[names.CA_ETCD] = {"ca.crt": authority.certificate, "ca.key": authority.key}
-    authorities = {**persisted, **present, **made}
+        derived[names.CA_ETCD] = {"ca.crt": authority.certificate, "ca.key": authority.key}
+    authorities = {**persisted, **present, **derived}
     for name in due:
         if name in CERTIFICATES:
             one = CERTIFICATES[name]
             ca = authority_of(authorities[one.ca], rng)
             pair = one.issue(ca, namespace, now)
-            made[name] = pair_data(name, pair, ca.certificate)
+            derived[name] = pair_data(name, pair, ca.certificate)
             if one.kubeconfig:
-                made[name]["kubeconfig"] = _kubeconfig(namespace, name, ca, pair)
-    return made
+                derived[name]["kubeconfig"] = _kubeconfig(namespace, name, ca, pair)
+    return derived
 
 
 def _kubeconfig(namespace: str, name: str, ca: Authority, pair: KeyPair) -> bytes:
@@ -129,9 +129,9 @@ def _validity(certificate: bytes, authority: bytes | None) -> tuple[datetime, da
     Cached, because each reconcile of a shoot asks for it for all its certificates.
     """
     try:
-        read = KeyPair(certificate, b"").x509
+        x509 = KeyPair(certificate, b"").x509
         if authority is not None:
-            read.verify_directly_issued_by(KeyPair(authority, b"").x509)
+            x509.verify_directly_issued_by(KeyPair(authority, b"").x509)
     except (ValueError, TypeError, InvalidSignature):
         return None
-    return read.not_valid_before_utc, read.not_valid_after_utc
+    return x509.not_valid_before_utc, x509.not_valid_after_utc

@@ -21,7 +21,7 @@ from espalier.shoots.secrets import names
 Data: TypeAlias = dict[str, bytes]
 """Content of one secret, by key."""
 
-_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+_P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 SERVER_DAYS = 3650
 """Validity of the persisted certificates: as long as that of their authorities."""
 
@@ -43,11 +43,11 @@ def generate(
     `extra_names` are DNS names of the API server besides those of the seed's Service. With `rng`, everything is
     generated from it: for simulation only.
     """
-    made: dict[str, Data] = {}
+    generated: dict[str, Data] = {}
     for name in names.PERSISTED:  # authorities come before what they sign
         if name not in present:
-            made[name] = _MAKERS[name](_Made({**present, **made}, namespace, extra_names, now, rng))
-    return {name: made[name] for name in names.PERSISTED if name in made}
+            generated[name] = _GENERATORS[name](_Inputs({**present, **generated}, namespace, extra_names, now, rng))
+    return {name: generated[name] for name in names.PERSISTED if name in generated}
 
 
 def authority_of(data: Data, rng: random.Random | None = None) -> Authority:
@@ -58,8 +58,8 @@ def authority_of(data: Data, rng: random.Random | None = None) -> Authority:
         raise InvalidSecret(f"ca.crt and ca.key are not a matching pair: {error!r}") from error
 
 
-class _Made:
-    """The recipe of a secret."""
+class _Inputs:
+    """The inputs of a generator: the secrets that exist, names, time and randomness."""
 
     def __init__(
         self,
@@ -81,28 +81,28 @@ class _Made:
     def key(self) -> ec.EllipticCurvePrivateKey:
         if self.rng is None:
             return ec.generate_private_key(ec.SECP256R1())
-        return ec.derive_private_key(self.rng.randrange(1, _ORDER), ec.SECP256R1())
+        return ec.derive_private_key(self.rng.randrange(1, _P256_ORDER), ec.SECP256R1())
 
 
-def _ca(common_name: str) -> Callable[[_Made], Data]:
-    def make(made: _Made) -> Data:
-        authority = Authority.create(common_name, now=made.now, rng=made.rng)
+def _ca(common_name: str) -> Callable[[_Inputs], Data]:
+    def make(inputs: _Inputs) -> Data:
+        authority = Authority.create(common_name, now=inputs.now, rng=inputs.rng)
         return {"ca.crt": authority.certificate, "ca.key": authority.key}
 
     return make
 
 
-def _static_token(made: _Made) -> Data:
-    token = made.random(48).hex()
+def _static_token(inputs: _Inputs) -> Data:
+    token = inputs.random(48).hex()
     return {"static_tokens.csv": f"{token},system:cluster-health,system:cluster-health\n".encode()}
 
 
-def _basic_auth(made: _Made) -> Data:
-    return {"basic_auth.csv": f"{made.random(24).hex()},admin,admin,system:masters\n".encode()}
+def _basic_auth(inputs: _Inputs) -> Data:
+    return {"basic_auth.csv": f"{inputs.random(24).hex()},admin,admin,system:masters\n".encode()}
 
 
-def _encryption(made: _Made) -> Data:
-    key = b64encode(made.random(32)).decode()
+def _encryption(inputs: _Inputs) -> Data:
+    key = b64encode(inputs.random(32)).decode()
     text = (
         "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n"
         f"  providers:\n  - aescbc:\n      keys:\n      - name: key1\n        secret: {key}\n  - identity: {{}}\n"
@@ -110,19 +110,19 @@ def _encryption(made: _Made) -> Data:
     return {"encryption-configuration.yaml": text.encode()}
 
 
-def _aggregator(made: _Made) -> Data:
-    authority = made.authority(names.CA_FRONT_PROXY)
+def _aggregator(inputs: _Inputs) -> Data:
+    authority = inputs.authority(names.CA_FRONT_PROXY)
     return pair_data(
         names.KUBE_AGGREGATOR,
-        authority.issue_client("system:kube-aggregator", now=made.now, days=SERVER_DAYS),
+        authority.issue_client("system:kube-aggregator", now=inputs.now, days=SERVER_DAYS),
         authority.certificate,
     )
 
 
-def _server(made: _Made) -> Data:
-    authority = made.authority(names.CA)
-    reached = (*names.server_names(made.namespace), *made.extra_names)
-    pair = authority.issue_server(names.KUBE_APISERVER, names=reached, now=made.now, days=SERVER_DAYS)
+def _server(inputs: _Inputs) -> Data:
+    authority = inputs.authority(names.CA)
+    dns_names = (*names.server_names(inputs.namespace), *inputs.extra_names)
+    pair = authority.issue_server(names.KUBE_APISERVER, names=dns_names, now=inputs.now, days=SERVER_DAYS)
     return pair_data(names.KUBE_APISERVER, pair, authority.certificate)
 
 
@@ -131,20 +131,20 @@ def pair_data(name: str, pair: KeyPair, ca: bytes) -> Data:
     return {f"{name}.crt": pair.certificate, f"{name}.key": pair.key, "ca.crt": ca}
 
 
-def _service_account_key(made: _Made) -> Data:
-    text = made.key().private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
-    return {"id_rsa": text}  # the name that the proposal and Gardener have for it, whatever the kind of key
+def _service_account_key(inputs: _Inputs) -> Data:
+    text = inputs.key().private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    return {"id_rsa": text}  # the key's name in the proposal and in Gardener, whatever its algorithm
 
 
-def _ssh_keypair(made: _Made) -> Data:
-    key = made.key()
+def _ssh_keypair(inputs: _Inputs) -> Data:
+    key = inputs.key()
     return {
         "id_rsa": key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()),
         "id_rsa.pub": key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + b"\n",
     }
 
 
-_MAKERS: Mapping[str, Callable[[_Made], Data]] = {
+_GENERATORS: Mapping[str, Callable[[_Inputs], Data]] = {
     names.CA: _ca("kubernetes"),
     names.CA_FRONT_PROXY: _ca("front-proxy"),
     names.STATIC_TOKEN: _static_token,

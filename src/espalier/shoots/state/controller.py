@@ -25,12 +25,12 @@ from espalier.shoots.state.pieces import TruncatedState
 from espalier.shoots.state.store import EpochOver, ShootStates
 from espalier.shoots.state.stored import StaleState
 
-NOT_CARRIED = "StateNotTransferable"
+NOT_TRANSFERABLE = "StateNotTransferable"
 """Reason of an Event on a Shoot: a state in its seed can't be stored in the garden."""
 
 BY_TECHNICAL_ID = "technical ID"
 
-_FILLED_SOON = 0.5
+_SYNC_RETRY = 0.5
 
 
 def technical_id(shoot: Object) -> Iterable[str]:
@@ -54,7 +54,7 @@ class Observer:
         self._by_plural: set[str] = set()
 
     def watch(self, follow: Callable[[Cache], None]) -> None:
-        """Watch the resources of each kind, from when its definition exists."""
+        """Call `follow` with the cache of each extension kind, once its CustomResourceDefinition exists."""
 
         def defined(_old: Object | None, new: Object | None, _first: bool) -> None:
             for kind in kinds_of(new) if new is not None else ():
@@ -67,7 +67,7 @@ class Observer:
 
     @property
     def is_filled(self) -> bool:
-        """True if everything is read: what is missing then is absent."""
+        """True if all caches are synced: objects missing in them then do not exist."""
         return self.definitions.synced and all(cache.synced for cache in self._resources.values())
 
     def keys_of_resource(self, resource: Object) -> Iterable[Key]:
@@ -94,26 +94,26 @@ class Sync:
         self._recorder = recorder
 
     async def reconcile(self, key: Key) -> Outcome:
-        """One write if a state changed, none if not."""
-        found = self._observer.shoots.get(key)
-        if found is None:
+        """Update the ShootState with one write if a state changed, else with none."""
+        shoot_object = self._observer.shoots.get(key)
+        if shoot_object is None:
             return Done()
-        shoot = found.decode(Shoot)
+        shoot = shoot_object.decode(Shoot)
         task = task_of(shoot, self._seed)
         if task is None or not shoot.status.technical_id:
             return Done()
         if not self._observer.is_filled:
-            return Wait("CachesNotSynced", "a kind of extension was installed just now", after=_FILLED_SOON)
+            return Wait("CachesNotSynced", "a kind of extension was installed just now", after=_SYNC_RETRY)
         states = self._observer.states_of(shoot.status.technical_id)
         cached = self._observer.states.get(key)
         if cached is None or not is_current(cached.decode(ShootState).extensions, states, task.mode):
             try:
-                await self._write(found, task, states)
+                await self._write(shoot_object, task, states)
             except EpochOver as error:
                 return Wait("EpochOutdated", str(error))
             except (StaleState, UnreadableShootState, TruncatedState) as error:
                 return Fault("ShootStateUnusable", str(error))
-        return self._status_of_problems(found, states.states)
+        return self._report_problems(shoot_object, states.states)
 
     async def _write(self, shoot: Object, task: Task, states: SeedStates) -> None:
         secrets: list[Tree] = []
@@ -132,11 +132,11 @@ class Sync:
         if unused:
             await self._store.sweep(shoot, used, task.epoch, unused)
 
-    def _status_of_problems(self, shoot: Object, states: Sequence[ResourceState]) -> Outcome:
+    def _report_problems(self, shoot: Object, states: Sequence[ResourceState]) -> Outcome:
         problems = [f"{state.key}: {state.problem}" for state in states if state.problem]
         if not problems:
             return Done()
         message = f"the shoot can't be restored in another seed: {'; '.join(problems)}"
         if self._recorder is not None:
-            self._recorder.event(shoot, "Warning", NOT_CARRIED, message)
-        return Wait(NOT_CARRIED, message)
+            self._recorder.event(shoot, "Warning", NOT_TRANSFERABLE, message)
+        return Wait(NOT_TRANSFERABLE, message)

@@ -53,11 +53,11 @@ class Document:
     def __init__(self, raw: bytes) -> None:
         try:
             self._parts = _parts(raw)
-            self._gardenlet: _Parts = _parts(_given(self._parts, "gardenlet", b"{}"))
-            secrets = _items(_given(self._gardenlet, "secrets", b"[]"))
+            self._gardenlet: _Parts = _parts(_part(self._parts, "gardenlet", b"{}"))
+            secrets = _items(_part(self._gardenlet, "secrets", b"[]"))
             self.secrets = {one.name: one for one in map(_secret, map(bytes, secrets))}
             self._raw_secrets = secrets
-            items = map(bytes, _items(_given(self._parts, "extensions", b"[]")))
+            items = map(bytes, _items(_part(self._parts, "extensions", b"[]")))
             self.entries = tuple(Entry(_entry(item), item) for item in items)
         except msgspec.MsgspecError as error:
             raise UnreadableShootState(f"the ShootState can't be read: {error}") from None
@@ -84,7 +84,7 @@ class Document:
         """Add these annotations and labels."""
         metadata = _parts(bytes(self._parts["metadata"]))
         for name, wanted in (("annotations", annotations), ("labels", labels)):
-            present = _texts(_given(metadata, name, b"{}"))
+            present = _texts(_part(metadata, name, b"{}"))
             if present.items() >= wanted.items():
                 continue
             metadata[name] = Raw(encode_json({**present, **wanted}))
@@ -114,7 +114,7 @@ def digested(object_: Object) -> Object:
         document = Document(object_.raw)
         entries = [digested_state(entry.state) for entry in document.entries]
     except (UnreadableShootState, msgspec.MsgspecError):
-        entries = []  # the code that acts on it reads it live, and reports what is wrong
+        entries = []  # readers that act on it read it live, and report the problem
     object_.metadata.managed_fields = ABSENT
     head = msgspec.to_builtins(object_.head)
     return Object(encode_json({**head, "extensions": entries}), object_.head)
@@ -140,6 +140,6 @@ def epoch_of(object_: Object) -> int:
     return int(found) if found.isdecimal() and len(found) < 17 else 0
 
 
-def _given(parts: _Parts, name: str, default: bytes) -> bytes:
+def _part(parts: _Parts, name: str, default: bytes) -> bytes:
     found = bytes(parts.get(name, Raw(default)))
     return default if found == b"null" else found

@@ -31,13 +31,13 @@ class StateKey(NamedTuple):
 
 
 class ResourceState(msgspec.Struct, frozen=True, dict=True):
-    """The state of one resource. Its text is opaque, except for comparing it."""
+    """The state of one extension resource. Its text is opaque, except for comparisons."""
 
     key: StateKey
     text: bytes = b""
     """JSON; empty if the extension has no state."""
     problem: str = ""
-    """The reason why the state can't be carried."""
+    """The reason why the state can't be stored in a ShootState."""
     waits: bool = False
     """True while the resource is still waiting for its state: its present state means nothing."""
 
@@ -79,7 +79,7 @@ def state_of(resource: Object, kind: type[Extended]) -> ResourceState:
     try:
         json_trees.require_flat(text)
         if not found.is_large:
-            _ = found.digest  # of numbers that are out of range there is none
+            _ = found.digest  # raises for numbers that are out of range
     except msgspec.MsgspecError as error:
         return ResourceState(key, problem=f"its state can't be carried: {quoted(str(error), 200)}")
     return found

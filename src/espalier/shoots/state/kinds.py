@@ -54,6 +54,6 @@ def kinds_of(definition: Object) -> Iterator[type[Extended]]:
 
 
 def declared(resource: Resource) -> type[Extended]:
-    """A kind of which only the group is known."""
-    made = cast(type[Extended], msgspec.defstruct(resource.kind, [], bases=(Extended,), kw_only=True))
-    return kind(resource, status=True, partly=True)(made)
+    """A kind with nothing but the fields of all extension kinds."""
+    struct = cast(type[Extended], msgspec.defstruct(resource.kind, [], bases=(Extended,), kw_only=True))
+    return kind(resource, status=True, partly=True)(struct)

@@ -34,7 +34,7 @@ class Mode(Enum):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """The task of a seed for the ShootState of a shoot."""
+    """The task of a seed that writes the ShootState of a shoot: how to merge, and its epoch."""
 
     mode: Mode
     epoch: int
@@ -54,7 +54,7 @@ def task_of(shoot: Shoot, seed: str) -> Task | None:
     try:
         current = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP)).current
     except OwnershipError:
-        return None  # nobody acts: admission says what is wrong
+        return None  # nobody acts: the flow reports the error
     if current is not None and current.seed != seed:
         return None
     settled = operation_of_shoot(shoot) is OperationType.RECONCILE
@@ -64,7 +64,7 @@ def task_of(shoot: Shoot, seed: str) -> Task | None:
 def is_current(cached: Sequence[ExtensionState], found: SeedStates, mode: Mode) -> bool:
     """True if a cached ShootState has all states of a seed, so that nothing has to be read or written."""
     entries = {StateKey(one.kind, one.name, one.purpose): one for one in cached}
-    return not _forgotten(entries, found, mode) and all(
+    return not _stale_keys(entries, found, mode) and all(
         _is_stored(entries.get(one.key), one, mode) for one in found.states
     )
 
@@ -77,10 +77,10 @@ def merged(
     Unchanged entries are kept, in their places.
     """
     by_key = {entry.key: entry for entry in entries}
-    for key in _forgotten(by_key, found, task.mode):
+    for key in _stale_keys(by_key, found, task.mode):
         del by_key[key]
     for one in found.states:
-        entry = _next(by_key.get(one.key), one, task)
+        entry = _merged_entry(by_key.get(one.key), one, task)
         if entry is not None:
             by_key[one.key] = entry
     secrets: list[Tree] = []
@@ -97,7 +97,7 @@ def merged(
     return list(by_key.values()), secrets
 
 
-def _forgotten(entries: Iterable[StateKey], found: SeedStates, mode: Mode) -> list[StateKey]:
+def _stale_keys(entries: Iterable[StateKey], found: SeedStates, mode: Mode) -> list[StateKey]:
     """Entries of resources that are gone, or no longer have a state.
 
     An emptied namespace is no reason to delete entries: other resources must still be there.
@@ -108,7 +108,7 @@ def _forgotten(entries: Iterable[StateKey], found: SeedStates, mode: Mode) -> li
     return [key for key in entries if key.kind in found.kinds and key not in kept]
 
 
-def _next(present: Entry | None, one: ResourceState, task: Task) -> Entry | None:
+def _merged_entry(present: Entry | None, one: ResourceState, task: Task) -> Entry | None:
     """The entry of a resource; None if there is none."""
     if _is_stored(_digested(present), one, task.mode):
         return present

@@ -105,7 +105,7 @@ class ShootStates:
         secrets: Callable[[], Iterable[Tree]] = tuple,
         read: Object | None = None,
     ) -> Object:
-        """Change a ShootState; retried once if another write came first. `secrets` are written before it.
+        """Change a ShootState; retried up to four times after conflicts. `secrets` are created before it.
 
         `read` is the ShootState as the caller has just read it; without it, it is read.
         """
@@ -136,27 +136,27 @@ class ShootStates:
         try:
             await self._client.create(SECRET, secret)
         except AlreadyExists:
-            return  # its name tells its content, and it is checked when it is read
+            return  # its name follows from its content, which is verified when it is read
 
     async def sweep(self, shoot: Object, used: Collection[str], epoch: int, unused: Iterable[str] = ()) -> None:
         """Delete Secrets with state of a shoot that no reference names: `unused`, and those that a crash left.
 
-        Not those of a newer epoch. Only for the seed that writes references: others may have made Secrets for the next
-        one.
+        Secrets of newer epochs stay. Call it only for the seed that writes references: another one may have created
+        Secrets for its next write.
         """
-        found = {name: pieces.origin_of(name) for name in (*unused, *await self._granted())}
-        swept = [
+        origins = {name: pieces.origin_of(name) for name in (*unused, *await self._granted())}
+        orphans = [
             name
-            for name, origin in found.items()
+            for name, origin in origins.items()
             if name not in used
             and origin is not None
             and origin.shoot_uid == shoot.metadata.uid
             and origin.epoch <= epoch
         ]
-        await together(map(self._delete_piece, swept))
+        await together(map(self._delete_piece, orphans))
 
     async def _granted(self) -> list[str]:
-        """The Secrets with state of this seed's shoots, as the garden has found them: it grants no list of others."""
+        """The Secrets with state of this seed's shoots, by the Role that grants them: the seed may not list Secrets."""
         role = ROLE_OF_GARDENLET.format(seed=self._seed)
         try:
             return named_secrets(await self._client.get(ROLE, role, names.STATE_NAMESPACE))

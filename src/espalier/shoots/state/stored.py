@@ -35,13 +35,13 @@ class StoredState:
 
     @classmethod
     async def read(cls, client: Client, shoot_state: Object) -> StoredState:
-        """With the Secrets that the ShootState references."""
+        """Read the Secrets that the ShootState references. Raises `UnreadableShootState`."""
         found: dict[str, Tree] = {}
         for entry in Document(shoot_state.raw).entries:
             for name in entry.state.state_ref.secrets if entry.state.state_ref else ():
                 try:
                     found[name] = (await client.get(SECRET, name, names.STATE_NAMESPACE)).tree
-                except (NotFound, Forbidden):  # rights are granted on those that are there
+                except (NotFound, Forbidden):  # no rights are granted on a Secret that does not exist
                     continue  # `state_for` reports it to callers
         return cls(shoot_state, found)
 

@@ -16,7 +16,7 @@ from espalier.shoots.flow.drawing import draw
 from espalier.shoots.flow.graph import Flow, FlowError
 from espalier.shoots.flow.runner import run
 from espalier.shoots.flow.status import FlowStatus, TaskState, read
-from espalier.shoots.flow.task import Act, Failure, Task, Verdict
+from espalier.shoots.flow.task import Action, Failure, Task, Verdict
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 World = dict[str, int]
@@ -36,7 +36,7 @@ class Worlds:
             await asyncio.sleep(1)
             return then or Continue()
 
-        return Task(name, lambda world: Done() if name in world.made else Act(f"make {name}", write), after)
+        return Task(name, lambda world: Done() if name in world.made else Action(f"make {name}", write), after)
 
     def write(self, name: str) -> None:
         self.asked += 1
@@ -117,7 +117,7 @@ def test_a_lost_connection_fails_the_task_and_is_retried() -> None:
     async def lost() -> Continue:
         raise Unreachable("no route")
 
-    flow: Flow[Worlds] = Flow("f", [Task("a", lambda _: Act("ask", lost))])
+    flow: Flow[Worlds] = Flow("f", [Task("a", lambda _: Action("ask", lost))])
     status, _ = ran(flow, Worlds())
     assert status.outcome == Fault("TaskFailed", "a: no route", terminal=False)
 
@@ -127,7 +127,7 @@ def test_an_action_that_hangs_is_ended() -> None:
         await asyncio.sleep(10_000)
         return Continue()
 
-    flow: Flow[Worlds] = Flow("f", [Task("a", lambda _: Act("ask", hang), action_timeout=5)])
+    flow: Flow[Worlds] = Flow("f", [Task("a", lambda _: Action("ask", hang), action_timeout=5)])
     status, seconds = ran(flow, Worlds())
     assert seconds == 5
     assert status.errors[0].description == "ask: no answer within 5 seconds"
@@ -140,7 +140,7 @@ def test_a_task_acts_once_in_a_reconcile_even_if_the_world_does_not_show_it() ->
         calls.append(1)
         return Wait("NotShown", "the cache is behind", after=1)
 
-    flow: Flow[Worlds] = Flow("f", [Task("a", lambda _: Act("write", act))])
+    flow: Flow[Worlds] = Flow("f", [Task("a", lambda _: Action("write", act))])
     status, _ = ran(flow, Worlds())
     assert calls == [1]
     assert status.outcome == Wait("NotShown", "a: the cache is behind", after=1)
@@ -190,7 +190,9 @@ def verdicts() -> st.SearchStrategy[Verdict]:
     async def nothing() -> Continue:
         return Continue()
 
-    return st.sampled_from([Done(), Wait("NotReady", "it is not ready"), Failure("it failed"), Act("do it", nothing)])
+    return st.sampled_from(
+        [Done(), Wait("NotReady", "it is not ready"), Failure("it failed"), Action("do it", nothing)]
+    )
 
 
 @st.composite

@@ -33,44 +33,47 @@ BEFORE_OWNERSHIP = {
 
 def test_nothing_serves_or_acts_before_ownership_is_taken() -> None:
     others = RECONCILE.names - BEFORE_OWNERSHIP - {"Take ownership"}
-    assert RECONCILE.behind(["Take ownership"]) == others
+    assert RECONCILE.dependents(["Take ownership"]) == others
 
 
 def test_secrets_reach_the_seed_only_once_they_are_in_the_shoot_state() -> None:
-    assert "Deploy secrets" in RECONCILE.behind(["Generate secrets"])
+    assert "Deploy secrets" in RECONCILE.dependents(["Generate secrets"])
 
 
 def test_the_source_is_asked_for_its_credentials_no_longer_than_the_copy_needs() -> None:
-    assert "Remove source backup entry" in RECONCILE.behind(["Copy backups"])
-    assert "Take ownership" in RECONCILE.behind(["Remove source backup entry"])
-    assert "Take ownership" in RECONCILE.behind(["Wait for lease of source"])
+    assert "Remove source backup entry" in RECONCILE.dependents(["Copy backups"])
+    assert "Take ownership" in RECONCILE.dependents(["Remove source backup entry"])
+    assert "Take ownership" in RECONCILE.dependents(["Wait for lease of source"])
 
 
 def test_names_lead_to_the_new_api_server_only_once_it_answers() -> None:
-    assert {"Deploy DNS records", "Wait for nodes"} <= RECONCILE.behind(["Deploy kube-apiserver"])
-    assert "Deploy kube-controller-manager" in RECONCILE.behind(["Wait for nodes"])
+    assert {"Deploy DNS records", "Wait for nodes"} <= RECONCILE.dependents(["Deploy kube-apiserver"])
+    assert "Deploy kube-controller-manager" in RECONCILE.dependents(["Wait for nodes"])
 
 
 def test_nothing_is_stopped_before_the_destination_is_ready() -> None:
-    assert MIGRATE.behind(["Wait for destination"]) == MIGRATE.names - {"Wait for destination", "Check extension state"}
+    assert MIGRATE.dependents(["Wait for destination"]) == MIGRATE.names - {
+        "Wait for destination",
+        "Check extension state",
+    }
 
 
 def test_etcd_is_handed_over_after_all_that_writes_has_ended_and_as_the_last_but_one() -> None:
     order = ["Stop controllers", "Stop kube-apiserver", "Migrate extension resources", "Persist extension state"]
     order += ["Remove extension resources", "Hand over etcd", "Release"]
     for before, after in pairwise(order):
-        assert after in MIGRATE.behind([before])
+        assert after in MIGRATE.dependents([before])
 
 
 def test_a_seed_that_lost_the_shoot_keeps_its_etcd_until_the_next_one_has_started() -> None:
-    assert {"Remove etcd", "Remove namespace", "Remove cluster"} <= LEAVE.behind(["Wait for successor"])
-    assert "Remove extension resources" in LEAVE.behind(["Migrate extension resources"])
+    assert {"Remove etcd", "Remove namespace", "Remove cluster"} <= LEAVE.dependents(["Wait for successor"])
+    assert "Remove extension resources" in LEAVE.dependents(["Migrate extension resources"])
 
 
 def test_machines_are_deleted_while_their_controller_runs_and_before_their_network() -> None:
-    assert "Stop machine-controller-manager" in DELETE.behind(["Delete worker"])
-    assert "Delete infrastructure" in DELETE.behind(["Delete worker"])
-    assert "Delete cluster" in DELETE.behind(["Delete namespace"])  # with it goes the lease that deletions need
+    assert "Stop machine-controller-manager" in DELETE.dependents(["Delete worker"])
+    assert "Delete infrastructure" in DELETE.dependents(["Delete worker"])
+    assert "Delete cluster" in DELETE.dependents(["Delete namespace"])  # with it goes the lease that deletions need
 
 
 def test_creation_reconcile_and_restore_are_one_graph() -> None:

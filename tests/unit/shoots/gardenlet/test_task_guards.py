@@ -33,7 +33,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import NameTaken, Writer
 from espalier.shoots.flow.graph import Flow
-from espalier.shoots.flow.task import Act, Failure
+from espalier.shoots.flow.task import Action, Failure
 from espalier.shoots.garden.roles import in_project
 from espalier.shoots.gardenlet import clusters, leases, rendering, steps
 from espalier.shoots.gardenlet.comparing import stamped
@@ -90,7 +90,7 @@ def test_a_resource_that_was_not_migrated_is_not_removed_as_its_extension_would_
     found: ExtensionResource, goes: bool
 ) -> None:
     verdict = extensions.delete_migrated(Infrastructure)(context(scope(extensions=(found,)), OperationType.MIGRATE))
-    assert isinstance(verdict, Act if goes else Wait)
+    assert isinstance(verdict, Action if goes else Wait)
 
 
 @pytest.mark.parametrize(("stored", "is_stored"), [(None, False), ("first", False), ("last", True)])
@@ -138,7 +138,7 @@ async def test_a_resource_has_its_state_before_it_is_told_to_restore_it() -> Non
         ctx = context(parts, OperationType.RESTORE, seed=writer)
         ctx.live.stored = cast(StoredState, SimpleNamespace(state_for=lambda *_: b'{"id":7}'))
         verdict = extensions.deploy(Infrastructure)(ctx)
-        assert isinstance(verdict, Act)
+        assert isinstance(verdict, Action)
         with suppress(asyncio.CancelledError):
             await verdict.run()
         found = await client.get(Infrastructure.resource, "apple", TECHNICAL_ID)
@@ -175,7 +175,7 @@ def test_a_corrected_state_is_given_to_a_restore_that_fails_unless_its_extension
     ctx = context(of, OperationType.RESTORE)
     ctx.live.stored = cast(StoredState, SimpleNamespace(state_for=lambda *_: stored.encode()))
     verdict = extensions.deploy(Infrastructure)(ctx)
-    assert (isinstance(verdict, Act) and verdict.what.startswith("give Infrastructure apple its state")) is is_given
+    assert (isinstance(verdict, Action) and verdict.what.startswith("give Infrastructure apple its state")) is is_given
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ async def test_etcd_is_handed_over_once_the_operation_of_its_own_epoch_is_ready(
 
     live = etcd(1, **{INITIATED_AT: NOW.isoformat()})
     verdict = backups.hand_over_etcd(context(scope(etcd=live), OperationType.MIGRATE, call=call))
-    assert isinstance(verdict, Act)
+    assert isinstance(verdict, Action)
     assert isinstance(await verdict.run(), Continue if is_over else Wait)
     assert [one.epoch for one in asked] == [1]
 
@@ -213,7 +213,7 @@ def test_a_seed_that_was_named_and_never_counted_releases_no_epoch_of_another_on
     """Extensions of the epoch's own seed may still act by their lease, for which the next seed would not wait."""
     of_b = Ownership().add("b", "bucket-b").start(1, "b")
     assert isinstance(backups.record_release(context(scope(of_b), OperationType.MIGRATE)), Done)
-    assert isinstance(backups.record_release(context(scope(), OperationType.MIGRATE)), Act)
+    assert isinstance(backups.record_release(context(scope(), OperationType.MIGRATE)), Action)
 
 
 async def test_the_cluster_of_another_shoot_is_not_written() -> None:
@@ -348,7 +348,7 @@ def test_the_etcd_of_an_earlier_stay_is_handed_over_if_no_later_one_has_its_data
 ) -> None:
     """The copy takes what it last stored: what it has not stored yet would be lost with it."""
     verdict = backups.wait_for_successor(context(scope(epochs, etcd=live), OperationType.MIGRATE))
-    assert isinstance(verdict, Act if hands_over else Done)
+    assert isinstance(verdict, Action if hands_over else Done)
 
 
 def test_the_etcd_of_a_shoot_that_is_gone_is_kept_for_nobody() -> None:
@@ -359,7 +359,7 @@ def test_the_etcd_of_a_shoot_that_is_gone_is_kept_for_nobody() -> None:
 def test_an_etcd_of_an_epoch_that_never_started_makes_way_for_the_copy() -> None:
     back = Ownership().add("b", "bucket-b").start(1, "b").add("a", "bucket-a")
     verdict = backups.copy_backups(context(scope(back, etcd=etcd(2))))
-    assert isinstance(verdict, Act)
+    assert isinstance(verdict, Action)
     assert verdict.what == "delete Etcd etcd-main"
 
 
@@ -400,7 +400,7 @@ async def test_an_entry_that_was_made_anew_is_not_deleted_for_the_one_that_was_s
     seen = an_object(BackupEntry.resource, "entry", "garden-dev", spec={"bucketName": "bucket-a"})
     garden = SimpleNamespace(client=SimpleNamespace(delete=delete))
     verdict = backups.delete_backup_entries(context(scope(backup_entry=seen), OperationType.DELETE, garden=garden))
-    assert isinstance(verdict, Act)
+    assert isinstance(verdict, Action)
     await verdict.run()
     assert asked == [{"uid": "uid of entry"}]
 
@@ -426,7 +426,7 @@ def test_a_backup_entry_that_a_lost_seed_was_deleting_is_taken_over_so_that_its_
     for seed in "ba":
         live = backup_entry(seed, **DELETED)
         verdict = task(context(scope(BACK, object=shoot(**DELETED), **{field: live}), OperationType.RESTORE))
-        assert isinstance(verdict, Act if seed == "b" else Wait)
+        assert isinstance(verdict, Action if seed == "b" else Wait)
 
 
 def test_a_backup_entry_of_a_shoot_that_stays_is_not_taken_over_to_be_deleted() -> None:
@@ -464,7 +464,7 @@ async def test_only_an_entry_that_is_created_for_a_shoot_that_is_being_deleted_s
         verdict = backups.deploy_backup_entry(
             context(looked, OperationType.RESTORE, garden=SimpleNamespace(create=create))
         )
-        assert isinstance(verdict, Act)
+        assert isinstance(verdict, Action)
         await verdict.run()
     assert [one["metadata"]["annotations"] for one in created] == [{BACKUPS_SINCE: "2"}, {}, {}]
 
@@ -482,7 +482,7 @@ async def test_an_etcd_that_does_not_start_says_why_and_one_that_has_just_begun_
     known = f"etcd-main is not ready{f': {error}' if error else ''}"
     assert backups.deploy_etcd(context(looked)) == Wait("EtcdNotReady", known, 5.0)
     verdict = backups.deploy_etcd(context(replace(looked, now=NOW + timedelta(minutes=1)), call=answers))
-    assert isinstance(verdict, Act)
+    assert isinstance(verdict, Action)
     outcome = await verdict.run()
     assert isinstance(outcome, Wait)
     assert outcome.message == f"{known}{';' if error else ':'} clients may have written to this etcd"
@@ -507,7 +507,7 @@ async def test_a_copy_that_waits_says_for_what_and_of_a_deleted_shoot_what_makes
     looked = replace(looked, now=NOW + timedelta(minutes=1))
     for call, why in ((answers, said), (silent, "the agent of etcd-main: no route to host")):
         verdict = backups.copy_backups(context(looked, OperationType.RESTORE, call=call))
-        assert isinstance(verdict, Act)
+        assert isinstance(verdict, Action)
         outcome = await verdict.run()
         assert isinstance(outcome, Wait)
         assert outcome.message.startswith(f"copying backups of epoch 1: {why}")

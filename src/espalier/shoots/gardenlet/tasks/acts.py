@@ -9,7 +9,7 @@ from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import Belongs, found_by_owner
-from espalier.shoots.flow.task import Act, Failure, Overdue, Verdict
+from espalier.shoots.flow.task import Action, Failure, Overdue, Verdict
 from espalier.shoots.gardenlet.comparing import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.names import SHOOT_UID
@@ -18,7 +18,7 @@ SOON = 5.0
 """Seconds after which something is observed again that normally reports by events."""
 
 
-def act(what: str, *writes: Callable[[], Awaitable[object]]) -> Act:
+def write_action(what: str, *writes: Callable[[], Awaitable[object]]) -> Action:
     """Return the action that awaits these writes one after another. It ends with a wait: the next observation shows
     whether they were enough."""
 
@@ -27,7 +27,7 @@ def act(what: str, *writes: Callable[[], Awaitable[object]]) -> Act:
             await write()
         return Wait("ObjectWritten", f"{what}: done", after=SOON)
 
-    return Act(what, run)
+    return Action(what, run)
 
 
 def of_shoot(ctx: Context) -> Belongs:
@@ -55,7 +55,7 @@ def apply_object(
     name = body["metadata"]["name"]
     if live is not None and live.metadata.deletion_timestamp is not None:
         return Wait("BeingDeleted", f"{resource.kind} {name} is being deleted and will then be recreated", after=SOON)
-    return act(f"apply {resource.kind} {name}", lambda: ctx.tools.seed.apply(resource, rendered, belongs))
+    return write_action(f"apply {resource.kind} {name}", lambda: ctx.tools.seed.apply(resource, rendered, belongs))
 
 
 def delete_object(ctx: Context, resource: Resource, live: Object | None, belongs: Belongs = found_by_owner) -> Verdict:
@@ -66,24 +66,24 @@ def delete_object(ctx: Context, resource: Resource, live: Object | None, belongs
         finalizers = ", ".join(live.metadata.finalizers)
         why = f", held by finalizers {finalizers}" if finalizers else ""
         return Wait("BeingDeleted", f"{resource.kind} {live.name} is being deleted{why}", after=SOON)
-    return act(f"delete {resource.kind} {live.name}", lambda: ctx.tools.seed.delete(resource, live, belongs))
+    return write_action(f"delete {resource.kind} {live.name}", lambda: ctx.tools.seed.delete(resource, live, belongs))
 
 
 def combined(verdicts: Iterable[Verdict]) -> Verdict:
     """Return one verdict for several: an action that runs all actions in order and returns the first failure, else the
     first wait; without actions the first failure, then the first overdue wait, then the first wait; else `Done`."""
     results = list(verdicts)
-    acts = [verdict for verdict in results if isinstance(verdict, Act)]
-    if acts:
-        what = "; ".join(one.what for one in acts)
+    actions = [verdict for verdict in results if isinstance(verdict, Action)]
+    if actions:
+        what = "; ".join(one.what for one in actions)
 
         async def run() -> Continue | Wait | Failure:
-            outcomes = [await one.run() for one in acts]
+            outcomes = [await one.run() for one in actions]
             unfinished = [outcome for outcome in outcomes if not isinstance(outcome, Continue)]
             failures = (outcome for outcome in unfinished if isinstance(outcome, Failure))
             return next(failures, unfinished[0] if unfinished else Continue())
 
-        return Act(what, run)
+        return Action(what, run)
     for kind in (Failure, Overdue, Wait):
         of_kind = [verdict for verdict in results if isinstance(verdict, kind)]
         if of_kind:

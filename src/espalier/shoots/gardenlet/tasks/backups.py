@@ -23,13 +23,13 @@ from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import Precondition
-from espalier.shoots.flow.task import Act, Failure, Verdict
+from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.names import BACKUPS_SINCE, COPIED_EPOCH, INITIATED_AT, SEED_MISSING, WOKEN_AT
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.gardenlet.tasks import control_plane
-from espalier.shoots.gardenlet.tasks.acts import SOON, act, apply_object, combined, delete_object
+from espalier.shoots.gardenlet.tasks.acts import SOON, apply_object, combined, delete_object, write_action
 
 LONGEST_HOLD = 5.0
 """The longest time in seconds for which an agent may delay its answer."""
@@ -108,13 +108,13 @@ def _deploy_entry(
             },
             "spec": spec,
         }
-        return act(f"create BackupEntry {name}", lambda: tools.garden.create(resource, body))
+        return write_action(f"create BackupEntry {name}", lambda: tools.garden.create(resource, body))
     typed = live.decode(BackupEntry)
     is_deleted = live.metadata.deletion_timestamp is not None
     if is_deleted and (not takes_over or typed.spec.seed_name == ctx.scope.seed_name):
         return Wait("BeingDeleted", f"BackupEntry {name} is being deleted", SOON)
     if (typed.spec.bucket_name, typed.spec.seed_name) != (bucket, ctx.scope.seed_name):
-        return act(
+        return write_action(
             f"move BackupEntry {name} to bucket {bucket}", lambda: tools.garden.merge(resource, live, {"spec": spec})
         )
     last = typed.status.last_operation
@@ -165,7 +165,7 @@ def copy_backups(ctx: Context) -> Verdict:
         return Wait("BackupEntryNotReady", f"BackupEntry {scope.entry_name} does not exist", SOON)
     patch: Tree = {"metadata": {"annotations": {COPIED_EPOCH: str(scope.epoch)}}}
     resource = BackupEntry.resource
-    return act(
+    return write_action(
         "record that all backups are copied", lambda: ctx.tools.garden.merge(resource, entry, patch, Precondition.UID)
     )
 
@@ -190,7 +190,7 @@ def _with_problems(ctx: Context, live: Etcd, wait: Wait, advice: str = "") -> Ve
 
     created = live.metadata.creation_timestamp
     age = (ctx.scope.now - datetime.fromisoformat(created)).total_seconds() if created else 0.0
-    return with_problems(*errors) if age < ASKED_AFTER else Act("ask the agent of etcd-main", ask_agent)
+    return with_problems(*errors) if age < ASKED_AFTER else Action("ask the agent of etcd-main", ask_agent)
 
 
 def delete_copy_etcd(ctx: Context) -> Verdict:
@@ -235,7 +235,7 @@ def wait_for_source_lease(ctx: Context) -> Verdict:
         tools.lease_waits.keep(key, value, seconds)
         return wait
 
-    return Act("start waiting for the source's lease to expire", begin)
+    return Action("start waiting for the source's lease to expire", begin)
 
 
 def record_start(ctx: Context) -> Verdict:
@@ -257,7 +257,7 @@ def record_start(ctx: Context) -> Verdict:
             return Wait("ShootChanged", "the Shoot changed meanwhile; reading it again", after=0.1)
         return Continue()
 
-    return Act(f"record in the garden that epoch {scope.epoch} starts", record)
+    return Action(f"record in the garden that epoch {scope.epoch} starts", record)
 
 
 def deploy_etcd(ctx: Context) -> Verdict:
@@ -312,7 +312,7 @@ def wake_etcd(ctx: Context) -> Verdict:
         return Done()
     if typed.spec.replicas == 0:
         wake: Tree = {"metadata": {"annotations": {WOKEN_AT: scope.now.isoformat()}}, "spec": {"replicas": 1}}
-        return act("scale etcd-main up", lambda: tools.seed.merge(Etcd.resource, live, wake))
+        return write_action("scale etcd-main up", lambda: tools.seed.merge(Etcd.resource, live, wake))
     since = _time_in(live, WOKEN_AT)
     if since is None or _is_ready(typed, scope):
         return Done()
@@ -333,7 +333,9 @@ def hand_over_etcd(ctx: Context) -> Verdict:
     since = _time_in(live, INITIATED_AT)
     if since is None:
         patch: Tree = {"metadata": {"annotations": {INITIATED_AT: scope.now.isoformat()}}}
-        return act("record when the handover of etcd starts", lambda: tools.seed.merge(Etcd.resource, live, patch))
+        return write_action(
+            "record when the handover of etcd starts", lambda: tools.seed.merge(Etcd.resource, live, patch)
+        )
     if (scope.now - since).total_seconds() > tools.config.timing.copy_timeout:
         return Done()  # its agent can't reach its store, so it serves nothing; the destination goes on without it
     epoch = int(live.metadata.annotations.get(metadata_keys.EPOCH, "0") or 0)
@@ -357,7 +359,7 @@ def hand_over_etcd(ctx: Context) -> Verdict:
         after = max(SHORTEST_POLL, tools.config.agent_poll - took)
         return Wait("FinalSnapshot", f"the CopyOperation of epoch {epoch} is {status}{reason}", after)
 
-    return Act("have the agent hand etcd over", initiate)
+    return Action("have the agent hand etcd over", initiate)
 
 
 def _time_in(live: Object, key: str) -> datetime | None:
@@ -384,7 +386,7 @@ def record_release(ctx: Context) -> Verdict:
             return Wait("ShootChanged", "the Shoot changed meanwhile; reading it again", after=0.1)
         return Continue()
 
-    return Act(f"record in the garden that epoch {scope.epoch} is released", release)
+    return Action(f"record in the garden that epoch {scope.epoch} is released", release)
 
 
 def delete_etcd(ctx: Context) -> Verdict:
@@ -403,7 +405,7 @@ def _delete_entry(ctx: Context, live: Object) -> Verdict:
     if live.metadata.deletion_timestamp is not None:
         return Wait("BeingDeleted", f"BackupEntry {live.name} is being deleted", SOON)
     client, uid = ctx.tools.garden.client, live.metadata.uid
-    return act(
+    return write_action(
         f"delete BackupEntry {live.name}",
         lambda: client.delete(BackupEntry.resource, live.name, live.namespace, uid=uid),
     )

@@ -19,12 +19,12 @@ from espalier.api.gardener.worker import Worker
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
-from espalier.shoots.flow.task import Act, Failure, Verdict
+from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.credentials import credentials_problem
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLER_MANAGER, MACHINE_CONTROLLER_MANAGER, SCHEDULER
-from espalier.shoots.gardenlet.tasks.acts import SOON, act, apply_object, combined, delete_object, of_shoot
+from espalier.shoots.gardenlet.tasks.acts import SOON, apply_object, combined, delete_object, of_shoot, write_action
 
 
 def wait_for_destination(ctx: Context) -> Verdict:
@@ -34,7 +34,7 @@ def wait_for_destination(ctx: Context) -> Verdict:
     if ready is None:
         return Wait("DestinationSeedUnready", f"the garden has not checked seed {shoot.spec.seed_name} yet")
     if ready.status == "True":
-        return Act("read the credentials that the destination gets", lambda: _check_credentials(ctx))
+        return Action("read the credentials that the destination gets", lambda: _check_credentials(ctx))
     return Wait(ready.reason or "DestinationSeedUnready", ready.message or "the destination is not ready")
 
 
@@ -116,7 +116,7 @@ def wait_for_nodes(ctx: Context) -> Verdict:
         listed = ", ".join(silent[:10]) + (f" and {len(silent) - 10} more" if len(silent) > 10 else "")
         return Wait("NodesNotConnected", f"nodes that have not reached the new API server yet: {listed}", SOON)
 
-    return Act("list nodes that have not renewed their Leases", list_silent)
+    return Action("list nodes that have not renewed their Leases", list_silent)
 
 
 def release_leases(ctx: Context) -> Verdict:
@@ -132,7 +132,7 @@ def release_leases(ctx: Context) -> Verdict:
             await shoots.release_leases(ctx.namespace, missing)
         return Continue()
 
-    return Act(f"release the Leases of {', '.join(missing)}", release)
+    return Action(f"release the Leases of {', '.join(missing)}", release)
 
 
 def deploy_machine_controller_manager(ctx: Context) -> Verdict:
@@ -185,7 +185,7 @@ def _stop(ctx: Context, name: str) -> Verdict:
         return _wait_for_pods(ctx, name)
     tree = live.tree
     if tree["spec"].get("replicas", 1) != 0:
-        return act(f"stop {name}", lambda: ctx.tools.seed.merge(DEPLOYMENT, live, {"spec": {"replicas": 0}}))
+        return write_action(f"stop {name}", lambda: ctx.tools.seed.merge(DEPLOYMENT, live, {"spec": {"replicas": 0}}))
     status = tree.get("status") or {}
     if not _is_observed(live, status) or status.get("replicas", 0):
         return Wait("PodsRunning", f"pods of {name} still run", SOON)

@@ -25,12 +25,12 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import Precondition
 from espalier.shoots.extension.lease import LEASE_VALID
-from espalier.shoots.flow.task import Act, Failure, Overdue, Verdict
+from espalier.shoots.flow.task import Action, Failure, Overdue, Verdict
 from espalier.shoots.gardenlet.comparing import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.rendering import Rendered
 from espalier.shoots.gardenlet.scope import ExtensionResource
-from espalier.shoots.gardenlet.tasks.acts import SOON, act, combined, delete_object
+from espalier.shoots.gardenlet.tasks.acts import SOON, combined, delete_object, write_action
 from espalier.shoots.state import digests
 from espalier.shoots.state.document import digested
 from espalier.shoots.state.found import ResourceState, state_of
@@ -209,13 +209,13 @@ def _stored_state(ctx: Context, wanted: Rendered) -> bytes | None:
     return stored.state_for(wanted.kind.__name__, wanted.name, wanted.purpose) if stored is not None else None
 
 
-def _apply_and_request(ctx: Context, wanted: Rendered, body: Tree, operation: str) -> Act:
+def _apply_and_request(ctx: Context, wanted: Rendered, body: Tree, operation: str) -> Action:
     metadata = body["metadata"]
     request = {metadata_keys.OPERATION: operation, metadata_keys.TIMESTAMP: _timestamp(ctx)}
     annotated = {**body, "metadata": {**metadata, "annotations": {**metadata["annotations"], **request}}}
     resource = wanted.kind.resource
     what = f"apply {resource.kind} {wanted.name}, to {operation}"
-    return act(what, lambda: ctx.tools.seed.apply(resource, annotated, lambda _resource, _found: ""))
+    return write_action(what, lambda: ctx.tools.seed.apply(resource, annotated, lambda _resource, _found: ""))
 
 
 def _write_state(ctx: Context, wanted: Rendered, live: Object, state: bytes | None) -> Verdict:
@@ -249,14 +249,14 @@ def _write_state(ctx: Context, wanted: Rendered, live: Object, state: bytes | No
         )
         return Wait("ExtensionNotReady", f"{live.kind} {live.name}: restoring its state", SOON)
 
-    return Act(f"give {live.kind} {live.name} its state, and request its restore", write)
+    return Action(f"give {live.kind} {live.name} its state, and request its restore", write)
 
 
-def _request_operation(ctx: Context, kind: type[Extended], live: Object, operation: str) -> Act:
+def _request_operation(ctx: Context, kind: type[Extended], live: Object, operation: str) -> Action:
     request = {metadata_keys.OPERATION: operation, metadata_keys.TIMESTAMP: _timestamp(ctx)}
     patch: Tree = {"metadata": {"annotations": request}}
     what = f"request {operation} of {live.kind} {live.name}"
-    return act(what, lambda: ctx.tools.seed.merge(kind.resource, live, patch, Precondition.UID))
+    return write_action(what, lambda: ctx.tools.seed.merge(kind.resource, live, patch, Precondition.UID))
 
 
 def _migrate(ctx: Context, extension: ExtensionResource) -> Verdict:
@@ -298,7 +298,7 @@ def _delete(ctx: Context, extension: ExtensionResource) -> Verdict:
     if not CONFIRMED.items() <= live.metadata.annotations.items():
         patch: Tree = {"metadata": {"annotations": CONFIRMED}}
         what = f"confirm the deletion of {live.kind} {live.name}"
-        return act(what, lambda: ctx.tools.seed.merge(kind.resource, live, patch, Precondition.UID))
+        return write_action(what, lambda: ctx.tools.seed.merge(kind.resource, live, patch, Precondition.UID))
     return _delete_and_wait(ctx, extension)
 
 

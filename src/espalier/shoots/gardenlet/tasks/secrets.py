@@ -10,7 +10,7 @@ from espalier.api.gardener.shoot_state import PersistedSecret
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
-from espalier.shoots.flow.task import Act, Failure, Verdict
+from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.names import CREDENTIALS_OF
@@ -30,7 +30,7 @@ def generate(ctx: Context) -> Verdict:
             f"ShootState {ctx.live.shoot.key} {what}: a restored shoot gets no new secrets; restore it from a "
             "backup of the garden, or move the shoot back to the seed that has its namespace"
         )
-    return Act(f"generate {', '.join(missing)}, into the ShootState", lambda: _generate(ctx))
+    return Action(f"generate {', '.join(missing)}, into the ShootState", lambda: _generate(ctx))
 
 
 async def _generate(ctx: Context) -> Continue | Wait | Failure:
@@ -79,7 +79,7 @@ def derive(ctx: Context) -> Verdict:
             await ctx.tools.seed.apply(SECRET, rendering.secret(scope, name, data), lambda _resource, _found: "")
         return Continue()
 
-    return Act(f"derive {', '.join(due)}", write)
+    return Action(f"derive {', '.join(due)}", write)
 
 
 def skip_credentials(ctx: Context) -> str:
@@ -111,7 +111,7 @@ def deploy_credentials(ctx: Context) -> Verdict:
         await ctx.tools.seed.apply(SECRET, body, lambda _resource, _found: "")
         return Continue()
 
-    return Act(f"copy the credentials of the provider from Secret {name}", copy)
+    return Action(f"copy the credentials of the provider from Secret {name}", copy)
 
 
 def _credentials_name(ctx: Context) -> str:
