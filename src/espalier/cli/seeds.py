@@ -128,9 +128,9 @@ async def _evacuate(
                         progress.say(f"shoot {key} moves to seed {one.destination}", sign="[cyan]>[/]")
                     except ApiError as error:
                         refused[str(key)] = str(error)
-                if not found.under_way and found.left <= len(found.kept):
-                    return dict(found.kept)
-                waiting = f"shoots still to move: {found.left}; migrations under way: {found.under_way}"
+                if not found.running and found.remaining <= len(found.blocked):
+                    return dict(found.blocked)
+                waiting = f"shoots still to move: {found.remaining}; migrations under way: {found.running}"
                 progress.wait(waiting)
                 await asyncio.sleep(POLL_INTERVAL)
     except TimeoutError:
@@ -161,7 +161,7 @@ async def _profiles(client: Client) -> dict[str, CloudProfile]:
 
 def _write(evacuation: Evacuation) -> None:
     rows = [(f"{one.namespace}/{one.shoot}", one.destination, "") for one in evacuation.moves]
-    rows += [(name, "<stays>", why) for name, why in sorted(evacuation.kept.items())]
+    rows += [(name, "<stays>", why) for name, why in sorted(evacuation.blocked.items())]
     if rows:
         output.write_table(("Shoot", "Destination", "Reason"), rows, sentences=True)
     else:

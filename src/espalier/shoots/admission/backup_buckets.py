@@ -24,7 +24,7 @@ def is_in_use(name: str, shoots: Iterable[Shoot]) -> bool:
         try:
             owned = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP))
         except OwnershipError:
-            return True  # nobody knows
+            return True  # unknown, so it must stay
         if any(epoch is not None and epoch.bucket == name for epoch in (owned.current, owned.last_started)):
             return True
     return False

@@ -35,7 +35,7 @@ def violations(old: Mapping[str, str], new: Mapping[str, str], user: User) -> It
     if metadata_keys.OWNERSHIP in changed:
         yield from _epochs(old.get(metadata_keys.OWNERSHIP), new.get(metadata_keys.OWNERSHIP), seed)
     if metadata_keys.RELEASED_EPOCH in changed:
-        yield from _released(new, seed) if seed is not None else _unknown(new)
+        yield from _released(new, seed) if seed is not None else _existing(new)
 
 
 def _released(new: Mapping[str, str], seed: str) -> Iterator[Violation]:
@@ -51,8 +51,8 @@ def _released(new: Mapping[str, str], seed: str) -> Iterator[Violation]:
         yield Violation(field, _text(found), _text(own), messages.NOT_YOUR_RELEASE)
 
 
-def _unknown(new: Mapping[str, str]) -> Iterator[Violation]:
-    """An epoch that is to come would be taken for released before it begins."""
+def _existing(new: Mapping[str, str]) -> Iterator[Violation]:
+    """The garden may write only existing epochs: a later one would count as released before it begins."""
     try:
         current = ownership.parse(new.get(metadata_keys.OWNERSHIP)).current
     except OwnershipError:
@@ -74,19 +74,19 @@ def _epochs(old: str | None, new: str | None, seed: str | None) -> Iterator[Viol
     except OwnershipError:
         if seed is not None:
             yield Violation(FIELD, _text(new), "", messages.NOT_YOUR_EPOCH)
-        return  # the garden may put right what nobody can read
-    if seed is not None and not _starts(before, after, seed):
+        return  # the garden may correct an invalid annotation
+    if seed is not None and not _is_start(before, after, seed):
         yield Violation(FIELD, _text(new), _text(old), messages.NOT_YOUR_EPOCH)
-    elif seed is None and not _goes_on(before, after):
+    elif seed is None and not _is_continuation(before, after):
         yield Violation(FIELD, _text(new), _text(old), messages.EPOCHS_STAY)
 
 
-def _starts(before: Ownership, after: Ownership, seed: str) -> bool:
+def _is_start(before: Ownership, after: Ownership, seed: str) -> bool:
     current = before.current
     return current is not None and current.seed == seed and after == before.start(current.epoch, seed)
 
 
-def _goes_on(before: Ownership, after: Ownership) -> bool:
+def _is_continuation(before: Ownership, after: Ownership) -> bool:
     """True if epochs that remain are the same except that they may have started, if epochs are added at the end only,
     and if none is removed that still counts."""
     known = {epoch.epoch: epoch for epoch in before.epochs}

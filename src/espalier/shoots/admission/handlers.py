@@ -107,49 +107,49 @@ class Admission:
 
     def shoot(self, request: AdmissionRequest) -> AdmissionResponse:
         """Review a write of a Shoot."""
-        return self._judge(request, Shoot, lambda new: shoots.violations(request.old, new, request.user, self.garden))
+        return self._review(request, Shoot, lambda new: shoots.violations(request.old, new, request.user, self.garden))
 
     def shoot_status(self, request: AdmissionRequest) -> AdmissionResponse:
         """Review a write of a Shoot's status."""
         old = request.old
         if old is None:
             return AdmissionResponse()
-        return self._judge(request, Shoot, lambda new: statuses.violations(old, new, request.user, self.garden))
+        return self._review(request, Shoot, lambda new: statuses.violations(old, new, request.user, self.garden))
 
     def seed(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Review a write of a Seed. Reject its deletion while it has shoots, or is to have some: nobody could find
-        their backups."""
+        """Review a write of a Seed. Reject its deletion while shoots are there, or assigned to it: nobody
+        could find their backups."""
         if request.operation != "CREATE" and not self._shoots.synced:
             return _NOT_READY
-        there = [str(one.key) for one in self._shoots.by_index(BY_SEED, request.name)]
+        shoot_keys = [str(one.key) for one in self._shoots.by_index(BY_SEED, request.name)]
         if request.operation != "DELETE":
 
-            def found(new: Object) -> Iterator[Violation]:
+            def violations(new: Object) -> Iterator[Violation]:
                 old = request.old.decode(Seed) if request.old is not None else None
-                return seed_objects.violations(old, new.decode(Seed), has_shoots=bool(there))
+                return seed_objects.violations(old, new.decode(Seed), has_shoots=bool(shoot_keys))
 
-            return judged(request, Seed, found)
-        if not there:
+            return reviewed(request, Seed, violations)
+        if not shoot_keys:
             return AdmissionResponse()
-        return AdmissionResponse(False, seed_objects.held(request.name, there))
+        return AdmissionResponse(False, seed_objects.deletion_refusal(request.name, shoot_keys))
 
     def backup_entry(self, request: AdmissionRequest) -> AdmissionResponse:
         """Review a write of a BackupEntry; reject its deletion while its Shoot exists."""
         if request.operation == "DELETE":
             return self._entry_deleted(request)
 
-        def found(new: Object) -> Iterator[Violation]:
+        def violations(new: Object) -> Iterator[Violation]:
             old = request.old.decode(BackupEntry) if request.old is not None else None
             there = [one.decode(Shoot) for one in self._shoots.list(new.namespace)]
             return backup_entries.violations(old, new.decode(BackupEntry), there)
 
-        return self._judge(request, BackupEntry, found)
+        return self._review(request, BackupEntry, violations)
 
     def _entry_deleted(self, request: AdmissionRequest) -> AdmissionResponse:
         if not self._shoots.synced:
             return _NOT_READY
-        there = [one.decode(Shoot) for one in self._shoots.list(request.namespace)]
-        if not backup_entries.is_in_use(request.name, there):
+        namespace_shoots = [one.decode(Shoot) for one in self._shoots.list(request.namespace)]
+        if not backup_entries.is_in_use(request.name, namespace_shoots):
             return AdmissionResponse()
         key = Key(request.namespace, request.name)
         return AdmissionResponse(False, f"BackupEntry {key} can't be deleted: {messages.ENTRY_HELD}")
@@ -164,7 +164,7 @@ class Admission:
             return AdmissionResponse(False, f"BackupBucket {request.name} can't be deleted: {messages.BUCKET_HELD}")
         seed = _typed(self._seeds, users.seed_of(request.user) or "", Seed)
         old = request.old.decode(BackupBucket) if request.old is not None else None
-        return self._judge(
+        return self._review(
             request,
             BackupBucket,
             lambda new: backup_buckets.violations(old, new.decode(BackupBucket), request.user, seed),
@@ -173,7 +173,9 @@ class Admission:
     def shoot_state(self, request: AdmissionRequest) -> AdmissionResponse:
         """Review a write of a ShootState; reject its deletion while its Shoot exists."""
         if request.operation != "DELETE":
-            return self._judge(request, ShootState, lambda new: self._of_shoot_state(new.decode(ShootState), request))
+            return self._review(
+                request, ShootState, lambda new: self._shoot_state_violations(new.decode(ShootState), request)
+            )
         if not self._shoots.synced:
             return _NOT_READY
         shoot = self._shoots.get(Key(request.namespace, request.name))
@@ -192,19 +194,19 @@ class Admission:
     def _with_uid(self, uid: str) -> Shoot | None:
         return next((one.decode(Shoot) for one in self._shoots.by_index(pieces.BY_SHOOT_UID, uid)), None)
 
-    def _of_shoot_state(self, state: ShootState, request: AdmissionRequest) -> Iterator[Violation]:
+    def _shoot_state_violations(self, state: ShootState, request: AdmissionRequest) -> Iterator[Violation]:
         shoot = self._shoots.get(Key(request.namespace, state.metadata.name))
         typed = shoot.decode(Shoot) if shoot is not None else None
-        if request.operation == "CREATE":  # RBAC has names for the rest
+        if request.operation == "CREATE":  # RBAC restricts other writes by name
             yield from shoot_states.made_by_another_seed(state, typed, request.user)
         yield from shoot_states.violations(state)
 
-    def _judge(
-        self, request: AdmissionRequest, kind: type[KubeObject], found: Callable[[Object], Iterable[Violation]]
+    def _review(
+        self, request: AdmissionRequest, kind: type[KubeObject], rules: Callable[[Object], Iterable[Violation]]
     ) -> AdmissionResponse:
         if not all(cache.synced for cache in (self._shoots, self._seeds, self._profiles, self._projects)):
             return _NOT_READY
-        return judged(request, kind, found)
+        return reviewed(request, kind, rules)
 
     def _project(self, namespace: str) -> str:
         found = self._projects.by_index(BY_NAMESPACE, namespace)
@@ -223,8 +225,8 @@ class Admission:
         return names.technical_id(self._project(shoot.namespace), shoot.name)
 
 
-def judged(
-    request: AdmissionRequest, kind: type[KubeObject], found: Callable[[Object], Iterable[Violation]]
+def reviewed(
+    request: AdmissionRequest, kind: type[KubeObject], rules: Callable[[Object], Iterable[Violation]]
 ) -> AdmissionResponse:
     """The answer for an object of a kind. Objects that are being deleted, and writes that change nothing, always
     pass."""
@@ -232,17 +234,17 @@ def judged(
     if new is None:
         return AdmissionResponse()
     try:
-        violations = list(found(new))
+        violations = list(rules(new))
     except msgspec.MsgspecError as error:
-        wrong = [replace(one, found="") for one in schema.violations(kind, new.tree)]  # it may be of a secret
-        return AdmissionResponse.refuse(new, wrong or [Violation("", "", "", str(error))])
+        fields = [replace(one, found="") for one in schema.violations(kind, new.tree)]  # it may be a secret
+        return AdmissionResponse.refuse(new, fields or [Violation("", "", "", str(error))])
     if violations:
         return AdmissionResponse.refuse(new, violations)
-    return AdmissionResponse(warnings=_idle_fields(kind, request) if kind in (Shoot, Seed) else ())
+    return AdmissionResponse(warnings=_unused_fields(kind, request) if kind in (Shoot, Seed) else ())
 
 
-def _idle_fields(kind: type[KubeObject], request: AdmissionRequest) -> tuple[str, ...]:
-    """Warnings of new fields that are kept, as Gardener has more of them than we do, but that do nothing here."""
+def _unused_fields(kind: type[KubeObject], request: AdmissionRequest) -> tuple[str, ...]:
+    """Warnings for new fields that are stored, because Gardener has them, but have no effect here."""
     before: Any = request.old.tree.get("spec") if request.old is not None else {}
     after: Any = request.object.tree.get("spec") if request.object is not None else {}
     if before == after:
@@ -256,7 +258,8 @@ def _idle_fields(kind: type[KubeObject], request: AdmissionRequest) -> tuple[str
 
 
 def seed_lease(request: AdmissionRequest) -> AdmissionResponse:
-    """Review the creation of a seed's Lease: the garden takes it for a sign of life. RBAC has names for the rest."""
+    """Review the creation of a seed's Lease, by which the garden judges whether the seed is alive. RBAC restricts
+    updates by name."""
     new, seed = request.object, users.seed_of(request.user)
     if new is None or seed in (None, new.name):
         return AdmissionResponse()

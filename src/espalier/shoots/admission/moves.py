@@ -20,7 +20,7 @@ _HIGH_AVAILABILITY = "spec.controlPlane.highAvailability"
 Tree = Mapping[str, Any]
 
 
-def begun(shoot: Shoot) -> bool:
+def has_begun(shoot: Shoot) -> bool:
     """True if a move can't be cancelled by naming the present seed again: resources are being deleted, or are gone."""
     last = shoot.status.last_operation
     is_pending = last is not None and last.state == OperationState.PENDING  # nothing is stopped yet
@@ -34,7 +34,7 @@ def begun(shoot: Shoot) -> bool:
 
 
 def violations(old: Shoot, new: Shoot, source: Seed | None, destination: Seed | None) -> Iterator[Violation]:
-    """The reason why a shoot can't be moved, or can't be changed while it moves.
+    """The reason why `spec.seedName` can't be changed.
 
     `source` is the Seed that has it, `destination` the one to which it was moving before this write.
     """
@@ -49,24 +49,24 @@ def violations(old: Shoot, new: Shoot, source: Seed | None, destination: Seed | 
     if old.metadata.deletion_timestamp is not None and not (old.status.seed_name and is_lost(source)):
         yield Violation(FIELD, str(after), before, messages.DELETED)
         return
-    returns = after == old.status.seed_name and migrating(old)
-    if not created(old) and not restoring(old) and (begun(old) or not returns):
+    is_cancelled = after == old.status.seed_name and migrating(old)
+    if not created(old) and not restoring(old) and (has_begun(old) or not is_cancelled):
         last = old.status.last_operation
         state = f"{last.type} {last.state}" if last is not None else "nothing yet"
         yield Violation(FIELD, f"{after}, while the last operation is {state}", before, messages.NOT_CREATED)
         return
-    moves = migrating(old) or restoring(old)
-    if moves and (begun(old) or restoring(old)) and (returns or not is_lost(destination)):
+    is_moving = migrating(old) or restoring(old)
+    if is_moving and (has_begun(old) or restoring(old)) and (is_cancelled or not is_lost(destination)):
         yield Violation(FIELD, str(after), before, messages.MOVING)
         return
-    if source is not None and source.spec.backup is None and not returns:
+    if source is not None and source.spec.backup is None and not is_cancelled:
         yield Violation(FIELD, f"{after}, from {source.metadata.name}", "", messages.SOURCE_WITHOUT_BACKUP)
     if new.spec.control_plane is not None and new.spec.control_plane.high_availability is not None:
         yield from highly_available(new)
 
 
 def highly_available(shoot: Shoot) -> Iterator[Violation]:
-    """A control plane with several etcd members can't be moved; the field is named."""
+    """The violation of a highly available control plane: it would need several etcd members."""
     control_plane = shoot.spec.control_plane
     if control_plane is None or control_plane.high_availability is None:
         return
@@ -74,17 +74,19 @@ def highly_available(shoot: Shoot) -> Iterator[Violation]:
     yield Violation(_HIGH_AVAILABILITY, f"failure tolerance {kind} (etcd replicas: 3)", "", messages.HIGHLY_AVAILABLE)
 
 
-def together(old: Shoot, old_tree: Tree, new: Shoot, new_tree: Tree, *, frees: bool = False) -> Iterator[Violation]:
-    """Other fields of spec that change in the write that moves the shoot, or while it moves.
+def changes_beside_seed(
+    old: Shoot, old_tree: Tree, new: Shoot, new_tree: Tree, *, may_unblock: bool = False
+) -> Iterator[Violation]:
+    """The violations of other fields of spec that change in the write that moves the shoot, or while it moves.
 
-    A user who `frees` may change them while it moves: the spec may have what blocks the move.
+    `may_unblock`: the user may change them while the shoot moves, as one of them may block the move.
     """
     if old.metadata.deletion_timestamp is not None:
         return
-    moves = bool(old.spec.seed_name) and old.spec.seed_name != new.spec.seed_name
-    if not moves and (frees or not (migrating(old) or restoring(old))):
+    is_requested = bool(old.spec.seed_name) and old.spec.seed_name != new.spec.seed_name
+    if not is_requested and (may_unblock or not (migrating(old) or restoring(old))):
         return
-    message = messages.ONLY_THE_SEED if moves else messages.FROZEN
+    message = messages.ONLY_THE_SEED if is_requested else messages.FROZEN
     for path, before, after in paths.differences(_spec(old_tree), _spec(new_tree), ("spec",)):
         if path != ("spec", "seedName"):
             yield Violation(paths.render(path), _text(after), _text(before), message)

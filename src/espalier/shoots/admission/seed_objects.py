@@ -1,6 +1,6 @@
 """Seeds: which fields make sense, what stays while a seed has shoots, and when one may be deleted. Pure.
 
-What is stored already is judged only where it changes.
+Fields that are already stored are reviewed only if they change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from espalier.shoots.local_provider.cloud import TYPE
 MOST_NAMED = 5
 """The largest number of shoots that a message names."""
 SCHEMES = ("file", "s3", "gs", "az")
-"""Of URLs of stores."""
+"""The schemes of URLs of stores."""
 
 
 def violations(old: Seed | None, new: Seed, *, has_shoots: bool) -> Iterator[Violation]:
@@ -67,7 +67,7 @@ def _url_fault(url: str, bucket: str) -> str:
 
 
 def _moved(before: SeedBackup, after: SeedBackup | None) -> Iterator[Violation]:
-    """Backups of shoots are where they are. Credentials and endpoint may change: they are renewed and corrected."""
+    """The violations of changes of the store while it has backups. Credentials and endpoint may change."""
     if after is None:
         yield Violation("spec.backup", "nothing", before.provider, messages.STAYS_WITH_SHOOTS)
         return
@@ -89,8 +89,8 @@ def _config(backup: SeedBackup) -> BucketConfig | None:
         return None
 
 
-def held(name: str, shoots: Collection[str]) -> str:
-    """Why a Seed can't be deleted, given the keys of the shoots that it has, or that are assigned to it."""
+def deletion_refusal(name: str, shoots: Collection[str]) -> str:
+    """The message for a Seed that can't be deleted. `shoots`: the keys of those there, or assigned to it."""
     named = ", ".join(sorted(shoots)[:MOST_NAMED])
     more = f" and {len(shoots) - MOST_NAMED} more" if len(shoots) > MOST_NAMED else ""
     return (

@@ -36,14 +36,14 @@ def unfit(
             text = f"{taint.key}={taint.value}" if taint.value else taint.key
             yield Violation(FIELD, f"{name} with taint {text}", "", messages.NOT_TOLERATED)
     yield from _unselected(shoot, name, seed, profile)
-    takes = _number(seed.status.allocatable.get(SHOOTS))
-    if takes is not None and placed >= takes:
-        yield Violation(FIELD, f"{name} with {placed} shoots", f"fewer than {takes}", messages.FULL)
+    limit = _number(seed.status.allocatable.get(SHOOTS))
+    if limit is not None and placed >= limit:
+        yield Violation(FIELD, f"{name} with {placed} shoots", f"fewer than {limit}", messages.FULL)
     yield from _overlapping(shoot, name, seed)
 
 
 def is_lost(seed: Seed | None) -> bool:
-    """True if a seed can't be waited for: it is gone, is being deleted, or its gardenlet is silent."""
+    """True if there is no point in waiting for a seed: it is gone, is being deleted, or its gardenlet is silent."""
     if seed is None or seed.metadata.deletion_timestamp is not None:
         return True
     ready = condition_list.get(seed.status.conditions, GARDENLET_READY)
@@ -64,12 +64,17 @@ def _overlapping(shoot: Shoot, name: str, seed: Seed) -> Iterator[Violation]:
     if seed.spec.networks is None or shoot.spec.networking is None:
         return
     for part in ("pods", "services", "nodes"):
-        theirs = _network(getattr(seed.spec.networks, part))
+        seed_range = _network(getattr(seed.spec.networks, part))
         for other in ("pods", "services", "nodes"):
-            ours = _network(getattr(shoot.spec.networking, other))
-            if theirs is not None and ours is not None and theirs.version == ours.version and theirs.overlaps(ours):
-                found = f"{name}: its {part} are {theirs}, the shoot's {other} {ours}"
-                yield Violation(FIELD, found, "", messages.OVERLAPPING)
+            shoot_range = _network(getattr(shoot.spec.networking, other))
+            if (
+                seed_range is not None
+                and shoot_range is not None
+                and seed_range.version == shoot_range.version
+                and seed_range.overlaps(shoot_range)
+            ):
+                overlap = f"{name}: its {part} are {seed_range}, the shoot's {other} {shoot_range}"
+                yield Violation(FIELD, overlap, "", messages.OVERLAPPING)
 
 
 def _network(text: str) -> IPv4Network | IPv6Network | None:

@@ -86,7 +86,7 @@ def piece_of_another_seed(secret: Object, user: User, find: Callable[[str], Shoo
 
 
 def _owner(shoot: Shoot | None) -> tuple[int, str] | None:
-    """Number and seed of a shoot's newest epoch."""
+    """The number and the seed of a shoot's newest epoch; None if there is none, or if it can't be parsed."""
     try:
         found = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP) if shoot else None).current
     except OwnershipError:

@@ -51,7 +51,7 @@ def violations(old: Object | None, new: Object, user: User, garden: Garden) -> I
             yield from moves.highly_available(shoot)
         if (writer := users.seed_of(user)) is not None:
             yield from _of_gardenlet(old, new, is_responsible=seed_of(before) == writer)
-        yield from moves.together(before, old.tree, shoot, new.tree, frees=users.is_garden(user))
+        yield from moves.changes_beside_seed(before, old.tree, shoot, new.tree, may_unblock=users.is_garden(user))
     wanted = shoot.spec.seed_name
     present = before.spec.seed_name if before is not None else None
     if wanted == present:
@@ -65,7 +65,7 @@ def violations(old: Object | None, new: Object, user: User, garden: Garden) -> I
         yield from found
         if found:
             return
-    if wanted and not (before is not None and wanted == before.status.seed_name):  # it has room where it is
+    if wanted and not (before is not None and wanted == before.status.seed_name):  # it stays where it is
         yield from unfit(shoot, wanted, garden)
 
 
@@ -100,7 +100,7 @@ def unmovable(shoot: Shoot, garden: Garden) -> list[Violation]:
         return []
     source = garden.seed(shoot.status.seed_name) if shoot.status.seed_name else None
     stayed = msgspec.structs.replace(shoot, spec=msgspec.structs.replace(shoot.spec, seed_name=shoot.status.seed_name))
-    found = [] if moves.begun(shoot) else list(moves.violations(stayed, shoot, source, None))
+    found = [] if moves.has_begun(shoot) else list(moves.violations(stayed, shoot, source, None))
     return [*found, *unfit(shoot, wanted, garden)]
 
 

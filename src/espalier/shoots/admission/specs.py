@@ -1,6 +1,6 @@
-"""Fields of a Shoot's spec, and orders in its annotations: those that can't be carried out are rejected. Pure.
+"""Fields of a Shoot's spec, and operations requested in its annotations: invalid ones are rejected. Pure.
 
-What is stored already is judged only where it changes.
+Fields that are already stored are reviewed only if they change.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from espalier.shoots.admission import messages
 
 NETWORKS = ("pods", "services", "nodes")
 _VERSION = "spec.kubernetes.version"
-_ORDERS = (metadata_keys.RECONCILE, "retry", "maintain")
-_OF_GARDENER = ("rotate-", "force-")
-"""Beginnings of further orders that Gardener has: manifests with them are accepted, and nothing is done here."""
+_OPERATIONS = (metadata_keys.RECONCILE, "retry", "maintain")
+_GARDENER_PREFIXES = ("rotate-", "force-")
+"""Prefixes of further operations of Gardener: manifests with them are accepted, and nothing is done here."""
 
 
 def violations(old: Shoot | None, new: Shoot, profile: CloudProfile | None) -> Iterator[Violation]:
@@ -33,7 +33,7 @@ def violations(old: Shoot | None, new: Shoot, profile: CloudProfile | None) -> I
         if worker.minimum > worker.maximum and before.get(worker.name) != worker:
             field = f"spec.provider.workers[{place}].minimum"
             yield Violation(field, str(worker.minimum), f"up to maximum, {worker.maximum}", messages.MINIMUM)
-    yield from _orders(old.metadata.annotations if old is not None else {}, new.metadata.annotations)
+    yield from _operations(old.metadata.annotations if old is not None else {}, new.metadata.annotations)
 
 
 def _version(old: Shoot | None, new: Shoot, profile: CloudProfile | None, *, is_begun: bool) -> Iterator[Violation]:
@@ -66,12 +66,12 @@ def _networks(old: Shoot | None, new: Shoot, *, is_begun: bool) -> Iterator[Viol
             found[name] = network
     for one, other in combinations(found, 2):
         if found[one].version == found[other].version and found[one].overlaps(found[other]):
-            said = f"{wanted[one]}, and {other} {wanted[other]}"
-            yield Violation(f"spec.networking.{one}", said, "", messages.NETWORKS_OVERLAP)
+            ranges = f"{wanted[one]}, and {other} {wanted[other]}"
+            yield Violation(f"spec.networking.{one}", ranges, "", messages.NETWORKS_OVERLAP)
 
 
 def network_of(text: str) -> IPv4Network | IPv6Network | None:
-    """An address range; None if it is none."""
+    """Parse an address range; None if it is invalid."""
     try:
         return ip_network(text, strict=False) if "/" in text else None
     except ValueError:
@@ -83,12 +83,19 @@ def _texts(shoot: Shoot) -> dict[str, str]:
     return {name: getattr(networking, name) if networking is not None else "" for name in NETWORKS}
 
 
-def _orders(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Violation]:
+def _operations(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Violation]:
     for key in (metadata_keys.OPERATION, metadata_keys.OLDER_OPERATION):
-        order = after.get(key)
-        if order and order != before.get(key) and order not in _ORDERS and not order.startswith(_OF_GARDENER):
-            allowed = f"{', '.join(_ORDERS)}, or one of Gardener's that begin with {' or '.join(_OF_GARDENER)}"
-            yield Violation(f"metadata.annotations[{key}]", shown(order), allowed, messages.NO_ORDER)
+        operation = after.get(key)
+        if (
+            operation
+            and operation != before.get(key)
+            and operation not in _OPERATIONS
+            and not operation.startswith(_GARDENER_PREFIXES)
+        ):
+            allowed = (
+                f"{', '.join(_OPERATIONS)}, or one of Gardener's that begin with {' or '.join(_GARDENER_PREFIXES)}"
+            )
+            yield Violation(f"metadata.annotations[{key}]", shown(operation), allowed, messages.NO_OPERATION)
     forced, key = after.get(metadata_keys.FORCE_RESTORE), metadata_keys.FORCE_RESTORE
     if forced not in (None, before.get(key), "true"):
         yield Violation(f"metadata.annotations[{key}]", shown(forced), "true", messages.NO_FORCE)

@@ -32,8 +32,8 @@ def violations(old: Object, new: Object, user: User, garden: Garden) -> Iterator
     seed = users.seed_of(user)
     if seed is not None:
         if seed_of(before) != seed:
-            has = seed_of(before) or "none"
-            yield Violation("status", f"a write of seed {seed}", has, messages.STATUS_OF_OTHER_SEED)
+            owner = seed_of(before) or "none"
+            yield Violation("status", f"a write of seed {seed}", owner, messages.STATUS_OF_OTHER_SEED)
             return
         yield from _seed(before, after, seed)
         yield from _identity(before, after)

@@ -1,4 +1,4 @@
-"""The garden's controllers: seeds' health, seeds of new shoots, and migrations.
+"""The garden's controllers: readiness of seeds, scheduling of new shoots, and migrations.
 
 None of them changes the seed of a shoot that has one: only people do.
 """
@@ -52,29 +52,29 @@ class Garden:
         self._clock, self._config, self._seed_leases = clock, config, seed_leases
 
     def controllers(self) -> list[Controller]:
-        """Caches of seeds and of shoots."""
+        """Return the controllers, with their watches."""
         seeds = Controller("seed-lifecycle", replanned(self._seed), workers=2)
         seeds.watch(self._seeds)
         scheduler = Controller("shoot-scheduler", replanned(self._schedule), workers=2)
         scheduler.watch(self._shoots)
         for cache in (self._seeds, self._profiles):
-            scheduler.watch(cache, lambda _found: [one.key for one in self._shoots.list() if _has_none(one)])
+            scheduler.watch(cache, lambda _found: [one.key for one in self._shoots.list() if _is_unscheduled(one)])
         migration = Controller("shoot-migration", replanned(self._migrate), workers=5)
         migration.watch(self._shoots)
-        migration.watch(self._seeds, self._concerned)
-        migration.watch(self._buckets, self._waiting)
+        migration.watch(self._seeds, self._shoots_assigned_to)
+        migration.watch(self._buckets, self._migrating_shoots)
         return [seeds, scheduler, migration]
 
-    def _concerned(self, seed: Object) -> list[Key]:
-        """Shoots that wait for a seed."""
+    def _shoots_assigned_to(self, seed: Object) -> list[Key]:
+        """The shoots assigned to a seed that migrate there, or have no epoch of it yet."""
         return [
             one.key
             for one in self._shoots.list()
             if (typed := one.decode(Shoot)).spec.seed_name == seed.name
-            and (migrating(typed) or not _owned(one, seed.name))
+            and (migrating(typed) or not _is_owner(one, seed.name))
         ]
 
-    def _waiting(self, _bucket: Object) -> list[Key]:
+    def _migrating_shoots(self, _bucket: Object) -> list[Key]:
         return [one.key for one in self._shoots.list() if migrating(one.decode(Shoot))]
 
     # Seeds.
@@ -98,14 +98,14 @@ class Garden:
         )
         conditions = merged(status.conditions, [ready], self._clock.now())
         wanted = msgspec.structs.replace(status, conditions=conditions)
-        # Of this version: the seed's gardenlet has conditions beside this one.
+        # By version: the seed's gardenlet writes conditions beside this one.
         await self._writer.status(Seed.resource, live, wanted, Precondition.VERSION, before=status)
         if not is_alive and self._seed_leases.has_lease(key.name):
             await self._report_unknown(key.name)
         return Wait("LeaseCheckScheduled", "its Lease will be read again", after=self._config.monitor_period)
 
     async def _report_unknown(self, seed: str) -> None:
-        """The state of a silent seed's shoots is unknown; its gardenlet reports it again when it is back."""
+        """Set the conditions of a silent seed's shoots to Unknown; its gardenlet reports them again when it is back."""
         message = f"the gardenlet of seed {seed} has stopped renewing its Lease"
         for found in self._shoots.list():
             status = found.decode(Shoot).status
@@ -113,14 +113,14 @@ class Garden:
                 wanted = msgspec.structs.replace(
                     status, conditions=_unknown(status, "StatusUnknown", message, self._clock.now())
                 )
-                with suppress(Conflict, NotFound):  # then the next reconcile reads it again
+                with suppress(Conflict, NotFound):  # the next reconcile tries again
                     await self._writer.status(Shoot.resource, found, wanted, Precondition.VERSION, before=status)
 
     # Seeds of new shoots.
 
     async def _schedule(self, key: Key) -> Outcome:
         live = self._shoots.get(key)
-        if live is None or not _has_none(live) or live.metadata.deletion_timestamp is not None:
+        if live is None or not _is_unscheduled(live) or live.metadata.deletion_timestamp is not None:
             return Done()
         typed = live.decode(Shoot)
         counts = placed(other.decode(Shoot) for other in self._shoots.list())
@@ -150,34 +150,34 @@ class Garden:
 
     async def _migrate(self, key: Key) -> Outcome:
         live = self._shoots.get(key)
-        if live is None or _has_none(live):
+        if live is None or _is_unscheduled(live):
             return Done()
         typed = live.decode(Shoot)
         wanted = typed.spec.seed_name or ""
         if not migrating(typed):
-            live = await self._without_constraint(live)
-            return await self._count(live, wanted)
+            live = await self._remove_constraint(live)
+            return await self._add_epoch(live, wanted)
         seed = self._seeds.get(Key("", wanted))
         reason, message = unready(
             seed.decode(Seed) if seed is not None else None,
             is_deleted=seed is not None and seed.metadata.deletion_timestamp is not None,
         )
-        if not reason and seed is not None and (trouble := self._bucket_trouble(seed)):
-            reason, message = "DestinationSeedUnready", trouble
+        if not reason and seed is not None and (problem := self._bucket_problem(seed)):
+            reason, message = "DestinationSeedUnready", problem
         if not reason and (refusals := self._refusals(typed)):
             reason, message = "MoveRefused", refusals
         ready = Condition(READY_FOR_MIGRATION, "False" if reason else "True", reason or "DestinationSeedReady", message)
         now = self._clock.now()
         status = live.decode(Shoot).status
-        said = msgspec.structs.replace(status, constraints=merged(status.constraints, [ready], now))
-        live = await self._writer.status(Shoot.resource, live, said, Precondition.VERSION, before=status)
+        wanted_status = msgspec.structs.replace(status, constraints=merged(status.constraints, [ready], now))
+        live = await self._writer.status(Shoot.resource, live, wanted_status, Precondition.VERSION, before=status)
         if reason:
             return Wait(reason, message, after=self._config.monitor_period if reason == "MoveRefused" else None)
         return await self._give_up(live)
 
     def _refusals(self, shoot: Shoot) -> str:
-        """The refusals of admission for a move that has not begun, which was requested while no webhook was called."""
-        if moves.begun(shoot) or shoot.metadata.deletion_timestamp is not None:
+        """The violations of a move that has not begun: it may have been requested while no webhook was called."""
+        if moves.has_begun(shoot) or shoot.metadata.deletion_timestamp is not None:
             return ""
         others = placed(one.decode(Shoot) for one in self._shoots.list() if one.metadata.uid != shoot.metadata.uid)
 
@@ -191,13 +191,13 @@ class Garden:
             refusals and f"{refusals}. Name seed {shoot.status.seed_name} again, or another one that can have the shoot"
         )
 
-    def _bucket_trouble(self, seed: Object) -> str:
+    def _bucket_problem(self, seed: Object) -> str:
         live = self._buckets.get(Key("", names.bucket(seed.metadata.uid)))
         last = live.decode(BackupBucket).status.last_operation if live is not None else None
         return "" if last is not None and last.finished else f"the BackupBucket of seed {seed.name} is not ready"
 
     async def _give_up(self, live: Object) -> Outcome:
-        """The bad case: the destination starts without the source, if that is given up (G43)."""
+        """The bad case: give up a source that is silent for too long; the destination starts without it (G43)."""
         typed = live.decode(Shoot)
         source = typed.status.seed_name or ""
         silence, grace = self._seed_leases.silence(source), self._config.give_up_after
@@ -223,37 +223,37 @@ class Garden:
         await self._writer.status(Shoot.resource, live, wanted, Precondition.VERSION, before=typed.status)
         return Done()
 
-    async def _without_constraint(self, live: Object) -> Object:
+    async def _remove_constraint(self, live: Object) -> Object:
         status = live.decode(Shoot).status
         kept = [one for one in status.constraints if one.type != READY_FOR_MIGRATION]
         wanted = msgspec.structs.replace(status, constraints=kept)
         live = await self._writer.status(Shoot.resource, live, wanted, Precondition.VERSION, before=status)
-        if FORCE_RESTORE in live.metadata.annotations:  # of the move that is over: the next one needs its own
-            forget = {"metadata": {"annotations": {FORCE_RESTORE: None}}}
-            live = await self._writer.merge(Shoot.resource, live, forget)
+        if FORCE_RESTORE in live.metadata.annotations:  # it was for the finished move; the next one needs its own
+            patch = {"metadata": {"annotations": {FORCE_RESTORE: None}}}
+            live = await self._writer.merge(Shoot.resource, live, patch)
         return live
 
-    async def _count(self, live: Object, wanted: str) -> Outcome:
-        """Record the responsible seed as the owner, by compare-and-swap."""
+    async def _add_epoch(self, live: Object, wanted: str) -> Outcome:
+        """Add an ownership epoch for the responsible seed, if it is not the owner. Written by version."""
         seed = self._seeds.get(Key("", wanted))
-        if _owned(live, wanted):
+        if _is_owner(live, wanted):
             return Done()
         if seed is None:
             return Wait("SeedMissing", f"there is no seed {wanted}")
         try:
             epochs = ownership.parse(live.metadata.annotations.get(OWNERSHIP))
-            counted = epochs.add(wanted, names.bucket(seed.metadata.uid)).render()
+            annotation = epochs.add(wanted, names.bucket(seed.metadata.uid)).render()
         except OwnershipError as error:
             return Fault("OwnershipUnreadable", f"annotation {OWNERSHIP}: {error}", terminal=True)
-        await self._writer.merge(Shoot.resource, live, {"metadata": {"annotations": {OWNERSHIP: counted}}})
+        await self._writer.merge(Shoot.resource, live, {"metadata": {"annotations": {OWNERSHIP: annotation}}})
         return Done()
 
 
-def _has_none(shoot: Object) -> bool:
+def _is_unscheduled(shoot: Object) -> bool:
     return not shoot.decode(Shoot).spec.seed_name
 
 
-def _owned(shoot: Object, seed: str) -> bool:
+def _is_owner(shoot: Object, seed: str) -> bool:
     try:
         current = ownership.parse(shoot.metadata.annotations.get(OWNERSHIP)).current
     except OwnershipError:
@@ -262,6 +262,6 @@ def _owned(shoot: Object, seed: str) -> bool:
 
 
 def _unknown(status: ShootStatus, reason: str, message: str, now: datetime) -> list[Condition]:
-    """The conditions, with those of the gardenlet Unknown."""
-    told = [one.type for one in status.conditions if one.type in REPORTED_BY_GARDENLET]
-    return merged(status.conditions, [Condition(type, "Unknown", reason, message) for type in told], now)
+    """The conditions, with those that the gardenlet reports set to Unknown."""
+    types = [one.type for one in status.conditions if one.type in REPORTED_BY_GARDENLET]
+    return merged(status.conditions, [Condition(type, "Unknown", reason, message) for type in types], now)

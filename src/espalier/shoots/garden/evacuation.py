@@ -27,12 +27,13 @@ class Move(NamedTuple):
 
 
 class Evacuation(NamedTuple):
-    """The next moves, the numbers of running and remaining ones, and what blocks others."""
+    """The next moves, the numbers of running moves and of shoots that remain, and the shoots that can't move."""
 
     moves: tuple[Move, ...]
-    under_way: int
-    left: int
-    kept: Mapping[str, str]
+    running: int
+    remaining: int
+    blocked: Mapping[str, str]
+    """By namespace and name, the reason why a shoot does not move."""
 
 
 def next_moves(
@@ -49,35 +50,35 @@ def next_moves(
 
     `refused`: shoots whose move was rejected, and why. They stay, and do not count as running.
     """
-    everything, there = list(shoots), list(seeds)
-    source_is_lost = is_lost(next((one for one in there if one.metadata.name == seed), None))
-    targets = [one for one in there if one.metadata.name != seed]
+    all_shoots, all_seeds = list(shoots), list(seeds)
+    source_is_lost = is_lost(next((one for one in all_seeds if one.metadata.name == seed), None))
+    targets = [one for one in all_seeds if one.metadata.name != seed]
     if destination is not None:
         targets = [one for one in targets if one.metadata.name == destination]
-    counts = placed(everything)
-    under_way = sum(1 for shoot in everything if (migrating(shoot) or restoring(shoot)) and not _failed(shoot))
-    left = [shoot for shoot in everything if shoot.spec.seed_name == seed or _is_stuck(shoot, seed)]
+    counts = placed(all_shoots)
+    running = sum(1 for shoot in all_shoots if (migrating(shoot) or restoring(shoot)) and not _failed(shoot))
+    remaining = [shoot for shoot in all_shoots if shoot.spec.seed_name == seed or _is_stuck(shoot, seed)]
     moves: list[Move] = []
-    kept: dict[str, str] = {}
-    for shoot in sorted(left, key=lambda one: (one.metadata.namespace, one.metadata.name)):
-        named = f"{shoot.metadata.namespace}/{shoot.metadata.name}"
-        if named in refused:
-            kept[named] = refused[named]
+    blocked: dict[str, str] = {}
+    for shoot in sorted(remaining, key=lambda one: (one.metadata.namespace, one.metadata.name)):
+        key = f"{shoot.metadata.namespace}/{shoot.metadata.name}"
+        if key in refused:
+            blocked[key] = refused[key]
         elif shoot.spec.seed_name != seed:
-            kept[named] = (
+            blocked[key] = (
                 f"its move to seed {shoot.spec.seed_name} has failed: see `espalier shoots describe`, then annotate "
                 "it with gardener.cloud/operation=retry"
             )
         elif shoot.metadata.deletion_timestamp is not None and not source_is_lost:
-            kept[named] = "it is being deleted"
+            blocked[key] = "it is being deleted"
         elif not created(shoot):
-            kept[named] = "its creation has not finished"
+            blocked[key] = "its creation has not finished"
         elif (chosen := choose(shoot, targets, counts, profiles.get(shoot.spec.cloud_profile_name)))[0] is None:
-            kept[named] = chosen[1]
-        elif under_way + len(moves) < limit:
+            blocked[key] = chosen[1]
+        elif running + len(moves) < limit:
             counts[chosen[0] or ""] += 1
             moves.append(Move(shoot.metadata.namespace, shoot.metadata.name, chosen[0] or ""))
-    return Evacuation(tuple(moves), under_way, len(left), kept)
+    return Evacuation(tuple(moves), running, len(remaining), blocked)
 
 
 def _is_stuck(shoot: Shoot, seed: str) -> bool:

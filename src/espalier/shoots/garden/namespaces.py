@@ -20,7 +20,7 @@ _log = structlog.get_logger("espalier.garden")
 
 
 class Namespaces:
-    """Creates those that are missing, once."""
+    """Creates the namespaces that are missing, once."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -33,7 +33,7 @@ class Namespaces:
                 await self._ensure(missing[0])
                 missing.pop(0)
             except KubeError as error:
-                _log.warning("a namespace can't be made", name=missing[0], reason=f"{error}")
+                _log.warning("a namespace can't be created", name=missing[0], reason=f"{error}")
                 await asyncio.sleep(AGAIN)
 
     async def _ensure(self, name: str) -> None:

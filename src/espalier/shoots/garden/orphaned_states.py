@@ -1,4 +1,4 @@
-"""Secrets with state of Shoots that are gone: a gardenlet that crashed at the end of one could not delete them all.
+"""Secrets with state of Shoots that are gone: a gardenlet that crashed after their deletion has left some.
 
 Its right to delete them is by name, and ends with the Shoot.
 """
@@ -26,7 +26,7 @@ GRACE = 3600.0
 
 
 class OrphanedStates:
-    """The controller that deletes them."""
+    """Deletes these Secrets after `GRACE`."""
 
     def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
         self._shoots = caches.of(Shoot.resource, indexes={pieces.BY_SHOOT_UID: pieces.shoot_uids})
@@ -35,10 +35,10 @@ class OrphanedStates:
 
     def controller(self) -> Controller:
         """The controller, by Secret."""
-        made = Controller("left-states", self._reconcile, workers=1)
-        made.watch(self._pieces)
-        made.watch(self._shoots, self._pieces_of, predicate=lambda _old, new: new is None)
-        return made
+        orphans = Controller("left-states", self._reconcile, workers=1)
+        orphans.watch(self._pieces)
+        orphans.watch(self._shoots, self._pieces_of, predicate=lambda _old, new: new is None)
+        return orphans
 
     def _pieces_of(self, shoot: Object) -> list[Key]:
         return [one.key for one in self._pieces.list() if _shoot_of(one) == shoot.metadata.uid]
@@ -48,10 +48,10 @@ class OrphanedStates:
         uid = _shoot_of(known) if known is not None else ""
         if known is None or not uid or self._shoots.by_index(pieces.BY_SHOOT_UID, uid):
             return Done()
-        made = datetime.fromisoformat(known.metadata.creation_timestamp or "")
-        if (left := GRACE - (self._clock.now() - made).total_seconds()) > 0:
+        created = datetime.fromisoformat(known.metadata.creation_timestamp or "")
+        if (remaining := GRACE - (self._clock.now() - created).total_seconds()) > 0:
             return Wait(
-                "ShootMissing", f"no Shoot has the UID {uid}: it will be deleted unless one appears", after=left
+                "ShootMissing", f"no Shoot has the UID {uid}: it will be deleted unless one appears", after=remaining
             )
         client = self._writer.client
         if any(one.metadata.uid == uid for one in (await client.list(Shoot.resource)).items):

@@ -22,8 +22,8 @@ def unready(seed: Seed | None, *, is_deleted: bool = False) -> tuple[str, str]:
         return "DestinationSeedUnready", f"seed {seed.metadata.name} has no spec.backup, which etcd needs"
     ready = condition_list.get(seed.status.conditions, GARDENLET_READY)
     if ready is None or ready.status != "True":
-        said = ready.message if ready is not None else "its gardenlet has not reported yet"
-        return "DestinationSeedUnready", f"seed {seed.metadata.name} is not ready: {said}"
+        why = ready.message if ready is not None else "its gardenlet has not reported yet"
+        return "DestinationSeedUnready", f"seed {seed.metadata.name} is not ready: {why}"
     return "", ""
 
 

@@ -1,7 +1,7 @@
 """Rights of each seed's gardenlet in the garden: Roles with resourceNames, updated as shoots come and go.
 
-Objects of all shoots that every gardenlet may read have no secrets. A ShootState, which has keys, is named in the Role
-of the seed that owns the shoot now; a source loses it with the next epoch.
+What every gardenlet may read has no secrets. A ShootState, which has keys, is named in the Role of the seed that owns
+the shoot now; a source loses this right with the next epoch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FORMER_BACKUP = "-backup"
 
 
 def everywhere(seed: Seed) -> list[Right]:
-    """Rights on cluster-scoped kinds, and on objects that all gardenlets may read."""
+    """Rights in the ClusterRole: on cluster-scoped kinds, and on objects that all gardenlets may read."""
     own, bucket = (seed.metadata.name,), (seed.metadata.uid,)
     readable = (Shoot.resource, Seed.resource, Project.resource, BackupBucket.resource, BackupEntry.resource)
     return [
@@ -54,19 +54,19 @@ def everywhere(seed: Seed) -> list[Right]:
 
 def in_project(seed: str, shoots: Iterable[Object]) -> list[Right]:
     """Rights in the namespace of a project, given its Shoots; none if the seed has none of them."""
-    written, owned, bound = [], [], set()
+    assigned, owned, bound = [], [], set()
     for found in shoots:
         typed = found.decode(Shoot)
         if seed in (typed.spec.seed_name, typed.status.seed_name):
-            written.append(found.name)
+            assigned.append(found.name)
         if owner_of(found) == seed:
             owned.append(found.name)
             bound.add(typed.spec.credentials_binding_name or typed.spec.secret_binding_name)
-    if not written:
+    if not assigned:
         return []
     rights = [
-        Right((Shoot.resource,), ("patch",), names=tuple(sorted(written))),
-        Right((Shoot.resource,), ("patch",), "status", names=tuple(sorted(written))),
+        Right((Shoot.resource,), ("patch",), names=tuple(sorted(assigned))),
+        Right((Shoot.resource,), ("patch",), "status", names=tuple(sorted(assigned))),
         Right((ShootState.resource, BackupEntry.resource), ("create",)),
     ]
     if owned:
@@ -80,15 +80,15 @@ def on_entries(seed: str, shoots: Iterable[Object], entries: Iterable[Object]) -
     """Rights on BackupEntries: those of the seed, and those of shoots whose newest epoch is the seed's, which it moves
     to its bucket."""
     owned = {one.metadata.uid for one in shoots if owner_of(one) == seed}
-    mine = {
+    own_names = {
         one.name
         for one in entries
         if one.decode(BackupEntry).spec.seed_name == seed
         or any(owner.uid in owned for owner in one.metadata.owner_references)
     }
-    if not mine:
+    if not own_names:
         return []
-    entry_names = tuple(sorted(mine))
+    entry_names = tuple(sorted(own_names))
     return [
         Right((BackupEntry.resource,), ("patch", "delete"), names=entry_names),
         Right((BackupEntry.resource,), ("patch",), "status", names=entry_names),
@@ -127,15 +127,15 @@ class Roles:
 
     def controller(self) -> Controller:
         """The controller, by Seed."""
-        made = Controller("seed-rights", replanned(self._reconcile), workers=1)
-        made.watch(self._seeds)
-        made.watch(self._shoots, _keys_of)
-        made.watch(self._entries, lambda _entry: [one.key for one in self._seeds.list()])
-        made.watch(self._pieces, self._seeds_of_piece)
+        roles_controller = Controller("seed-rights", replanned(self._reconcile), workers=1)
+        roles_controller.watch(self._seeds)
+        roles_controller.watch(self._shoots, _keys_of)
+        roles_controller.watch(self._entries, lambda _entry: [one.key for one in self._seeds.list()])
+        roles_controller.watch(self._pieces, self._seeds_of_piece)
         for cache in self._roles.values():
-            made.watch(cache, _seeds_named, predicate=_is_edited)
-        made.watch(self._buckets, lambda _bucket: [one.key for one in self._seeds.list()])
-        return made
+            roles_controller.watch(cache, _seeds_named, predicate=_is_edited)
+        roles_controller.watch(self._buckets, lambda _bucket: [one.key for one in self._seeds.list()])
+        return roles_controller
 
     def _seeds_of_piece(self, secret: Object) -> list[Key]:
         origin = pieces.origin_of(secret.name)
@@ -151,9 +151,9 @@ class Roles:
     async def _reconcile(self, key: Key) -> Outcome:
         live, name = self._seeds.get(key), key.name
         if live is None and any(name in _seeds_of(one) for one in self._shoots.list()):
-            return Done()  # whoever deleted the Seed has its gardenlet pass on, or remove, what it still has
+            return Done()  # its gardenlet still has to migrate or delete the shoots
         if live is None:
-            await self._forget(name)
+            await self._delete_roles(name)
             return Done()
         granted = self._granted(live.decode(Seed))
         for (namespace, suffix), rights in granted.items():
@@ -165,8 +165,8 @@ class Roles:
                     await self._grant(role.namespace, [], name, former)
         return Done()
 
-    async def _forget(self, seed: str) -> None:
-        """Delete the Roles of a Seed that is gone. Bindings tell whose they are, so each goes after its Role."""
+    async def _delete_roles(self, seed: str) -> None:
+        """Delete the Roles of a Seed that is gone, each before its binding, which identifies it."""
         for resource, binding in ((core.ROLE, core.ROLE_BINDING), (core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING)):
             for bound in self._roles[binding].list():
                 if self._suffix(bound, seed) is None:
@@ -181,7 +181,7 @@ class Roles:
         name = seed.metadata.name
         granted = {
             ("", ""): everywhere(seed),
-            # Who may read a ShootState may read already what it refers to.
+            # Whoever may read a ShootState may read the Secrets that it references.
             (names.STATE_NAMESPACE, ""): in_state_namespace(name, self._pieces_of(name)),
             (names.SEED_LEASES, ""): [
                 Right((core.LEASE,), ("get", "patch"), names=(name,)),
@@ -194,7 +194,7 @@ class Roles:
         for namespace, shoots in by_namespace.items():
             entries = self._entries.list(namespace)
             granted[namespace, ""] = [*in_project(name, shoots), *on_entries(name, shoots, entries)]
-        for namespace, secrets in self._credentials(name).items():
+        for namespace, secrets in self._bucket_secrets(name).items():
             granted[namespace, BACKUP] = [Right((core.SECRET,), ("get",), names=tuple(secrets))]
         return granted
 
@@ -211,7 +211,7 @@ class Roles:
             return None
         return role.name.removeprefix(own)
 
-    def _credentials(self, seed: str) -> dict[str, list[str]]:
+    def _bucket_secrets(self, seed: str) -> dict[str, list[str]]:
         """Secrets of the buckets of the seed's entries."""
         used = {
             one.decode(BackupEntry).spec.bucket_name
@@ -266,7 +266,7 @@ def _subjects(seed: str) -> list[Tree]:
 
 
 def _is_edited(old: Object | None, new: Object | None) -> bool:
-    """True if somebody deleted or changed one: exactly the rights are restored."""
+    """True if somebody deleted a Role or binding, or changed its rules or subjects: the reconcile restores them."""
     if old is None or new is None:
         return old is not None
     return any(old.tree.get(field) != new.tree.get(field) for field in ("rules", "subjects"))

@@ -1,4 +1,4 @@
-"""How long each seed has been silent, as observed by this process without interruption."""
+"""The time for which each seed has been silent, as observed by this process without interruption."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SeedLeases:
         return seed in self._seen
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Read the Leases every `monitor_period` seconds, until cancelled."""
         while True:
             try:
                 async with asyncio.timeout(self._config.monitor_period):

@@ -25,13 +25,13 @@ def component(config: GardenConfig | None = None) -> Component:
 
     def build(host: Host) -> None:
         manager, caches = host.manager, host.caches
-        shown = {resource: caches.of(resource) for resource in (Shoot.resource, Seed.resource)}
-        writer = Writer(host.client, shown, "gardener-controller-manager")
+        written = {resource: caches.of(resource) for resource in (Shoot.resource, Seed.resource)}
+        writer = Writer(host.client, written, "gardener-controller-manager")
         seed_leases = SeedLeases(host.client, manager.clock, settings)
         manager.add(Namespaces(host.client))
         manager.add(seed_leases)
-        for made in Garden(caches, writer, manager.clock, settings, seed_leases).controllers():
-            manager.add(made)
+        for garden_controller in Garden(caches, writer, manager.clock, settings, seed_leases).controllers():
+            manager.add(garden_controller)
         manager.add(Roles(caches, writer).controller())
         manager.add(OrphanedStates(caches, writer, manager.clock).controller())
 

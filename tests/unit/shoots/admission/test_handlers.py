@@ -134,7 +134,7 @@ def test_a_field_that_does_nothing_is_kept_with_a_warning_when_it_is_set() -> No
             for spec in (new, old or {})
         ]
         request = AdmissionRequest("UPDATE", "Shoot", NAMESPACE_NAME, "x", ADMIN, made[0], made[1] if old else None)
-        return handlers.judged(request, Shoot, lambda _new: ()).warnings
+        return handlers.reviewed(request, Shoot, lambda _new: ()).warnings
 
     config = {"type": "toy", "providerConfig": {"any": 1}}
     typos = {"tpyo": 1, "regoin": "here", "kubernetes": {"kubeAPIServer": {}}, "extensions": [config]}
@@ -147,7 +147,9 @@ def test_a_field_that_does_nothing_is_kept_with_a_warning_when_it_is_set() -> No
 
 
 def test_only_some_of_many_shoots_are_named() -> None:
-    assert "shoots a/0, a/1, a/2, a/3, a/4 and 2 more" in seed_objects.held("b", [f"a/{one}" for one in range(7)])
+    assert "shoots a/0, a/1, a/2, a/3, a/4 and 2 more" in seed_objects.deletion_refusal(
+        "b", [f"a/{one}" for one in range(7)]
+    )
 
 
 async def test_a_shoot_state_is_not_deleted_by_hand_while_its_shoot_is_there() -> None:

@@ -346,8 +346,8 @@ def test_orders_of_gardener_are_accepted(order: str) -> None:
 
 def test_an_order_that_nobody_knows_is_refused() -> None:
     for key, message in (
-        ("gardener.cloud/operation", messages.NO_ORDER),
-        ("core.gardener.cloud/operation", messages.NO_ORDER),
+        ("gardener.cloud/operation", messages.NO_OPERATION),
+        ("core.gardener.cloud/operation", messages.NO_OPERATION),
         ("shoot.gardener.cloud/force-restore", messages.NO_FORCE),
     ):
         assert of_spec(BEGUN, {key: "dance"}) == {f"metadata.annotations[{key}]": message}

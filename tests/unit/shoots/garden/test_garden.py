@@ -101,23 +101,25 @@ def test_a_shoot_whose_move_is_refused_takes_no_place_of_others_that_leave_a_see
     shoots = [shoot(name, "a", "a") for name in ("apple", "pear")]
     found = next_moves("a", shoots, [seed("a"), seed("b")], limit=1, refused={"garden-dev/apple": "for a reason"})
     assert [one.shoot for one in found.moves] == ["pear"]
-    assert found.kept == {"garden-dev/apple": "for a reason"}
+    assert found.blocked == {"garden-dev/apple": "for a reason"}
 
 
 def test_a_move_that_has_failed_takes_no_place_of_others_and_its_seed_is_not_called_empty() -> None:
     shoots = [shoot("apple", "b", "a", "Migrate Failed"), shoot("pear", "a", "a")]
     found = next_moves("a", shoots, [seed("a"), seed("b")], limit=1)
     assert [one.shoot for one in found.moves] == ["pear"]
-    assert (found.under_way, found.left) == (0, 2)
-    assert "move to seed b has failed" in found.kept["garden-dev/apple"]
+    assert (found.running, found.remaining) == (0, 2)
+    assert "move to seed b has failed" in found.blocked["garden-dev/apple"]
     begins = [shoot("apple", "b", "a", "Reconcile Failed")]
-    assert next_moves("a", begins, [seed("a"), seed("b")], limit=1).under_way == 1
+    assert next_moves("a", begins, [seed("a"), seed("b")], limit=1).running == 1
 
 
 def test_a_shoot_that_is_deleted_leaves_a_seed_that_is_lost_for_one_that_can_delete_it() -> None:
     going = shoot("apple", "a", "a")
     going.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
-    assert next_moves("a", [going], [seed("a"), seed("b")], limit=1).kept == {"garden-dev/apple": "it is being deleted"}
+    assert next_moves("a", [going], [seed("a"), seed("b")], limit=1).blocked == {
+        "garden-dev/apple": "it is being deleted"
+    }
     lost = next_moves("a", [going], [seed("a", ready=False), seed("b")], limit=1)
     assert [one.destination for one in lost.moves] == ["b"]
 
@@ -133,14 +135,14 @@ def test_a_seed_is_evacuated_a_few_shoots_at_a_time() -> None:
     shoots += [shoot("moving", "b", "a", "Migrate Processing"), shoot("new", "a", "a", "Create Processing")]
     found = next_moves("a", shoots, [seed("a"), seed("b"), seed("c")], limit=3)
     assert [(move.shoot, move.destination) for move in found.moves] == [("apple-0", "c"), ("apple-1", "b")]
-    assert (found.under_way, found.left) == (1, 7)
-    assert found.kept == {"garden-dev/new": "its creation has not finished"}
+    assert (found.running, found.remaining) == (1, 7)
+    assert found.blocked == {"garden-dev/new": "its creation has not finished"}
 
 
 def test_an_evacuation_without_a_seed_that_fits_says_so_for_each_shoot() -> None:
     found = next_moves("a", [shoot("apple", "a", "a")], [seed("a"), seed("b", ready=False)], limit=3)
     assert found.moves == ()
-    assert found.kept == {"garden-dev/apple": "b: seed b is not ready: it is silent"}
+    assert found.blocked == {"garden-dev/apple": "b: seed b is not ready: it is silent"}
 
 
 @given(st.integers(1, 5), st.lists(st.sampled_from(["here", "leaving", "arriving", "failed"]), max_size=12))
@@ -154,7 +156,7 @@ def test_an_evacuation_never_has_more_under_way_than_its_limit(limit: int, state
     shoots = [shoot(f"apple-{at}", *made[state]) for at, state in enumerate(states)]
     found = next_moves("a", shoots, [seed("a"), seed("b")], limit)
     under_way = states.count("leaving") + states.count("arriving")
-    assert found.under_way == under_way
+    assert found.running == under_way
     assert len(found.moves) == max(0, min(states.count("here"), limit - under_way))
 
 
