@@ -13,7 +13,7 @@ from espalier.api.gardener.etcd import Store as Named
 from espalier.etcdbackup.stores.errors import NotFound, StoreError
 from espalier.etcdbackup.stores.opening import open_store
 from espalier.etcdbackup.stores.store import Store
-from espalier.shoots.etcd.settings import Unusable, credentials_variable, url
+from espalier.shoots.etcd.settings import InvalidEtcd, credentials_variable, url
 from espalier.shoots.gardenlet.context import ReadBackup
 
 TIMEOUT = 20.0
@@ -40,7 +40,7 @@ def through(opened: Callable[[str, Mapping[str, bytes]], Store]) -> ReadBackup:
     async def read(named: Named, credentials: Mapping[str, bytes], key: str) -> str:
         try:
             return await _read(opened(url(named, "store"), credentials), key)
-        except (Unusable, ValueError) as error:
+        except (InvalidEtcd, ValueError) as error:
             return str(error)
 
     return read

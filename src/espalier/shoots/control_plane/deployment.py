@@ -13,7 +13,7 @@ SECRETS = "/srv/kubernetes"
 """The folder in which Secrets are mounted, each in a folder with its name."""
 
 
-SERVES_FROM_ETCD: Mapping[str, Tree] = {
+API_SERVER_PROBES: Mapping[str, Tree] = {
     "startupProbe": {"periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 300},
     "livenessProbe": {
         "periodSeconds": 2,
@@ -22,12 +22,11 @@ SERVES_FROM_ETCD: Mapping[str, Tree] = {
         "terminationGracePeriodSeconds": 1,
     },
 }
-"""Probes of a program that must not answer from its cache for longer than `servingGrace` (10 s) after it lost its etcd.
-
-Nothing else ends it: its own checks fail, but connected clients are still answered. These probes end it after 6 s, plus
-2 s for the last answer and 1 s to terminate.
+"""Probes of kube-apiserver, which must not answer from its cache for longer than `servingGrace` (10 s) after it lost
+its etcd. Nothing else ends it: its health checks fail, but it still answers connected clients. These probes end it
+after 6 s, plus 2 s for the last answer and 1 s to terminate.
 """
-LASTS: Mapping[str, Tree] = {
+DEFAULT_PROBES: Mapping[str, Tree] = {
     "livenessProbe": {"periodSeconds": 10, "timeoutSeconds": 15, "initialDelaySeconds": 15, "failureThreshold": 3}
 }
 
@@ -47,18 +46,18 @@ class Program:
     """Path of its liveness probe."""
     readiness: str = ""
     """Path of its readiness probe; empty for that of its liveness probe."""
-    lives: Mapping[str, Tree] = field(default_factory=lambda: LASTS)
-    """Timing of the probes that end it."""
+    probes: Mapping[str, Tree] = field(default_factory=lambda: DEFAULT_PROBES)
+    """Startup and liveness probes: their timing, by name."""
     scheme: str = "HTTPS"
     service_account: str = ""
     """Its ServiceAccount in the seed; empty for a program that does not use the seed's API server."""
-    recreated: bool = False
+    is_singleton: bool = False
     """True if no two pods may run at a time."""
     resources: Tree = field(default_factory=dict)
 
 
 READINESS_PERIOD = 1
-"""Seconds, the minimum of Kubernetes: clients of an API server that moves wait up to this long in vain."""
+"""Seconds, the minimum of Kubernetes: the API gap of a move includes the time until the next probe."""
 
 
 def labels_of(name: str) -> dict[str, str]:
@@ -74,7 +73,7 @@ def mounted(secret: str, key: str) -> str:
 def deployment(program: Program, namespace: str, replicas: int) -> Tree:
     """The Deployment of a program."""
     labels = labels_of(program.name)
-    strategy: Tree = {"type": "Recreate"} if program.recreated else _one_after_the_other()
+    strategy: Tree = {"type": "Recreate"} if program.is_singleton else _rolling_update()
     return {
         "apiVersion": DEPLOYMENT.api_version,
         "kind": DEPLOYMENT.kind,
@@ -89,7 +88,7 @@ def deployment(program: Program, namespace: str, replicas: int) -> Tree:
     }
 
 
-def _one_after_the_other() -> Tree:
+def _rolling_update() -> Tree:
     return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
 
 
@@ -111,9 +110,9 @@ def _container(program: Program) -> Tree:
         "name": program.name,
         "image": program.image,
         "command": [f"/usr/local/bin/{program.name}"],
-        "args": list(_words(program.flags)),
+        "args": list(_arguments(program.flags)),
         "ports": [{"name": "https" if program.scheme == "HTTPS" else "http", "containerPort": program.port}],
-        **{name: _probe(program, program.health, **times) for name, times in program.lives.items()},
+        **{name: _probe(program, program.health, **times) for name, times in program.probes.items()},
         "readinessProbe": _probe(
             program,
             program.readiness or program.health,
@@ -128,7 +127,7 @@ def _container(program: Program) -> Tree:
     }
 
 
-def _words(flags: Mapping[str, str | Sequence[str]]) -> Sequence[str]:
+def _arguments(flags: Mapping[str, str | Sequence[str]]) -> Sequence[str]:
     pairs = [(name, value) for name, found in flags.items() for value in ([found] if isinstance(found, str) else found)]
     return [f"--{name}={value}" for name, value in pairs]
 

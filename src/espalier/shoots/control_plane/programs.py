@@ -9,7 +9,7 @@ from espalier.api.core import SERVICE
 from espalier.api.gardener import images
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
-from espalier.shoots.control_plane.deployment import SERVES_FROM_ETCD, Program, deployment, labels_of, mounted
+from espalier.shoots.control_plane.deployment import API_SERVER_PROBES, Program, deployment, labels_of, mounted
 
 API_SERVER = "kube-apiserver"
 CONTROLLER_MANAGER = "kube-controller-manager"
@@ -18,9 +18,9 @@ MACHINE_CONTROLLER_MANAGER = "machine-controller-manager"
 
 API_SERVER_PORT = 443
 """The port of the Service and of the container: nodes and kubeconfigs use it."""
-WATCHES_END = "1s"
-"""Time in which a kube-apiserver that is asked to end closes its watches. Without it the watches of kubelets hold it up
-until it is killed: they last for minutes, and it waits for them for one.
+WATCH_GRACE = "1s"
+"""Time within which a terminating kube-apiserver closes its watches. Without it the watches of kubelets, which last for
+minutes, delay its end until it is killed.
 """
 DEFAULT_SERVICES, DEFAULT_PODS = "10.96.0.0/12", "192.168.0.0/16"
 
@@ -77,7 +77,7 @@ def _api_server(shoot: Shoot, inputs: ControlPlaneInputs) -> Program:
         "service-account-key-file": key,
         "service-account-signing-key-file": key,
         "service-cluster-ip-range": _services(shoot),
-        "shutdown-watch-termination-grace-period": WATCHES_END,
+        "shutdown-watch-termination-grace-period": WATCH_GRACE,
     }
     image = images.tagged(images.KUBE_APISERVER, shoot.spec.kubernetes.version)
     return Program(
@@ -88,7 +88,7 @@ def _api_server(shoot: Shoot, inputs: ControlPlaneInputs) -> Program:
         API_SERVER_PORT,
         health="/livez",
         readiness="/readyz",
-        lives=SERVES_FROM_ETCD,
+        probes=API_SERVER_PROBES,
     )
 
 
@@ -123,7 +123,7 @@ def _scheduler(shoot: Shoot, _inputs: ControlPlaneInputs) -> Program:
 
 
 def _machine_controller_manager(_shoot: Shoot, inputs: ControlPlaneInputs) -> Program:
-    """It has machines in the seed and nodes in the shoot. Two instances would create machines twice."""
+    """It has machines in the seed and nodes in the shoot. Two instances at a time would create machines twice."""
     flags = {
         "control-kubeconfig": "inClusterConfig",
         "target-kubeconfig": mounted(MACHINE_CONTROLLER_MANAGER, "kubeconfig"),
@@ -141,7 +141,7 @@ def _machine_controller_manager(_shoot: Shoot, inputs: ControlPlaneInputs) -> Pr
         10258,
         scheme="HTTP",
         service_account=MACHINE_CONTROLLER_MANAGER,
-        recreated=True,
+        is_singleton=True,
     )
 
 

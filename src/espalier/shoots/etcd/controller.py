@@ -40,12 +40,12 @@ def controller(host: Host, *, timing: Timing | None = None, workers: int = 10, r
 
     reconciled = Reconciled(Etcd.resource, observer.etcds.get, observe, steps_of, report, failed=_failed)
     reconciler = Reconciler(reconciled, writer, host.manager.recorder)
-    made = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, rng=host.manager.rng)
-    made.watch(observer.etcds)
+    etcds = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, rng=host.manager.rng)
+    etcds.watch(observer.etcds)
     for cache in observer.owned.values():
-        made.watch(cache, owners_of(Etcd.resource))
-    made.watch(observer.claims, _etcd_of_claim)
-    return made
+        etcds.watch(cache, owners_of(Etcd.resource))
+    etcds.watch(observer.claims, _etcd_of_claim)
+    return etcds
 
 
 def _etcd_of_claim(claim: Object) -> tuple[Key, ...]:
@@ -55,7 +55,7 @@ def _etcd_of_claim(claim: Object) -> tuple[Key, ...]:
 
 def _failed(error: KubeError | NameTaken) -> Outcome:
     match error:
-        case NameTaken():  # of an Etcd of this name that was deleted: its objects go as well
+        case NameTaken():  # an object of a deleted Etcd of this name, which will be deleted as well
             return Wait("NameTaken", f"{error}; waiting until it is gone; delete it if it is not needed", after=AGAIN)
         case Conflict() | NotFound():
             return outdated(error)

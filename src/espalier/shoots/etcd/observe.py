@@ -1,4 +1,4 @@
-"""The scope of one reconcile over an Etcd: all it has read, frozen."""
+"""The scope of one reconcile of an Etcd, frozen, and the caches that it is read from."""
 
 from __future__ import annotations
 
@@ -87,17 +87,17 @@ class Observer:
         self.claims = caches.of(PERSISTENT_VOLUME_CLAIM, labels=LABELS)
 
     def observe(self, found: Object) -> Scope:
-        """Read all of it. Raises `msgspec.ValidationError` for an invalid Etcd."""
+        """The scope of an Etcd. Raises `msgspec.ValidationError` for an invalid one."""
         etcd = found.decode(Etcd)
         live = {
-            (resource, name): there
+            (resource, name): present
             for resource, cache in self.owned.items()
             for name in _names(found.name)
-            if (there := cache.get(Key(found.namespace, name))) is not None
+            if (present := cache.get(Key(found.namespace, name))) is not None
         }
         claim = self.claims.get(Key(found.namespace, names.claim(found.name)))
-        is_its = claim is not None and claim.metadata.labels.get(names.INSTANCE) == found.name
-        return Scope(found, etcd, live, (claim,) if claim is not None and is_its else ())
+        is_own = claim is not None and claim.metadata.labels.get(names.INSTANCE) == found.name
+        return Scope(found, etcd, live, (claim,) if claim is not None and is_own else ())
 
 
 def _names(etcd: str) -> tuple[str, ...]:

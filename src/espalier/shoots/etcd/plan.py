@@ -34,19 +34,22 @@ class Plan:
 
 
 def plan(scope: Scope, timing: Timing | None = None) -> Plan:
-    """Plan how an Etcd gets its objects. Raises `Unusable`."""
+    """Plan how an Etcd gets its objects. Raises `InvalidEtcd`."""
     wanted = [_stamped(one) for one in rendering.rendered(scope.etcd, owner_reference(scope.object), timing)]
     names = {(one.resource, one.name) for one in wanted}
     live = scope.live
     return Plan(
-        tuple(found for one in wanted if (found := live.get((one.resource, one.name))) and _is_another(one, found)),
+        tuple(
+            found for one in wanted if (found := live.get((one.resource, one.name))) and _must_be_recreated(one, found)
+        ),
         tuple(one for one in wanted if not _is_as_wanted(live.get((one.resource, one.name)), one)),
         tuple((key[0], found) for key, found in live.items() if key not in names and scope.owns(found)),
     )
 
 
-def _is_another(wanted: Rendered, live: Object) -> bool:
-    """True for a StatefulSet of the other version of its Etcd: claims and Service of a StatefulSet can't change."""
+def _must_be_recreated(wanted: Rendered, live: Object) -> bool:
+    """True if a StatefulSet has to be recreated, because fields that can't be updated differ: those of an Etcd that
+    only copies are others."""
     if wanted.resource != STATEFUL_SET:
         return False
     fixed = ("serviceName", "volumeClaimTemplates", "podManagementPolicy")

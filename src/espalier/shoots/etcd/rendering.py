@@ -25,16 +25,17 @@ from espalier.shoots.etcd.settings import (
 )
 
 VERSION = "v1"
-"""The pull policy of our own images."""
+"""The version of our own images."""
 DEFAULT_QUOTA = 8 * 1024**3
 DEFAULT_CAPACITY = "16Gi"
 GRACE = 60
+"""Seconds in which a pod terminates."""
 ELECTION = {"heartbeat-interval": 50, "election-timeout": 250}
-"""Milliseconds. A single member waits for its election at each start, 0.5 s on average with etcd's own times. They are
-long so that members with a slow network keep their leader: here there are no others.
+"""Milliseconds. A single member waits for its election at each start, 0.5 s on average with etcd's defaults. Those are
+long so that members with a slow network keep their leader; here there are no other members.
 """
 PROBE_PERIOD = 1
-"""Seconds, the minimum of Kubernetes: while a shoot moves, its API is away for as long as it is not probed."""
+"""Seconds, the minimum of Kubernetes: the API gap of a move includes the time until the next probe."""
 
 
 class Rendered(NamedTuple):
@@ -50,22 +51,22 @@ class Rendered(NamedTuple):
 
 
 def rendered(etcd: Etcd, owner: OwnerReference, timing: Timing | None = None) -> list[Rendered]:
-    """All objects of an Etcd, in the order of their creation. Raises `Unusable`.
+    """Return all objects of an Etcd, in the order of their creation. Raises `InvalidEtcd`.
 
     `timing` is that of elections in its garden; None leaves it to the agent's image.
     """
     files = {} if is_copy(etcd) else {names.CONFIG_FILE: _configuration(etcd)}
     if timing is not None:
         files[names.TIMING_FILE] = msgspec.json.encode(timing).decode()
-    found = [_agent_service(etcd)]
+    objects = [_agent_service(etcd)]
     if files:
-        found.append(_config_map(etcd, files))
+        objects.append(_config_map(etcd, files))
     if not is_copy(etcd):
-        found += [_client_service(etcd), _peer_service(etcd)]
-    found.append(_stateful_set(etcd, agent_command(etcd, timed=timing is not None), files))
-    for one in found:
+        objects += [_client_service(etcd), _peer_service(etcd)]
+    objects.append(_stateful_set(etcd, agent_command(etcd, timed=timing is not None), files))
+    for one in objects:
         one.body["metadata"]["ownerReferences"] = [msgspec.to_builtins(owner)]
-    return found
+    return objects
 
 
 def selector(etcd: Etcd) -> dict[str, str]:
@@ -192,12 +193,12 @@ def _probe(etcd: Etcd, *, failures: int) -> Tree:
 
 
 def _volumes(etcd: Etcd, *, configured: bool) -> list[Tree]:
-    found: list[Tree] = [{"name": one.volume, "secret": {"secretName": one.secret}} for one in _credentials(etcd)]
+    volumes: list[Tree] = [{"name": one.volume, "secret": {"secretName": one.secret}} for one in _credentials(etcd)]
     if not is_copy(etcd):
-        found.append({"name": names.RUN_VOLUME, "emptyDir": {"medium": "Memory"}})
+        volumes.append({"name": names.RUN_VOLUME, "emptyDir": {"medium": "Memory"}})
     if configured:
-        found.append({"name": names.CONFIG_VOLUME, "configMap": {"name": names.config_map(etcd.metadata.name)}})
-    return found
+        volumes.append({"name": names.CONFIG_VOLUME, "configMap": {"name": names.config_map(etcd.metadata.name)}})
+    return volumes
 
 
 class _Credentials(NamedTuple):

@@ -26,50 +26,52 @@ MOST_REPLICAS = 1
 """An etcd with several members needs an agent that supports them."""
 
 
-class Unusable(ValueError):
+class InvalidEtcd(ValueError):
     """An Etcd that can't be run. The message names the field, the value found and what is allowed."""
 
 
 def is_copy(etcd: Etcd) -> bool:
-    """True for a copy version."""
+    """True for an Etcd that only copies backups."""
     return etcd.spec.backup.source_store is not None
 
 
 def check(etcd: Etcd) -> None:
-    """Raise `Unusable` for an Etcd that can't be run."""
+    """Raise `InvalidEtcd` for an Etcd that can't be run."""
     if etcd.spec.replicas > MOST_REPLICAS:
-        raise Unusable(f"spec.replicas: found {etcd.spec.replicas}, allowed are 0 and {MOST_REPLICAS}")
+        raise InvalidEtcd(f"spec.replicas: found {etcd.spec.replicas}, allowed are 0 and {MOST_REPLICAS}")
     if etcd.spec.backup.store is None:
-        raise Unusable("spec.backup.store: found none; set it, as an etcd without backups can't move to another seed")
+        raise InvalidEtcd(
+            "spec.backup.store: found none; set it, as an etcd without backups can't move to another seed"
+        )
     for key in (metadata_keys.EPOCH, *((metadata_keys.SOURCE_EPOCH,) if is_copy(etcd) else ())):
         found = etcd.metadata.annotations.get(key, "")
         if not (found.isascii() and found.isdigit() and len(found) <= 16 and int(found) >= 1):
-            raise Unusable(f"annotation {key}: found {found!r}, allowed is the number of an ownership epoch")
+            raise InvalidEtcd(f"annotation {key}: found {found!r}, allowed is the number of an ownership epoch")
     source = etcd.spec.backup.source_store
     if source is not None and source.place == etcd.spec.backup.store.place:
-        raise Unusable("spec.backup.sourceStore: found the same as spec.backup.store, allowed is another store")
+        raise InvalidEtcd("spec.backup.sourceStore: found the same as spec.backup.store, allowed is another store")
 
 
 def agent_command(etcd: Etcd, *, timed: bool = False) -> list[str]:
-    """The command of the agent: `espalier etcd-agent`, with a file of timing if it has one. Raises `Unusable`."""
+    """The command of the agent: `espalier etcd-agent`, with a file of timing if it has one. Raises `InvalidEtcd`."""
     check(etcd)
     backup = etcd.spec.backup
     assert backup.store is not None  # noqa: S101 - checked
     words = ["espalier", "etcd-agent"]
     if backup.source_store is not None:
         words += ["copy", url(backup.source_store, "sourceStore"), url(backup.store, "store")]
-        given = {"source-endpoint": backup.source_store.endpoint_override, "endpoint": backup.store.endpoint_override}
-        given["source-epoch"] = etcd.metadata.annotations[metadata_keys.SOURCE_EPOCH]
+        flags = {"source-endpoint": backup.source_store.endpoint_override, "endpoint": backup.store.endpoint_override}
+        flags["source-epoch"] = etcd.metadata.annotations[metadata_keys.SOURCE_EPOCH]
     else:
-        words += ["run", url(backup.store, "store"), *(["--founding"] if _founds(etcd) else [])]
-        given = {"store-endpoint": backup.store.endpoint_override, **_of_member(etcd), **_backups(backup)}
+        words += ["run", url(backup.store, "store"), *(["--founding"] if _is_founding(etcd) else [])]
+        flags = {"store-endpoint": backup.store.endpoint_override, **_member_flags(etcd), **_backup_flags(backup)}
     # Stores of one cluster's epochs differ in the last part of their prefixes.
-    whose = backup.store.prefix.rpartition("/")[0] or etcd.metadata.namespace
-    given |= {"epoch": etcd.metadata.annotations[metadata_keys.EPOCH], "cluster": whose}
+    cluster = backup.store.prefix.rpartition("/")[0] or etcd.metadata.namespace
+    flags |= {"epoch": etcd.metadata.annotations[metadata_keys.EPOCH], "cluster": cluster}
     if timed:
-        given["timing"] = f"{names.CONFIG_PATH}/{names.TIMING_FILE}"
-    given["listen"] = f"0.0.0.0:{agent_port(etcd)}"
-    return [*words, *(f"--{name}={value}" for name, value in given.items() if value)]
+        flags["timing"] = f"{names.CONFIG_PATH}/{names.TIMING_FILE}"
+    flags["listen"] = f"0.0.0.0:{agent_port(etcd)}"
+    return [*words, *(f"--{name}={value}" for name, value in flags.items() if value)]
 
 
 def guard_command(etcd: Etcd) -> list[str]:
@@ -81,20 +83,20 @@ def guard_command(etcd: Etcd) -> list[str]:
 
 
 def scheme_of(provider: str) -> str:
-    """The scheme of URLs for stores of a provider; a provider that is not known is its own."""
+    """The scheme of URLs for stores of a provider; an unknown provider is its own scheme."""
     return _SCHEMES.get(provider.lower(), provider.lower())
 
 
 def url(store: Store, field: str) -> str:
-    """A store as agents name it. Raises `Unusable`."""
+    """The URL of a store for agents. Raises `InvalidEtcd`."""
     scheme = scheme_of(store.provider or "")
     if not _SCHEME.fullmatch(scheme):
         allowed = "S3, GCS, ABS, Local or another word of letters and digits"
-        raise Unusable(f"spec.backup.{field}.provider: found {store.provider!r}, allowed is {allowed}")
+        raise InvalidEtcd(f"spec.backup.{field}.provider: found {store.provider!r}, allowed is {allowed}")
     if not store.container:
-        raise Unusable(f"spec.backup.{field}.container: found none; name the bucket")
-    place = "/".join(filter(None, (store.container.strip("/"), store.prefix.strip("/"))))
-    return f"{scheme}:///{place}" if scheme == "file" else f"{scheme}://{place}"
+        raise InvalidEtcd(f"spec.backup.{field}.container: found none; name the bucket")
+    path = "/".join(filter(None, (store.container.strip("/"), store.prefix.strip("/"))))
+    return f"{scheme}:///{path}" if scheme == "file" else f"{scheme}://{path}"
 
 
 def credentials_variable(store: Store) -> str:
@@ -113,12 +115,12 @@ def client_port(etcd: Etcd) -> int:
     return etcd.spec.etcd.client_port or names.CLIENT_PORT
 
 
-def _founds(etcd: Etcd) -> bool:
+def _is_founding(etcd: Etcd) -> bool:
     annotations = etcd.metadata.annotations
     return annotations.get(metadata_keys.FOUNDING) == "true" and metadata_keys.SOURCE_EPOCH not in annotations
 
 
-def _of_member(etcd: Etcd) -> dict[str, str | None]:
+def _member_flags(etcd: Etcd) -> dict[str, str | None]:
     return {
         "data-dir": names.DATA_DIRECTORY,
         "guard": names.GUARD_SOCKET,
@@ -127,7 +129,7 @@ def _of_member(etcd: Etcd) -> dict[str, str | None]:
     }
 
 
-def _backups(backup: Backup) -> dict[str, str | None]:
+def _backup_flags(backup: Backup) -> dict[str, str | None]:
     return {
         "schedule": backup.full_snapshot_schedule,
         "delta-snapshot-period": backup.delta_snapshot_period,

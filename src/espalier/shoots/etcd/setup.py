@@ -20,11 +20,11 @@ RIGHTS = Rights(
         Right((CORE_EVENT,), APPLY),
     ),
 )
-"""In a seed. Pods and data are the StatefulSet's."""
+"""Rights in a seed. Pods and claims are created by the StatefulSet's controller."""
 
 
 def component(*, timing: Timing | None = None, workers: int = 10, resync: float = RESYNC) -> Component:
-    """The component of a seed that runs Etcds. Agents get these times, or have their own."""
+    """The component of a seed that runs Etcds. Agents get this timing, or the default of their image."""
 
     def build(host: Host) -> None:
         host.manager.add(controller.controller(host, timing=timing, workers=workers, resync=resync))

@@ -17,7 +17,7 @@ from espalier.shoots.etcd import names
 from espalier.shoots.etcd.observe import Scope, StatefulSet
 from espalier.shoots.etcd.plan import plan
 from espalier.shoots.etcd.rendering import Rendered, selector
-from espalier.shoots.etcd.settings import Unusable, is_copy
+from espalier.shoots.etcd.settings import InvalidEtcd, is_copy
 
 
 @dataclass
@@ -41,7 +41,7 @@ async def write_objects(ctx: Context) -> Outcome:
     """Create missing objects, and update those that differ."""
     try:
         due = plan(ctx.scope, ctx.timing)
-    except Unusable as error:
+    except InvalidEtcd as error:
         return Fault("InvalidSpec", str(error), terminal=True)
     for found in due.replace:
         await ctx.writer.delete(STATEFUL_SET, found, ctx.scope.belongs)
@@ -121,7 +121,7 @@ async def delete_objects(ctx: Context) -> Outcome:
 
 
 async def delete_claims(ctx: Context) -> Outcome:
-    """Delete the data. A copy version has none of its own."""
+    """Delete the data. An Etcd that only copies has none."""
     if is_copy(ctx.scope.etcd):
         return Continue()
     for claim in ctx.scope.claims:
@@ -138,15 +138,15 @@ async def release(ctx: Context) -> Outcome:
     return Done()
 
 
-LIFE: tuple[Step[Context], ...] = (hold, write_objects, wait_for_pods)
-DELETION: tuple[Step[Context], ...] = (stop_pods, delete_objects, delete_claims, release)
+STEPS: tuple[Step[Context], ...] = (hold, write_objects, wait_for_pods)
+DELETION_STEPS: tuple[Step[Context], ...] = (stop_pods, delete_objects, delete_claims, release)
 
 
 def steps_of(ctx: Context) -> tuple[Step[Context], ...]:
     """The steps to run. An Etcd without our finalizer has no objects of ours."""
     if not ctx.scope.is_deleted:
-        return LIFE
-    return DELETION if names.FINALIZER in ctx.object.metadata.finalizers else ()
+        return STEPS
+    return DELETION_STEPS if names.FINALIZER in ctx.object.metadata.finalizers else ()
 
 
 def _is_observed(scope: Scope, found: StatefulSet) -> bool:

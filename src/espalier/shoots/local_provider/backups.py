@@ -22,7 +22,8 @@ from espalier.shoots.extension import Extension, OperationFailed, Request, Resul
 from espalier.shoots.local_provider.cloud import TYPE
 
 BUCKET_NAME, URL, ENDPOINT = "bucketName", "url", "endpoint"
-"""Keys of the Secrets `etcd-backup` and `source-etcd-backup`, beside the credentials; those may have an endpoint."""
+"""Keys of the Secrets `etcd-backup` and `source-etcd-backup`, besides those of the credentials, which may also have an
+endpoint."""
 LONGEST_URL = 300
 BUCKET = "{bucket}"
 
@@ -34,10 +35,10 @@ class Stores(Protocol):
         """Create the bucket of this URL, unless it exists."""
 
     async def delete_bucket(self, url: str, credentials: Mapping[str, bytes]) -> None:
-        """Delete it with everything in it. A missing bucket is no error."""
+        """Delete the bucket of this URL with everything in it. A missing bucket is no error."""
 
     async def delete_folder(self, url: str, folder: str, credentials: Mapping[str, bytes]) -> None:
-        """Delete everything below a folder of it."""
+        """Delete everything below a folder of a bucket."""
 
 
 class BucketConfig(Observed, frozen=True):
@@ -56,7 +57,7 @@ class BucketStatus(Observed, frozen=True):
 
 
 def endpoint_fault(endpoint: str) -> str:
-    """The problem of an endpoint; empty if nothing is, or there is none. It never repeats a password."""
+    """The problem of an endpoint; empty if there is none, or no endpoint. It never repeats a password."""
     if not endpoint:
         return ""
     allowed = "allowed: an http or https URL without credentials, query and fragment"
@@ -73,7 +74,7 @@ def endpoint_fault(endpoint: str) -> str:
 
 
 def url_fault(url: str, bucket: str) -> str:
-    """The problem of a bucket's URL; empty if nothing is. It never repeats a password."""
+    """The problem of a bucket's URL; empty if there is none. It never repeats a password."""
     allowed = f"allowed: a URL of bucket {bucket}, as s3://{bucket}, of at most {LONGEST_URL} characters"
     try:
         split = urlsplit(url)
@@ -139,7 +140,7 @@ class BackupEntryActuator(StatelessActuator[None]):
         namespace = technical_id_of(request.object)
         found = await request.read(NAMESPACE, Key("", namespace))
         if found is None or found.metadata.deletion_timestamp is not None:
-            return Result()  # as the shoot goes, or before it comes: the entry is reconciled again then
+            return Result()  # the namespace is gone, or not created yet: then the entry is reconciled again
         bucket = _bucket(spec)
         credentials = with_endpoint(await _credentials(request, spec.secret_ref), bucket.endpoint)
         data = {**credentials, BUCKET_NAME: spec.bucket_name.encode(), URL: bucket.url.encode()}
@@ -149,12 +150,12 @@ class BackupEntryActuator(StatelessActuator[None]):
             secret = Secret(metadata=ObjectMeta(name=key.name, namespace=namespace), type="Opaque", data=data)
             await request.writer.create(SECRET, secret)
         else:
-            gone: dict[str, Any] = {name: None for name in live.decode(Secret).data if name not in data}
-            await request.writer.merge(SECRET, live, {"data": {**msgspec.to_builtins(data), **gone}})
+            removed: dict[str, Any] = {name: None for name in live.decode(Secret).data if name not in data}
+            await request.writer.merge(SECRET, live, {"data": {**msgspec.to_builtins(data), **removed}})
         return Result()
 
     async def migrate(self, object: Object, writer: Writer) -> Wait | None:
-        """The agent of this seed runs until its etcd is given up: its Secret is deleted with the shoot's namespace."""
+        """Nothing to do: the agent needs the Secret until the shoot's namespace is deleted, and the Secret with it."""
         return None
 
     async def delete(self, request: Request[None]) -> Wait | None:
@@ -171,12 +172,12 @@ class BackupEntryActuator(StatelessActuator[None]):
 
 
 def technical_id_of(entry: Object) -> str:
-    """The shoot of a BackupEntry, by its name."""
+    """The technical ID of a BackupEntry's shoot, from its name."""
     return names.original_backup_entry(entry.name).rpartition("--")[0]
 
 
 def secret_name(entry: Object) -> str:
-    """The Secret of a BackupEntry."""
+    """The name of a BackupEntry's Secret in the shoot's namespace."""
     return names.SOURCE_BACKUP_SECRET if names.is_source_backup_entry(entry.name) else names.BACKUP_SECRET
 
 
@@ -206,8 +207,10 @@ async def _credentials(request: Request[None], reference: SecretReference | None
 
 def extensions(stores: Stores) -> tuple[Extension[None], ...]:
     """The extensions for both kinds."""
-    making = (OperationType.CREATE, OperationType.RECONCILE, OperationType.RESTORE)
+    unleased = (OperationType.CREATE, OperationType.RECONCILE, OperationType.RESTORE)
     return (
         Extension(BackupBucket.resource, TYPE, BackupBucketActuator(stores), cluster_of=lambda _object: ""),
-        Extension(BackupEntry.resource, TYPE, BackupEntryActuator(stores), cluster_of=technical_id_of, unleased=making),
+        Extension(
+            BackupEntry.resource, TYPE, BackupEntryActuator(stores), cluster_of=technical_id_of, unleased=unleased
+        ),
     )

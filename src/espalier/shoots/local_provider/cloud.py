@@ -29,7 +29,7 @@ from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
 from espalier.shoots.extension import OperationFailed, Request
 
-Made = TypeVar("Made", Network, VirtualMachine)
+Created = TypeVar("Created", Network, VirtualMachine)
 I = TypeVar("I", Network, VirtualMachine)  # noqa: E741
 
 TYPE = "local"
@@ -59,7 +59,7 @@ class Guarded(Protocol):
 
 
 class Cloud:
-    """The part of the cloud that belongs to one shoot."""
+    """The cloud as one shoot's operation may use it. All methods raise `OperationFailed` if the cloud refuses."""
 
     def __init__(
         self, guarded: Guarded, call: CallCloud, credentials: Credentials, technical_id: str, caller: str
@@ -78,9 +78,9 @@ class Cloud:
         """The shoot's virtual machines."""
         return await self._list(VirtualMachine)
 
-    async def create(self, item: Made) -> Made:
+    async def create(self, item: Created) -> Created:
         """Create a resource, which must have the shoot's tags."""
-        return next(one for one in await self._ask(Create(item)) if isinstance(one, type(item)))
+        return next(one for one in await self._request(Create(item)) if isinstance(one, type(item)))
 
     async def delete(self, item: Network | VirtualMachine) -> None:
         """Delete a resource of the shoot. A missing one is no error."""
@@ -89,12 +89,12 @@ class Cloud:
 
     async def records(self) -> list[Record]:
         """The DNS records of the account: others may have taken a name."""
-        found = await self._ask(ListItems("Record"))
+        found = await self._request(ListItems("Record"))
         return [item for item in found if isinstance(item, Record)]
 
     async def set_record(self, record: Record) -> None:
         """Create or replace the record of its name."""
-        await self._ask(SetRecord(record))
+        await self._request(SetRecord(record))
 
     async def delete_record(self, record: Record) -> None:
         """Delete a record. A missing one is no error."""
@@ -102,20 +102,20 @@ class Cloud:
 
     async def _list(self, kind: type[I]) -> list[I]:
         name = kind.__name__
-        found = await self._ask(ListItems(name, self.tags))  # type: ignore[arg-type]
+        found = await self._request(ListItems(name, self.tags))  # type: ignore[arg-type]
         return [item for item in found if isinstance(item, kind)]
 
     async def _delete(self, call: Delete) -> None:
         try:
-            await self._ask(call, passed=(Refusal.NOT_FOUND,))
+            await self._request(call, expected=(Refusal.NOT_FOUND,))
         except CloudError:
             return
 
-    async def _ask(self, call: AnyCall, passed: Sequence[Refusal] = ()) -> list[AnyItem]:
+    async def _request(self, call: AnyCall, expected: Sequence[Refusal] = ()) -> list[AnyItem]:
         try:
             return await self._guarded.call(self._call, CloudRequest(self._credentials, call, self._caller))
         except CloudError as error:
-            if error.refusal in passed:
+            if error.refusal in expected:
                 raise
             message = f"the cloud refused: {quoted(str(error), 500)}"
             raise OperationFailed(message, _CODES[error.refusal], reason=str(error.refusal)) from error

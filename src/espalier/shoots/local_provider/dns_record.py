@@ -1,5 +1,4 @@
-"""DNSRecord: the names of a shoot, under the lease like everything else, so that a source that lost a shoot resets
-none."""
+"""DNSRecord: the names of a shoot. Changes need the lease, so that a source that lost the shoot does not reset them."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ class DNSRecordActuator(StatelessActuator[None]):
             )
         wanted = Record(
             name=spec.name,
-            type=cast("object", spec.record_type),  # type: ignore[arg-type]  # one of them, as was just seen
+            type=cast("object", spec.record_type),  # type: ignore[arg-type]  # one of them, as checked above
             values=spec.values,
             ttl=spec.ttl or DEFAULT_TTL,
             tags=cloud.tags,

@@ -46,8 +46,8 @@ class TerraformState(Struct, frozen=True):
         """The state with this network; itself if it has it."""
         if self.network == network.id:
             return self
-        made = StateResource(NETWORK, "workers", network.id)
-        return structs.replace(self, serial=self.serial + 1, resources=[made])
+        resource = StateResource(NETWORK, "workers", network.id)
+        return structs.replace(self, serial=self.serial + 1, resources=[resource])
 
 
 class _Networks(Observed, frozen=True):
@@ -67,7 +67,7 @@ class InfrastructureActuator:
         self._call = call
 
     async def reconcile(self, request: Request[TerraformState]) -> Result[TerraformState] | Wait:
-        """A network with the shoot's tag is the shoot's: one that a lost attempt created is not created twice."""
+        """Create the network, unless there is one with the shoot's tag, which a lost attempt may have created."""
         cloud, config = await self._begin(request)
         state = request.state or TerraformState(lineage=request.object.metadata.uid)
         networks = await cloud.networks()
@@ -79,8 +79,8 @@ class InfrastructureActuator:
         return _result(state.with_network(network), network)
 
     async def restore(self, request: Request[TerraformState]) -> Result[TerraformState] | Wait:
-        """The resources in the state must exist, and be the shoot's; those of a shoot that is being deleted may be
-        gone."""
+        """Adopt the network in the state, which must exist and have the shoot's tag. That of a shoot that is being
+        deleted may be gone."""
         cloud, config = await self._begin(request)
         state = request.state
         if state is None or not state.network:

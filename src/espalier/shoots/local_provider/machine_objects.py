@@ -29,11 +29,11 @@ NAME_LABEL = "name"
 DEPLOYMENT_TAG = "espalier.gardener.cloud/machine-deployment"
 SET_TAG = "espalier.gardener.cloud/machine-set"
 MACHINE_TAG = "espalier.gardener.cloud/machine"
-"""Tags of a virtual machine: its purpose. By these it is adopted if its Machine was lost."""
+"""Tags of a virtual machine with the names of its objects. By these it is adopted if its Machine was lost."""
 
 USER_DATA = "userData"
-_KEPT = ("labels", "annotations")
-_MOST = 10_000
+_SAVED_METADATA = ("labels", "annotations")
+_MOST_OBJECTS = 10_000
 
 KINDS: tuple[Resource, ...] = (
     MachineClass.resource,
@@ -41,7 +41,7 @@ KINDS: tuple[Resource, ...] = (
     MachineSet.resource,
     Machine.resource,
 )
-"""In the order of their creation."""
+"""The kinds of the machine controller manager, in the order of their creation."""
 
 
 class Saved(Observed, frozen=True):
@@ -54,16 +54,16 @@ class Saved(Observed, frozen=True):
     content: Tree = msgspec.field(default_factory=dict)
 
 
-Several = Annotated[list[Saved], Meta(max_length=_MOST)]
+SavedObjects = Annotated[list[Saved], Meta(max_length=_MOST_OBJECTS)]
 
 
 class WorkerState(msgspec.Struct, frozen=True):
     """`status.state` of a Worker: all objects of the machine controller manager."""
 
-    machineclasses: Several
-    machinedeployments: Several
-    machinesets: Several
-    machines: Several
+    machineclasses: SavedObjects
+    machinedeployments: SavedObjects
+    machinesets: SavedObjects
+    machines: SavedObjects
 
     def of(self, resource: Resource) -> list[Saved]:
         """The objects of a kind."""
@@ -84,7 +84,7 @@ def state_of(objects: dict[Resource, list[Object]]) -> WorkerState:
 def tree_of(resource: Resource, saved: Saved, namespace: str, owner: Object | None) -> Tree:
     """The saved object, for recreation."""
     metadata: Tree = {"name": saved.name, "namespace": namespace}
-    metadata |= {name: getattr(saved, name) for name in _KEPT if getattr(saved, name)}
+    metadata |= {name: getattr(saved, name) for name in _SAVED_METADATA if getattr(saved, name)}
     if owner is not None:
         metadata["ownerReferences"] = [controlled_by(owner)]
     return {**saved.content, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
@@ -129,7 +129,7 @@ def deployment_name(namespace: str, pool: WorkerPool) -> str:
 
 
 def class_name(namespace: str, pool: WorkerPool, network: str) -> str:
-    """The name of a pool's MachineClass: it changes when machines would differ.
+    """The name of a pool's MachineClass: it changes when machines must be replaced.
 
     User data do not count: they have tokens, which the destination of a shoot creates again.
     """
@@ -185,10 +185,10 @@ def deployment_tree(namespace: str, pool: WorkerPool, network: str, replicas: in
 
 
 def _saved(objects: list[Object]) -> list[Saved]:
-    return [_one(found) for found in sorted(objects, key=lambda one: one.name)]
+    return [_save(found) for found in sorted(objects, key=lambda one: one.name)]
 
 
-def _one(found: Object) -> Saved:
+def _save(found: Object) -> Saved:
     metadata = found.metadata
     owner = next((one.name for one in metadata.owner_references if one.controller), "")
     content = {

@@ -28,7 +28,7 @@ class OperatingSystemConfigActuator(StatelessActuator[None]):
     """Renders units and files of machines into user data, in a Secret beside the resource that owns it."""
 
     async def reconcile(self, request: Request[None]) -> Result[None] | Wait:
-        """The user data of purpose `provision`; the other purpose needs none on simulated machines."""
+        """Write the user data of purpose `provision`; simulated machines need none of the other purpose."""
         spec = request.object.decode(OperatingSystemConfig).spec
         if spec.purpose != PROVISION:
             return Result()
@@ -41,7 +41,7 @@ class OperatingSystemConfigActuator(StatelessActuator[None]):
         return Result(status={"cloudConfig": {"secretRef": {"name": name, "namespace": request.object.namespace}}})
 
     async def delete(self, request: Request[None]) -> Wait | None:
-        """The Secret is deleted with its owner."""
+        """Nothing to do: the Secret is deleted with its owner."""
         return None
 
 
@@ -57,7 +57,7 @@ class ControlPlaneActuator(StatelessActuator[None]):
     """The configuration of a cloud controller manager. Each purpose is a resource of its own, with its own objects."""
 
     async def reconcile(self, request: Request[None]) -> Result[None] | Wait:
-        """A ConfigMap for each purpose."""
+        """Write the ConfigMap of this purpose."""
         spec = request.object.decode(ControlPlane).spec
         network = json_trees.decode(spec.infrastructure_provider_status or b"{}", dict[str, Any])
         data = {"network": str(network.get("network", "")), "region": spec.region}
@@ -66,12 +66,12 @@ class ControlPlaneActuator(StatelessActuator[None]):
         return Result()
 
     async def delete(self, request: Request[None]) -> Wait | None:
-        """The ConfigMap is deleted with its owner."""
+        """Nothing to do: the ConfigMap is deleted with its owner."""
         return None
 
 
 class NetworkActuator(StatelessActuator[None]):
-    """Simulated machines make the pod network themselves: only the status is reported."""
+    """Reports the status only: simulated machines need no pod network."""
 
     async def reconcile(self, request: Request[None]) -> Result[None] | Wait:
         """Report the IP families."""

@@ -72,7 +72,7 @@ class WorkerActuator:
         self._views = views
 
     async def reconcile(self, request: Request[WorkerState]) -> Result[WorkerState] | Wait:
-        """A class and a deployment for each pool; done once all machines exist."""
+        """Apply a MachineClass and a MachineDeployment for each pool; wait until all machines are available."""
         spec, network = _begin(request)
         await self._deploy(request, spec, network)
         if unready := [name for name, found in self._deployments(request) if not _is_rolled_out(found)]:
@@ -87,12 +87,14 @@ class WorkerActuator:
         if request.state is None:
             raise StateInvalid("status.state: found nothing")
         cloud = await cloud_of(request, self._call, spec.secret_ref, Worker.resource)
-        there = await cloud.machines()
-        state = _left(request.state, there) if request.is_of_deleted_shoot else request.state
-        state = _completed(state, there, are_wanted=any(pool.maximum for pool in spec.pools))
+        virtual_machines = await cloud.machines()
+        state = (
+            _without_lost_machines(request.state, virtual_machines) if request.is_of_deleted_shoot else request.state
+        )
+        state = _with_later_machines(state, virtual_machines, are_wanted=any(pool.maximum for pool in spec.pools))
         for resource in KINDS:
             for saved in state.of(resource):
-                await self._make(request, resource, saved)
+                await self._recreate(request, resource, saved)
         await self._deploy(request, spec, network)
         return self._result(request, spec)
 
@@ -111,15 +113,15 @@ class WorkerActuator:
         for resource in (MachineDeployment.resource, MachineSet.resource, Machine.resource):
             for found in self._views.caches[resource].list(namespace):
                 await writer.delete(resource, found, found_by_owner)
-        if left := [one.name for one in self._views.caches[Machine.resource].list(namespace)]:
-            return Wait("MachinesDeleting", f"waiting for the deletion of {', '.join(left[:5])}", after=5.0)
+        if remaining := [one.name for one in self._views.caches[Machine.resource].list(namespace)]:
+            return Wait("MachinesDeleting", f"waiting for the deletion of {', '.join(remaining[:5])}", after=5.0)
         for found in self._views.caches[MachineClass.resource].list(namespace):
             await self._delete_class(request, found)
         return None
 
     async def _deploy(self, request: Request[WorkerState], spec: WorkerSpec, network: str) -> None:
         namespace = request.object.namespace
-        is_asleep = _is_hibernated(request.cluster)
+        is_hibernated = _is_hibernated(request.cluster)
         for pool in spec.pools:
             reference = spec.secret_ref.name if spec.secret_ref else ""
             await self._write_user_data(request, pool, objects.class_name(namespace, pool, network))
@@ -127,8 +129,8 @@ class WorkerActuator:
             name = objects.deployment_name(namespace, pool)
             present = self._views.get(MachineDeployment.resource, namespace, name)
             replicas = present.decode(MachineDeployment).spec.replicas if present else 0
-            least = 0 if request.is_of_deleted_shoot else pool.minimum  # what it has lost is not created again
-            wanted = 0 if is_asleep else min(max(replicas, least), pool.maximum)
+            minimum = 0 if request.is_of_deleted_shoot else pool.minimum  # lost machines are not created again
+            wanted = 0 if is_hibernated else min(max(replicas, minimum), pool.maximum)
             tree = objects.deployment_tree(namespace, pool, network, wanted)
             await self._apply(request, MachineDeployment.resource, tree)
 
@@ -157,17 +159,19 @@ class WorkerActuator:
             return
         await writer.merge(resource, live, {name: value for name, value in tree.items() if name != "metadata"})
 
-    async def _make(self, request: Request[WorkerState], resource: Resource, saved: Saved) -> None:
-        above = {MachineSet.resource: MachineDeployment.resource, Machine.resource: MachineSet.resource}.get(resource)
+    async def _recreate(self, request: Request[WorkerState], resource: Resource, saved: Saved) -> None:
+        owner_kind = {MachineSet.resource: MachineDeployment.resource, Machine.resource: MachineSet.resource}.get(
+            resource
+        )
         owner = None
-        if above is not None and saved.owner:
-            owner = self._views.get(above, request.object.namespace, saved.owner)
-            owner = owner or await request.read(above, Key(request.object.namespace, saved.owner))
+        if owner_kind is not None and saved.owner:
+            owner = self._views.get(owner_kind, request.object.namespace, saved.owner)
+            owner = owner or await request.read(owner_kind, Key(request.object.namespace, saved.owner))
         tree = objects.tree_of(resource, saved, request.object.namespace, owner)
         await request.writer.with_caches(self._views.caches).create(resource, tree)
 
     async def _delete_stale(self, request: Request[WorkerState], spec: WorkerSpec, network: str) -> None:
-        """Deployments of pools that are gone, and classes that no set uses any more."""
+        """Delete MachineDeployments of pools that are gone, and MachineClasses that nothing uses any more."""
         namespace = request.object.namespace
         writer = request.writer.with_caches(self._views.caches)
         wanted = {objects.deployment_name(namespace, pool) for pool in spec.pools}
@@ -215,14 +219,16 @@ def _begin(request: Request[WorkerState]) -> tuple[WorkerSpec, str]:
     return spec, network
 
 
-def _completed(state: WorkerState, there: list[VirtualMachine], *, are_wanted: bool) -> WorkerState:
+def _with_later_machines(
+    state: WorkerState, virtual_machines: list[VirtualMachine], *, are_wanted: bool
+) -> WorkerState:
     """The state, and a Machine for each virtual machine of the shoot that is missing in it: it was created later.
 
     Raises `StateInvalid` if all virtual machines in it are gone: it is of another shoot, or of another account. A
     hibernated shoot, or one that is being hibernated, needs none: its source may have deleted them after it last saved
     a state.
     """
-    ids = {objects.provider_id(machine) for machine in there}
+    ids = {objects.provider_id(machine) for machine in virtual_machines}
     known = set(state.provider_ids)
     if known and not known & ids:
         if are_wanted:
@@ -234,35 +240,35 @@ def _completed(state: WorkerState, there: list[VirtualMachine], *, are_wanted: b
     names = {one.name for one in state.machines}
     sets = {one.name: one for one in state.machinesets}
     later: list[Saved] = []
-    made: list[Saved] = []
-    for machine in there:
+    restored: list[Saved] = []
+    for machine in virtual_machines:
         if objects.provider_id(machine) in known:
             continue
-        above = sets.get(machine.tags.get(objects.SET_TAG, ""))
-        if above is None:  # its set was made later as well: the newest of its deployment takes it
+        machine_set = sets.get(machine.tags.get(objects.SET_TAG, ""))
+        if machine_set is None:  # its set was created later, too: the newest one of its deployment adopts it
             deployment = machine.tags.get(objects.DEPLOYMENT_TAG, "")
-            above = next((one for one in reversed(state.machinesets) if one.owner == deployment), None)
-        if above is None:
-            continue  # the orphan collection asks whose it is
-        template = (above.content.get("spec") or {}).get("template") or {}
-        machine_ = msgspec.structs.replace(objects.adopted(machine, template), owner=above.name)
-        (made if machine_.name in names else later).append(machine_)
-    replaced = {one.name: one for one in made}  # saved before its virtual machine was made
+            machine_set = next((one for one in reversed(state.machinesets) if one.owner == deployment), None)
+        if machine_set is None:
+            continue  # left to the collection of orphans
+        template = (machine_set.content.get("spec") or {}).get("template") or {}
+        machine_ = msgspec.structs.replace(objects.adopted(machine, template), owner=machine_set.name)
+        (restored if machine_.name in names else later).append(machine_)
+    replaced = {one.name: one for one in restored}  # saved before its virtual machine was created
     machines = [replaced.get(one.name, one) for one in state.machines] + later
     return msgspec.structs.replace(
         state,
         machines=machines,
-        machinesets=[_with_room(one, machines) for one in state.machinesets],
+        machinesets=[_with_enough_replicas(one, machines) for one in state.machinesets],
         machinedeployments=[
-            _with_room(one, machines, {two.name for two in state.machinesets if two.owner == one.name})
+            _with_enough_replicas(one, machines, {two.name for two in state.machinesets if two.owner == one.name})
             for one in state.machinedeployments
         ],
     )
 
 
-def _left(state: WorkerState, there: list[VirtualMachine]) -> WorkerState:
-    """The state without machines that are gone, and with no replicas for them: others would be created."""
-    ids = {objects.provider_id(machine) for machine in there}
+def _without_lost_machines(state: WorkerState, virtual_machines: list[VirtualMachine]) -> WorkerState:
+    """The state without machines that are gone, and without replicas, which would create others."""
+    ids = {objects.provider_id(machine) for machine in virtual_machines}
     return msgspec.structs.replace(
         state,
         machines=[one for one in state.machines if objects.provider_id_of(one.content) in ids],
@@ -270,8 +276,8 @@ def _left(state: WorkerState, there: list[VirtualMachine]) -> WorkerState:
     )
 
 
-def _with_room(saved: Saved, machines: list[Saved], sets: set[str] | None = None) -> Saved:
-    """The same with replicas for all its machines: surplus ones would be deleted."""
+def _with_enough_replicas(saved: Saved, machines: list[Saved], sets: set[str] | None = None) -> Saved:
+    """The saved object with at least as many replicas as machines: surplus ones would be deleted."""
     owners = {saved.name} if sets is None else sets
     spec = saved.content.get("spec") or {}
     count = sum(1 for one in machines if one.owner in owners)

@@ -1,7 +1,7 @@
 """The state of a Worker follows its machines, even between two reconciles: a seed may be lost at any time.
 
-It is written while the Worker is settled and this seed's. While it is being restored, not all objects exist yet, and
-once it must be migrated they may be going: the previously saved state is the valid one.
+It is written while the Worker is settled and this seed's. During a restore not all objects exist yet, and during a
+migration they are deleted: then the state saved before is the valid one.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ def controller(host: Host, views: MachineViews, leases: Leases) -> Controller:
         try:
             state = codec.encode(state_of(views.of(found.namespace)))
         except StateTooLarge:
-            return None  # told by the next reconcile of the Worker; the one that was saved stays
+            return None  # the next reconcile of the Worker reports it; the saved state stays
         if state == found.decode(ExtensionObject).status.state:
             return None
         return Report({**found.tree["status"], "state": state}, precondition=Precondition.VERSION)
 
     reconciler = Reconciler(Reconciled(Worker.resource, workers.get, observe, lambda _observation: (), report), writer)
-    made = Controller(NAME, replanned(reconciler.reconcile), spacing=SPACING, rng=host.manager.rng)
-    made.watch(workers)
+    state_controller = Controller(NAME, replanned(reconciler.reconcile), spacing=SPACING, rng=host.manager.rng)
+    state_controller.watch(workers)
     for cache in views.caches.values():
-        made.watch(cache, _workers_beside(workers))
-    return made
+        state_controller.watch(cache, _workers_beside(workers))
+    return state_controller
 
 
 def _workers_beside(workers: Cache) -> ToKeys:

@@ -18,7 +18,7 @@ VALIDITY = timedelta(minutes=20)
 """The longest time in which a machine joins; then the shoot's controllers delete the token."""
 
 _APPROVED = "system:certificates.k8s.io:certificatesigningrequests"
-BOUND = {
+GROUPS_BY_ROLE = {
     "system:node-bootstrapper": "system:bootstrappers",
     f"{_APPROVED}:nodeclient": "system:bootstrappers",
     f"{_APPROVED}:selfnodeclient": "system:nodes",
@@ -34,18 +34,18 @@ class BootstrapTokens:
         self._shoot = shoot
         self._clock = clock
 
-    async def put_into(self, user_data: bytes, machine: str) -> bytes:
+    async def inject(self, user_data: bytes, machine: str) -> bytes:
         """The user data of a machine with a new token in its place. Raises `KubeError`."""
-        place = BOOTSTRAP_TOKEN.encode()
-        if place not in user_data:
+        placeholder = BOOTSTRAP_TOKEN.encode()
+        if placeholder not in user_data:
             return user_data
-        for role, group in BOUND.items():
+        for role, group in GROUPS_BY_ROLE.items():
             with suppress(AlreadyExists):
                 await self._shoot.create(CLUSTER_ROLE_BINDING, _binding(role, group))
         id_, secret = secrets.token_hex(3), secrets.token_hex(8)
         expires = timestamp(self._clock.now() + VALIDITY)
         await self._shoot.create(SECRET, _token(id_, secret, machine, expires))
-        return user_data.replace(place, f"{id_}.{secret}".encode())
+        return user_data.replace(placeholder, f"{id_}.{secret}".encode())
 
 
 def _token(id_: str, secret: str, machine: str, expires: str) -> Tree:

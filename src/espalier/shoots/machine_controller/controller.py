@@ -50,9 +50,10 @@ NAME = "machine-controller-manager"
 BOOT_POLL_INTERVAL = 5.0
 """Seconds between two checks of virtual machines that boot."""
 ORPHAN_PERIOD = 1800.0
+"""Seconds between two searches for virtual machines without a Machine."""
 ORPHAN_GRACE = 300.0
 """Seconds for which a virtual machine must have no Machine before it is deleted."""
-AT_ONCE = 10
+CONCURRENT_CALLS = 10
 """The number of concurrent calls to the cloud."""
 
 _log = structlog.get_logger("espalier.machines")
@@ -65,7 +66,7 @@ class _ProviderSpec(Observed, frozen=True):
 
 
 class MachineController:
-    """Keys are namespaces of shoots, as `Key("", namespace)`."""
+    """Reconciles the machines of a shoot. Keys are its namespace: `Key("", namespace)`."""
 
     def __init__(
         self,
@@ -91,19 +92,19 @@ class MachineController:
         self.controller = Controller(NAME, replanned(self.reconcile), rng=self._rng)
         for cache in (self._workers, *views.caches.values()):
             self.controller.watch(cache, _namespace)
-        self._resting: set[str] = set()
+        self._paused: set[str] = set()
         """Shoots whose lease was expired when last checked: other renewals do not count. After a restart, all are
         checked."""
-        self.controller.watch(leases.clusters, self._rested)
+        self.controller.watch(leases.clusters, self._paused_shoot)
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Advance the machines of one shoot by a step."""
+        """Carry out the actions that are due for one shoot's machines."""
         namespace = key.name
-        if (held := self._held(namespace)) is not None:
+        if (wait := self._hold(namespace)) is not None:
             self._orphans.pop(namespace, None)
-            self._resting.add(namespace)
-            return held
-        self._resting.discard(namespace)
+            self._paused.add(namespace)
+            return wait
+        self._paused.discard(namespace)
         classes = self._views.caches[MachineClass.resource].list(namespace)
         if not classes:
             return Done()
@@ -111,16 +112,17 @@ class MachineController:
         try:
             return await guard.run(self._act(namespace, classes, guard))
         except Stopped as stopped:
-            self._resting.add(namespace)
+            self._paused.add(namespace)
             return stopped.wait
         except OperationFailed as error:
             return Fault(error.reason, str(error))
 
-    def _rested(self, cluster: Object) -> Iterable[Key]:
-        return (Key("", cluster.name),) if cluster.name in self._resting else ()
+    def _paused_shoot(self, cluster: Object) -> Iterable[Key]:
+        return (Key("", cluster.name),) if cluster.name in self._paused else ()
 
-    def _held(self, namespace: str) -> Wait | None:
-        """Machines are left alone while their objects are being recreated, or once they are another seed's."""
+    def _hold(self, namespace: str) -> Wait | None:
+        """The reason for leaving machines alone: their objects are being restored, or the lease is over; None if
+        there is none."""
         workers = self._workers.list(namespace)
         if not workers:
             return Wait("WorkerMissing", f"there is no Worker in {namespace}: its machines are left unchanged")
@@ -138,16 +140,16 @@ class MachineController:
         return None if lease.is_valid else Wait(lease.reason, lease.message)
 
     def _verdict(self, namespace: str) -> Verdict:
-        held = self._held(namespace)
-        return Verdict(0, held.reason, held.message) if held else Verdict(self._leases.of(namespace).seconds)
+        wait = self._hold(namespace)
+        return Verdict(0, wait.reason, wait.message) if wait else Verdict(self._leases.of(namespace).seconds)
 
     async def _act(self, namespace: str, classes: Sequence[Object], guard: Guard) -> Outcome:
         cloud = await self._cloud(namespace, classes[0], guard)
         writer = self._writer.by(fenced(self._writer.client, GuardFence(guard)))
-        there = await cloud.machines()
+        virtual_machines = await cloud.machines()
         found = self._views.of(namespace)
         snapshot = Snapshot(
-            found[MachineDeployment.resource], found[MachineSet.resource], found[Machine.resource], there
+            found[MachineDeployment.resource], found[MachineSet.resource], found[Machine.resource], virtual_machines
         )
         calls: list[Provide | Terminate] = []
         for action in plan(snapshot, self._rng):
@@ -155,7 +157,7 @@ class MachineController:
                 calls.append(action)
             else:
                 await _write(writer, action)
-        limit = asyncio.Semaphore(AT_ONCE)
+        limit = asyncio.Semaphore(CONCURRENT_CALLS)
 
         async def limited(action: Provide | Terminate) -> None:
             async with limit:
@@ -182,13 +184,13 @@ class MachineController:
                 await cloud.delete(view.virtual)
             await writer.remove_finalizer(Machine.resource, view.object, FINALIZER)
             return
-        held = await writer.add_finalizer(Machine.resource, view.object, FINALIZER)
+        machine = await writer.add_finalizer(Machine.resource, view.object, FINALIZER)
         if view.machine.spec.provider_id:
             return
         virtual = view.virtual or await self._create(view, cloud, classes)
         metadata = {"labels": {objects.NODE_LABEL: virtual.name}}
         wanted = {"spec": {"providerID": objects.provider_id(virtual)}, "metadata": metadata}
-        await writer.merge(Machine.resource, held, wanted)
+        await writer.merge(Machine.resource, machine, wanted)
 
     async def _create(self, view: MachineView, cloud: Cloud, classes: Sequence[Object]) -> VirtualMachine:
         class_ = class_of(view, classes)
@@ -204,10 +206,14 @@ class MachineController:
         if user_data is None:
             raise OperationFailed(f"MachineClass {class_.key}: found no user data in its Secret")
         if self._tokens is not None:
-            user_data = await self._tokens.put_into(user_data, view.object.name)
+            user_data = await self._tokens.inject(user_data, view.object.name)
         owner = next((one.name for one in view.object.metadata.owner_references if one.controller), "")
-        above = self._views.get(MachineSet.resource, view.object.namespace, owner)
-        deployment = next((one.name for one in above.metadata.owner_references if one.controller), "") if above else ""
+        machine_set = self._views.get(MachineSet.resource, view.object.namespace, owner)
+        deployment = (
+            next((one.name for one in machine_set.metadata.owner_references if one.controller), "")
+            if machine_set
+            else ""
+        )
         tags = {
             objects.MACHINE_TAG: view.object.name,
             objects.SET_TAG: owner,

@@ -63,7 +63,7 @@ class SetView:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All objects of a shoot's machines at a moment."""
+    """All objects of a shoot's machines, and its virtual machines, as observed at the same time."""
 
     deployments: Sequence[Object]
     sets: Sequence[Object]
@@ -156,7 +156,7 @@ Action: TypeAlias = CreateObject | Resize | DeleteObject | Report | Provide | Te
 
 
 def plan(snapshot: Snapshot, rng: random.Random) -> Iterator[Action]:
-    """The actions that are due, top down."""
+    """The actions that are due: of deployments first, then sets, then machines."""
     sets = snapshot.set_views()
     for found in snapshot.deployments:
         if found.metadata.deletion_timestamp is None:
@@ -193,7 +193,7 @@ def _deployment(found: Object, deployment: MachineDeployment, sets: Sequence[Set
 
 
 def _roll(deployment: MachineDeployment, new: SetView, old: Sequence[SetView]) -> Iterator[Action]:
-    """The new set grows within the surge; old ones shrink as machines become available."""
+    """Scale the new set up within the surge, and old sets down as machines become available."""
     replicas = deployment.spec.replicas
     rolling = deployment.spec.strategy.rolling_update if deployment.spec.strategy else None
     surge = share(rolling.max_surge if rolling else None, replicas, default="1", round_up=True)

@@ -24,8 +24,8 @@ def component(call: CallCloud, timing: Timing, tokens: BootstrapTokens | None = 
 
     def build(host: Host) -> None:
         leases = leases_of(host, timing)
-        made = MachineController(host, call, MachineViews(host.caches), leases, timing, tokens)
-        host.manager.add(made.controller)
+        machine_controller = MachineController(host, call, MachineViews(host.caches), leases, timing, tokens)
+        host.manager.add(machine_controller.controller)
 
     rights = Rights(
         watched=(

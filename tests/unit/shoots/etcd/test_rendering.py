@@ -17,7 +17,7 @@ from espalier.api.meta import OwnerReference, Tree
 from espalier.cli.etcd_agent import etcd_agent
 from espalier.cli.etcd_guard import etcd_guard
 from espalier.shoots.etcd.rendering import Rendered, rendered
-from espalier.shoots.etcd.settings import Unusable, agent_command
+from espalier.shoots.etcd.settings import InvalidEtcd, agent_command
 
 OWNER = OwnerReference(api_version="druid.gardener.cloud/v1alpha1", kind="Etcd", name="etcd-main", uid="u")
 STORE = {"provider": "S3", "container": "b", "prefix": "entry/etcd-main/2", "secretRef": {"name": "etcd-backup"}}
@@ -136,7 +136,7 @@ def test_the_command_of_etcd_is_one_that_its_guard_understands() -> None:
     ],
 )
 def test_an_etcd_that_can_not_run_is_refused_by_field(made: Etcd, said: str) -> None:
-    with pytest.raises(Unusable) as refused:
+    with pytest.raises(InvalidEtcd) as refused:
         rendered(made, OWNER)
     assert said in str(refused.value)
 

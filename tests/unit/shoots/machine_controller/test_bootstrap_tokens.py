@@ -15,7 +15,7 @@ from espalier.apiserver.store import MemoryStore
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.runtime.clock import LoopClock
-from espalier.shoots.machine_controller.bootstrap_tokens import BOUND, VALIDITY, BootstrapTokens
+from espalier.shoots.machine_controller.bootstrap_tokens import GROUPS_BY_ROLE, VALIDITY, BootstrapTokens
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -32,16 +32,16 @@ async def test_each_machine_joins_with_a_token_of_its_own_that_the_shoot_knows_f
     clock = LoopClock(NOW)
     tokens = BootstrapTokens(shoot, clock)
     data = f"token: {BOOTSTRAP_TOKEN}".encode()
-    given = {await tokens.put_into(data, f"machine-{number}") for number in range(2)}
+    given = {await tokens.inject(data, f"machine-{number}") for number in range(2)}
     known = [one.decode(Secret).data for one in (await shoot.list(SECRET, "kube-system")).items]
     assert len(given) == 2
     assert {b"token: %b.%b" % (one["token-id"], one["token-secret"]) for one in known} == given
     for one in known:
         left = datetime.fromisoformat(one["expiration"].decode()) - clock.now()
         assert VALIDITY * 0.9 < left <= VALIDITY
-    assert {one.name for one in (await shoot.list(CLUSTER_ROLE_BINDING)).items} >= BOUND.keys()
+    assert {one.name for one in (await shoot.list(CLUSTER_ROLE_BINDING)).items} >= GROUPS_BY_ROLE.keys()
 
 
 async def test_user_data_without_a_place_for_a_token_need_none(shoot: Client) -> None:
-    assert await BootstrapTokens(shoot, LoopClock(NOW)).put_into(b"{}", "machine") == b"{}"
+    assert await BootstrapTokens(shoot, LoopClock(NOW)).inject(b"{}", "machine") == b"{}"
     assert (await shoot.list(SECRET, "kube-system")).items == []
