@@ -11,11 +11,11 @@ from espalier.api.conditions import timestamp, transition_time
 from espalier.api.gardener.operations import Condition
 
 
-def merged(before: Sequence[Condition], said: Sequence[Condition], now: datetime) -> list[Condition]:
-    """The conditions with the present ones in their places. Unchanged ones keep their times."""
+def merged(before: Sequence[Condition], reported: Sequence[Condition], now: datetime) -> list[Condition]:
+    """The conditions `before`, with those of `reported` replaced or added. Unchanged ones keep their times."""
     at = timestamp(now)
     after = {one.type: one for one in before}
-    for one in said:
+    for one in reported:
         old = after.get(one.type)
         is_same = old is not None and (old.status, old.reason, old.message) == (one.status, one.reason, one.message)
         after[one.type] = msgspec.structs.replace(

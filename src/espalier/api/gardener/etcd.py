@@ -1,6 +1,6 @@
 """`druid.gardener.cloud/v1alpha1 Etcd`: an etcd and the agent beside it.
 
-With `backup.sourceStore` it is a copy version: the agent alone runs, and Ready means that all is copied.
+With `backup.sourceStore` only the agent runs, which copies backups, and Ready means that all are copied.
 """
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
@@ -16,7 +16,7 @@ from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
 
 MAIN = "etcd-main"
-"""The Etcd of a shoot that has its data, in the shoot's namespace."""
+"""The name of a shoot's Etcd, in the shoot's namespace."""
 
 READY = "Ready"
 

@@ -1,4 +1,4 @@
-"""Images of a shoot's control plane, and the programs that they stand for where nothing pulls images."""
+"""Images of a shoot's control plane, and the programs in them, by which seeds without images run them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MACHINE_CONTROLLER_MANAGER = "espalier.gardener.cloud/machine-controller-manager
 
 
 def tagged(image: str, version: str) -> str:
-    """The image in a version: Kubernetes' own ones have tags that begin with `v`."""
+    """The image with the tag of a version; tags begin with `v`."""
     tag = version if version.startswith("v") else f"v{version}"
     return f"{image}:{tag}"
 

@@ -20,7 +20,7 @@ GROUP = "machine.sapcloud.io"
 VERSION = "v1alpha1"
 
 FINALIZER = "machine.sapcloud.io/machine-controller"
-"""Held by machines and their classes while a machine exists at the provider."""
+"""Finalizer of machines and their classes while a machine exists at the provider."""
 
 COUNT_COLUMNS = (
     Column("Ready", ".status.readyReplicas", "integer", "Machines that are ready"),

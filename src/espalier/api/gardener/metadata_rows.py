@@ -1,4 +1,4 @@
-"""Annotations, labels and finalizers on Gardener's kinds that Espalier sets or obeys. One table.
+"""Annotations, labels and finalizers on Gardener's kinds that Espalier sets or reads. One table.
 
 `make pages` writes `docs/reference/gardener/metadata.md` from it, and `tests/conventions` compares it with the code.
 Keys that the code in lower layers needs are in `metadata_keys.py`.
@@ -27,8 +27,8 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         metadata_keys.OPERATION,
         _EXTENSIONS,
         Writer.GARDENLET,
-        "The order to the extension: `reconcile`, `migrate`, `restore`, or `wait-for-state`. `reconcile` is removed "
-        "when the work has begun, `migrate` and `restore` when it is done.",
+        "The operation requested of the extension: `reconcile`, `migrate`, `restore`, or `wait-for-state`. "
+        "`reconcile` is removed when it has begun, `migrate` and `restore` when they are done.",
         "leave it to the gardenlet; [migration.md](../../migration.md#what-can-happen) has the one exception",
     ),
     MetadataKey(
@@ -42,7 +42,7 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         metadata_keys.TIMESTAMP,
         _EXTENSIONS,
         Writer.GARDENLET,
-        "Time of the last order, so that the same order again is a change.",
+        "Time of the last request, so that requesting the same operation again is a change.",
     ),
     MetadataKey(
         metadata_keys.CONFIRM_DELETION,

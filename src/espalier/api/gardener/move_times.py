@@ -1,4 +1,4 @@
-"""A gardenlet's times of a move in its seed: in an annotation of its Lease, renewed anyway."""
+"""The times of a gardenlet that determine how long a move takes, in an annotation of its seed's Lease."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from espalier.api.etcd.timing import Timing, TimingError
 from espalier.api.gardener.metadata_keys import DOMAIN
 
 KEY = DOMAIN + "move-times"
-"""On the Lease of a seed."""
+"""Key of the annotation on the Lease of a seed."""
 LARGEST = 4096
+"""Characters of the annotation."""
 
 
 class MoveTimes(msgspec.Struct, frozen=True, rename="camel"):
@@ -21,12 +22,12 @@ class MoveTimes(msgspec.Struct, frozen=True, rename="camel"):
     """Seconds for which resolvers keep the address of an API server."""
 
     def render(self) -> str:
-        """The annotation."""
+        """The value of the annotation."""
         return msgspec.json.encode(self).decode()
 
 
 def parse(text: str | None) -> MoveTimes | None:
-    """The content of an annotation; None where there is none, or nothing that makes sense."""
+    """Parse the annotation; None if it is missing or invalid."""
     if not text or len(text) > LARGEST:
         return None
     try:

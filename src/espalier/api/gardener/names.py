@@ -1,4 +1,4 @@
-"""Names that parts of a migration derive, each for itself, and that must be the same."""
+"""Names that several parts of a migration derive independently, and that must agree."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def project_namespace(project: str) -> str:
 
 
 def project_of(namespace: str) -> str | None:
-    """The project of a namespace that `project_namespace` gave."""
+    """The project of a namespace, by the rule of `project_namespace`; None if the name does not follow it."""
     if namespace == GARDEN_NAMESPACE:
         return GARDEN_NAMESPACE
     project = namespace.removeprefix(PROJECT_NAMESPACE_PREFIX)

@@ -16,13 +16,13 @@ PROVISION = "provision"
 
 
 BOOTSTRAP_KUBECONFIG = "/var/lib/kubelet/kubeconfig-bootstrap"
-"""Path of the file by which a kubelet finds its cluster."""
+"""Path of the kubeconfig with which a kubelet joins its cluster."""
 
 KUBELET_CONFIG = "/var/lib/kubelet/config/kubelet"
 """Path of the file with a kubelet's configuration."""
 
 KUBELET_CLIENT_CA = "/var/lib/kubelet/ca.crt"
-"""Path of the file with the authority of those who may ask a kubelet."""
+"""Path of the file with the authority that signs certificates of a kubelet's clients."""
 
 BOOTSTRAP_TOKEN = "<<BOOTSTRAP_TOKEN>>"  # noqa: S105  no token
 """Stands in user data for the token with which a new node joins: a machine controller manager puts one in its place."""

@@ -1,4 +1,4 @@
-"""Words that all of Gardener's kinds share: the last operation, its errors, conditions, references."""
+"""Types that all of Gardener's kinds share: the last operation, its errors, conditions, references."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from enum import StrEnum
@@ -27,7 +27,7 @@ class OperationType(StrEnum):
 
 
 class OperationState(StrEnum):
-    """How far an operation has come."""
+    """The state of an operation."""
 
     PENDING = "Pending"
     PROCESSING = "Processing"

@@ -20,14 +20,14 @@ LARGEST = 64 * 1024
 """Bytes of the annotation."""
 
 REMEMBERED = 16
-"""Epochs that are kept: those before the last started one decide nothing, they tell people where the shoot was."""
+"""The number of epochs that are kept. Those before the last started one have no effect; they are history for people."""
 
 Number = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z")]
 
 
 class OwnershipError(ValueError):
-    """The annotation can't be acted on, or the change is not allowed; the text says why, and what to do."""
+    """The annotation is invalid, or the change is not allowed; the message says why, and what to do."""
 
 
 class Epoch(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -40,7 +40,7 @@ class Epoch(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Ownership(msgspec.Struct, frozen=True):
-    """All epochs that are remembered, the newest last. A value: changes give a new one."""
+    """All epochs that are kept, the newest last. Immutable: changes return a new value."""
 
     epochs: tuple[Epoch, ...] = ()
 
@@ -56,7 +56,7 @@ class Ownership(msgspec.Struct, frozen=True):
 
     @property
     def predecessor(self) -> Epoch | None:
-        """The epoch from which the current one takes the data over: None where it founds the shoot's etcd."""
+        """The epoch from which the current one takes the data over; None if the shoot's etcd starts with that."""
         return next((epoch for epoch in reversed(self.epochs[:-1]) if epoch.started), None)
 
     def of(self, number: int) -> Epoch | None:
@@ -64,7 +64,8 @@ class Ownership(msgspec.Struct, frozen=True):
         return next((epoch for epoch in self.epochs if epoch.epoch == number), None)
 
     def add(self, seed: str, bucket: str) -> Ownership:
-        """A new epoch for a seed. Raises `OwnershipError` when it is the current epoch's: nothing has to change."""
+        """Return the epochs with a new one for a seed and its bucket. Raises `OwnershipError` if the current one has
+        both: no new epoch is needed."""
         current = self.current
         if current is not None and (current.seed, current.bucket) == (seed, bucket):
             raise OwnershipError(f"seed {seed} already has the shoot, in epoch {current.epoch}; no new epoch is needed")
@@ -76,8 +77,8 @@ class Ownership(msgspec.Struct, frozen=True):
         return Ownership(tuple(kept))
 
     def start(self, number: int, seed: str) -> Ownership:
-        """The epoch marked as started; the same again where it is. Raises `OwnershipError` when it is not the current
-        epoch of that seed: the shoot has moved on, and this epoch's etcd must not start."""
+        """Return the epochs with this one marked as started. Raises `OwnershipError` if it is not the current epoch of
+        that seed: the shoot has moved on, and this epoch's etcd must not start."""
         current = self.current
         if current is None or (current.epoch, current.seed) != (number, seed):
             owner = f"epoch {current.epoch} of seed {current.seed}" if current else "none"
@@ -85,12 +86,12 @@ class Ownership(msgspec.Struct, frozen=True):
         return Ownership((*self.epochs[:-1], msgspec.structs.replace(current, started=True)))
 
     def render(self) -> str:
-        """The annotation."""
+        """The value of the annotation."""
         return msgspec.json.encode(self.epochs).decode()
 
 
 def parse(annotation: str | None) -> Ownership:
-    """The epochs that an annotation has; none when there is no annotation. Raises `OwnershipError`."""
+    """Parse the annotation; no epochs if it is missing. Raises `OwnershipError`."""
     if annotation is None:
         return Ownership()
     if len(annotation) > LARGEST:
@@ -108,7 +109,7 @@ def parse(annotation: str | None) -> Ownership:
 
 
 def _epoch(fields: dict[str, Any]) -> Epoch:
-    """An epoch whose fields were checked like those that are read."""
+    """An epoch with fields validated as in parsing. Raises `OwnershipError`."""
     try:
         return msgspec.convert(fields, Epoch)
     except msgspec.ValidationError as error:

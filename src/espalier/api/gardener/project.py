@@ -67,10 +67,10 @@ class Project(KubeObject):
 
 
 def project_of(namespace: str, projects: Iterable[Project]) -> str:
-    """The project of a namespace of the garden: the one that names it, of several the first by name; else the one that
-    has it by default, or the namespace itself."""
-    naming = [one.metadata.name for one in projects if one.spec.namespace == namespace]
-    return min(naming, default="") or names.project_of(namespace) or namespace
+    """The project of a namespace of the garden: the first by name of those that name it; else the one that has it by
+    default, or the namespace itself."""
+    owners = [one.metadata.name for one in projects if one.spec.namespace == namespace]
+    return min(owners, default="") or names.project_of(namespace) or namespace
 
 
 def namespace_of(project: Project) -> str:

@@ -215,9 +215,9 @@ _TASKS = (
     ),
     _time(
         "ExtensionNotReady",
-        "the extension has not finished what was ordered; if that lasts, look at the resource's status in the seed, "
-        "its condition `LeaseValid`, and whether the extension runs. After 10 minutes `status.lastErrors` has it, with "
-        "what the extension last said; it is waited for all the same, without end",
+        "the extension has not finished the requested operation; if that lasts, look at the resource's status in the "
+        "seed, its condition `LeaseValid`, and whether the extension runs. After 10 minutes `status.lastErrors` has it, "
+        "with what the extension last said; it is waited for all the same, without end",
         TASK,
     ),
     _time(
@@ -251,7 +251,7 @@ _TASKS = (
     ),
     _time(
         "NotMigrated",
-        "an extension has not let go of its resource yet: deleting it would delete the infrastructure behind it; if "
+        "an extension has not migrated its resource yet: deleting it would delete the infrastructure behind it; if "
         "that lasts, check whether the extension runs",
         TASK,
     ),
@@ -316,7 +316,7 @@ _BACKUPS = (
     ),
     _time(
         "BackupEntryMigrating",
-        "another seed has the BackupEntry, and the extension of this one has not let go of it yet; the data stay",
+        "another seed has the BackupEntry, and the extension of this one has not migrated it yet; the data stay",
         BACKUPS,
     ),
     _time("BackupEntryDeleting", "the extension resource is being deleted; if that lasts, see its status", BACKUPS),
@@ -413,8 +413,8 @@ _EXTENSIONS = (
     ),
     _person(
         "OperationFailed",
-        "the extension can't do what was ordered; the message says what was found, what is allowed and what to do. It "
-        "is retried",
+        "the extension can't carry out the operation; the message says what was found, what is allowed and what to do. "
+        "It is retried",
         EXTENSION,
         MACHINE,
     ),

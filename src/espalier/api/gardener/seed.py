@@ -16,10 +16,10 @@ GARDENLET_READY = "GardenletReady"
 
 
 BUCKET_REACHABLE = "BucketReachable-"
-"""Beginning of conditions, before the name of another seed: this seed's network reaches the store of that one."""
+"""Prefix of conditions, before the name of another seed: this seed's network reaches the store of that one."""
 
 SHOOTS = "shoots"
-"""The resource of `status.allocatable` by which seeds are filled."""
+"""The resource of `status.allocatable` that limits the number of shoots."""
 
 
 class CredentialsReference(Part):

@@ -40,7 +40,7 @@ REPORTED_BY_GARDENLET = (
     SYSTEM_COMPONENTS_HEALTHY,
     READY_FOR_DISASTER,
 )
-"""Conditions of a Shoot that the gardenlet of its seed keeps: without it nobody knows."""
+"""Conditions of a Shoot that only the gardenlet of its seed reports: Unknown without it."""
 
 
 HANDED_OVER, SEED_GIVEN_UP = "HandedOver", "SeedGivenUp"

@@ -20,7 +20,7 @@ from espalier.api.resource import Resource
 VERSION = "v1alpha1"
 
 FINALIZER = "gardener"
-"""Holds a ShootState while its Shoot is there, and a Shoot while its control plane is."""
+"""Finalizer of a ShootState while its Shoot exists, and of a Shoot while its control plane does."""
 
 
 class PersistedSecret(Part):
