@@ -216,8 +216,8 @@ _TASKS = (
     _time(
         "ExtensionNotReady",
         "the extension has not finished the requested operation; if that lasts, look at the resource's status in the "
-        "seed, its condition `LeaseValid`, and whether the extension runs. After 10 minutes `status.lastErrors` has it, "
-        "with what the extension last said; it is waited for all the same, without end",
+        "seed, its condition `LeaseValid`, and whether the extension runs. After 10 minutes `status.lastErrors` has "
+        "it, with what the extension last said; it is waited for all the same, without end",
         TASK,
     ),
     _time(

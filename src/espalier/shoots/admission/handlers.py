@@ -140,8 +140,8 @@ class Admission:
 
         def violations(new: Object) -> Iterator[Violation]:
             old = request.old.decode(BackupEntry) if request.old is not None else None
-            there = [one.decode(Shoot) for one in self._shoots.list(new.namespace)]
-            return backup_entries.violations(old, new.decode(BackupEntry), there)
+            namespace_shoots = [one.decode(Shoot) for one in self._shoots.list(new.namespace)]
+            return backup_entries.violations(old, new.decode(BackupEntry), namespace_shoots)
 
         return self._review(request, BackupEntry, violations)
 
@@ -188,8 +188,10 @@ class Admission:
         if not self._shoots.synced:
             return _NOT_READY
         new = request.object
-        found = list(shoot_states.piece_of_another_seed(new, request.user, self._with_uid)) if new is not None else []
-        return AdmissionResponse.refuse(new, found) if new is not None and found else AdmissionResponse()
+        violations = (
+            list(shoot_states.piece_of_another_seed(new, request.user, self._with_uid)) if new is not None else []
+        )
+        return AdmissionResponse.refuse(new, violations) if new is not None and violations else AdmissionResponse()
 
     def _with_uid(self, uid: str) -> Shoot | None:
         return next((one.decode(Shoot) for one in self._shoots.by_index(pieces.BY_SHOOT_UID, uid)), None)
@@ -209,8 +211,8 @@ class Admission:
         return reviewed(request, kind, rules)
 
     def _project(self, namespace: str) -> str:
-        found = self._projects.by_index(BY_NAMESPACE, namespace)
-        return project_of(namespace, (one.decode(Project) for one in found))
+        projects = self._projects.by_index(BY_NAMESPACE, namespace)
+        return project_of(namespace, (one.decode(Project) for one in projects))
 
     def _is_taken(self, shoot: Shoot, technical_id: str) -> bool:
         """True if another shoot has a technical ID, or will have it: that of a shoot that no gardenlet has started
@@ -268,20 +270,20 @@ def seed_lease(request: AdmissionRequest) -> AdmissionResponse:
 
 def seeds_of(shoot: Object) -> Iterable[str]:
     """Index: the seeds that a shoot has or is assigned to."""
-    found = shoot.decode(Shoot)
-    return dict.fromkeys(filter(None, (found.spec.seed_name, found.status.seed_name)))
+    typed = shoot.decode(Shoot)
+    return dict.fromkeys(filter(None, (typed.spec.seed_name, typed.status.seed_name)))
 
 
 def technical_ids(shoot: Object) -> Iterable[str]:
     """Index: the technical ID of a shoot."""
-    found = shoot.decode(Shoot).status.technical_id
-    return (found,) if found else ()
+    technical_id = shoot.decode(Shoot).status.technical_id
+    return (technical_id,) if technical_id else ()
 
 
 def namespaces(project: Object) -> Iterable[str]:
     """Index: the namespace of a project."""
-    found = project.decode(Project).spec.namespace
-    return (found,) if found else ()
+    namespace = project.decode(Project).spec.namespace
+    return (namespace,) if namespace else ()
 
 
 def _typed(cache: Cache, name: str, kind: type[K]) -> K | None:

@@ -88,7 +88,7 @@ def piece_of_another_seed(secret: Object, user: User, find: Callable[[str], Shoo
 def _owner(shoot: Shoot | None) -> tuple[int, str] | None:
     """The number and the seed of a shoot's newest epoch; None if there is none, or if it can't be parsed."""
     try:
-        found = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP) if shoot else None).current
+        current = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP) if shoot else None).current
     except OwnershipError:
         return None
-    return (found.epoch, found.seed) if found is not None else None
+    return (current.epoch, current.seed) if current is not None else None

@@ -54,7 +54,7 @@ def _networks(old: Shoot | None, new: Shoot, *, is_begun: bool) -> Iterator[Viol
     present, wanted = (_texts(one) if one is not None else dict.fromkeys(NETWORKS, "") for one in (old, new))
     if present == wanted:
         return
-    found: dict[str, IPv4Network | IPv6Network] = {}
+    networks: dict[str, IPv4Network | IPv6Network] = {}
     for name, text in wanted.items():
         field, before = f"spec.networking.{name}", present[name]
         network = network_of(text)
@@ -63,9 +63,9 @@ def _networks(old: Shoot | None, new: Shoot, *, is_begun: bool) -> Iterator[Viol
         elif text and network is None and text != before:
             yield Violation(field, text, "a range like 10.0.0.0/16", messages.NO_RANGE)
         elif network is not None:
-            found[name] = network
-    for one, other in combinations(found, 2):
-        if found[one].version == found[other].version and found[one].overlaps(found[other]):
+            networks[name] = network
+    for one, other in combinations(networks, 2):
+        if networks[one].version == networks[other].version and networks[one].overlaps(networks[other]):
             ranges = f"{wanted[one]}, and {other} {wanted[other]}"
             yield Violation(f"spec.networking.{one}", ranges, "", messages.NETWORKS_OVERLAP)
 

@@ -35,8 +35,8 @@ def controller(host: Host, *, timing: Timing | None = None, workers: int = 10, r
         return Context(observer.observe(found), writer, found, timing)
 
     def report(ctx: Context, outcome: Outcome) -> Report:
-        said = status(ctx.scope, outcome, host.manager.clock.now())
-        return Report(said, before=ctx.scope.etcd.status)
+        wanted = status(ctx.scope, outcome, host.manager.clock.now())
+        return Report(wanted, before=ctx.scope.etcd.status)
 
     reconciled = Reconciled(Etcd.resource, observer.etcds.get, observe, steps_of, report, failed=_failed)
     reconciler = Reconciler(reconciled, writer, host.manager.recorder)

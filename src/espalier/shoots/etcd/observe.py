@@ -50,14 +50,14 @@ class Scope:
     @property
     def stateful_set_object(self) -> Object | None:
         """Its StatefulSet."""
-        found = self.live.get((STATEFUL_SET, self.object.name))
-        return found if found is not None and self.owns(found) else None
+        stateful_set = self.live.get((STATEFUL_SET, self.object.name))
+        return stateful_set if stateful_set is not None and self.owns(stateful_set) else None
 
     @property
     def stateful_set(self) -> StatefulSet | None:
         """The progress of the StatefulSet; None if there is none."""
-        found = self.stateful_set_object
-        return None if found is None else found.decode(StatefulSet)
+        stateful_set = self.stateful_set_object
+        return None if stateful_set is None else stateful_set.decode(StatefulSet)
 
     @property
     def is_deleted(self) -> bool:

@@ -56,29 +56,29 @@ async def write_objects(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def _apply(ctx: Context, one: Rendered) -> None:
+async def _apply(ctx: Context, rendered: Rendered) -> None:
     """Apply an object. An object without our labels is not in any cache: if it is ours, its labels are restored.
 
     Raises `NameTaken` for another's.
     """
     try:
-        await ctx.writer.apply(one.resource, one.body, ctx.scope.belongs)
+        await ctx.writer.apply(rendered.resource, rendered.body, ctx.scope.belongs)
     except Conflict:
-        key = Key(ctx.object.namespace, one.name)
-        found = await ctx.writer.read(one.resource, key)
-        if found is None:
+        key = Key(ctx.object.namespace, rendered.name)
+        live = await ctx.writer.read(rendered.resource, key)
+        if live is None:
             raise
-        if holder := ctx.scope.belongs(one.resource, found):
-            raise NameTaken(one.resource, key, holder) from None
-        await ctx.writer.merge(one.resource, found, {"metadata": {"labels": one.body["metadata"]["labels"]}})
+        if holder := ctx.scope.belongs(rendered.resource, live):
+            raise NameTaken(rendered.resource, key, holder) from None
+        await ctx.writer.merge(rendered.resource, live, {"metadata": {"labels": rendered.body["metadata"]["labels"]}})
 
 
 async def wait_for_pods(ctx: Context) -> Outcome:
     """Wait until all pods are of the newest template and ready, or until none are left."""
-    wanted, found = ctx.scope.etcd.spec.replicas, ctx.scope.stateful_set
-    if found is None or not _is_observed(ctx.scope, found):
+    wanted, stateful_set = ctx.scope.etcd.spec.replicas, ctx.scope.stateful_set
+    if stateful_set is None or not _is_observed(ctx.scope, stateful_set):
         return Wait("PodsPending", "the StatefulSet's controller has not seen its newest version")
-    counts = found.status
+    counts = stateful_set.status
     if wanted == 0:
         if counts.replicas:
             return Wait("PodsStopping", f"{counts.replicas} pods still run")
@@ -93,18 +93,18 @@ async def wait_for_pods(ctx: Context) -> Outcome:
 
 async def stop_pods(ctx: Context) -> Outcome:
     """Remove the pods: their programs must end before anything else is deleted."""
-    live, found = ctx.scope.stateful_set_object, ctx.scope.stateful_set
-    if live is None or found is None:
+    live, stateful_set = ctx.scope.stateful_set_object, ctx.scope.stateful_set
+    if live is None or stateful_set is None:
         hidden = await ctx.writer.read(STATEFUL_SET, ctx.object.key)
         if hidden is None or not ctx.scope.owns(hidden):
             return Continue()
         await ctx.writer.merge(STATEFUL_SET, hidden, {"metadata": {"labels": selector(ctx.scope.etcd)}})
         return Wait("PodsStopping", f"StatefulSet {hidden.name} had lost the labels it is watched by")
-    if live.metadata.deletion_timestamp is None and found.spec.replicas:
+    if live.metadata.deletion_timestamp is None and stateful_set.spec.replicas:
         await ctx.writer.merge(STATEFUL_SET, live, {"spec": {"replicas": 0}})
         return Wait("PodsStopping", "the pods are terminating")
-    if found.status.replicas or not _is_observed(ctx.scope, found):
-        return Wait("PodsStopping", f"{found.status.replicas} pods still run")
+    if stateful_set.status.replicas or not _is_observed(ctx.scope, stateful_set):
+        return Wait("PodsStopping", f"{stateful_set.status.replicas} pods still run")
     return Continue()
 
 

@@ -123,8 +123,8 @@ class Attempt(Generic[S]):
     @property
     def is_of_failed_shoot(self) -> bool:
         """True if the Shoot is Failed, so that none of its resources are acted on."""
-        found = self._cluster_object
-        return found is not None and found.decode(ClusterObject).is_failed
+        cluster = self._cluster_object
+        return cluster is not None and cluster.decode(ClusterObject).is_failed
 
     def request(self) -> Request[S]:
         """The argument of the actuator. Raises `StateInvalid`."""

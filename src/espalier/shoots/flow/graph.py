@@ -39,12 +39,12 @@ class Flow(Generic[S]):
 
     def dependents(self, names: Iterable[str]) -> frozenset[str]:
         """All tasks that depend on any of these, directly or not."""
-        found: set[str] = set()
+        dependents: set[str] = set()
         start = set(names)
         for name, task in self.tasks.items():
-            if any(before in found or before in start for before in task.after):
-                found.add(name)
-        return frozenset(found)
+            if any(before in dependents or before in start for before in task.after):
+                dependents.add(name)
+        return frozenset(dependents)
 
 
 def _ordered(flow: str, tasks: Mapping[str, Task[S]]) -> list[str]:

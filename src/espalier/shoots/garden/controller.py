@@ -136,8 +136,8 @@ class Garden:
         return Done()
 
     def _profile(self, name: str) -> CloudProfile | None:
-        found = self._profiles.get(Key("", name))
-        return found.decode(CloudProfile) if found is not None else None
+        profile = self._profiles.get(Key("", name))
+        return profile.decode(CloudProfile) if profile is not None else None
 
     async def _write_operation(self, live: Object, status: ShootStatus, last: LastOperation) -> None:
         before = status.last_operation

@@ -139,8 +139,8 @@ class Roles:
 
     def _seeds_of_piece(self, secret: Object) -> list[Key]:
         origin = pieces.origin_of(secret.name)
-        found = self._shoots.by_index(pieces.BY_SHOOT_UID, origin.shoot_uid) if origin is not None else []
-        return [key for shoot in found for key in _keys_of(shoot)]
+        shoots = self._shoots.by_index(pieces.BY_SHOOT_UID, origin.shoot_uid) if origin is not None else []
+        return [key for shoot in shoots for key in _keys_of(shoot)]
 
     def _pieces_of(self, seed: str) -> list[str]:
         """Secrets with state of shoots whose newest epoch is the seed's."""
@@ -218,18 +218,18 @@ class Roles:
             for one in self._entries.list()
             if one.decode(BackupEntry).spec.seed_name == seed
         }
-        found: dict[str, set[str]] = {}
+        names_by_namespace: dict[str, set[str]] = {}
         for bucket in self._buckets.list():
             spec = bucket.decode(BackupBucket).spec
             reference = spec.credentials_ref or spec.secret_ref
             if reference is not None and (spec.seed_name == seed or bucket.name in used):
-                found.setdefault(reference.namespace, set()).add(reference.name)
+                names_by_namespace.setdefault(reference.namespace, set()).add(reference.name)
         own = self._seeds.get(Key("", seed))
         backup = own.decode(Seed).spec.backup if own is not None else None
         reference = (backup.credentials_ref or backup.secret_ref) if backup is not None else None
         if reference is not None:
-            found.setdefault(reference.namespace, set()).add(reference.name)
-        return {namespace: sorted(secrets) for namespace, secrets in found.items()}
+            names_by_namespace.setdefault(reference.namespace, set()).add(reference.name)
+        return {namespace: sorted(secrets) for namespace, secrets in names_by_namespace.items()}
 
     async def _grant(self, namespace: str, rights: list[Right], seed: str, suffix: str = "") -> None:
         role, binding = (core.ROLE, core.ROLE_BINDING) if namespace else (core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING)

@@ -58,13 +58,13 @@ class SeedLeases:
 
     async def observe(self) -> None:
         """Read the Leases once."""
-        found = await self._client.list(LEASE, names.SEED_LEASES)
+        leases = await self._client.list(LEASE, names.SEED_LEASES)
         now = self._clock.monotonic()
         is_late = self._observed is not None and now - self._observed > 3 * self._config.monitor_period
         if self._observing_since is None or is_late:
             self._observing_since = now
         self._observed = now
-        for lease in found.items:
+        for lease in leases.items:
             renewed = str((lease.tree.get("spec") or {}).get("renewTime", ""))
             if self._seen.get(lease.name, ("", 0.0))[0] != renewed:
                 self._seen[lease.name] = (renewed, now)

@@ -143,7 +143,7 @@ class Backups:
         if live is None:
             if self._entries_named(key.name):
                 return Done()
-            # It was deleted without our finalizer: nothing tells whether its data may be deleted.
+            # It was deleted without our finalizer: it is unknown whether its data may be deleted.
             return await self._release(Key("", key.name), keep_data=True)
         typed = live.decode(BackupEntry)
         if typed.spec.seed_name != self._seed:
@@ -201,8 +201,8 @@ class Backups:
     def _previous_status(self, entry: str) -> Tree:
         """The part of the bucket's status that the extension resource of this entry has now."""
         live = self._observer.seed[extension_backups.BackupEntry.resource].get(Key("", entry))
-        given = live.tree.get("spec", {}).get("backupBucketProviderStatus") if live is not None else None
-        return given if isinstance(given, dict) else {}
+        status = live.tree.get("spec", {}).get("backupBucketProviderStatus") if live is not None else None
+        return status if isinstance(status, dict) else {}
 
     def _is_secret_missing(self, entry: str) -> bool:
         """True if the shoot's namespace lacks the Secret that the extension writes there, because it was recreated."""

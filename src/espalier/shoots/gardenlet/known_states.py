@@ -64,8 +64,8 @@ def controller(
     sync = Sync(observed, states, seed, recorder)
 
     async def reconcile(key: Key) -> Outcome:
-        found = shoots.get(key)
-        task = task_of(found.decode(Shoot), seed) if found is not None else None
+        shoot = shoots.get(key)
+        task = task_of(shoot.decode(Shoot), seed) if shoot is not None else None
         if task is None:
             known.forget(key)
             return Done()

@@ -26,7 +26,7 @@ def controller(observer: Observer, tools: Tools) -> Controller:
             return Done()
         began = tools.clock.now()
         try:
-            found = await tools.garden.client.get(Shoot.resource, key.name, key.namespace)
+            shoot = await tools.garden.client.get(Shoot.resource, key.name, key.namespace)
         except NotFound:
             return Done()
         except KubeError as error:
@@ -35,12 +35,12 @@ def controller(observer: Observer, tools: Tools) -> Controller:
                 f"the lease can't be renewed without the garden: {error}",
                 after=timing.lease_renewal / 3,
             )
-        if not clusters.may_renew(found.decode(Shoot), seed):
+        if not clusters.may_renew(shoot.decode(Shoot), seed):
             return Done()
-        if message := observer.technical_id_conflict(found):  # its end may be no event of this Shoot
+        if message := observer.technical_id_conflict(shoot):  # its end may be no event of this Shoot
             return Wait("TechnicalIDTaken", message, after=timing.lease_renewal)
-        cluster = observer.seed[Cluster.resource].get(Key("", observer.technical_id(found)))
-        uid = found.decode(Shoot).status.uid
+        cluster = observer.seed[Cluster.resource].get(Key("", observer.technical_id(shoot)))
+        uid = shoot.decode(Shoot).status.uid
         if cluster is not None and cluster.metadata.annotations.get(SHOOT_UID) == uid:
             await clusters.renew(tools.seed, cluster, began, timing.lease_validity)
         return Wait("LeaseRenewalScheduled", "the lease will be renewed before it expires", after=timing.lease_renewal)

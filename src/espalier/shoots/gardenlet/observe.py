@@ -107,8 +107,8 @@ class Observer:
 
     def shoot_of(self, technical_id: str) -> Key | None:
         """The key of the Shoot with this technical ID."""
-        found = self.garden[Shoot.resource].by_index("technicalID", technical_id)
-        return next((one.key for one in found if not self.technical_id_conflict(one)), None)
+        shoots = self.garden[Shoot.resource].by_index("technicalID", technical_id)
+        return next((one.key for one in shoots if not self.technical_id_conflict(one)), None)
 
     def is_here(self, technical_id: str) -> bool:
         """True if the seed has the namespace or the Cluster of this shoot."""
@@ -162,5 +162,5 @@ class Observer:
 
 def _technical_ids(shoot: Object) -> Iterable[str]:
     """Index: the technical ID in the status. It is written before anything of the shoot is in a seed."""
-    found = shoot.decode(Shoot).status.technical_id
-    return (found,) if found else ()
+    technical_id = shoot.decode(Shoot).status.technical_id
+    return (technical_id,) if technical_id else ()

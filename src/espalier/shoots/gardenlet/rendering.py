@@ -272,8 +272,8 @@ def _provider_spec(scope: Scope) -> Tree:
 
 def _user_data(scope: Scope, pool: str) -> Tree:
     """The Secret with the user data of the pool's OperatingSystemConfig; empty until the extension has created it."""
-    found = scope.extension(OperatingSystemConfig, _config_name(pool))
-    status = found.decode(OperatingSystemConfig).status if found is not None else None
+    config = scope.extension(OperatingSystemConfig, _config_name(pool))
+    status = config.decode(OperatingSystemConfig).status if config is not None else None
     if status is None or status.cloud_config is None:
         return {}
     return {"userDataSecretRef": {"name": status.cloud_config.secret_ref.name, "key": CLOUD_CONFIG_KEY}}
@@ -289,8 +289,8 @@ def _ssh(scope: Scope) -> Tree:
 
 
 def _infrastructure_status(scope: Scope) -> Tree:
-    found = scope.extension(Infrastructure, scope.object.name)
-    status = found.decode(Infrastructure).status.provider_status if found is not None else None
+    infrastructure = scope.extension(Infrastructure, scope.object.name)
+    status = infrastructure.decode(Infrastructure).status.provider_status if infrastructure is not None else None
     return {} if not status else {"infrastructureProviderStatus": json_trees.decode(bytes(status))}
 
 

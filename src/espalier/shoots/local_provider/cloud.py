@@ -89,8 +89,8 @@ class Cloud:
 
     async def records(self) -> list[Record]:
         """The DNS records of the account: others may have taken a name."""
-        found = await self._request(ListItems("Record"))
-        return [item for item in found if isinstance(item, Record)]
+        items = await self._request(ListItems("Record"))
+        return [item for item in items if isinstance(item, Record)]
 
     async def set_record(self, record: Record) -> None:
         """Create or replace the record of its name."""
@@ -102,8 +102,8 @@ class Cloud:
 
     async def _list(self, kind: type[I]) -> list[I]:
         name = kind.__name__
-        found = await self._request(ListItems(name, self.tags))  # type: ignore[arg-type]
-        return [item for item in found if isinstance(item, kind)]
+        items = await self._request(ListItems(name, self.tags))  # type: ignore[arg-type]
+        return [item for item in items if isinstance(item, kind)]
 
     async def _delete(self, call: Delete) -> None:
         try:

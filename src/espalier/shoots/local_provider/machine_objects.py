@@ -67,8 +67,8 @@ class WorkerState(msgspec.Struct, frozen=True):
 
     def of(self, resource: Resource) -> list[Saved]:
         """The objects of a kind."""
-        found: list[Saved] = getattr(self, resource.plural)
-        return found
+        saved: list[Saved] = getattr(self, resource.plural)
+        return saved
 
     @property
     def provider_ids(self) -> list[str]:
@@ -119,8 +119,8 @@ def provider_id(machine: VirtualMachine) -> str:
 
 def provider_id_of(content: Tree) -> str:
     """The provider ID in a Machine; empty before its virtual machine was created."""
-    found = (content.get("spec") or {}).get("providerID", "")
-    return found if isinstance(found, str) else ""
+    id_ = (content.get("spec") or {}).get("providerID", "")
+    return id_ if isinstance(id_, str) else ""
 
 
 def deployment_name(namespace: str, pool: WorkerPool) -> str:

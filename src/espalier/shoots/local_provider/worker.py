@@ -197,8 +197,8 @@ class WorkerActuator:
         await writer.delete(MachineClass.resource, found, found_by_owner)
 
     def _deployments(self, request: Request[WorkerState]) -> list[tuple[str, Object]]:
-        found = self._views.caches[MachineDeployment.resource].list(request.object.namespace)
-        return [(one.name, one) for one in found]
+        deployments = self._views.caches[MachineDeployment.resource].list(request.object.namespace)
+        return [(one.name, one) for one in deployments]
 
     def _result(self, request: Request[WorkerState], spec: WorkerSpec) -> Result[WorkerState]:
         namespace = request.object.namespace

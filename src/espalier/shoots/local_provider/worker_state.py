@@ -50,14 +50,14 @@ def controller(host: Host, views: MachineViews, leases: Leases) -> Controller:
         return _Observation(found) if _is_settled(found) and leases.of(found.namespace).is_valid else None
 
     def report(observation: _Observation, _outcome: Outcome) -> Report | None:
-        found = observation.object
+        worker = observation.object
         try:
-            state = codec.encode(state_of(views.of(found.namespace)))
+            state = codec.encode(state_of(views.of(worker.namespace)))
         except StateTooLarge:
             return None  # the next reconcile of the Worker reports it; the saved state stays
-        if state == found.decode(ExtensionObject).status.state:
+        if state == worker.decode(ExtensionObject).status.state:
             return None
-        return Report({**found.tree["status"], "state": state}, precondition=Precondition.VERSION)
+        return Report({**worker.tree["status"], "state": state}, precondition=Precondition.VERSION)
 
     reconciler = Reconciler(Reconciled(Worker.resource, workers.get, observe, lambda _observation: (), report), writer)
     state_controller = Controller(NAME, replanned(reconciler.reconcile), spacing=SPACING, rng=host.manager.rng)
@@ -75,7 +75,7 @@ def _workers_beside(workers: Cache) -> ToKeys:
 
 
 def _is_settled(found: Object) -> bool:
-    seen = found.decode(ExtensionObject)
-    last = seen.status.last_operation
+    extension = found.decode(ExtensionObject)
+    last = extension.status.last_operation
     is_due = operation_of(found.metadata, last) is not None
-    return seen.spec.type == TYPE and not is_due and last is not None and last.type in _SETTLED
+    return extension.spec.type == TYPE and not is_due and last is not None and last.type in _SETTLED

@@ -127,8 +127,8 @@ class MachineController:
         if not workers:
             return Wait("WorkerMissing", f"there is no Worker in {namespace}: its machines are left unchanged")
         for found in workers:
-            seen = found.decode(ExtensionObject)
-            last = seen.status.last_operation
+            extension = found.decode(ExtensionObject)
+            last = extension.status.last_operation
             due = operation_of(found.metadata, last)
             is_moving = due in (OperationType.MIGRATE, OperationType.RESTORE)
             if last is None or is_moving or (last.type == OperationType.MIGRATE and last.finished):
@@ -147,9 +147,12 @@ class MachineController:
         cloud = await self._cloud(namespace, classes[0], guard)
         writer = self._writer.by(fenced(self._writer.client, GuardFence(guard)))
         virtual_machines = await cloud.machines()
-        found = self._views.of(namespace)
+        present = self._views.of(namespace)
         snapshot = Snapshot(
-            found[MachineDeployment.resource], found[MachineSet.resource], found[Machine.resource], virtual_machines
+            present[MachineDeployment.resource],
+            present[MachineSet.resource],
+            present[Machine.resource],
+            virtual_machines,
         )
         calls: list[Provide | Terminate] = []
         for action in plan(snapshot, self._rng):
@@ -231,21 +234,21 @@ class MachineController:
         return await cloud.create(wanted)
 
     async def _collect(
-        self, namespace: str, found: Sequence[VirtualMachine], cloud: Cloud, writer: Writer
+        self, namespace: str, orphans: Sequence[VirtualMachine], cloud: Cloud, writer: Writer
     ) -> dict[str, float]:
         """Delete virtual machines that have had no Machine for a while; checked live before each."""
         now = self._clock.monotonic()
         before = self._orphans.get(namespace, {})
-        seen = self._orphans[namespace] = {one.id: before.get(one.id, now) for one in found}
-        for virtual in found:
-            if now - seen[virtual.id] < ORPHAN_GRACE:
+        first_seen = self._orphans[namespace] = {one.id: before.get(one.id, now) for one in orphans}
+        for virtual in orphans:
+            if now - first_seen[virtual.id] < ORPHAN_GRACE:
                 continue
             name = virtual.tags.get(objects.MACHINE_TAG, virtual.name)
             if await writer.read(Machine.resource, Key(namespace, name)) is None:
                 _log.warning("deleting an orphaned virtual machine", shoot=namespace, machine=virtual.name)
                 await cloud.delete(virtual)
-            seen.pop(virtual.id)
-        return seen
+            first_seen.pop(virtual.id)
+        return first_seen
 
 
 async def _write(writer: Writer, action: Action) -> None:

@@ -35,8 +35,8 @@ _SYNC_RETRY = 0.5
 
 def technical_id(shoot: Object) -> Iterable[str]:
     """Index: the namespace of a shoot in its seed."""
-    found = shoot.decode(Shoot).status.technical_id
-    return (found,) if found else ()
+    value = shoot.decode(Shoot).status.technical_id
+    return (value,) if value else ()
 
 
 class Observer:

@@ -136,10 +136,10 @@ def digest_of(cached: ExtensionState) -> str:
 
 def epoch_of(object_: Object) -> int:
     """The epoch of the seed that last wrote a ShootState; 0 if it has none."""
-    found = object_.metadata.annotations.get(metadata_keys.EPOCH, "")
-    return int(found) if found.isdecimal() and len(found) < 17 else 0
+    text = object_.metadata.annotations.get(metadata_keys.EPOCH, "")
+    return int(text) if text.isdecimal() and len(text) < 17 else 0
 
 
 def _part(parts: _Parts, name: str, default: bytes) -> bytes:
-    found = bytes(parts.get(name, Raw(default)))
-    return default if found == b"null" else found
+    part = bytes(parts.get(name, Raw(default)))
+    return default if part == b"null" else part

@@ -75,11 +75,11 @@ def state_of(resource: Object, kind: type[Extended]) -> ResourceState:
         return ResourceState(
             key, problem=f"its state has {size:.1f} MiB, at most {limit} MiB are allowed; have the extension save less"
         )
-    found = ResourceState(key, text, waits=waits)
+    state = ResourceState(key, text, waits=waits)
     try:
         json_trees.require_flat(text)
-        if not found.is_large:
-            _ = found.digest  # raises for numbers that are out of range
+        if not state.is_large:
+            _ = state.digest  # raises for numbers that are out of range
     except msgspec.MsgspecError as error:
         return ResourceState(key, problem=f"its state can't be carried: {quoted(str(error), 200)}")
-    return found
+    return state

@@ -90,9 +90,9 @@ def merged(
         if inline[key] <= LARGEST_INLINE and size <= LARGEST_SHOOT_STATE:
             break
         state = by_key[key].state
-        reference, made = pieces.split(bytes(state.state), shoot_uid, task.epoch)
+        reference, new_secrets = pieces.split(bytes(state.state), shoot_uid, task.epoch)
         by_key[key] = Entry.of(msgspec.structs.replace(state, state=None, state_ref=reference))
-        secrets += made
+        secrets += new_secrets
         size += len(by_key[key].raw) - inline[key]
     return list(by_key.values()), secrets
 

@@ -81,8 +81,8 @@ def shoot_uids(shoot: Object) -> Iterable[str]:
 
 def origin_of(name: str) -> Origin | None:
     """The origin of the Secret of a name; None if the name is not one of ours."""
-    found = _NAME.fullmatch(name)
-    return Origin(found[1], int(found[2])) if found is not None else None
+    match = _NAME.fullmatch(name)
+    return Origin(match[1], int(match[2])) if match is not None else None
 
 
 def _secret(name: str, piece: bytes, labels: dict[str, str]) -> Tree:

@@ -44,25 +44,25 @@ class ShootStates:
     async def read(self, shoot: Object) -> Object | None:
         """The ShootState of a Shoot, from the API server. Raises `StaleState` for one of another Shoot of the name."""
         try:
-            found = await self._client.get(ShootState.resource, shoot.name, shoot.namespace)
+            state = await self._client.get(ShootState.resource, shoot.name, shoot.namespace)
         except NotFound:
             return None
-        owners = [owner.uid for owner in found.metadata.owner_references if owner.kind == Shoot.resource.kind]
+        owners = [owner.uid for owner in state.metadata.owner_references if owner.kind == Shoot.resource.kind]
         if owners and shoot.metadata.uid not in owners:
             raise StaleState(
-                f"ShootState {found.key} belongs to an earlier Shoot of this name; wait until it is deleted"
+                f"ShootState {state.key} belongs to an earlier Shoot of this name; wait until it is deleted"
             )
-        return found
+        return state
 
     async def ensure(self, shoot: Object, epoch: int = 0) -> Object:
         """The ShootState of a Shoot, created if missing: before the first secret appears in the seed."""
-        found = await self.read(shoot)
-        if found is None:
+        state = await self.read(shoot)
+        if state is None:
             created = await self._writer.create(ShootState.resource, _new(shoot, self._annotations_and_labels(epoch)))
-            found = created if created is not None else await self.read(shoot)
-        if found is None:
+            state = created if created is not None else await self.read(shoot)
+        if state is None:
             raise Conflict.of(f"ShootState {shoot.key} was deleted while it was being created")
-        return found
+        return state
 
     async def persist(self, shoot: Object, secrets: Sequence[PersistedSecret], epoch: int = 0) -> Object:
         """Store generated secrets, and return the ShootState with all that are stored: existing ones are kept.
@@ -82,16 +82,16 @@ class ShootStates:
             raise StaleState(
                 f"there is no ShootState {shoot.key}, so the state of the shoot's control plane is unknown"
             )
-        found = await self.change(shoot, epoch, lambda _document: None, read=read)
-        return await StoredState.read(self._client, found)
+        state = await self.change(shoot, epoch, lambda _document: None, read=read)
+        return await StoredState.read(self._client, state)
 
     async def release(self, shoot: Object) -> None:
         """Delete the ShootState, and all Secrets that it references: the control plane of the Shoot is gone."""
-        found = await self.read(shoot)
+        state = await self.read(shoot)
         pieces_left: Collection[str] = ()
-        if found is not None:
-            pieces_left = Document(found.raw).references
-            await self._writer.delete(ShootState.resource, found, found_by_owner)
+        if state is not None:
+            pieces_left = Document(state.raw).references
+            await self._writer.delete(ShootState.resource, state, found_by_owner)
             live = await self.read(shoot)
             if live is not None:
                 await self._writer.remove_finalizer(ShootState.resource, live, FINALIZER)
@@ -110,17 +110,17 @@ class ShootStates:
         `read` is the ShootState as the caller has just read it; without it, it is read.
         """
         for attempt in range(_ATTEMPTS):
-            found, read = read or await self.ensure(shoot, epoch), None
-            if epoch_of(found) > epoch:
-                raise EpochOver(f"ShootState {found.key} belongs to epoch {epoch_of(found)}; this is epoch {epoch}")
-            document = Document(found.raw)
+            state, read = read or await self.ensure(shoot, epoch), None
+            if epoch_of(state) > epoch:
+                raise EpochOver(f"ShootState {state.key} belongs to epoch {epoch_of(state)}; this is epoch {epoch}")
+            document = Document(state.raw)
             before = document.body
             edit(document)
             for secret in secrets():
                 await self._create_piece(secret)
             document.annotate(*self._annotations_and_labels(epoch))
             if document.body == before:
-                return found
+                return state
             try:
                 return await self._writer.replace(ShootState.resource, document.body)
             except Conflict:

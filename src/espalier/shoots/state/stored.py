@@ -36,14 +36,14 @@ class StoredState:
     @classmethod
     async def read(cls, client: Client, shoot_state: Object) -> StoredState:
         """Read the Secrets that the ShootState references. Raises `UnreadableShootState`."""
-        found: dict[str, Tree] = {}
+        pieces_by_name: dict[str, Tree] = {}
         for entry in Document(shoot_state.raw).entries:
             for name in entry.state.state_ref.secrets if entry.state.state_ref else ():
                 try:
-                    found[name] = (await client.get(SECRET, name, names.STATE_NAMESPACE)).tree
+                    pieces_by_name[name] = (await client.get(SECRET, name, names.STATE_NAMESPACE)).tree
                 except (NotFound, Forbidden):  # no rights are granted on a Secret that does not exist
                     continue  # `state_for` reports it to callers
-        return cls(shoot_state, found)
+        return cls(shoot_state, pieces_by_name)
 
     @property
     def keys(self) -> tuple[StateKey, ...]:
@@ -70,13 +70,13 @@ class StoredState:
 
     def problems(self) -> list[str]:
         """The reasons why the state can't be restored; empty if it can. Reports all at once, before anything starts."""
-        found = []
+        problems = []
         for key in self._entries:
             try:
                 self.state_for(*key)
             except (StaleState, TruncatedState) as error:
-                found.append(str(error))
-        return found
+                problems.append(str(error))
+        return problems
 
     def _unnamed(self, key: StateKey) -> ExtensionState | None:
         """An entry as in the proposal, which names no resource: a kind has one for each purpose."""

@@ -46,7 +46,7 @@ def test_another_operation_is_retried_for_its_own_time(last: str, now: Operation
 
 def test_another_operation_whose_tasks_could_not_start_is_retried_for_its_own_time_too() -> None:
     """Its first report has its type; the next one must not take the start of the operation before for its own."""
-    reported = status.broken(erroring("Reconcile"), OperationType.MIGRATE, "no ownership", NOW)
+    reported = status.not_started(erroring("Reconcile"), OperationType.MIGRATE, "no ownership", NOW)
     assert reported.retry_cycle_start_time is None
 
 

@@ -38,10 +38,10 @@ async def _generate(ctx: Context) -> Continue | Wait | Failure:
     present = {**_data_in_seed(scope.secrets), **scope.persisted_secrets}
     present = {name: data for name, data in present.items() if name in names.PERSISTED}
     domains = (f"api.{scope.technical_id}.{tools.config.domain}",)
-    made = persisted.generate(
+    generated = persisted.generate(
         present, namespace=scope.technical_id, extra_names=domains, now=tools.clock.now(), rng=tools.rng
     )
-    secrets = [_persisted_secret(name, {**present, **made}[name]) for name in names.PERSISTED]
+    secrets = [_persisted_secret(name, {**present, **generated}[name]) for name in names.PERSISTED]
     ctx.live.state = await tools.states.persist(ctx.live.shoot, secrets, scope.epoch)
     return Continue()
 
@@ -72,10 +72,10 @@ def derive(ctx: Context) -> Verdict:
         return Done()
 
     async def write() -> Continue | Wait | Failure:
-        made = derived.derive(
+        secrets = derived.derive(
             scope.persisted_secrets, present, namespace=scope.technical_id, now=ctx.tools.clock.now(), rng=ctx.tools.rng
         )
-        for name, data in made.items():
+        for name, data in secrets.items():
             await ctx.tools.seed.apply(SECRET, rendering.secret(scope, name, data), lambda _resource, _found: "")
         return Continue()
 
@@ -98,7 +98,7 @@ def deploy_credentials(ctx: Context) -> Verdict:
     async def copy() -> Continue | Wait | Failure:
         shoot = ctx.live.shoot
         try:
-            found = await ctx.tools.garden.client.get(SECRET, name, shoot.namespace)
+            secret = await ctx.tools.garden.client.get(SECRET, name, shoot.namespace)
         except NotFound:
             return Failure(
                 f"spec.secretBindingName: found {name}, but there is no such Secret in namespace {shoot.namespace}: "
@@ -106,7 +106,7 @@ def deploy_credentials(ctx: Context) -> Verdict:
                 (ErrorCode.RETRYABLE_CONFIGURATION,),
             )
         body = rendering.secret(ctx.scope, names.CLOUD_PROVIDER, {})
-        body["data"] = found.tree.get("data") or {}
+        body["data"] = secret.tree.get("data") or {}
         body["metadata"]["annotations"] = {CREDENTIALS_OF: source}
         await ctx.tools.seed.apply(SECRET, body, lambda _resource, _found: "")
         return Continue()
