@@ -180,12 +180,12 @@ async def test_one_of_two_candidates_leads_and_the_other_follows(client: Client,
         stack.callback(holding.cancel)
         await asyncio.wait([holding, waiting], timeout=2 * timing.lease)
         assert not waiting.done()
-        assert one.fence.open
+        assert one.fence.is_open
         holding.cancel()
         await asyncio.wait([holding])
         await one.release()
         await waiting
-        assert (one.fence.open, two.fence.open) == (False, True)
+        assert (one.fence.is_open, two.fence.is_open) == (False, True)
         spec = (await client.get(LEASE, "manager", namespace)).tree["spec"]
         assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("two", 1)
 

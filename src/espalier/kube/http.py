@@ -246,7 +246,7 @@ class _SentRequest:
     def leave(self) -> None:
         if self._left:
             raise aiohttp.ServerDisconnectedError
-        self._request.leaving()
+        self._request.before_send()
         self._left = True
 
 

@@ -25,7 +25,7 @@ class InProcessTransport:
     async def request(self, request: Request) -> Response:
         """Send one request. Raises `Unreachable` after `request.timeout` seconds, and after `close`."""
         self._check_open()
-        request.leaving()
+        request.before_send()
         task = asyncio.ensure_future(self._endpoint.serve(request, self._user))
         self._running.add(task)
         task.add_done_callback(self._ended)
@@ -45,7 +45,7 @@ class InProcessTransport:
     async def stream(self, request: Request) -> Stream | Response:
         """Start a watch."""
         self._check_open()
-        request.leaving()
+        request.before_send()
         try:
             return await self._endpoint.watch(request, self._user)
         except ApiError as error:

@@ -12,9 +12,8 @@ import random
 import msgspec
 
 from espalier.kube.errors import Unreachable
-from espalier.kube.wire import Request, Response
+from espalier.kube.wire import SAFE_METHODS, Request, Response
 
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _RETRYABLE = frozenset({429, 503})
 
 
@@ -41,6 +40,6 @@ class Retry(msgspec.Struct, frozen=True):
 
     def after_failure(self, attempt: int, request: Request, failure: Unreachable, rng: random.Random) -> float | None:
         """Seconds until the next attempt, None when the failure is final."""
-        if not self.failures or attempt >= self.attempts or (failure.sent and request.method not in _SAFE):
+        if not self.failures or attempt >= self.attempts or (failure.sent and request.method not in SAFE_METHODS):
             return None
         return min(self.first * 2.0 ** (attempt - 1), self.longest) * (0.5 + rng.random() / 2)

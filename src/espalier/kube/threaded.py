@@ -156,7 +156,7 @@ class Connection:
         """The response, and whether the connection can be used again. Raises `Unreachable`."""
         client = self._client or self._connected(request)
         try:
-            request.leaving()
+            request.before_send()
         except BaseException:
             self.close()
             raise

@@ -22,14 +22,18 @@ class User(msgspec.Struct, frozen=True):
 ADMIN = User("system:admin", ("system:masters", "system:authenticated"))
 
 
-def _may_leave() -> None:
-    """Does nothing: requests leave at once."""
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing (RFC 9110, section 9.2.1)."""
+
+
+def _send() -> None:
+    """Does nothing: the request is sent."""
 
 
 class Request(msgspec.Struct, frozen=True):
     """One API request. `path` has no query; header names are lower case; `timeout` in seconds, None for no limit.
 
-    Transports call `leaving` each time just before they send it, when there is nothing left to wait for, on whichever
+    Transports call `before_send` each time just before they send it, when there is nothing left to wait for, on whichever
     thread they send from. What it raises ends the request, unsent.
     """
 
@@ -39,7 +43,7 @@ class Request(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
     timeout: float | None = 30.0
-    leaving: Callable[[], None] = _may_leave
+    before_send: Callable[[], None] = _send
 
 
 class Response(msgspec.Struct, frozen=True):

@@ -10,9 +10,7 @@ from msgspec import structs
 
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
-from espalier.kube.wire import Request, Response, Stream, Transport
-
-READS = frozenset({"GET", "HEAD", "OPTIONS"})
+from espalier.kube.wire import SAFE_METHODS, Request, Response, Stream, Transport
 
 
 class Fenced(KubeError):
@@ -30,21 +28,21 @@ class Fence:
         self.deadline = -math.inf
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """True if writes may be sent now."""
         return self._monotonic() < self.deadline
 
     def extend(self, deadline: float) -> None:
-        """Stay open until then."""
+        """Stay open until the deadline, in seconds of `monotonic`."""
         self.deadline = deadline
 
     def close(self) -> None:
         """Send no further writes."""
         self.deadline = -math.inf
 
-    def check(self, request: Request) -> None:
+    def require_open(self, request: Request) -> None:
         """Raise `Fenced` if the request is a write and the fence is closed."""
-        if request.method not in READS and not self.open:
+        if request.method not in SAFE_METHODS and not self.is_open:
             raise Fenced(
                 f"{request.method} {request.path} was not sent: this process does not hold its Lease; "
                 "another process may lead now"
@@ -52,7 +50,7 @@ class Fence:
 
 
 class FencedTransport:
-    """Sends writes only while the fence is open; reads always pass. Closing it closes the inner transport."""
+    """Sends writes only while the fence is open; reads always pass."""
 
     def __init__(self, transport: Transport, fence: Fence) -> None:
         self._transport = transport
@@ -60,29 +58,29 @@ class FencedTransport:
 
     async def request(self, request: Request) -> Response:
         """Send one request. Raises `Fenced`, also if the fence closed while the request waited to be sent."""
-        self._fence.check(request)
-        return await self._transport.request(structs.replace(request, leaving=lambda: self._leaving(request)))
+        self._fence.require_open(request)
+        return await self._transport.request(structs.replace(request, before_send=lambda: self._before_send(request)))
 
     async def stream(self, request: Request) -> Stream | Response:
         """Start a watch."""
         return await self._transport.stream(request)
 
-    def _leaving(self, request: Request) -> None:
-        request.leaving()
-        self._fence.check(request)
+    def _before_send(self, request: Request) -> None:
+        request.before_send()
+        self._fence.require_open(request)
 
     async def close(self) -> None:
-        """Close connections."""
+        """Close the inner transport."""
         await self._transport.close()
 
 
 def fenced(client: Client, fence: Fence) -> Client:
     """A copy of the client behind the fence, with the same connections."""
-    return through(client, FencedTransport(client.transport, fence))
+    return with_transport(client, FencedTransport(client.transport, fence))
 
 
-def through(client: Client, transport: Transport) -> Client:
-    """A copy of the client with another transport, which wraps its own."""
+def with_transport(client: Client, transport: Transport) -> Client:
+    """A copy of the client that sends by another transport."""
     other = copy.copy(client)
     other.transport = transport
     return other

@@ -28,7 +28,7 @@ from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.controller import Controller
 from espalier.runtime.events import Recorder
-from espalier.runtime.fencing import Fence, fenced, through
+from espalier.runtime.fencing import Fence, fenced, with_transport
 from espalier.runtime.health import Check, health_application, metrics_application
 from espalier.runtime.metrics import Metrics
 from espalier.runtime.options import Options
@@ -127,7 +127,7 @@ class Manager:
         self.metrics = Metrics()
         self.fence = election.fence if election is not None else None
         if server_name:
-            client = through(
+            client = with_transport(
                 client, MeasuredTransport(client.transport, RequestMetrics(self.metrics.registry), server_name)
             )
         self.replica_client = limited(client, WriteLimit(self.metrics.on_limited))

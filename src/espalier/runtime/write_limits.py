@@ -22,8 +22,8 @@ import structlog
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import decode_head
-from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.runtime.fencing import READS, through
+from espalier.kube.wire import SAFE_METHODS, Request, Response, Stream, Transport
+from espalier.runtime.fencing import with_transport
 
 _log = structlog.get_logger("espalier.write_limits")
 
@@ -152,7 +152,7 @@ class LimitedTransport:
 
     async def request(self, request: Request) -> Response:
         """Send one request. Raises `TooManyWrites`."""
-        if request.method not in READS and request.query.get("dryRun") is None:
+        if request.method not in SAFE_METHODS and request.query.get("dryRun") is None:
             path = _object(request)
             if path:
                 manager = request.query.get("fieldManager", "")
@@ -170,7 +170,7 @@ class LimitedTransport:
 
 def limited(client: Client, limit: WriteLimit | None = None) -> Client:
     """A copy of the client behind a limit, with the same connections."""
-    return through(client, LimitedTransport(client.transport, limit or WriteLimit()))
+    return with_transport(client, LimitedTransport(client.transport, limit or WriteLimit()))
 
 
 def _object(request: Request) -> str:

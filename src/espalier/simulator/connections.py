@@ -69,7 +69,7 @@ class ReachingTransport:
     async def request(self, request: Request) -> Response:
         """Send one request. Raises `Unreachable`."""
         reached = self._reached()
-        request.leaving()
+        request.before_send()
         serving = asyncio.ensure_future(reached.endpoint.serve(request, self._user))
         try:
             return await life.during(reached.lives, asyncio.shield(serving), request.timeout)
@@ -83,7 +83,7 @@ class ReachingTransport:
     async def stream(self, request: Request) -> Stream | Response:
         """Start a watch, which ends with what it goes through."""
         reached = self._reached()
-        request.leaving()
+        request.before_send()
         try:
             answer = await during(reached.lives, reached.endpoint.watch(request, self._user))
         except ApiError as error:

@@ -175,8 +175,8 @@ async def test_every_transport_asks_before_a_request_leaves(kind: type) -> None:
     async with serve(handler) as served:
         transport = kind(script) if kind is InProcessTransport else kind(served.access(), environment={})
         with pytest.raises(No):
-            await transport.request(Request("PATCH", PATH, leaving=hold))
+            await transport.request(Request("PATCH", PATH, before_send=hold))
         with pytest.raises(No):
-            await transport.stream(Request("GET", PATH, leaving=hold))
+            await transport.stream(Request("GET", PATH, before_send=hold))
         await transport.close()
     assert script.requests == []

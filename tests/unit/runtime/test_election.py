@@ -80,7 +80,7 @@ def test_the_first_leads_and_the_second_waits_until_the_lease_is_given_back() ->
         holding = asyncio.create_task(one.election.hold())
         waiting = asyncio.create_task(two.election.acquire())
         await asyncio.sleep(300)
-        assert one.fence.open
+        assert one.fence.is_open
         assert not waiting.done()
         holding.cancel()
         await asyncio.sleep(0)
@@ -88,7 +88,7 @@ def test_the_first_leads_and_the_second_waits_until_the_lease_is_given_back() ->
         released = asyncio.get_running_loop().time()
         await waiting
         assert asyncio.get_running_loop().time() - released < 4
-        assert (one.fence.open, two.fence.open) == (False, True)
+        assert (one.fence.is_open, two.fence.is_open) == (False, True)
         assert (lease(server)["holderIdentity"], lease(server)["leaseTransitions"]) == ("two", 1)
 
     play(story)
@@ -147,7 +147,7 @@ def test_a_leader_that_is_cut_off_stops_writing_before_the_next_begins() -> None
         await holding
         stopped = asyncio.get_running_loop().time()
         assert 6 <= stopped - cut <= 10
-        assert not one.fence.open
+        assert not one.fence.is_open
         with pytest.raises(Fenced, match="does not hold its Lease"):
             await fenced(one.client, one.fence).create(CONFIG_MAP, config_map("a"))
         await waiting
@@ -164,7 +164,7 @@ def test_a_process_that_hangs_does_not_renew() -> None:
         one.alive = False
         async with asyncio.timeout(13):
             await holding
-        assert not one.fence.open
+        assert not one.fence.is_open
 
     play(story)
 
@@ -183,7 +183,7 @@ def test_failures_that_pass_do_not_end_leadership() -> None:
             server.before = lambda request: None
             await asyncio.sleep(5)
         assert not holding.done()
-        assert one.fence.open
+        assert one.fence.is_open
 
     play(story)
 
@@ -219,7 +219,7 @@ def test_two_who_begin_at_once_do_not_both_lead() -> None:
         tasks = [asyncio.create_task(candidate.election.acquire()) for candidate in (one, two)]
         await asyncio.sleep(8)
         assert [task.done() for task in tasks].count(True) == 1
-        assert [one.fence.open, two.fence.open].count(True) == 1
+        assert [one.fence.is_open, two.fence.is_open].count(True) == 1
 
     play(story)
 
@@ -279,7 +279,7 @@ def test_a_machine_that_was_suspended_does_not_believe_that_it_leads(slept: floa
             await client.create(CONFIG_MAP, config_map("a"))
         async with asyncio.timeout(2.1):
             await holding
-        assert not candidate.fence.open
+        assert not candidate.fence.is_open
 
     simulate(main)
 

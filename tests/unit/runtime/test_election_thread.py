@@ -28,11 +28,11 @@ async def test_the_lease_is_renewed_while_the_event_loop_is_busy_for_longer_than
     busy_until = time.monotonic() + 3 * QUICK.renew
     while time.monotonic() < busy_until:
         sum(range(1000))
-    assert fence.open
+    assert fence.is_open
     holding.cancel()
     await asyncio.wait([holding])
     await election.release()
-    assert not fence.open
+    assert not fence.is_open
     assert server.objects[PATH]["spec"]["holderIdentity"] == ""
 
 
@@ -68,5 +68,5 @@ async def test_an_event_loop_that_does_not_answer_loses_the_lease() -> None:
     election._beat.cancel()  # and goes on so
     async with asyncio.timeout(60):
         await holding
-    assert not fence.open
+    assert not fence.is_open
     await election.release()

@@ -11,7 +11,7 @@ import structlog
 
 from espalier.kube import wire
 from espalier.runtime.clock import Clock
-from espalier.runtime.fencing import READS, Fence, Fenced
+from espalier.runtime.fencing import Fence, Fenced
 from espalier.shoots.extension.errors import TOO_LONG, Stopped
 
 P = ParamSpec("P")
@@ -102,7 +102,7 @@ class GuardFence(Fence):
         self._guard = guard
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """True if writes may be sent now."""
         try:
             self._guard.check()
@@ -110,9 +110,9 @@ class GuardFence(Fence):
             return False
         return True
 
-    def check(self, request: wire.Request) -> None:
+    def require_open(self, request: wire.Request) -> None:
         """Raise `Fenced` if the request is a write and the operation may not continue."""
-        if request.method not in READS and not self.open:
+        if request.method not in wire.SAFE_METHODS and not self.is_open:
             raise Fenced(f"{request.method} {request.path} was not sent: the operation was stopped")
 
 

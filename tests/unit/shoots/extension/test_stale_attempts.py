@@ -79,11 +79,11 @@ def test_a_late_write_of_an_ended_operation_is_not_sent_and_says_why() -> None:
     verdicts = [Verdict(math.inf)]
     fence = GuardFence(Guard(lambda: verdicts[-1], SystemClock(), 60))
     patch, get = Request("PATCH", "/api/v1/secrets/x"), Request("GET", "/api/v1/secrets/x")
-    fence.check(patch)
+    fence.require_open(patch)
     verdicts.append(Verdict(0, "LeaseExpired", "the lease is over"))
-    fence.check(get)
+    fence.require_open(get)
     with pytest.raises(Fenced, match="PATCH /api/v1/secrets/x was not sent: the operation was stopped"):
-        fence.check(patch)
+        fence.require_open(patch)
 
 
 async def test_an_operation_that_was_refused_a_call_has_not_succeeded_whatever_its_author_makes_of_it() -> None:
