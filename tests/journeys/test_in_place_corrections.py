@@ -138,8 +138,10 @@ def test_a_node_that_is_new_is_noted_on_its_machine_although_the_spec_was_edited
         await env.change(kubernetesVersion="1.36")
         await until_so(env, Machine.resource, plane, lambda tree: bool(tree["spec"]["version"] == NEW))
         await asyncio.sleep(60)
-        upgrade = await until_so(env, ControlPlaneUpgrade.resource, "garden-cp-upgrade", reasons("Refused"))
-        assert "Refused" in in_place.ready(upgrade)["reason"]
+        upgrade = await until_so(
+            env, ControlPlaneUpgrade.resource, "garden-cp-upgrade", reasons("FieldsNotChangeableInPlace")
+        )
+        assert "FieldsNotChangeableInPlace" in in_place.ready(upgrade)["reason"]
         await set_time_servers(env, None)
         await env.until_ready()
         assert await in_place.marks(env) == []

@@ -15,6 +15,7 @@ class Remedy(Enum):
     TIME = "time"
     PERSON = "somebody acts"
     CHANGE = "the request changes"
+    NONE = "nothing to do"
 
 
 class Reason(NamedTuple):

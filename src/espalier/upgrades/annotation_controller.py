@@ -163,7 +163,7 @@ async def read_cluster(ctx: Context) -> Outcome:
     cluster_view = ctx.tools.observer.view(cluster_of(owner))
     found = cluster_view.capi_objects.get(group.owner_resource, owner.name) if cluster_view else None
     if cluster_view is None or found is None or found.resource_version != owner.resource_version:
-        return Wait("Reading", f"reading cluster {cluster_of(owner)}")
+        return Wait("CacheNotSynced", f"reading cluster {cluster_of(owner)}")
     ctx.object, ctx.capi_objects = found, cluster_view.capi_objects
     return Continue()
 
@@ -219,7 +219,7 @@ async def replace_lost(ctx: Context) -> Outcome:
         await ctx.tools.writer.merge(ctx.group.owner_resource, ctx.object, {"metadata": {"annotations": changed}})
     if changed or lost:
         return Wait(names.REPLACING_MACHINE, lost or "a lost machine was replaced")
-    return Wait("Upgrading", f"waiting for {ctx.group.resource.kind} {ctx.upgrade.name}")
+    return Wait("Upgrading", f"waiting for {ctx.group.resource.kind} {ctx.upgrade.name} to complete")
 
 
 STEPS = (end_without_annotation, leave_to_hooks, read_cluster, advance, replace_lost)

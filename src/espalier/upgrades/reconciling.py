@@ -44,7 +44,7 @@ def conditions_of(outcome: Outcome, message: str, under_way: frozenset[str]) -> 
     if isinstance(outcome, Done | Continue):
         return [Condition(type_, "True", "Upgraded", message) for type_ in (names.READY, PROGRESSING, ACCEPTED)]
     reason, remedy = outcome.reason, remedy_of(outcome.reason)
-    is_stopped = remedy is not Remedy.TIME and reason != names.PAUSED
+    is_stopped = remedy in (Remedy.PERSON, Remedy.CHANGE) and reason != names.PAUSED
     goes_on: Literal["True", "False", "Unknown"] = "True" if reason in under_way else "Unknown"
     return [
         Condition(names.READY, "False", outcome.reason, outcome.message),

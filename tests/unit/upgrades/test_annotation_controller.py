@@ -251,7 +251,7 @@ def test_an_owner_being_deleted_is_left_to_cluster_api() -> None:
     assert [marks[IN_PLACE_CONTROL_PLANE] for marks in written] == [None]
     outcome, written = read({})
     assert isinstance(outcome, Wait)
-    assert (outcome.reason, written) == ("Reading", [])
+    assert (outcome.reason, written) == ("CacheNotSynced", [])
 
 
 @pytest.mark.parametrize(("seen", "is_read"), [("7", True), ("6", False), (None, False)])

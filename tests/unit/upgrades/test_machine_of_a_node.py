@@ -248,6 +248,6 @@ def test_a_machine_of_a_cluster_that_its_label_does_not_name_is_found_by_its_spe
     tools: Any = SimpleNamespace(writer=SimpleNamespace(merge=merge, client=SimpleNamespace(get=get)))
     scope = replace(scope_of([node("a")]), cluster="")
     outcome = asyncio.run(node_life.find_cluster(Context(tools, scope)))
-    assert outcome == Wait("Reading", "reading cluster c")
+    assert outcome == Wait("CacheNotSynced", "reading cluster c")
     assert written == [{"metadata": {"labels": {"cluster.x-k8s.io/cluster-name": "c"}}}]
     assert asyncio.run(node_life.find_cluster(Context(tools, scope_of([node("a")])))) == Continue()

@@ -72,7 +72,7 @@ def test_rights_on_a_node_whose_machine_is_gone_are_taken_once_its_cluster_is_re
     scope = replace(scope_of([node("a")]), machine=None)
     view: Any = scope.cluster_view
     workload, view.workload, view.is_being_read = view.workload, None, True
-    assert ended(scope, monkeypatch) == (Wait("Reading", "reading workload cluster garden", after=5.0), [])
+    assert ended(scope, monkeypatch) == (Wait("CacheNotSynced", "reading workload cluster garden", after=5.0), [])
     view.workload, view.is_being_read = workload, False
     assert ended(scope, monkeypatch) == (Continue(), [])
     assert taken == [scope.node_name]

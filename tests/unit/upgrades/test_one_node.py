@@ -95,7 +95,7 @@ def reason(outcome: Outcome) -> str:
         (OLD, True, False, "NodeOutdated"),
         ("", True, False, "NodeOutdated"),
         (NEW, False, False, "NodeNotReady"),
-        (NEW, True, True, "NodeCordoned"),
+        (NEW, True, True, "WaitingForUncordon"),
     ],
 )
 def test_a_node_is_upgraded_once_its_kubelet_says_so_and_it_takes_pods(

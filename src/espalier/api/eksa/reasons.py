@@ -18,12 +18,17 @@ def _person(name: str, meaning: str, *kinds: str) -> Reason:
     return Reason(name, Remedy.PERSON, meaning, kinds or (CLUSTER,))
 
 
-def _change(name: str, meaning: str, *kinds: str) -> Reason:
-    return Reason(name, Remedy.CHANGE, meaning, kinds)
+def _change(name: str, meaning: str, kind: str, *kinds: str) -> Reason:
+    return Reason(name, Remedy.CHANGE, meaning, (kind, *kinds))
 
 
 def _time(name: str, meaning: str, *kinds: str) -> Reason:
     return Reason(name, Remedy.TIME, meaning, kinds or (CLUSTER,))
+
+
+def _lasting(name: str, meaning: str) -> Reason:
+    """A reason that describes a wanted state: it stays, and holds nothing up."""
+    return Reason(name, Remedy.NONE, meaning, (CLUSTER,))
 
 
 STEPS = {
@@ -113,7 +118,7 @@ REASONS: tuple[Reason, ...] = (
     # The CNI.
     _time("DefaultCNIInstallationInProgress", "the CNI is being installed or reinstalled"),
     _time("DefaultCNIUpgradeInProgress", "the CNI is being upgraded in the workload cluster"),
-    _time("SkipUpgradesForDefaultCNIConfigured", "the CNI was installed and is not upgraded (skipUpgrade)"),
+    _lasting("SkipUpgradesForDefaultCNIConfigured", "the CNI was installed and is not upgraded, as skipUpgrade asks"),
     _person("DefaultCNIMissing", "the CNI was deleted from the workload cluster; the message says how to restore it"),
     _person("DefaultCNIRefused", "the workload cluster rejected the CNI; see the message"),
     _time("WorkloadClusterUnreachable", "the API server of the workload cluster does not answer", CLUSTER, GROUP, NODE),
@@ -183,13 +188,16 @@ REASONS: tuple[Reason, ...] = (
     _time("BeingChanged", "the last change is in progress"),
     _time("NotYetCompared", "the workload cluster has not been compared yet"),
     _person("NotComparable", "the cluster can't be rendered; the message says what is missing"),
-    _time("NotManagedHere", "the machines of the management cluster are managed elsewhere"),
+    _lasting("NotManagedHere", "the machines of the management cluster are managed elsewhere"),
     # In-place upgrades of a group of machines.
-    _time("Reading", "the caches of the cluster are being filled", GROUP, NODE),
+    _time("CacheNotSynced", "the caches of the cluster are being filled", GROUP, NODE),
     _person("OwnerNotFound", "the referenced KubeadmControlPlane or MachineDeployment does not exist", GROUP),
     _time("OwnerDeleted", "the KubeadmControlPlane or MachineDeployment is being deleted", GROUP),
     _person(
-        "OwnerNotPaused", "Cluster API would replace the machines, because the owner is not paused; pause it", GROUP
+        "OwnerNotPaused",
+        "Cluster API would replace the machines, because the owner is not paused; set annotation "
+        "cluster.x-k8s.io/paused on it",
+        GROUP,
     ),
     _person("MachineOfAnotherOwner", "a referenced machine belongs to another owner", GROUP),
     _person("NodeUpgradeTaken", "a NodeUpgrade of that name exists and belongs to somebody else; delete it", GROUP),
@@ -205,7 +213,7 @@ REASONS: tuple[Reason, ...] = (
         GROUP,
         NODE,
     ),
-    _change("Refused", "changed fields can't be changed in place", GROUP),
+    _change("FieldsNotChangeableInPlace", "changed fields can't be changed in place", GROUP),
     _change("RolloutRequired", "machines would be replaced afterwards, because of the fields in the message", GROUP),
     _time("ControlPlaneUnhealthy", "the control plane can't spare a member now", GROUP, NODE),
     _time("ControlPlaneFirst", "workers wait for the control plane", GROUP),
@@ -239,7 +247,7 @@ REASONS: tuple[Reason, ...] = (
     _time("NodeTaken", "another NodeUpgrade is upgrading the node", NODE),
     _time("NodeNotReady", "the node is not ready", NODE),
     _time("NodeOutdated", "the kubelet has not reported its new version yet", NODE),
-    _time("NodeCordoned", "the node is not reported as uncordoned yet", NODE),
+    _time("WaitingForUncordon", "the node is not reported as uncordoned yet", NODE),
     _person(
         "UpgraderImageInvalid",
         "the value for the version in ConfigMap in-place-upgrade is not an image reference",
@@ -262,7 +270,7 @@ BY_NAME = {one.name: one for one in REASONS}
 
 def waiting_for_people(kind: str) -> frozenset[str]:
     """Reasons of a kind that need somebody to act."""
-    return frozenset(one.name for one in REASONS if one.remedy is not Remedy.TIME and kind in one.kinds)
+    return frozenset(one.name for one in REASONS if one.remedy in (Remedy.PERSON, Remedy.CHANGE) and kind in one.kinds)
 
 
 def remedy_of(reason: str) -> Remedy:

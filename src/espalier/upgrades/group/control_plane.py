@@ -177,14 +177,18 @@ class ControlPlaneGroup(Group):
             if member.machine and not member.is_done:
                 refused = classified(scope.cluster_view.capi_objects, control_plane, member.machine).refused
                 if refused:
-                    return Wait("Refused", in_place_fields.sentence(refused, f"Machine {member.name}"))
+                    return Wait(
+                        "FieldsNotChangeableInPlace", in_place_fields.sentence(refused, f"Machine {member.name}")
+                    )
         return None
 
     def obstacle(self, scope: GroupScope, member: Member | None) -> Wait | None:
         """Other control plane nodes that are not healthy, or too few for a majority."""
         workload = scope.cluster_view.workload if scope.cluster_view else None
         if scope.cluster_view is None or workload is None:
-            return scope.cluster_view.unreachable if scope.cluster_view else Wait("Reading", "reading the cluster")
+            return (
+                scope.cluster_view.unreachable if scope.cluster_view else Wait("CacheNotSynced", "reading the cluster")
+            )
         machines = scope.cluster_view.capi_objects.machines_of(scope.owner) if scope.owner else []
         names_ = [one.name for one in scope.members]
         missing = lost(scope.owner, machines, names_) if scope.owner else ""

@@ -17,7 +17,7 @@ from espalier.upgrades.group.observe import GroupContext, observe
 from espalier.upgrades.group.steps import DELETION, LIFE
 from espalier.upgrades.reconciling import Kind, Report, Tools, conditions_of, reconciler_of
 
-UNDER_WAY = frozenset({"Reading", "Upgrading", "UpgradingNodes", "Deleting"})
+UNDER_WAY = frozenset({"CacheNotSynced", "Upgrading", "UpgradingNodes", "Deleting"})
 """Reasons of an upgrade in progress."""
 
 

@@ -182,7 +182,7 @@ class DeploymentGroup(Group):
         if problem:
             return problem
         refused = classified(scope.cluster_view.capi_objects, deployment, found.latest).refused if found.latest else ()
-        return Wait("Refused", in_place_fields.sentence(refused, name)) if refused else None
+        return Wait("FieldsNotChangeableInPlace", in_place_fields.sentence(refused, name)) if refused else None
 
     def at_once(self, scope: GroupScope) -> int:
         """maxUnavailable, at least one; maxSurge does not apply in place."""

@@ -187,7 +187,8 @@ def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_fo
         return Wait("VersionDiffers", f"{message}; Cluster API would roll the machines out afterwards")
     if contract.PAUSED_ANNOTATION not in annotations and (scope.owner is None or not names.is_annotated(scope.owner)):
         message = f"{owner} is neither paused nor annotated for an upgrade in place"
-        return Wait("OwnerNotPaused", f"{message}: Cluster API would replace its machines meanwhile; annotate it")
+        remedy = f"set annotation {contract.PAUSED_ANNOTATION} on it"
+        return Wait("OwnerNotPaused", f"{message}: Cluster API would replace its machines meanwhile; {remedy}")
     if scope.wanted != asked_for:
         message = f"the spec in the upgrade differs from that of {owner}"
         return Wait("SpecDataDiffers", f"{message}: delete the upgrade, and create it with the current one")

@@ -34,14 +34,14 @@ async def find_cluster(ctx: GroupContext) -> Outcome:
         return Wait("OwnerNotFound", f"{ctx.owner} does not exist", after=30.0)
     label = {"metadata": {"labels": {CLUSTER_NAME_LABEL: cluster_of(owner)}}}
     await ctx.writer.merge(ctx.group.resource, ctx.scope.object, label)
-    return Wait("Reading", f"reading cluster {cluster_of(owner)}")
+    return Wait("CacheNotSynced", f"reading cluster {cluster_of(owner)}")
 
 
 async def find_owner(ctx: GroupContext) -> Outcome:
     """Find the KubeadmControlPlane or MachineDeployment that the upgrade refers to."""
     scope = ctx.scope
     if scope.cluster_view is None:
-        return Wait("Reading", f"reading cluster {scope.cluster}")
+        return Wait("CacheNotSynced", f"reading cluster {scope.cluster}")
     uid = scope.owner_reference.uid
     if scope.owner is None or (uid and scope.owner.metadata.uid != uid):
         return Wait("OwnerNotFound", f"{ctx.owner} does not exist")

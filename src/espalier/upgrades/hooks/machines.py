@@ -205,7 +205,7 @@ class NodeUpgradeCleanup:
             return Done()
         cluster_view = observer.view(cluster_of(found))
         if cluster_view is None:
-            return Wait("Reading", f"reading cluster {cluster_of(found)}")
+            return Wait("CacheNotSynced", f"reading cluster {cluster_of(found)}")
         machine = cluster_view.capi_objects.machine(found.decode(NodeUpgrade).spec.machine.name)
         if machine is None or UPDATE_IN_PROGRESS not in machine.object.metadata.annotations:
             await self._tools.writer.delete(NodeUpgrade.resource, found, found_by_owner)

@@ -37,7 +37,7 @@ STEPS: tuple[NodeStep, ...] = (
 UNDER_WAY = frozenset({step.doing for step in STEPS})
 """Reasons of a node whose upgrade progresses as expected."""
 
-BEGINNING = frozenset({"NodeUpgradePending", "Reading", "Waiting", "Retrying"})
+BEGINNING = frozenset({"NodeUpgradePending", "CacheNotSynced", "Waiting", "Retrying"})
 """Reasons of a NodeUpgrade before its steps, which pass without help."""
 
 TRANSIENT = frozenset({"PodCreated"})

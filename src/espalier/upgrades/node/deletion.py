@@ -37,11 +37,11 @@ async def end_on_node(ctx: Context) -> Outcome:
     if names.NODE_FINALIZER not in scope.object.metadata.finalizers:
         return Done()
     if scope.cluster and scope.cluster_view is None:
-        return Wait("Reading", f"reading cluster {scope.cluster}")
+        return Wait("CacheNotSynced", f"reading cluster {scope.cluster}")
     machine = scope.machine.machine if scope.machine else None
     if machine is None or machine.metadata.deletion_timestamp is not None or not scope.node_name:
         if scope.cluster_view is not None and scope.cluster_view.is_being_read:  # as after a restart of the manager
-            return Wait("Reading", f"reading workload cluster {scope.cluster}", after=5.0)
+            return Wait("CacheNotSynced", f"reading workload cluster {scope.cluster}", after=5.0)
         if scope.workload is not None and not scope.workload.silent_for:
             await delete_orphaned_rbac(scope.workload, scope.node_name)
         return Continue()

@@ -61,14 +61,14 @@ async def find_cluster(ctx: Context) -> Outcome:
         return Wait("MachineNotFound", f"{ctx.machine} does not exist", after=_UNWATCHED)
     cluster = cluster_of(machine) or machine.decode(Machine).spec.cluster_name
     await writer.merge(RESOURCE, ctx.scope.object, {"metadata": {"labels": {CLUSTER_NAME_LABEL: cluster}}})
-    return Wait("Reading", f"reading cluster {cluster}")
+    return Wait("CacheNotSynced", f"reading cluster {cluster}")
 
 
 async def find_machine(ctx: Context) -> Outcome:
     """Find the Machine that the NodeUpgrade refers to."""
     scope = ctx.scope
     if scope.cluster_view is None:
-        return Wait("Reading", f"reading cluster {scope.cluster}")
+        return Wait("CacheNotSynced", f"reading cluster {scope.cluster}")
     if wrong := list(names.not_a_machine("spec.machine", scope.upgrade.spec.machine)):
         return Wait("MachineNotFound", "; ".join(map(str, wrong)))
     if scope.machine is None:
@@ -102,7 +102,7 @@ async def find_node(ctx: Context) -> Outcome:
     if not scope.node_name:
         return Wait("NodeMissing", f"{ctx.machine} has no node")
     if scope.cluster_view is None or scope.workload is None:
-        found = scope.cluster_view.unreachable if scope.cluster_view else Wait("Reading", "")
+        found = scope.cluster_view.unreachable if scope.cluster_view else Wait("CacheNotSynced", "")
         return Wait(found.reason, _as_far_as_known(ctx, found.message))
     if scope.node is None:
         return Wait("NodeMissing", f"node {scope.node_name} of {ctx.machine} does not exist; {_replace(ctx)}")
@@ -373,7 +373,7 @@ async def await_node(ctx: Context) -> Outcome:
     if not scope.node.is_ready:
         return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready again")
     if CORDONED_BY_UPGRADE in scope.node.metadata.annotations:
-        return Wait("NodeCordoned", f"waiting for node {scope.node_name} to be uncordoned")
+        return Wait("WaitingForUncordon", f"waiting for node {scope.node_name} to be uncordoned")
     return Continue()
 
 
@@ -428,7 +428,7 @@ async def remove_finalizer(ctx: Context) -> Outcome:
     if names.NODE_FINALIZER not in scope.object.metadata.finalizers:
         return Done()
     if scope.workload is None:
-        return scope.cluster_view.unreachable if scope.cluster_view else Wait("Reading", "reading the cluster")
+        return scope.cluster_view.unreachable if scope.cluster_view else Wait("CacheNotSynced", "reading the cluster")
     await delete_pod(scope.workload, scope)
     await resume_remediation(ctx)
     await ctx.tools.writer.remove_finalizer(RESOURCE, scope.object, names.NODE_FINALIZER)

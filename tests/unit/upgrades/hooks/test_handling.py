@@ -119,10 +119,11 @@ class Environment:
     async def report(self, reason: str, message: str, *, completed: bool = False) -> None:
         """Report as a controller of NodeUpgrades in a version that has other reasons would: nobody reads them.
 
-        Before the pod is there, and after the kubelet, it says `Reading` and `UncordoningNode`; else it is between.
+        Before the pod is there, and after the kubelet, it says `CacheNotSynced` and `UncordoningNode`; else it is
+        between.
         """
         told = reconciling.conditions_of(Done() if completed else Wait(reason, message), message, node_upgrade.QUIET)
-        is_begun, is_late = reason != "Reading", reason == "UncordoningNode"
+        is_begun, is_late = reason != "CacheNotSynced", reason == "UncordoningNode"
         told.append(Condition(POD_CREATED, "True" if is_begun else "False", reason))
         told.append(Condition(KUBELET.condition, "True" if is_late else "False", reason))
         for condition in told:
@@ -313,7 +314,7 @@ async def test_a_machine_is_updated_by_a_node_upgrade_that_is_asked_about_until_
         ]
         answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
         assert answer["retryAfterSeconds"] == SOON, "nothing was told of it yet"
-        for reason, again in (("Reading", SOON), ("UpgradingKubelet", LATER), ("UncordoningNode", SOON)):
+        for reason, again in (("CacheNotSynced", SOON), ("UpgradingKubelet", LATER), ("UncordoningNode", SOON)):
             await here.report(reason, f"it is {reason}")
             answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
             assert (answer["message"], answer["retryAfterSeconds"]) == (f"it is {reason}", again)
