@@ -8,12 +8,12 @@ from datetime import datetime
 
 from espalier.api import conditions, redaction
 from espalier.api.eksa.cluster import ClusterStatus
-from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER_FINALIZER
+from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER_FINALIZER, PAUSED_ANNOTATION
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Condition
 from espalier.clusters import names, synced
 from espalier.clusters.context import Context, Tools
-from espalier.clusters.deletion_steps import guard, held
+from espalier.clusters.deletion_steps import guard, wait_for_managed_clusters
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
 from espalier.clusters.status import reported, status_of, unreadable
@@ -53,7 +53,7 @@ def controller(
         due,
         report,
         unreadable=lambda found, error: not_a_cluster(found, error, tools.clock.now()),
-        failed=failed,
+        failed=outcome_of_failure,
         conceal=lambda ctx, outcome: ctx.scope.without_secrets(outcome),
     )
     forget = (
@@ -64,22 +64,22 @@ def controller(
         *([tools.copies.forget] if tools.copies else []),
     )
     reconciler = Reconciler(clusters, tools.writer, tools.recorder, forget)
-    made = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
-    Watches(observer).begin(made)
+    controller_ = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
+    Watches(observer).begin(controller_)
     for source in (tools.remote_tasks.done, tools.rate_limits, tools.copies):
         if source is not None:
-            source.subscribe(made.enqueue)
-    return made
+            source.subscribe(controller_.enqueue)
+    return controller_
 
 
 def due(ctx: Context) -> Sequence[Callable[[Context], Awaitable[Outcome]]]:
     """The steps of this reconcile."""
     if ctx.scope.is_deleted:
-        return (guard, Step(held), Step(deletion_obstacle), *DELETION)
+        return (guard, Step(wait_for_managed_clusters), Step(deletion_obstacle), *DELETION)
     return (guard, *steps_of(ctx.scope))
 
 
-def failed(error: KubeError | NameTaken) -> Outcome:
+def outcome_of_failure(error: KubeError | NameTaken) -> Outcome:
     """The outcome of a reconcile whose request failed."""
     if isinstance(error, NameTaken):  # since the scope was read
         return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken([error]), after=1.0)
@@ -131,12 +131,13 @@ def deletion_obstacle(scope: Scope) -> Outcome:
         if not others:
             return Done()
         left = "are gone" if is_gone else "are kept"
-        held = f"waiting for other controllers to remove their finalizers: {others}"
-        return Wait("Deleting", f"the objects of the cluster {left}; {held}")
+        message = f"waiting for other controllers to remove their finalizers: {others}"
+        return Wait("Deleting", f"the objects of the cluster {left}; {message}")
     if not is_kept:
         return Continue()
     message = (
-        f"the cluster is paused; remove the annotation, or add {ALLOW_DELETE_WHEN_PAUSED_ANNOTATION}, to delete it"
+        f"the cluster is paused; remove annotation {PAUSED_ANNOTATION}, or add annotation "
+        f"{ALLOW_DELETE_WHEN_PAUSED_ANNOTATION}, to delete it"
     )
     return Wait("Paused", message)
 

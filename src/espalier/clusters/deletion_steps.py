@@ -104,7 +104,7 @@ async def guard(ctx: Context) -> Outcome:
     return Continue()
 
 
-def held(scope: Scope) -> Outcome:
+def wait_for_managed_clusters(scope: Scope) -> Outcome:
     """The outcome for a record that was deleted anyway: wait for its clusters."""
     if not scope.is_management or not scope.manages:
         return Continue()

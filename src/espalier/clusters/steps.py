@@ -47,13 +47,16 @@ from espalier.clusters.workload_steps import (
 from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 
+RELEASE_CHOSEN = "ReleaseChosen"
+"""Reason: step `take_release` writes the inherited release into the spec. Also the reason of its event."""
+
 
 async def add_finalizer(ctx: Context) -> Outcome:
     """Add the finalizer, which keeps the Cluster until all its objects are gone."""
     scope, writer = ctx.scope, ctx.tools.writer
     if CLUSTER_FINALIZER not in scope.cluster.metadata.finalizers:
-        held = await writer.add_finalizer(CLUSTER, scope.object, CLUSTER_FINALIZER)
-        ctx.scope = msgspec.structs.replace(scope, object=held, cluster=read(held))
+        updated = await writer.add_finalizer(CLUSTER, scope.object, CLUSTER_FINALIZER)
+        ctx.scope = msgspec.structs.replace(scope, object=updated, cluster=read(updated))
     return Continue()
 
 
@@ -67,23 +70,20 @@ def choose_release(scope: Scope) -> Decision:
     if management is None:
         return check(scope)
     if management.spec.eksa_version is None:
-        message = f'management cluster "{management.metadata.name}" has no eksaVersion to inherit; set spec.eksaVersion'
-        return Wait(names.EKSA_VERSION_INVALID, message)
-    return Wait(_RELEASE_CHOSEN, f"inherited release {management.spec.eksa_version} from the management cluster")
-
-
-_RELEASE_CHOSEN = "ReleaseChosen"
+        cause = f'management cluster "{management.metadata.name}" has no eksaVersion to inherit'
+        return Wait(names.EKSA_VERSION_INVALID, f"{cause}; set spec.eksaVersion of this Cluster")
+    return Wait(RELEASE_CHOSEN, f"inherited release {management.spec.eksa_version} from the management cluster")
 
 
 async def take_release(ctx: Context, decision: Decision) -> Outcome:
     """Write the chosen release into the spec."""
     management = ctx.scope.management
-    if not isinstance(decision, Wait) or decision.reason != _RELEASE_CHOSEN or management is None:
+    if not isinstance(decision, Wait) or decision.reason != RELEASE_CHOSEN or management is None:
         return await write(ctx, decision)
     # With the resourceVersion that was read: somebody may have set a release since then.
     chosen = {"spec": {"eksaVersion": management.spec.eksa_version}}
     await ctx.tools.writer.merge(CLUSTER, ctx.scope.object, chosen)
-    ctx.event("Normal", "ReleaseChosen", decision.message)
+    ctx.event("Normal", RELEASE_CHOSEN, decision.message)
     return decision
 
 
@@ -155,6 +155,8 @@ def check_in_place(scope: Scope) -> Decision:
 async def settle(ctx: Context) -> Outcome:
     """Close the gate: the desired state at the start of the reconcile is reached."""
     await ctx.close_gate()
+    # Its outcome is not this one's: the annotation just written starts another reconcile, which `maintain_settled`
+    # ends with it. A fault here would make a cluster that has just become ready report that it is not.
     await correct_drift(ctx)
     return Done()
 

@@ -22,7 +22,7 @@ from espalier.api.resource import Key
 from espalier.api.schema import violations
 from espalier.clusters import names, release_content
 from espalier.clusters.admission import Admission
-from espalier.clusters.deletion_steps import guard, held
+from espalier.clusters.deletion_steps import guard, wait_for_managed_clusters
 from espalier.clusters.observe import Observer
 from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.client import Client
@@ -331,9 +331,9 @@ def test_only_the_record_that_manages_clusters_is_held() -> None:
     ):
         scope = observer(*trees).scope(key)
         assert scope is not None
-        assert isinstance(held(scope), Wait) is holds, key
+        assert isinstance(wait_for_managed_clusters(scope), Wait) is holds, key
         manages = msgspec.structs.replace(scope, manages=(Key("team-a", "garden"),))
-        assert isinstance(held(manages), Wait) is scope.is_management, key
+        assert isinstance(wait_for_managed_clusters(manages), Wait) is scope.is_management, key
 
 
 GUARD, OURS, THEIRS = names.MANAGEMENT_FINALIZER, CLUSTER_FINALIZER, "example.com/backup"
