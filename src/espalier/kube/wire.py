@@ -33,8 +33,8 @@ def _send() -> None:
 class Request(msgspec.Struct, frozen=True):
     """One API request. `path` has no query; header names are lower case; `timeout` in seconds, None for no limit.
 
-    Transports call `before_send` each time just before they send it, when there is nothing left to wait for, on whichever
-    thread they send from. What it raises ends the request, unsent.
+    Transports call `before_send` each time just before they send it, when there is nothing left to wait for, on
+    whichever thread they send from. An exception that it raises ends the request, unsent.
     """
 
     method: str
