@@ -48,7 +48,7 @@ from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 
 RELEASE_CHOSEN = "ReleaseChosen"
-"""Reason: step `take_release` writes the inherited release into the spec. Also the reason of its event."""
+"""Reason: step `take_release` writes the inherited release into the spec."""
 
 
 async def add_finalizer(ctx: Context) -> Outcome:
@@ -83,7 +83,7 @@ async def take_release(ctx: Context, decision: Decision) -> Outcome:
     # With the resourceVersion that was read: somebody may have set a release since then.
     chosen = {"spec": {"eksaVersion": management.spec.eksa_version}}
     await ctx.tools.writer.merge(CLUSTER, ctx.scope.object, chosen)
-    ctx.event("Normal", RELEASE_CHOSEN, decision.message)
+    ctx.event("Normal", "ReleaseChosen", decision.message)
     return decision
 
 
