@@ -54,8 +54,7 @@ async def goes_back(env: ManagedEnvironment, before: dict[str, str]) -> None:
     assert await marks(env) == []
 
 
-@pytest.mark.soak
-def test_its_image_is_missing() -> None:
+def test_an_upgrade_without_an_upgrader_image_is_reverted() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         none = {"data": {NEW: None}}
@@ -71,9 +70,8 @@ def test_its_image_is_missing() -> None:
     journey(story)
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("step", sampled(["components-copier", "cni-plugins-upgrader"], 0))
-def test_a_step_before_kubeadm_fails(step: str) -> None:
+def test_an_upgrade_that_failed_before_kubeadm_is_reverted(step: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         plane = (await machines(env, control_plane=True))[0].name
@@ -138,7 +136,7 @@ def paths(changes: Tree) -> set[str]:
 @pytest.mark.soak
 @pytest.mark.parametrize("is_deleted", sampled([False, True], 1))
 @pytest.mark.parametrize("step", sampled(["drainer", "kubelet-kubectl-upgrader", "done"], 2))
-def test_flags_and_files_that_kubeadm_brought_are_taken_from_the_node_again(step: str, *, is_deleted: bool) -> None:
+def test_reverted_flags_and_files_are_removed_from_the_node_after_kubeadm_ran(step: str, *, is_deleted: bool) -> None:
     """Also when its NodeUpgrade is deleted by hand just before."""
 
     async def configuration(env: ManagedEnvironment) -> Any:
@@ -165,9 +163,8 @@ def test_flags_and_files_that_kubeadm_brought_are_taken_from_the_node_again(step
     journey(story)
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("kind", sampled([ControlPlaneUpgrade, NodeUpgrade], 0))
-def test_an_aborted_upgrade_is_done_again_when_its_node_upgrade_is_deleted(
+def test_an_aborted_upgrade_is_repeated_when_its_upgrade_object_is_deleted(
     kind: type[ControlPlaneUpgrade | NodeUpgrade],
 ) -> None:
     """The file is there, but the kubelet has not read it."""
@@ -187,7 +184,7 @@ def test_an_aborted_upgrade_is_done_again_when_its_node_upgrade_is_deleted(
 
 
 @pytest.mark.soak
-def test_an_aborted_upgrade_is_done_again_when_more_is_requested() -> None:
+def test_an_aborted_upgrade_is_repeated_when_more_is_requested() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         asked: Tree = {"kubeletConfiguration": {"maxPods": 50}}
         plane, brought = await breaks_off(env, upgraders, "kubelet-kubectl-upgrader", asked)
@@ -200,8 +197,7 @@ def test_an_aborted_upgrade_is_done_again_when_more_is_requested() -> None:
     journey(story)
 
 
-@pytest.mark.soak
-def test_a_version_of_which_a_node_has_a_part_is_asked_for_again() -> None:
+def test_a_partly_installed_version_must_be_requested_again() -> None:
     """Its NodeUpgrade was deleted by hand, so that nobody refused to take the change back."""
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -237,7 +233,7 @@ def test_an_upgrade_can_not_be_reverted_once_kubeadm_ran() -> None:
 
 
 @pytest.mark.soak
-def test_it_is_taken_back_at_the_moment_at_which_a_node_begins() -> None:
+def test_an_upgrade_is_reverted_while_the_first_node_starts() -> None:
     """The node goes on, and what is asked for is older than what it has. Asked for again, the upgrade ends."""
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -259,7 +255,7 @@ def test_it_is_taken_back_at_the_moment_at_which_a_node_begins() -> None:
 
 
 @pytest.mark.soak
-def test_a_node_was_ill_before() -> None:
+def test_an_upgrade_that_waits_for_an_unhealthy_node_is_reverted() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         planes = [one.name for one in await machines(env, control_plane=True)]
