@@ -91,19 +91,19 @@ class Recorder:
         if not self._allowed(object_.metadata.uid, now) or len(self._pending) >= _PENDING:
             return
         message = message[:_LONGEST_MESSAGE]
-        said = _EventText(object_.metadata.uid, type, reason, message)
-        entry = self._entries.get(said)
+        text = _EventText(object_.metadata.uid, type, reason, message)
+        entry = self._entries.get(text)
         if entry is not None and now - entry.last < FORGOTTEN_AFTER:
             entry.count += 1
             entry.last = now
-            self._entries.move_to_end(said)
+            self._entries.move_to_end(text)
         else:
-            self._entries[said] = _Entry(self._body(object_, said), now)
-            self._entries.move_to_end(said)
+            self._entries[text] = _Entry(self._body(object_, text), now)
+            self._entries.move_to_end(text)
             while len(self._entries) > REMEMBERED:
                 oldest, _ = self._entries.popitem(last=False)
                 self._pending.pop(oldest, None)
-        self._pending[said] = None
+        self._pending[text] = None
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._write_all(), name="events")
 
@@ -133,7 +133,7 @@ class Recorder:
         bucket.tokens -= 1
         return True
 
-    def _body(self, object_: Object, said: _EventText) -> dict[str, Any]:
+    def _body(self, object_: Object, text: _EventText) -> dict[str, Any]:
         now = timestamp(self._clock.now())
         # Events of cluster-scoped objects are in "default", as those of nodes.
         namespace = object_.namespace or "default"
@@ -144,12 +144,12 @@ class Recorder:
                 "kind": object_.kind,
                 "name": object_.name,
                 "namespace": object_.namespace,
-                "uid": said.uid,
+                "uid": text.uid,
                 "resourceVersion": object_.resource_version,
             },
-            "type": said.type,
-            "reason": said.reason,
-            "message": said.message,
+            "type": text.type,
+            "reason": text.reason,
+            "message": text.message,
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "reportingInstance": self._instance,
@@ -161,12 +161,12 @@ class Recorder:
     async def _write_all(self) -> None:
         try:
             while self._pending:
-                said, _ = self._pending.popitem(last=False)
-                entry = self._entries[said]
+                text, _ = self._pending.popitem(last=False)
+                entry = self._entries[text]
                 try:
                     await self._write(entry)
                 except KubeError as error:
-                    _log.warning("could not write an event", reason=said.reason, error=str(error))
+                    _log.warning("could not write an event", reason=text.reason, error=str(error))
         finally:
             self._writer = None
 

@@ -103,8 +103,8 @@ class Reconciler(Generic[C]):
         except msgspec.ValidationError as error:
             if reconciled.unreadable is None or found is None:
                 raise
-            outcome, report = reconciled.unreadable(found, error)
-            await self._write_report(found, report)
+            outcome, fault_report = reconciled.unreadable(found, error)
+            await self._write_report(found, fault_report)
             return outcome
         if ctx is None:
             for forget in self._forget:
@@ -113,9 +113,9 @@ class Reconciler(Generic[C]):
         outcome = reconciled.conceal(ctx, await self._act(ctx))
         if ctx.object.metadata.deletion_timestamp is not None and isinstance(outcome, Done):
             return outcome
-        said = reconciled.report(ctx, outcome)
-        if said is not None:
-            await self._write_report(ctx.object, said)
+        report = reconciled.report(ctx, outcome)
+        if report is not None:
+            await self._write_report(ctx.object, report)
         return outcome
 
     async def _act(self, ctx: C) -> Outcome:
@@ -125,10 +125,12 @@ class Reconciler(Generic[C]):
             return self._reconciled.failed(error)
 
     async def _write_report(self, found: Object, report: Report) -> None:
-        await tell(self._reconciled.resource, found, report, self._writer, self._recorder)
+        await write_report(self._reconciled.resource, found, report, self._writer, self._recorder)
 
 
-async def tell(resource: Resource, found: Object, report: Report, writer: Writer, recorder: Recorder | None) -> None:
+async def write_report(
+    resource: Resource, found: Object, report: Report, writer: Writer, recorder: Recorder | None
+) -> None:
     """Write the status if it differs, and then record the events. An object that is gone gets neither."""
     try:
         written = await writer.status(resource, found, report.status, report.precondition, before=report.before)

@@ -215,14 +215,14 @@ def restart_static_pods(node: Node, changes: Changes) -> None:
         raise on_disk(error, "can't restart static pods") from error
     missing = node.until(lambda: not_restarted(node, due, before), timeout=STARTING, every=2)
     if missing:
-        take_back(node, changes)
+        restore_files(node, changes)
         raise StepFailed(
             f"{missing} within {STARTING} s of the change of {', '.join(paths)}; the old files were restored; "
             "correct the change"
         )
 
 
-def take_back(node: Node, changes: Changes) -> bool:
+def restore_files(node: Node, changes: Changes) -> bool:
     """Restore the old files; False if kubeadm has rendered static pods that may need the new ones."""
     before = _noted(node, changes)
     if before is None:

@@ -14,8 +14,8 @@ from .changes import (
     bring_files,
     check_changes,
     restart_static_pods,
+    restore_files,
     sweep_changes,
-    take_back,
     wanted_flags,
 )
 from .checks import BACKUPS_OF_KUBEADM
@@ -209,7 +209,7 @@ def _run(node: Node, program: str, version: str, kubeadm_options: KubeadmOptions
     options += [f"--patches={kubeadm_options.patches}"] if kubeadm_options.patches else []
     result = node.commands.follow(program, *arguments, *options, timeout=LONGEST_UPGRADE, say=node.say)
     if result.code:
-        back = " and the old files were restored" if changes.has_files and take_back(node, changes) else ""
+        back = " and the old files were restored" if changes.has_files and restore_files(node, changes) else ""
         raise StepFailed(
             f"kubeadm {' '.join(arguments[:2])} exited {result.code}: {_cause(result)}; "
             f"it can be repeated{back}: fix the cause, then delete the pod to retry"

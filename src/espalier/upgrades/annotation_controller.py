@@ -62,22 +62,22 @@ def controller(
     )
     name = f"{group.owner_resource.kind.lower()}-in-place"
     reconciler = Reconciler(reconciled, tools.writer, tools.recorder)
-    made = Controller(name, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
-    tools.observer.watch(made, group.owner_resource, predicate=_is_annotated)
+    controller_ = Controller(name, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
+    tools.observer.watch(controller_, group.owner_resource, predicate=_is_annotated)
 
     def upgraded(upgrade: Object) -> list[Key]:
         """The owner that an upgrade is for, even if somebody else created the upgrade: it blocks the name."""
         return [Key(upgrade.namespace, group.owner_of(upgrade.decode(group.upgrade_type))[0].name)]
 
-    made.watch(tools.observer.own[group.resource], upgraded)
+    controller_.watch(tools.observer.own[group.resource], upgraded)
 
     def left_behind(gone: Object) -> list[Key]:
         """The owners that still have the claim of a deleted NodeUpgrade."""
         owners = tools.observer.owners[group.owner_resource].by_index(BY_CLUSTER, cluster_of(gone))
         return [one.key for one in owners if one.metadata.annotations.get(NODE_IN_WORK) == names.claim(gone)]
 
-    made.watch(tools.observer.own[NodeUpgrade.resource], left_behind, predicate=_is_deletion)
-    return made
+    controller_.watch(tools.observer.own[NodeUpgrade.resource], left_behind, predicate=_is_deletion)
+    return controller_
 
 
 def _is_annotated(old: Object | None, new: Object | None) -> bool:

@@ -30,7 +30,7 @@ from espalier.upgrades.group.deployment import DeploymentGroup
 from espalier.upgrades.group.group import GroupScope
 from espalier.upgrades.group.observe import GroupContext, observe
 from espalier.upgrades.group.sequence import Member
-from espalier.upgrades.group.steps import LIFE
+from espalier.upgrades.group.steps import STEPS
 from tests.support.observed_upgrades import NEW, OLD, cluster_view, machine, made, node, pods
 
 PLANES = ("a", "b", "c")
@@ -98,7 +98,7 @@ def lived(group: Any, scope: GroupScope) -> tuple[Outcome, list[str]]:
     writer = SimpleNamespace(create=create, add_finalizer=add_finalizer)
     writer.with_caches = lambda _caches: writer
     tools: Any = SimpleNamespace(writer=writer)
-    return asyncio.run(steps.run(LIFE, GroupContext(tools, group, scope))), begun
+    return asyncio.run(steps.run(STEPS, GroupContext(tools, group, scope))), begun
 
 
 def plane_view(*, ill: str = "", broken: str = "", kubelet: str = OLD) -> Any:

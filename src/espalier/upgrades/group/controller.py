@@ -14,7 +14,7 @@ from espalier.upgrades import names
 from espalier.upgrades.group import sequence
 from espalier.upgrades.group.group import Group, Upgrade
 from espalier.upgrades.group.observe import GroupContext, observe
-from espalier.upgrades.group.steps import DELETION, LIFE
+from espalier.upgrades.group.steps import DELETION, STEPS
 from espalier.upgrades.reconciling import Kind, Report, Tools, conditions_of, reconciler_of
 
 UNDER_WAY = frozenset({"CacheNotSynced", "Upgrading", "UpgradingNodes", "Deleting"})
@@ -29,19 +29,19 @@ def controller(
     def context_of(found: Object) -> GroupContext:
         return GroupContext(tools, group, observe(tools.observer, group, found))
 
-    reconciler = reconciler_of(tools, Kind(group.resource, context_of, LIFE, DELETION, _report))
+    reconciler = reconciler_of(tools, Kind(group.resource, context_of, STEPS, DELETION, _report))
     name = group.resource.kind.lower()
-    made = Controller(name, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
-    tools.observer.watch(made, group.resource)
-    made.watch(tools.observer.own[NodeUpgrade.resource], owners_of(group.resource))
+    controller_ = Controller(name, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
+    tools.observer.watch(controller_, group.resource)
+    controller_.watch(tools.observer.own[NodeUpgrade.resource], owners_of(group.resource))
     upgrades = tools.observer.own[group.resource]
 
     def blocked_upgrades(changed: Object) -> list[Key]:
         """The upgrades that need a NodeUpgrade of this name."""
         return [one.key for one in upgrades.list() if changed.name in _needed(one.decode(group.upgrade_type))]
 
-    made.watch(tools.observer.own[NodeUpgrade.resource], blocked_upgrades, predicate=_appears_or_goes)
-    return made
+    controller_.watch(tools.observer.own[NodeUpgrade.resource], blocked_upgrades, predicate=_appears_or_goes)
+    return controller_
 
 
 def _needed(upgrade: Upgrade) -> set[str]:

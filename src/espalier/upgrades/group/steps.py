@@ -99,9 +99,10 @@ async def await_nodes(ctx: GroupContext) -> Outcome:
         return Wait(names.PAUSED, f"paused after {counts.upgraded} of {total} nodes; {scope.paused}")
     missing = ctx.group.missing(scope)
     if counts.left and missing:
-        told = f"{counts.upgraded} of {total} nodes are upgraded; the next one has to wait: {', '.join(missing)}"
+        progress = f"{counts.upgraded} of {total} nodes are upgraded; the next one has to wait: {', '.join(missing)}"
         return Wait(
-            "MaxUnavailableReached", f"{told}; at most {ctx.group.at_once(scope)} may be unavailable at the same time"
+            "MaxUnavailableReached",
+            f"{progress}; at most {ctx.group.at_once(scope)} may be unavailable at the same time",
         )
     if counts.left:
         return Wait("Upgrading", f"{counts.upgraded} of {total} nodes are upgraded")
@@ -124,7 +125,7 @@ async def finish(ctx: GroupContext) -> Outcome:
     return Done()
 
 
-LIFE = (find_cluster, add_finalizer, find_owner, record, check, begin, await_nodes, await_health, finish)
+STEPS = (find_cluster, add_finalizer, find_owner, record, check, begin, await_nodes, await_health, finish)
 """From an upgrade to upgraded machines."""
 
 
@@ -153,9 +154,10 @@ DELETION = (delete_node_upgrades, remove_finalizer)
 def _upgrading(ctx: GroupContext, member: Member) -> Wait:
     """The wait while all goes well. Only the NodeUpgrade reports its steps, to save a write at every level."""
     counts = sequence.counts(ctx.scope.members)
-    told = f"{counts.upgraded} of {counts.upgraded + counts.left} nodes are upgraded"
+    progress = f"{counts.upgraded} of {counts.upgraded + counts.left} nodes are upgraded"
     return Wait(
-        "UpgradingNodes", f"{told}; NodeUpgrade {names.node_upgrade(member.name)} shows the progress of the next one"
+        "UpgradingNodes",
+        f"{progress}; NodeUpgrade {names.node_upgrade(member.name)} shows the progress of the next one",
     )
 
 

@@ -81,11 +81,11 @@ async def delete_rbac(workload: Workload, node: str) -> None:
 
 async def delete_orphaned_rbac(workload: Workload, node: str) -> None:
     """Delete the roles of a node whose Machine is deleted (empty if it is unknown), and of all nodes that are gone."""
-    there = {one.metadata.name for one in workload.nodes()} - {node}
+    present = {one.metadata.name for one in workload.nodes()} - {node}
     for role in (await workload.client.list(CLUSTER_ROLE, labels=names.UPGRADER_LABEL)).items:
-        of = names.node_of(role.name)
-        if of is not None and of not in there:
-            await delete_rbac(workload, of)
+        role_node = names.node_of(role.name)
+        if role_node is not None and role_node not in present:
+            await delete_rbac(workload, role_node)
 
 
 async def delete_pod(workload: Workload, scope: NodeScope) -> None:

@@ -12,7 +12,7 @@ from espalier.upgrades.node.containers import BEGINNING, TRANSIENT, UNDER_WAY
 from espalier.upgrades.node.context import Context
 from espalier.upgrades.node.deletion import DELETION
 from espalier.upgrades.node.observe import observe
-from espalier.upgrades.node.steps import AFTERWARDS, LIFE
+from espalier.upgrades.node.steps import CLEANUP, STEPS
 from espalier.upgrades.observe import keys_of
 from espalier.upgrades.reconciling import Kind, Report, Tools, conditions_of, reconciler_of
 
@@ -30,7 +30,7 @@ def controller(
     def context_of(found: Object) -> Context:
         return Context(tools, observe(tools.observer, found))
 
-    kind = Kind(RESOURCE, context_of, LIFE, DELETION, _report, afterwards=AFTERWARDS, transient=TRANSIENT)
+    kind = Kind(RESOURCE, context_of, STEPS, DELETION, _report, afterwards=CLEANUP, transient=TRANSIENT)
     made = Controller(NAME, reconciler_of(tools, kind).reconcile, workers=workers, resync=resync, rng=rng)
     tools.observer.watch(made, RESOURCE)
     made.watch(tools.observer.images, keys_of(tools.observer.own[RESOURCE]))

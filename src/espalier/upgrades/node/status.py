@@ -89,14 +89,14 @@ def failure(pod: Pod) -> tuple[NodeStep | None, str] | None:
     for step in STEPS:
         state = states.get(step.container)
         if state is not None and state.terminated is not None and state.terminated.exit_code:
-            return step, _last_words(state)
+            return step, _last_output(state)
     if pod.status.phase == "Failed":
         return None, _cut(f"{pod.status.reason or 'Failed'}: {pod.status.message}".rstrip(": "))
     return None
 
 
 def stuck(pod: Pod) -> str:
-    """Why no container starts, if that will not pass without help; else empty."""
+    """The reason why no container starts, if somebody must act; else empty."""
     for state in pod.states.values():
         waiting = state.waiting
         if waiting is not None and waiting.reason.startswith(_IMAGE_ERRORS):
@@ -104,7 +104,7 @@ def stuck(pod: Pod) -> str:
     return ""
 
 
-def how_to_go_on(node: str, node_upgrade: str, pod_name: str) -> str:
+def retry_advice(node: str, node_upgrade: str, pod_name: str) -> str:
     """The advice after a failure."""
     return (
         f"fix the cause on node {node}, then run `espalier upgrades retry {node_upgrade}`, "
@@ -133,7 +133,7 @@ def _of_step(
     if state.terminated is not None:
         if state.terminated.exit_code == 0:
             return _condition(step.condition, "True", "Done", _cut(state.terminated.message))
-        return _condition(step.condition, "False", f"{step.doing}Failed", _last_words(state))
+        return _condition(step.condition, "False", f"{step.doing}Failed", _last_output(state))
     if state.waiting is not None and state.waiting.message:
         return _condition(step.condition, "False", _cut(state.waiting.reason) or "Waiting", _cut(state.waiting.message))
     if is_next or state.running is not None:
@@ -145,16 +145,16 @@ def _has_failed(state: ContainerState) -> bool:
     return state.terminated is not None and state.terminated.exit_code != 0
 
 
-def _last_words(state: ContainerState) -> str:
+def _last_output(state: ContainerState) -> str:
     if state.terminated is None:
         return ""
-    said = state.terminated.message.strip()[-LONGEST_MESSAGE:]
+    output = state.terminated.message.strip()[-LONGEST_MESSAGE:]
     why = f"exit code {state.terminated.exit_code}"
     if state.terminated.reason not in ("", "Error"):
         why = f"{_cut(state.terminated.reason)}, {why}"
-    return f"{why}: {said}" if said else why
+    return f"{why}: {output}" if output else why
 
 
-def _cut(said: str) -> str:
+def _cut(text: str) -> str:
     """A text from a workload cluster, truncated to fit into this status and those above it."""
-    return said[:LONGEST_MESSAGE]
+    return text[:LONGEST_MESSAGE]

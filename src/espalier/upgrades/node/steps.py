@@ -72,10 +72,10 @@ async def find_machine(ctx: Context) -> Outcome:
     if wrong := list(names.not_a_machine("spec.machine", scope.upgrade.spec.machine)):
         return Wait("MachineNotFound", "; ".join(map(str, wrong)))
     if scope.machine is None:
-        await take_back(ctx, "MachineNotFound")
+        await delete_role_once(ctx, "MachineNotFound")
         return Wait("MachineNotFound", f"{ctx.machine} does not exist")
     if scope.machine.machine.metadata.deletion_timestamp is not None:
-        await take_back(ctx, "MachineDeleted")
+        await delete_role_once(ctx, "MachineDeleted")
         return Wait("MachineDeleted", f"{ctx.machine} is being deleted")
     uid, found = scope.upgrade.spec.machine.uid, scope.machine.machine.metadata.uid
     if uid and uid != found:
@@ -89,10 +89,10 @@ async def find_machine(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def take_back(ctx: Context, reason: str) -> None:
+async def delete_role_once(ctx: Context, reason: str) -> None:
     """Delete the pod's role when the Machine goes, once: when `reason` is reported for the first time."""
-    told = condition_list.get(ctx.scope.upgrade.status.conditions, names.READY)
-    if ctx.scope.workload is not None and (told is None or told.reason != reason):
+    reported = condition_list.get(ctx.scope.upgrade.status.conditions, names.READY)
+    if ctx.scope.workload is not None and (reported is None or reported.reason != reason):
         await delete_orphaned_rbac(ctx.scope.workload, ctx.scope.node_name)
 
 
@@ -321,16 +321,18 @@ async def follow_pod(ctx: Context) -> Outcome:
         return Continue()
     if scope.pod is None:
         return Wait("Waiting", "the upgrader pod does not exist")
-    how = status.how_to_go_on(scope.node_name, scope.object.name, scope.pod.metadata.name)
+    retry_hint = status.retry_advice(scope.node_name, scope.object.name, scope.pod.metadata.name)
     failed = status.failure(scope.pod)
     if failed is not None:
         step, why = failed
         if step is None:
-            return Wait("PodFailed", f"the upgrader pod on node {scope.node_name} failed: {why}; {how}")
-        return Wait(f"{step.doing}Failed", f"step {step.container} failed on node {scope.node_name}: {why}; {how}")
+            return Wait("PodFailed", f"the upgrader pod on node {scope.node_name} failed: {why}; {retry_hint}")
+        return Wait(
+            f"{step.doing}Failed", f"step {step.container} failed on node {scope.node_name}: {why}; {retry_hint}"
+        )
     if stuck := status.stuck(scope.pod):
         entry = f"entry {scope.upgrade.spec.kubernetes_version} of ConfigMap {names.IMAGES_KEY}"
-        advice = f"if its image is the cause, correct {entry}, and the pod is recreated; otherwise {how}"
+        advice = f"if its image is the cause, correct {entry}, and the pod is recreated; otherwise {retry_hint}"
         return Wait("PodNotStarting", f"the upgrader pod on node {scope.node_name} can't start: {stuck}; {advice}")
     if scope.cluster_view and scope.workload and scope.workload.silent_for >= _SILENT:
         return Wait("WorkloadClusterUnreachable", _as_far_as_known(ctx, scope.cluster_view.waiting_for), after=_SILENT)
@@ -401,7 +403,7 @@ def _settled(ctx: Context) -> dict[str, str | None]:
     return {} if kinds else own_note(ctx)
 
 
-LIFE = (
+STEPS = (
     find_cluster,
     add_finalizer,
     find_machine,
@@ -435,5 +437,5 @@ async def remove_finalizer(ctx: Context) -> Outcome:
     return Done()
 
 
-AFTERWARDS = (remove_finalizer,)
+CLEANUP = (remove_finalizer,)
 """The steps that are left once the status reports the node as upgraded."""

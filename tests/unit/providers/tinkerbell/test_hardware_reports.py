@@ -18,12 +18,12 @@ from espalier.runtime.reconciler import Report
 async def test_a_failed_write_stops_no_other_and_is_retried(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
 
-    async def tell(_resource: object, found: Object, *_: object) -> None:
+    async def write_report(_resource: object, found: Object, *_: object) -> None:
         told.append(found.name)
         if found.name == failing:
             raise Unreachable("no answer")
 
-    monkeypatch.setattr(controller, "tell", tell)
+    monkeypatch.setattr(controller, "write_report", write_report)
     found = [Object(b'{"kind":"TinkerbellMachineConfig","metadata":{"name":"%s"}}' % name) for name in (b"a", b"b")]
     checks = controller._Checks.__new__(controller._Checks)
     checks._configs = cast(Any, found)

@@ -46,7 +46,7 @@ from espalier.runtime.component import Host
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait, fault_of
 from espalier.runtime.predicates import change_of
-from espalier.runtime.reconciler import Report, tell
+from espalier.runtime.reconciler import Report, write_report
 from espalier.runtime.writer import Writer
 
 RIGHTS = tuple(Right((kind.resource,), FOLLOW) for kind in (Hardware, BMCMachine, TinkerbellMachine))
@@ -135,7 +135,7 @@ class _Checks:
         failed: Fault | None = None
         for found, status_report in self._reports():
             try:
-                await tell(CONFIGS, found, status_report, self._writer, self._host.manager.recorder)
+                await write_report(CONFIGS, found, status_report, self._writer, self._host.manager.recorder)
             except KubeError as error:
                 failed = fault_of(error)
         if failed is not None:
