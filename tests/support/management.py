@@ -191,7 +191,7 @@ async def production(
         installed = await _espalier("manifests", "--webhook-url", url, *way, *_share(namespaces))
         await kubectl("apply", "-f", "-", stdin=installed)
         await kubectl("apply", "-f", "-", stdin=await _espalier("manifests", "--kubeconfig-copies", "-n", "default"))
-        stack.push_async_callback(_let_go, client)
+        stack.push_async_callback(_remove_finalizers, client)
         # Webhooks that fail closed must not outlive who answers them.
         configurations = ("validatingwebhookconfiguration", rbac.VALIDATING_WEBHOOKS)
         stack.push_async_callback(kubectl, "delete", *configurations)
@@ -269,7 +269,7 @@ async def _espalier(*arguments: str) -> str:
     return output.decode()
 
 
-async def _let_go(client: Client) -> None:
+async def _remove_finalizers(client: Client) -> None:
     """A story that failed leaves Clusters; nobody is there any more to delete what was made for them."""
     for found in (await client.list(Cluster.resource)).items:
         patch = {"metadata": {"finalizers": None}}

@@ -129,8 +129,8 @@ _SHOOT = (
     ),
     _person(
         "StoreUnreadable",
-        "etcd's agent can't read its bucket, and etcd serves nobody once `validity` is over; make the bucket reachable "
-        "from the seed. The agent's `/healthz` says more",
+        "etcd's agent can't read its bucket, and etcd serves nobody once `validity` has passed; make the bucket "
+        "reachable from the seed. The agent's `/healthz` says more",
     ),
     _time(
         "NoFullSnapshot",

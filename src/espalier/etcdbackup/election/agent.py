@@ -34,7 +34,7 @@ class Phase(Enum):
     """The phase of an agent in its epoch."""
 
     STARTING = "Starting"
-    """Nothing was read yet. A proxy that a previous agent opened stays open until its time is over."""
+    """Nothing was read yet. A proxy that a previous agent opened stays open until its deadline."""
     UNDECIDED = "Undecided"
     """Nothing known allows it to serve: no store, no marker, or an object that can't be read. The proxy is shut and
     etcd has ended until a read says otherwise."""
@@ -199,7 +199,7 @@ def _apply_read(settings: Settings, agent: Agent, seen: events.Observed, at: flo
         if agent.may_found and not agent.putting:
             marker = FirstStart(settings.epoch, settings.cluster, settings.timing.release)
             return replace(agent, putting=True), (PutMarker(marker),)
-        return agent, ()  # perhaps another container: the earlier read stays valid until its time is over
+        return agent, ()  # perhaps another container: the earlier read stays valid until its deadline
     return _admit_clients(settings, agent, seen.began, seen.marker, at)
 
 

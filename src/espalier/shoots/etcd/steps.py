@@ -31,7 +31,7 @@ class Context:
     """The timing of elections in this garden."""
 
 
-async def hold(ctx: Context) -> Outcome:
+async def add_finalizer(ctx: Context) -> Outcome:
     """Add the finalizer, before anything is created that has to be deleted in order."""
     ctx.object = await ctx.writer.add_finalizer(Etcd.resource, ctx.object, names.FINALIZER)
     return Continue()
@@ -138,7 +138,7 @@ async def release(ctx: Context) -> Outcome:
     return Done()
 
 
-STEPS: tuple[Step[Context], ...] = (hold, write_objects, wait_for_pods)
+STEPS: tuple[Step[Context], ...] = (add_finalizer, write_objects, wait_for_pods)
 DELETION_STEPS: tuple[Step[Context], ...] = (stop_pods, delete_objects, delete_claims, release)
 
 

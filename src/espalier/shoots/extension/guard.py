@@ -36,7 +36,10 @@ class Verdict:
 
 
 class Guard:
-    """Guards one attempt at an operation. `judge` is called before each call, and again whenever its time is over."""
+    """Guards one attempt at an operation.
+
+    `judge` is called before each call, and again whenever the time that it allowed has passed.
+    """
 
     def __init__(self, judge: Callable[[], Verdict], clock: Clock, longest: float) -> None:
         self._judge = judge

@@ -39,7 +39,7 @@ async def check_lease(attempt: Attempt[Any]) -> Outcome:
     return Wait(verdict.reason, verdict.message) if verdict.reason else Continue()
 
 
-async def hold(attempt: Attempt[Any]) -> Outcome:
+async def add_finalizer(attempt: Attempt[Any]) -> Outcome:
     """Add the finalizer: the resource stays until everything made for it is deleted, or another seed's."""
     attempt.object = await attempt.tools.writer.add_finalizer(
         attempt.resource, attempt.object, keys.finalizer(attempt.resource.kind)
@@ -134,21 +134,21 @@ async def end_request(attempt: Attempt[Any]) -> Outcome:
     raise Conflict.of(f"{attempt.resource.kind} {attempt.object.key} changes too often")
 
 
-async def let_go(attempt: Attempt[Any]) -> Outcome:
+async def remove_finalizer(attempt: Attempt[Any]) -> Outcome:
     """Everything was deleted: remove the finalizer."""
     finalizer = keys.finalizer(attempt.resource.kind)
     await attempt.tools.writer.remove_finalizer(attempt.resource, attempt.object, finalizer)
     return Done()
 
 
-_PREPARATION = (check_shoot, check_lease, hold, begin)
+_PREPARATION = (check_shoot, check_lease, add_finalizer, begin)
 
 OPERATIONS: dict[OperationType, tuple[Step[Attempt[Any]], ...]] = {
     OperationType.CREATE: (*_PREPARATION, take_request, reconcile, succeed),
     OperationType.RECONCILE: (*_PREPARATION, take_request, reconcile, succeed),
     OperationType.RESTORE: (*_PREPARATION, restore, succeed, end_request),
     OperationType.MIGRATE: (begin, migrate, succeed, end_request),
-    OperationType.DELETE: (check_shoot, check_lease, begin, delete, succeed, let_go),
+    OperationType.DELETE: (check_shoot, check_lease, begin, delete, succeed, remove_finalizer),
 }
 
 
@@ -156,8 +156,8 @@ def steps_of(attempt: Attempt[Any]) -> Sequence[Step[Attempt[Any]]]:
     """The steps of the operation that is due. A resource without the finalizer has nothing to delete."""
     if attempt.operation is None:
         return ()
-    is_held = keys.finalizer(attempt.resource.kind) in attempt.object.metadata.finalizers
-    return OPERATIONS[attempt.operation] if is_held or attempt.operation is not OperationType.DELETE else ()
+    has_finalizer = keys.finalizer(attempt.resource.kind) in attempt.object.metadata.finalizers
+    return OPERATIONS[attempt.operation] if has_finalizer or attempt.operation is not OperationType.DELETE else ()
 
 
 async def _act(attempt: Attempt[Any], act: Any) -> Outcome:

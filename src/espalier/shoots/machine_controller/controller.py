@@ -121,7 +121,7 @@ class MachineController:
         return (Key("", cluster.name),) if cluster.name in self._paused else ()
 
     def _hold(self, namespace: str) -> Wait | None:
-        """The reason for leaving machines alone: their objects are being restored, or the lease is over; None if
+        """The reason for leaving machines alone: their objects are being restored, or the lease has expired; None if
         there is none."""
         workers = self._workers.list(namespace)
         if not workers:

@@ -98,7 +98,7 @@ class Spy:
         return live
 
     async def remove_finalizer(self, resource: Resource, live: Object, _finalizer: str) -> None:
-        self._note("let go of", resource, live.name)
+        self._note("removed the finalizer of", resource, live.name)
 
 
 class World:
@@ -211,7 +211,7 @@ async def test_the_deletion_of_an_entry_deletes_its_data_but_not_those_of_the_se
     world = World(entry(name, **DELETED), secret(f"entry-{name}", GARDEN_NAMESPACE))
     assert isinstance(await world.entry(name), Done)
     assert world.seed.log == [f"delete Secret entry-{name}"], "the seed keeps no credentials"
-    assert world.garden.log == [f"let go of BackupEntry {name}"]
+    assert world.garden.log == [f"removed the finalizer of BackupEntry {name}"]
 
 
 async def test_the_data_of_an_entry_deleted_in_the_garden_stay() -> None:

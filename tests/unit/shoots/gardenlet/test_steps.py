@@ -60,7 +60,7 @@ class Place:
         return live
 
     async def remove_finalizer(self, *_: object) -> None:
-        self.log.append("let go")
+        self.log.append("remove finalizer")
 
     async def release(self, _shoot: Object) -> None:
         self.log.append("release")
@@ -182,13 +182,13 @@ async def test_a_shoot_is_passed_on_only_if_nobody_has_changed_it_since(monkeypa
     assert (place.log, place.preconditions) == (["run", "status"], [Precondition.VERSION])
 
 
-async def test_a_deleted_shoot_is_let_go_once_its_state_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_deleted_shoot_loses_its_finalizer_once_its_state_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once it is gone, nobody would release its ShootState."""
     attempt, place = attempted(shoot(deletionTimestamp=DELETED["deletionTimestamp"]))
     ran(monkeypatch, place)
     attempt.operation = OperationType.DELETE
     assert isinstance(await steps.advance(attempt), Done)
-    assert place.log == ["run", "release", "let go"]
+    assert place.log == ["run", "release", "remove finalizer"]
 
 
 def changed(live: Object, uid: str) -> Object:
@@ -228,7 +228,7 @@ async def test_a_shoot_with_objects_here_is_held_though_another_one_claims_them(
     attempt, place = attempted(live, claims="it is another's")
     outcome = await steps.check_claims(attempt)
     assert isinstance(outcome, Wait if technical_id else Done)
-    assert place.log == ([] if technical_id else ["let go"])
+    assert place.log == ([] if technical_id else ["remove finalizer"])
 
 
 async def test_the_cluster_has_the_identity_that_the_shoot_has_just_got(monkeypatch: pytest.MonkeyPatch) -> None:

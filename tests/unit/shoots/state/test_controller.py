@@ -125,7 +125,7 @@ async def test_a_migration_that_deletes_resources_leaves_their_state(world: Worl
     await world.set_state("toy", "toy", resource=Extension.resource)
     async with world.syncing():
         await world.set_shoot("b", "a", "Migrate", "Processing")
-        await world.set_state("from the migration")  # an extension may keep more while it lets go
+        await world.set_state("from the migration")  # an extension may keep more while it migrates
         await world.settled()
         await world.seeds["a"].client.delete(Infrastructure.resource, "infrastructure", TECHNICAL_ID)
         await world.set_state(None, "toy", resource=Extension.resource)

@@ -348,7 +348,7 @@ def hand_over_etcd(ctx: Context) -> Verdict:
             began = tools.clock.monotonic()
             text = await tools.call(ctx.namespace, "copyop/initiate", body)
             answer = json_trees.decode(text[:LARGEST_ANSWER], CopyOperationStatus)
-        except Exception as error:  # a call may fail in any way; it is repeated until its time is over
+        except Exception as error:  # a call may fail in any way; it is repeated until it times out
             return Wait("AgentUnreachable", f"the agent of etcd-main: {error}", tools.config.agent_poll)
         operation = answer.copy_operation
         if operation is not None and operation.epoch == epoch and operation.status is not Status.INITIAL:
