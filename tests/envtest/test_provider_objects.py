@@ -19,11 +19,6 @@ from tests.support.observed_clusters import example, scope
 from tests.support.provider_crds import accepted_strictly, kubectl, must, refusal, with_crds
 from tests.support.render_inputs import EVERYTHING
 from tests.support.rendered_manifests import objects
-from tests.unit.providers.cloudstack import test_rendering as on_cloudstack
-from tests.unit.providers.nutanix import test_rendering as on_nutanix
-from tests.unit.providers.snow import test_rendering as on_snow
-from tests.unit.providers.tinkerbell import test_rendering as on_tinkerbell
-from tests.unit.providers.vsphere import test_rendering as on_vsphere
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 
@@ -53,24 +48,24 @@ class Provider(NamedTuple):
 
 
 def stories(
-    manifests: Any, rendering: Any, trees_of: Callable[[Rendered], list[Tree]] = objects
+    manifests: Any, trees_of: Callable[[Rendered], list[Tree]] = objects
 ) -> dict[str, Callable[[], list[Tree]]]:
-    """Both, given the modules with the manifests of a provider, and with how its tests render them."""
+    """Both, given the module with the manifests of a provider."""
     return {
-        "example": lambda: trees_of(rendering.made(manifests.manifest())),
-        "everything": lambda: trees_of(rendering.made(manifests.everything())),
+        "example": lambda: trees_of(manifests.made(manifests.manifest())),
+        "everything": lambda: trees_of(manifests.made(manifests.everything())),
     }
 
 
 PROVIDERS = {
     "docker": Provider("DockerMachineTemplate", {"all": on_docker}),
-    "vsphere": Provider("VSphereMachineTemplate", stories(vsphere, on_vsphere)),
-    "cloudstack": Provider("CloudStackMachineTemplate", stories(cloudstack, on_cloudstack)),
-    "nutanix": Provider("NutanixMachineTemplate", stories(nutanix, on_nutanix)),
-    "snow": Provider("AWSSnowMachineTemplate", stories(snow, on_snow)),
+    "vsphere": Provider("VSphereMachineTemplate", stories(vsphere)),
+    "cloudstack": Provider("CloudStackMachineTemplate", stories(cloudstack)),
+    "nutanix": Provider("NutanixMachineTemplate", stories(nutanix)),
+    "snow": Provider("AWSSnowMachineTemplate", stories(snow)),
     "tinkerbell": Provider(
         "TinkerbellMachineTemplate",
-        stories(tinkerbell, on_tinkerbell, on_tinkerbell.objects),
+        stories(tinkerbell, tinkerbell.objects),
         unknown="template",
     ),
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,18 +11,16 @@ import pytest
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.providers.cloudstack.cluster_api import CloudStackCluster, CloudStackMachine, CloudStackMachineTemplate
 from espalier.runtime.virtual import Simulation, run
-from tests.support.cloudstack import CREDENTIALS, MAKER, credentials, disk, manifest, of, zone
+from tests.support.cloudstack import CREDENTIALS, MAKER, credentials, disk, of, zone
+from tests.support.harbors import EPOCH, HARBOR, harbor_of
 from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.planned_steps import PlannedSteps
 
 pytestmark = pytest.mark.embedded
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-HARBOR = Key(NAMESPACE, "harbor")
 MACHINES = "CloudStackMachineConfig"
 CONTROL_PLANE, WORKERS = "", "harbor-md-0"
 
@@ -31,11 +28,6 @@ CONTROL_PLANE, WORKERS = "", "harbor-md-0"
 async def put_credentials(env: ManagedEnvironment, data: Mapping[str, str] = CREDENTIALS) -> None:
     """The Secret that an administrator makes."""
     await env.client.apply(SECRET, credentials(data, NAMESPACE), field_manager="administrator")
-
-
-def harbor_of(env: ManagedEnvironment) -> PlannedSteps:
-    """The example, with one machine for the control plane."""
-    return PlannedSteps(env, HARBOR, manifest(NAMESPACE), machines=1)
 
 
 async def change(harbor: PlannedSteps) -> None:

@@ -18,9 +18,8 @@ from espalier.providers.tinkerbell.hardware.kinds import BMCMachine, Hardware
 from espalier.providers.tinkerbell.hardware.rack import NAMESPACES
 from espalier.providers.tinkerbell.kinds import TinkerbellMachineConfig
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.test_tinkerbell import EPOCH
 from tests.support import hardware
-from tests.support.forges import FORGE, Forge
+from tests.support.forges import EPOCH, FORGE, Forge
 from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
 from tests.support.tinkerbell import MACHINES, of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from espalier.api.capi.machine import Machine
 from espalier.api.core import CONFIG_MAP, DEPLOYMENT, EVENT, SECRET, ConfigMap, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.providers.kinds import KINDS
 from espalier.providers.nutanix.cluster_api import NutanixCluster, NutanixMachine, NutanixMachineTemplate
@@ -27,31 +25,18 @@ from tests.support.nutanix import (
     MAKER,
     READER,
     account,
-    credentials,
     domain,
-    manifest,
     named,
     of,
 )
 from tests.support.planned_steps import PlannedSteps
+from tests.support.quarries import EPOCH, QUARRY, put_credentials, quarry_of
 
 pytestmark = pytest.mark.embedded
 
 STORED = (*(one.resource for one in KINDS), SECRET, CONFIG_MAP, EVENT)
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-QUARRY = Key(NAMESPACE, "quarry")
 CONTROL_PLANE, WORKERS = "", "quarry-md-0"
 EAST, WEST = "quarry-md-0-east", "quarry-md-0-west"
-
-
-async def put_credentials(env: ManagedEnvironment, data: Mapping[str, str] = CREDENTIALS) -> None:
-    """The Secret that an administrator makes."""
-    await env.client.apply(SECRET, credentials(data, NAMESPACE), field_manager="administrator")
-
-
-def quarry_of(env: ManagedEnvironment) -> PlannedSteps:
-    """The example, with one machine for the control plane."""
-    return PlannedSteps(env, QUARRY, manifest(NAMESPACE), machines=1)
 
 
 async def spread(quarry: PlannedSteps) -> None:

@@ -7,7 +7,6 @@ import base64
 import copy
 import json
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -22,13 +21,12 @@ from espalier.providers.kinds import CATALOG
 from espalier.providers.snow.cluster_api import AWSSnowCluster, AWSSnowIPPool, AWSSnowMachine, AWSSnowMachineTemplate
 from espalier.providers.snow.kinds import SnowIPPool, SnowMachineConfig
 from espalier.runtime.virtual import Simulation, run
-from tests.support.glaciers import GLACIER, Glacier, put_credentials
+from tests.support.glaciers import EPOCH, GLACIER, Glacier, put_credentials
 from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.snow import AUTHORITY, MACHINES, OTHER_DEVICE, PROFILES, another_pool, of
 
 pytestmark = pytest.mark.embedded
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 CONTROL_PLANE, WORKERS = "", "glacier-md-0"
 
 

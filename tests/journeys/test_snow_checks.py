@@ -24,8 +24,7 @@ from espalier.providers.snow.checks import devices as real
 from espalier.providers.snow.checks.questions import REACHABLE, Answers, LookUp, Query
 from espalier.providers.snow.kinds import SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.test_snow import EPOCH
-from tests.support.glaciers import GLACIER, Glacier, put_credentials
+from tests.support.glaciers import EPOCH, GLACIER, Glacier, put_credentials
 from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
 from tests.support.snow import (

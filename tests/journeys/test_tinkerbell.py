@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -20,13 +19,12 @@ from espalier.providers.tinkerbell.cluster_api import (
 from espalier.providers.tinkerbell.kinds import TinkerbellTemplateConfig
 from espalier.runtime.virtual import Simulation, run
 from tests.support import hardware
-from tests.support.forges import FORGE, Forge
+from tests.support.forges import EPOCH, FORGE, Forge
 from tests.support.managed_environment import NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.tinkerbell import MACHINES, of, template
 
 pytestmark = pytest.mark.embedded
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 CONTROL_PLANE, WORKERS = "", "forge-md-0"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -24,12 +23,11 @@ from espalier.providers.vsphere.cluster_api import (
 )
 from espalier.runtime.virtual import Simulation, run
 from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.support.vineyards import VINEYARD, Vineyard, put_credentials
+from tests.support.vineyards import EPOCH, VINEYARD, Vineyard, put_credentials
 from tests.support.vsphere import CREDENTIALS, DOMAIN, of
 
 pytestmark = pytest.mark.embedded
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 CONTROL_PLANE, WORKERS = "", "vineyard-md-0"
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from espalier.api.resource import Key
 from tests.support.managed_environment import NAMESPACE, ManagedEnvironment
 from tests.support.planned_steps import PlannedSteps
 from tests.support.tinkerbell import manifest, of
 
 FORGE = Key(NAMESPACE, "forge")
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Forge(PlannedSteps):

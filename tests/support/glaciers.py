@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from espalier.api.core import SECRET
 from espalier.api.resource import Key
@@ -11,6 +12,7 @@ from tests.support.planned_steps import PlannedSteps
 from tests.support.snow import CREDENTIALS, MACHINES, credentials, manifest, of
 
 GLACIER = Key(NAMESPACE, "glacier")
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 async def put_credentials(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.rendered import Rendered
@@ -11,6 +13,7 @@ from espalier.clusters.scope import Scope
 from tests.support import examples
 from tests.support.examples import stored
 from tests.support.observed_clusters import NAMESPACE, observer, rendered_of
+from tests.support.render_inputs import documents
 from tests.support.rendered_manifests import FORK
 from tests.support.vsphere import KEY_OF_ANN
 
@@ -129,3 +132,9 @@ def seen(trees: list[Tree]) -> Scope:
 def made(trees: list[Tree]) -> Rendered:
     """The rendered objects of the Cluster among these objects."""
     return rendered_of(seen(trees))
+
+
+def objects(found: Rendered) -> list[Tree]:
+    """The rendered objects as they are applied to the management cluster."""
+    extras = [msgspec.to_builtins(one) for one in found.extras]
+    return [*extras, *documents(msgspec.structs.replace(found, cni=(), workload=()))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from espalier.api.core import SECRET
 from espalier.api.resource import Key
@@ -11,6 +12,7 @@ from tests.support.planned_steps import PlannedSteps
 from tests.support.vsphere import CREDENTIALS, credentials, manifest
 
 VINEYARD = Key(NAMESPACE, "vineyard")
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 async def put_credentials(env: ManagedEnvironment, data: Mapping[str, str] = CREDENTIALS, **annotations: str) -> None:

@@ -21,9 +21,8 @@ from espalier.providers.tinkerbell.kinds import (
     TinkerbellTemplateConfig,
 )
 from tests.support.field_sweep import LOCAL, LOCAL_IPV4, Values, all_leaves, counted, put, server, swept, verdict
-from tests.support.tinkerbell import FORGE, MACHINES, everything, made, of, seen
+from tests.support.tinkerbell import FORGE, MACHINES, everything, made, objects, of, seen
 from tests.support.vsphere import KEY_OF_ANN
-from tests.unit.providers.tinkerbell.test_rendering import objects
 
 DATACENTER, MACHINE, TEMPLATE = TinkerbellDatacenterConfig, TinkerbellMachineConfig, TinkerbellTemplateConfig
 

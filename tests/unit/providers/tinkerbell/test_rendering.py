@@ -5,21 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from espalier.api.capi import cluster as capi
-from espalier.api.crd import crd_of
 from espalier.api.meta import Tree
-from espalier.clusters.rendered import Rendered
-from espalier.kube.objects import to_bytes
 from tests.support.golden_stories import compare_with_golden, text_of
-from tests.support.render_inputs import documents
-from tests.support.tinkerbell import MACHINES, everything, made, manifest, of
-
-FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
-
-
-def objects(found: Rendered) -> list[Tree]:
-    extras = [msgspec.to_builtins(one) for one in found.extras]
-    return [*extras, *documents(msgspec.structs.replace(found, cni=(), workload=()))]
+from tests.support.tinkerbell import MACHINES, everything, made, manifest, objects, of
 
 
 @pytest.mark.parametrize("name", ["tinkerbell", "tinkerbell-everything"])

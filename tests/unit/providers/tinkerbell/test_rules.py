@@ -16,8 +16,8 @@ from espalier.providers.tinkerbell import workflow
 from espalier.runtime.admission import AdmissionRequest
 from tests.support.examples import stored
 from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
+from tests.support.rendered_manifests import FORK
 from tests.support.tinkerbell import FORGE, MACHINES, everything, manifest, of, seen
-from tests.unit.providers.tinkerbell.test_rendering import FORK
 
 PLANE, GROUP, DATACENTER = "controlPlaneConfiguration", "workerNodeGroupConfigurations", "TinkerbellDatacenterConfig"
 CP = f"{FORGE}-cp"
