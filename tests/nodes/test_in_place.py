@@ -13,22 +13,20 @@ from pathlib import Path
 import pytest
 
 from tests.support import workload_use as use
+from tests.support.in_place_on_nodes import NEW, OLD, UNTOUCHED, inside, seen
 from tests.support.kubectl import Kubectl, columns
 from tests.support.node_manifests import CLUSTER, manifest
-from tests.support.real_environment import READY_SECONDS, RealEnvironment, Tree, real_environment, why_not
+from tests.support.real_environment import READY_SECONDS, real_environment, why_not
 from tests.support.real_node import BIN, OTHER_BUILDS, PLUGINS, Host
 
 WHY_NOT = why_not("1.35.4", "1.36.3")
 
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
 
-OLD, NEW = "v1.35.4", "v1.36.3"
 KUBELET_ACCESS = "/etc/kubernetes/kubelet.conf"
 OURS = "/etc/sysctl.d/99-ours.conf"
 KEPT = ("machines", "nodes", "boots", "first processes")
 """Of all that is seen, what another release leaves as it is."""
-UNTOUCHED = ("web", "kindnet")
-"""Beginnings of the names of pods that an upgrade does not concern."""
 STEPS = (
     "CopyingComponents",
     "UpgradingContainerd",
@@ -160,31 +158,6 @@ async def fails_at_kubeadm(management: Kubectl, workload: Kubectl, node: str) ->
     assert f"step kubeadm-upgrader failed on node {node}" in message
     assert KUBELET_ACCESS in message
     assert KUBELET_ACCESS in await workload("logs", *system, pod, "-c", "kubeadm-upgrader")
-
-
-async def inside(env: RealEnvironment, node: str, *command: str) -> str:
-    """The output of a command on a node."""
-    code, out, complaint = await env.espalier("nodes", "shell", node, "--", *command)
-    assert code == 0, complaint
-    return out
-
-
-async def seen(env: RealEnvironment, workload: Kubectl) -> Tree:
-    """All that an upgrade in place leaves as it is."""
-    machines = (await env.management.tree("machines.cluster.x-k8s.io", "-n", "eksa-system"))["items"]
-    nodes = (await workload.tree("nodes"))["items"]
-    pods = (await workload.tree("pods", "-A"))["items"]
-    return {
-        "machines": {one["metadata"]["name"]: one["metadata"]["uid"] for one in machines},
-        "nodes": {one["metadata"]["name"]: one["metadata"]["uid"] for one in nodes},
-        "boots": {one["metadata"]["name"]: one["status"]["nodeInfo"]["bootID"] for one in nodes},
-        "first processes": {one["name"]: one["pid"] for one in await env.nodes()},
-        "containers": {
-            one["metadata"]["name"]: one["status"]["containerStatuses"][0]["containerID"]
-            for one in pods
-            if one["metadata"]["name"].startswith(UNTOUCHED)
-        },
-    }
 
 
 async def containers(workload: Kubectl, node: str) -> dict[str, str]:

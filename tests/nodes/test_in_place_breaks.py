@@ -10,10 +10,8 @@ import pytest
 from espalier.realnodes.nspawn import cgroups
 from espalier.realnodes.nspawn.state import State
 from espalier.upgrader.files import STAGED
-from tests.nodes.test_in_place import inside
-from tests.nodes.test_in_place_faults import nothing_is_left
-from tests.nodes.test_in_place_of_three import LONG, identities, watched
 from tests.support import workload_use as use
+from tests.support.in_place_on_nodes import LONG, identities, inside, nothing_is_left, watched
 from tests.support.kubectl import Kubectl
 from tests.support.node_manifests import CLUSTER, manifest
 from tests.support.real_environment import READY_SECONDS, RealEnvironment, Tree, real_environment, why_not

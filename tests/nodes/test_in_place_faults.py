@@ -9,16 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
-from espalier.clusterapi.contract import PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION
 from espalier.realnodes.nspawn import processes
 from espalier.realnodes.nspawn.helper_processes import BalancerProcess
 from espalier.realnodes.nspawn.state import State
 from espalier.upgrader import contents
 from espalier.upgrader.contents import WORK, Contents
 from espalier.upgrader.files import STAGED
-from tests.nodes.test_in_place import NEW, OLD, inside, seen
 from tests.support import workload_use as use
+from tests.support.in_place_on_nodes import NEW, OLD, inside, nothing_is_left, seen
 from tests.support.kubectl import Kubectl
 from tests.support.node_manifests import CLUSTER, manifest
 from tests.support.real_environment import READY_SECONDS, RealEnvironment, real_environment, why_not
@@ -35,9 +33,6 @@ SYSTEM = ("-n", "eksa-system")
 REASON = '{.status.conditions[?(@.type=="Ready")].reason}'
 CUT = 20.0
 """Seconds for which the way to the workload API is cut: twice as long as a connection is waited for."""
-MARKED = "kubeadmcontrolplanes,machinedeployments,machinesets,machines.cluster.x-k8s.io,clusters.cluster.x-k8s.io"
-LEFT = (PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION, "in-place-upgrade-needed", "in-place-fallback")
-"""How annotations end that an upgrade takes away again."""
 
 
 async def test_whatever_breaks_meanwhile_both_nodes_are_upgraded_whole(tmp_path: Path) -> None:
@@ -169,17 +164,3 @@ async def is_whole(env: RealEnvironment, node: str, carried: Contents) -> None:
         pid = (await inside(env, node, "systemctl", "show", service, "--property=MainPID", "--value")).strip()
         runs = await inside(env, node, "sha256sum", f"/proc/{pid}/exe")
         assert runs.split()[0] == carried.files[name].checksum
-
-
-async def nothing_is_left(management: Kubectl, workload: Kubectl) -> None:
-    """No upgrade, no pod or right of one, no cordon, and no mark on any object."""
-    assert await management("get", "cpu,mdu,nu", "-A", "--no-headers") == ""
-    ours = ("-A", "-l", "eks-d-upgrader", "-o", "name")
-    assert await workload("get", "pods,serviceaccounts,clusterroles,clusterrolebindings", *ours) == ""
-    for node in (await workload.tree("nodes"))["items"]:
-        assert "unschedulable" not in node["spec"]
-        assert CORDONED_BY_UPGRADE not in node["metadata"]["annotations"]
-    for one in (await management.tree(MARKED, "-A"))["items"]:
-        marks = one["metadata"].get("annotations", {})
-        assert [mark for mark in marks if mark.endswith(LEFT)] == [], one["metadata"]["name"]
-        assert not one["spec"].get("paused", False)

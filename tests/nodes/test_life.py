@@ -14,9 +14,8 @@ from tests.support import workload_use as use
 from tests.support.footprint import Footprint, footprint
 from tests.support.node_manifests import manifest
 from tests.support.node_port_client import asked_throughout
-from tests.support.real_environment import RealEnvironment, made, real_environment, why_not
-
-MISSING = why_not("1.35.4", "1.36.3", watchers=256)
+from tests.support.real_environment import RealEnvironment, made, real_environment
+from tests.support.real_life import MISSING
 
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 

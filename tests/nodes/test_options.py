@@ -25,8 +25,8 @@ from cryptography import x509
 from espalier.clusters import credentials
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority, KeyPair
-from tests.nodes.test_in_place import inside
 from tests.support import workload_use as use
+from tests.support.in_place_on_nodes import inside
 from tests.support.kubectl import Kubectl
 from tests.support.node_manifests import manifest
 from tests.support.real_environment import RealEnvironment, Tree, real_environment, why_not
