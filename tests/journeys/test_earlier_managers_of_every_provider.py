@@ -13,10 +13,10 @@ import pytest
 
 from espalier.apiserver.store import Change
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.test_manager_upgrade_of_every_provider import RESYNC, is_content
 from tests.support.every_provider import KINDS
 from tests.support.isolation_stories import machines
 from tests.support.managed_environment import managed_environment
+from tests.support.manager_upgrades import RESYNC, is_content
 from tests.support.stored import unpack
 from tests.support.tenant_stories import ALICE, BOB
 from tests.support.tenants_of_every_provider import key_of

@@ -3,53 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from datetime import UTC, datetime
 
 import pytest
 
-from espalier.api.capi.machine import Machine
 from espalier.api.core import (
     CUSTOM_RESOURCE_DEFINITION,
     MUTATING_WEBHOOK_CONFIGURATION,
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree
 from espalier.clusters import names
 from espalier.kube.client import PatchType
-from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
-from tests.support.managed_environment import GARDEN, ManagedEnvironment, managed_environment
+from tests.support.exported import KINDS, delete, exported
+from tests.support.managed_environment import GARDEN, managed_environment
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-KINDS = (DockerDatacenterConfig.resource, Cluster.resource)
-OF_THE_SERVER = ("resourceVersion", "uid", "creationTimestamp", "managedFields")
-"""Fields that a server takes from nobody; people leave the rest in the files that they export."""
-OF_THE_DEAD = "ownerReferences"
-"""Kubernetes' garbage collector removes whatever has an owner that is no more: a page says so."""
-
-
-async def exported(env: ManagedEnvironment) -> list[Tree]:
-    """The objects of the garden that a user makes, as `kubectl get -o yaml` shows them."""
-    found = []
-    for resource in KINDS:
-        tree = copy.deepcopy((await env.client.get(resource, GARDEN.name, GARDEN.namespace)).tree)
-        for field in (*OF_THE_SERVER, OF_THE_DEAD):
-            tree["metadata"].pop(field, None)
-        found.append(tree)
-    return found
-
-
-async def delete(env: ManagedEnvironment) -> None:
-    for resource in reversed(KINDS):
-        await env.client.delete(resource, GARDEN.name, GARDEN.namespace)
-    await env.until_gone()
-    assert not (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
 
 
 @pytest.mark.soak

@@ -14,10 +14,10 @@ from espalier.clusters import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
 from espalier.providers.docker.kinds import DockerDatacenterConfig
-from tests.journeys.test_management import invalid, said, without_webhooks
 from tests.support.cluster_lives import journey
 from tests.support.isolation_stories import ANNOTATION, STATUS, machines, made_for
 from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment
+from tests.support.unguarded_clusters import invalid, said, without_webhooks
 
 pytestmark = pytest.mark.embedded
 

@@ -16,6 +16,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError
+from tests.support.in_place_changes import CONTROL_PLANE_CHANGES, WORKER_CHANGES
 from tests.support.in_place_environment import (
     IN_PLACE,
     NEW,
@@ -48,17 +49,6 @@ def control_plane(strategy: Tree, **more: object) -> Tree:
 
 def group(strategy: Tree, **more: object) -> list[Tree]:
     return [{"name": "md-0", "count": 2, "upgradeRolloutStrategy": strategy, **more}]
-
-
-CONTROL_PLANE_CHANGES: list[tuple[Tree, str]] = [
-    ({"certSans": ["garden.example"]}, "bootstrap.clusterConfiguration.apiServer"),
-    ({"labels": {"tier": "front"}}, "bootstrap.joinConfiguration.nodeRegistration.kubeletExtraArgs"),
-    ({"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}, "nodeRegistration.taints"),
-]
-WORKER_CHANGES: list[tuple[Tree, str]] = [
-    ({"labels": {"tier": "front"}}, "bootstrap.joinConfiguration.nodeRegistration.kubeletExtraArgs"),
-    ({"taints": [{"key": "a", "value": "b", "effect": "PreferNoSchedule"}]}, "nodeRegistration.taints"),
-]
 
 
 @pytest.mark.soak

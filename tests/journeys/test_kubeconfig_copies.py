@@ -15,7 +15,7 @@ from espalier.api.capi import cluster as capi
 from espalier.api.core import ROLE, ROLE_BINDING, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
-from espalier.api.meta import Condition, Tree
+from espalier.api.meta import Tree
 from espalier.cli import kubeconfig, manifests
 from espalier.clusters import kubeconfig_copies, names
 from espalier.kube.client import PatchType
@@ -23,13 +23,13 @@ from espalier.kube.errors import NotFound
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
 from tests.support.faults import Interceptor
+from tests.support.kubeconfig_copies import NAME, trouble
 from tests.support.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-NAME = "garden-kubeconfig"
 
 
 def journey(story: Callable[[ManagedEnvironment], Awaitable[None]], **settings: Any) -> None:
@@ -38,10 +38,6 @@ def journey(story: Callable[[ManagedEnvironment], Awaitable[None]], **settings: 
             await story(env)
 
     run(main, epoch=EPOCH, seed=1)
-
-
-def trouble(cluster: Cluster) -> Condition | None:
-    return next((one for one in cluster.status.conditions if one.type == "KubeconfigCopied"), None)
 
 
 async def copy(env: ManagedEnvironment) -> Secret:

@@ -20,17 +20,16 @@ from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.clusters import Isolation, names, rate_limit, readiness
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, NotFound
-from espalier.kube.objects import Object
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
 from tests.support.faults import Interceptor, is_of_workload, refusal
+from tests.support.lost_cni import RESYNC, lose_cni, made_since
 from tests.support.managed_environment import GARDEN, ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-RESYNC = 300.0
 SOON = 240.0
 """Simulated seconds in which a change of the example is done when nothing is in its way."""
 
@@ -49,12 +48,6 @@ def story(tell: Callable[[ManagedEnvironment], Awaitable[None]], *, isolation: I
 
 def of_cni(cluster: Cluster) -> Condition:
     return next(one for one in cluster.status.conditions if one.type == names.DEFAULT_CNI_CONFIGURED)
-
-
-async def lose_cni(env: ManagedEnvironment) -> None:
-    workload = await env.workload()
-    await workload.delete(DAEMON_SET, "kindnet", "kube-system")
-    await workload.delete(CLUSTER_ROLE, "kindnet")
 
 
 async def has_cni(env: ManagedEnvironment) -> bool:
@@ -215,20 +208,6 @@ def test_while_no_cni_can_be_installed_no_machine_is_replaced_for_that() -> None
             assert (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
 
     run(main, epoch=EPOCH, seed=1)
-
-
-def made_since(env: ManagedEnvironment) -> set[str]:
-    """Names of all Machines that are made from now on, as they come."""
-    seen: set[str] = set()
-
-    def note(old: Object | None, new: Object | None, _first: bool) -> None:
-        if old is None and new is not None:
-            seen.add(new.name)
-
-    cache = env.capi_objects.of(Machine.resource)
-    cache.subscribe(note)
-    seen.clear()
-    return seen
 
 
 @pytest.mark.soak

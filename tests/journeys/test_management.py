@@ -13,7 +13,6 @@ from structlog.testing import capture_logs
 from espalier.api.core import (
     CONFIG_MAP,
     CORE_EVENT,
-    MUTATING_WEBHOOK_CONFIGURATION,
     NAMESPACE,
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
@@ -25,7 +24,7 @@ from espalier.api.eksa.group import (
     PAUSED_ANNOTATION,
     SYSTEM_NAMESPACE,
 )
-from espalier.api.meta import Condition, Tree
+from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli.environment.management import make_record
 from espalier.clusters import names, rbac
@@ -36,34 +35,22 @@ from espalier.releases import Releases
 from tests.support.cluster_lives import journey
 from tests.support.isolation_stories import STATUS, machines, made_for
 from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment
+from tests.support.unguarded_clusters import (
+    LOCAL_CLUSTER,
+    invalid,
+    lose,
+    said,
+    set_metadata,
+    the_cluster,
+    without_webhooks,
+)
 
 pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-LOCAL_CLUSTER = Key("default", "laptop")
 HELD = "example.com/held"
 TEAM = "team"
 MADE = ("clusters", "kubeadmcontrolplanes", "machinedeployments", "dockerclusters")
-
-
-async def without_webhooks(env: ManagedEnvironment) -> None:
-    await env.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
-    await env.client.delete(MUTATING_WEBHOOK_CONFIGURATION, rbac.MUTATING_WEBHOOKS)
-
-
-async def the_cluster(env: ManagedEnvironment, key: Key = GARDEN) -> Cluster:
-    return (await env.client.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
-
-
-def said(cluster: Cluster, type_: str) -> Condition:
-    return next(one for one in cluster.status.conditions if one.type == type_)
-
-
-def invalid(cluster: Cluster) -> str:
-    """Why its spec is not valid; empty when it is."""
-    found = [one for one in cluster.status.conditions if one.type == names.SPEC_VALID]
-    assert cluster.status.spec_valid in (None, not found)
-    return f"{found[0].reason}: {found[0].message}" if found else ""
 
 
 def record(key: Key = LOCAL_CLUSTER, **spec: Any) -> Tree:
@@ -90,20 +77,6 @@ def record(key: Key = LOCAL_CLUSTER, **spec: Any) -> Tree:
 
 async def create(env: ManagedEnvironment, tree: Tree) -> None:
     await env.client.create(Cluster.resource, tree)
-
-
-async def lose(env: ManagedEnvironment, key: Key = LOCAL_CLUSTER) -> None:
-    """Somebody takes a Cluster away, finalizers or not."""
-    await env.client.delete(Cluster.resource, key.name, key.namespace)
-    try:
-        await set_metadata(env, key, finalizers=None)
-    except NotFound:
-        return
-
-
-async def set_metadata(env: ManagedEnvironment, key: Key, **metadata: Any) -> None:
-    patch = {"metadata": metadata}
-    await env.client.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
 
 
 async def pause(env: ManagedEnvironment, key: Key, value: str | None = "true") -> None:

@@ -26,12 +26,12 @@ from espalier.runtime.virtual import Simulation, run
 from tests.support.every_provider import KINDS, SAMPLES
 from tests.support.isolation_stories import STATUS, is_synced, machines, made_for
 from tests.support.managed_environment import ManagedEnvironment, managed_environment
+from tests.support.manager_upgrades import RESYNC, is_content
 from tests.support.tenant_stories import ALICE, BOB
 from tests.support.tenants_of_every_provider import key_of, settled
 
 pytestmark = pytest.mark.embedded
 
-RESYNC = 60.0
 COMMAND = "touch /etc/made-by-a-later-release"
 
 
@@ -65,21 +65,6 @@ LATER: Sequence[Layer] = (
     Layer("commands", semver.Version(0, 27, 0), "Machines run a command.", functions=(with_another_command,)),
     Layer("quieter", semver.Version(0, 27, 0), "An urgent fix.", is_patch=True),
 )
-
-
-def is_content(change: Change) -> bool:
-    """True if more than a status was written, to anything but Leases and events."""
-    if change.table in ("events", "leases.coordination.k8s.io"):
-        return False
-    before, after = (one.tree if one is not None else {} for one in (change.before, change.after))
-
-    def content(tree: dict[str, object]) -> dict[str, object]:
-        metadata = dict(tree.get("metadata", {}))  # type: ignore[call-overload]
-        for name in ("managedFields", "resourceVersion"):
-            metadata.pop(name, None)
-        return {name: value for name, value in tree.items() if name != "status"} | {"metadata": metadata}
-
-    return change.deleted or content(before) != content(after)
 
 
 def upgrade(isolation: Isolation) -> None:

@@ -11,7 +11,7 @@ from espalier.api.meta import Tree
 from espalier.clusters.preview.machines import Group
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.errors import ApiError
-from tests.journeys import test_in_place_hooks as hooks
+from tests.support import in_place_hooks as hooks
 from tests.support.in_place_environment import (
     IN_PLACE,
     generations,

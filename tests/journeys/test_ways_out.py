@@ -19,12 +19,12 @@ from espalier.kube.errors import NotFound
 from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys import test_lost_cni as lost_cni
-from tests.journeys.test_exported import KINDS, delete, exported
-from tests.journeys.test_kubeconfig_copies import NAME, trouble
-from tests.journeys.test_management import LOCAL_CLUSTER, lose, the_cluster, without_webhooks
+from tests.support import lost_cni
+from tests.support.exported import KINDS, delete, exported
+from tests.support.kubeconfig_copies import NAME, trouble
 from tests.support.managed_environment import CALM, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
+from tests.support.unguarded_clusters import LOCAL_CLUSTER, lose, the_cluster, without_webhooks
 
 pytestmark = pytest.mark.embedded
 
