@@ -35,8 +35,8 @@ from espalier.simulator.stores import MemoryStores
 from tests.support.isolation_stories import STATUS, machines
 from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
 from tests.support.managing import unasked
+from tests.support.release_fields import odd_bundles
 from tests.support.sampling import sampled
-from tests.unit.clusters.test_every_field_of_releases import odd_bundles
 
 pytestmark = pytest.mark.embedded
 

@@ -18,11 +18,11 @@ from espalier.api.meta import Tree
 from espalier.simulator.stores import MemoryStores
 from tests.support.admission_reviews import edited
 from tests.support.control_plane import ControlPlane
+from tests.support.eksa_versions import STEPS, VERSION, VERSIONS
 from tests.support.kubectl import Kubectl
 from tests.support.managed_clusters import NAMESPACE, AccountedClusters
 from tests.support.real_api_server import delete_all, managed_on
-from tests.unit.clusters.test_admission import CHANGED, WRONG
-from tests.unit.clusters.test_versions import STEPS, VERSION, VERSIONS
+from tests.support.refused_clusters import CHANGED, WRONG
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -9,11 +11,17 @@ import msgspec
 import pytest
 
 from espalier.api.capi.machine import Machine
+from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL
+from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object, encode_json
+from espalier.runtime.outcome import Continue, Outcome, Wait
 from espalier.upgrades import health
 from espalier.upgrades.cluster_view import MachineView
+from espalier.upgrades.node import pod
+from espalier.upgrades.node.context import Context
+from espalier.upgrades.node.observe import NodeScope
 from espalier.upgrades.views import Node, Pod
 
 OLD, NEW = "v1.35.4-eks-1-35-1", "v1.36.3-eks-1-36-1"
@@ -103,3 +111,73 @@ def rights_taken(monkeypatch: pytest.MonkeyPatch, steps: ModuleType) -> list[str
 
     monkeypatch.setattr(steps, "delete_orphaned_rbac", delete_orphaned_rbac)
     return taken
+
+
+def scope_of(nodes: list[Node], *, first: bool = False, claimed_by: str = "", broken: str = "") -> NodeScope:
+    """An upgrade of node a to the new version, before its pod is made."""
+    spec: Tree = {
+        "machine": {"name": "a"},
+        "kubernetesVersion": NEW,
+        "nodeType": "ControlPlane",
+        "firstNodeToBeUpgraded": first,
+    }
+    metadata = {"name": "a-node-upgrader", "namespace": "eksa-system", "uid": "1"}
+    api_version = NodeUpgrade.resource.api_version
+    found = made({"apiVersion": api_version, "kind": "NodeUpgrade", "metadata": metadata, "spec": spec})
+    view = cluster_view(nodes=nodes, static_pods=pods(*(one.metadata.name for one in nodes), broken=broken))
+    plane = {
+        "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2",
+        "kind": "KubeadmControlPlane",
+        "metadata": {"name": "garden"},
+        "spec": {
+            "version": NEW,
+            "replicas": len(nodes),
+            "machineTemplate": {"spec": {"infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "t"}}},
+        },
+    }
+    return NodeScope(
+        object=found,
+        upgrade=found.decode(NodeUpgrade),
+        cluster="garden",
+        cluster_view=view,
+        machine=machine("a", control_plane=True),
+        node=view.workload.node("a"),
+        pod_object=None,
+        earlier=None,
+        taken_by="",
+        control_plane=made(plane),
+        control_plane_machines=tuple(one.metadata.name for one in nodes),
+        claimed_by=claimed_by,
+        configuration=None,
+        image="image",
+        images=(),
+    )
+
+
+def ended(step: Any, scope: NodeScope, *, is_late: bool = False) -> tuple[Outcome, list[Tree]]:
+    """How a step ends, and what it wrote; `is_late` is whether somebody else has written before."""
+    written: list[Tree] = []
+
+    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+        if is_late:
+            raise Conflict.of("the object was changed")
+        written.append(patch)
+
+    tools: Any = SimpleNamespace(writer=SimpleNamespace(merge=merge))
+    return asyncio.run(step(Context(tools, scope))), written
+
+
+def reason(outcome: Outcome) -> str:
+    assert isinstance(outcome, Wait | Continue)
+    return outcome.reason if isinstance(outcome, Wait) else ""
+
+
+def working(*, silent: float = 0.0, **spec: Any) -> NodeScope:
+    """An upgrade of node a whose pod is at its first step."""
+    scope = scope_of([node("a")], **spec)
+    wanted = pod.pod(pod.Upgrader("eksa-system/a-node-upgrader", "a", "image", "control-plane", NEW, "account"))
+    names = [one["name"] for one in wanted["spec"]["initContainers"]]
+    running = [{"name": names[0], "state": {"running": {}}}]
+    view = cluster_view(nodes=[node("a")], static_pods=pods("a"), silent=silent)
+    view.waiting_for = "its API server does not answer"
+    return replace(scope, pod_object=made({**wanted, "status": {"initContainerStatuses": running}}), cluster_view=view)

@@ -12,7 +12,7 @@ from espalier.runtime.admission import AdmissionResponse
 from tests.support.admission_reviews import GROUP, SPEC, ask, edited, garden, paused
 from tests.support.made_clusters import objects
 from tests.support.observed_clusters import datacenter, example, laptop, naming
-from tests.unit.clusters.test_management import MANAGER, SHARED, delete, release_of_bundles
+from tests.support.shared_objects import MANAGER, SHARED, delete, release_of_bundles
 
 SECRET = "undisclosed"
 """In the names of what somebody else has, and nobody told him who asks."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -17,10 +18,12 @@ from espalier.clusters.preview.simulate import simulate
 from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.clusters.status import status_of
 from espalier.clusters.synced import seen
+from espalier.runtime.outcome import Wait
 from tests.support.made_clusters import made, objects, settled
 from tests.support.observed_clusters import applied
-from tests.unit.clusters.test_status import NOW, WAITING
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+WAITING = Wait("OutdatedInformation", "waiting for Cluster API to observe the control plane")
 ENDPOINT = {"host": "172.18.0.3", "port": 6443}
 NOW_GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
 

@@ -8,17 +8,12 @@ from typing import Any
 import pytest
 
 from espalier.api.capi.kubeadm import ApiServer, KubeadmConfigSpec
-from espalier.api.meta import Tree
 from espalier.clusters.rendered import Rendered
 from espalier.clusters.validity import problem
 from tests.support import nutanix, vsphere
+from tests.support.etcd_encryption import PLUGIN, asked
 
-PLUGIN: Tree = {"name": "vault", "socketListenAddress": "unix:///var/run/kmsplugin/vault.sock"}
 MOUNTED = "/etc/kubernetes/enc/encryption-config.yaml"
-
-
-def asked(*plugins: Tree, resources: tuple[str, ...] = ("secrets",)) -> list[Tree]:
-    return [{"providers": [{"kms": one} for one in plugins], "resources": list(resources)}]
 
 
 def of_control_plane(made: Rendered) -> tuple[KubeadmConfigSpec, ApiServer]:

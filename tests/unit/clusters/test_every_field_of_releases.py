@@ -45,110 +45,33 @@ from tests.support.field_sweep import (
 )
 from tests.support.made_clusters import objects, settled
 from tests.support.observed_clusters import GARDEN, NAMESPACE, NOW, RELEASES, as_object, example, observer
+from tests.support.release_fields import (
+    BY_DIGEST,
+    DIGEST,
+    DISTRO,
+    DOCKER,
+    ENTRY,
+    IMAGES,
+    LEAVES,
+    ODD,
+    OTHER,
+    OTHER_DIGEST,
+    USED,
+    bundles,
+    entry,
+    leaf,
+    odd_bundles,
+    tree_of,
+)
 from tests.support.render_inputs import documents
 from tests.support.sampling import sampled
 
 KINDS = (EKSARelease, Bundles, DistroRelease)
 VALIDATE = {EKSARelease: validate_release, Bundles: validate_bundles, DistroRelease: validate_distro}
-VERSION, DISTRO = "1.35", "kubernetes-1-35-eks-2"
-ENTRY = "versionsBundles[]."
-DIGEST = f"sha256:{'ab' * 32}"
-
-LEAVES: dict[type[KubeObject], list[str]] = {
-    EKSARelease: [f"spec.{path}" for path in all_leaves(EKSARelease)],
-    Bundles: [f"spec.{path}" for path in all_leaves(Bundles)],
-    DistroRelease: [f"{part}.{path}" for part in ("spec", "status") for path in all_leaves(DistroRelease, part)],
-}
-IMAGES = [path.removesuffix(".imageDigest") for path in LEAVES[Bundles] if path.endswith(".imageDigest")]
-"""The fields of Bundles that are images."""
-
-DOCKER, VSPHERE, SNOW = "DockerDatacenterConfig", "VSphereDatacenterConfig", "SnowDatacenterConfig"
-USED = {
-    "haproxy.image": (DOCKER, ""),
-    "eksD.kindNode": (DOCKER, ""),
-    "kindnetd.image": ("kindnetd", names.BUNDLES_INVALID),
-    "cilium.cilium": ("Cilium", names.BUNDLES_INVALID),
-    "cilium.operator": ("Cilium", names.BUNDLES_INVALID),
-    "vSphere.manager": (VSPHERE, names.EKSA_VERSION_INVALID),
-    "vSphere.kubeVip": (VSPHERE, names.EKSA_VERSION_INVALID),
-    "tinkerbell.kubeVip": ("kube-vip on Tinkerbell", names.EKSA_VERSION_INVALID),
-    "nutanix.cloudProvider": ("NutanixDatacenterConfig", names.EKSA_VERSION_INVALID),
-    "nutanix.kubeVip": ("NutanixDatacenterConfig", names.EKSA_VERSION_INVALID),
-    "cloudStack.kubeVip": ("CloudStackDatacenterConfig", names.EKSA_VERSION_INVALID),
-    "snow.kubeVip": (SNOW, names.EKSA_VERSION_INVALID),
-    "snow.bottlerocketBootstrapSnow": ("Bottlerocket on Snow", names.EKSA_VERSION_INVALID),
-    "bottlerocketHostContainers.admin": ("Bottlerocket on Snow", names.EKSA_VERSION_INVALID),
-    "bottlerocketHostContainers.control": ("Bottlerocket on Snow", names.EKSA_VERSION_INVALID),
-    "bottlerocketHostContainers.kubeadmBootstrap": ("Bottlerocket on vSphere", names.EKSA_VERSION_INVALID),
-    "bottlerocketBootstrapContainers.multiNetworkBootstrap": ("Bottlerocket on vSphere", names.EKSA_VERSION_INVALID),
-}
-"""The images that clusters are rendered with: one of these, and what it says without the image, if it can't be."""
-BY_DIGEST = ("kindnetd.image", "cilium.cilium", "cilium.operator")
-"""Those of them that are pulled by their digest."""
-ELSEWHERE = {
-    "kubeVersion": "`test_a_cluster_says_what_its_release_lacks`",
-    "eksD.name": "as that",
-    "upgrader.upgrader.uri": "upgrades in place: `tests/unit/upgrades`",
-    "upgrader.upgrader.imageDigest": "as that",
-    "endOfStandardSupport": "a warning: `tests/unit/releases/test_support.py`",
-}
-"""Fields of Bundles that are used otherwise."""
-NOTHING = [
-    *(path for path in LEAVES[Bundles] if not path.startswith(f"spec.{ENTRY}")),
-    *(
-        f"spec.{ENTRY}{path}"
-        for path in (one.removeprefix(f"spec.{ENTRY}") for one in LEAVES[Bundles] if one.startswith(f"spec.{ENTRY}"))
-        if path not in ELSEWHERE
-        and path.removesuffix(".uri") not in USED
-        and path.removesuffix(".imageDigest") not in BY_DIGEST
-    ),
-]
-"""Fields of Bundles that nothing is made of: see decision 0031."""
-
-
-def leaf(path: str) -> str:
-    return path.rpartition(".")[2]
-
-
-def valid(path: str) -> Any:
-    """A value for a field, other than the one in this build's releases."""
-    image = path.removesuffix(".uri")
-    match leaf(path):
-        case "uri" if image in IMAGES or image.endswith("assets[].image"):
-            return f"registry.example/{image.rpartition('.')[0].lower().replace('[]', '')}/a:v9"
-        case "imageDigest":
-            return DIGEST
-        case "arch[]":
-            return ["amd64"]
-        case "number":
-            return 7
-    return "https://example.com/another"
 
 
 def release() -> Tree:
     return tree_of(RELEASES.newest().eksa_release)
-
-
-def bundles() -> Tree:
-    """Those of the newest release, with every field that there is in the entry for one Kubernetes version."""
-    tree = tree_of(RELEASES.newest().bundles)
-    for path in LEAVES[Bundles]:
-        below = path.removeprefix(f"spec.{ENTRY}")
-        if below != path and below not in ("kubeVersion", "eksD.name"):
-            put_missing(entry(tree), below, valid(path))
-    return tree
-
-
-def put_missing(tree: Tree, path: str, value: Any) -> None:
-    part, _, below = path.partition(".")
-    if below:
-        put_missing(tree.setdefault(part, {}), below, value)
-    else:
-        tree.setdefault(part.removesuffix("[]"), value)
-
-
-def entry(tree: Tree) -> Tree:
-    return next(one for one in tree["spec"]["versionsBundles"] if one["kubeVersion"] == VERSION)
 
 
 def distro() -> Tree:
@@ -157,11 +80,6 @@ def distro() -> Tree:
     (etcd,) = (one for one in tree["status"]["components"] if one["name"] == "etcd")
     archive = {"uri": "https://example.com/etcd.tar.gz", "sha256": "a", "sha512": "b"}
     etcd["assets"].append({"name": "etcd-linux-amd64", "type": "Archive", "arch": ["amd64"], "archive": archive})
-    return tree
-
-
-def tree_of(object_: KubeObject) -> Tree:
-    tree: Tree = msgspec.json.decode(msgspec.json.encode(object_))
     return tree
 
 
@@ -292,10 +210,6 @@ def shown(found: Scope) -> list[Any]:
     return [*documents(whole), *map(msgspec.to_builtins, more)]
 
 
-ODD = "odd \x1b[31m \u202e\n"
-OTHER, OTHER_DIGEST = "other.example/a/b:v9", f"sha256:{'cd' * 32}"
-
-
 @pytest.mark.parametrize("image", sampled(USED, 0, 3))
 def test_a_field_shows_in_a_cluster_that_is_rendered_with_it(image: str) -> None:
     trees = clusters()[USED[image][0]]
@@ -304,18 +218,6 @@ def test_a_field_shows_in_a_cluster_that_is_rendered_with_it(image: str) -> None
         tree = written(Bundles, f"spec.{ENTRY}{image}.{last}", value=value)
         assert webhook(Bundles, tree) == []
         assert shown(seen(trees, tree)) != shown(seen(trees, bundles()))
-
-
-def odd_bundles() -> Tree:
-    """Bundles that have something else in each field that nothing is made of."""
-    odd = bundles()
-    for path in NOTHING:
-        value: Any = OTHER if path.removesuffix(".uri") in IMAGES else valid(path)
-        if value == valid("name"):
-            value = ODD
-        written_to = entry(odd) if path.startswith(f"spec.{ENTRY}") else odd
-        put_everywhere(written_to, path.removeprefix(f"spec.{ENTRY}"), OTHER_DIGEST if value == DIGEST else value)
-    return odd
 
 
 def test_whatever_else_a_release_has_shows_in_no_cluster() -> None:

@@ -12,9 +12,7 @@ from espalier.api.crd import crd_of
 from espalier.api.eksa.gitops import FluxConfig, GitOpsConfig
 from espalier.api.meta import Tree
 from tests.support.field_sweep import refusal_of_last, server, verdict
-
-HUB: Tree = {"owner": "garden", "repository": "fleet"}
-GIT: Tree = {"repositoryUrl": "ssh://git@git.example.com/fleet.git"}
+from tests.support.git_repositories import GIT, HUB
 
 SPECS: dict[str, tuple[type[FluxConfig | GitOpsConfig], Tree, str]] = {
     "github": (FluxConfig, {"github": HUB, "branch": "main"}, ""),

@@ -15,7 +15,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import CLUSTER_FINALIZER, PAUSED_ANNOTATION
 from espalier.api.eksa.group import SYSTEM_NAMESPACE as SYSTEM
-from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.release import Bundles
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -32,6 +32,7 @@ from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.cache import Caches
 from espalier.runtime.outcome import Wait
 from tests.support.admission_reviews import SPEC, ask, edited, garden, paused
+from tests.support.eksa_versions import hub, release, under_hub
 from tests.support.observed_clusters import (
     NOW,
     RELEASES,
@@ -44,13 +45,11 @@ from tests.support.observed_clusters import (
     observer,
 )
 from tests.support.reconciles import step
-from tests.unit.clusters.test_admission import WRONG
-from tests.unit.clusters.test_versions import hub, release, under_hub
+from tests.support.refused_clusters import WRONG
+from tests.support.shared_objects import MANAGER, SHARED, delete, release_of_bundles
 
-MANAGER = SPEC + "managementCluster.name"
 GIT_OPS = SPEC + "gitOpsRef"
 FLEET = {"kind": "FluxConfig", "name": "fleet"}
-SHARED = {"kind": "DockerDatacenterConfig", "name": "shared"}
 
 
 def record(version: str = "v0.26.0", edits: dict[str, Any] | None = None) -> Tree:
@@ -243,16 +242,6 @@ def test_a_configmap_that_leads_to_no_record_is_said_to_do_so(data: Tree, troubl
     assert found.of(msgspec.convert(garden(), Cluster)) is None
 
 
-def delete(old: Tree, *seen: Tree, kind: str = "Cluster", names_others: bool = True) -> AdmissionResponse:
-    admission = Admission(observer(*seen), lambda: NOW, names_others=names_others)
-    handler = admission.validate if kind == "Cluster" else admission.kept(lambda _request: AdmissionResponse())
-    metadata = old["metadata"]
-    request = AdmissionRequest(
-        "DELETE", kind, metadata.get("namespace", ""), metadata["name"], ADMIN, None, as_object(old)
-    )
-    return handler(request)
-
-
 def test_only_the_record_that_manages_clusters_can_not_be_deleted() -> None:
     refused = delete(laptop(), laptop(), garden("a"), garden("b"))
     assert not refused.allowed
@@ -407,11 +396,6 @@ def by_bundles(name: str = "bundles-1") -> Tree:
 def distro_of_bundles(kubernetes: str) -> Tree:
     versions = bundles()["spec"]["versionsBundles"]
     return of_release(DistroRelease, next(one["eksD"]["name"] for one in versions if one["kubeVersion"] == kubernetes))
-
-
-def release_of_bundles() -> Tree:
-    found = (msgspec.to_builtins(one) for one in RELEASES.objects() if isinstance(one, EKSARelease))
-    return next(tree for tree in found if tree["spec"]["bundlesRef"]["name"] == "bundles-1")
 
 
 def test_all_that_the_spec_of_a_cluster_leads_to_stays() -> None:

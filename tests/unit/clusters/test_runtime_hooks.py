@@ -15,24 +15,9 @@ from espalier.clusters.scope import Scope
 from espalier.runtime.outcome import Wait
 from tests.support.made_clusters import made, objects
 from tests.support.observed_clusters import as_object
+from tests.support.runtime_hooks import DISCOVERED, asked
 
 HOOKS = FrontEnd.HOOKS
-DISCOVERED: Tree = {
-    "apiVersion": "runtime.cluster.x-k8s.io/v1beta2",
-    "kind": "ExtensionConfig",
-    "metadata": {"name": "espalier-in-place", "resourceVersion": "5", "uid": "extension"},
-    "spec": {"clientConfig": {"url": "https://127.0.0.1:9443"}},
-    "status": {"conditions": [{"type": "Discovered", "status": "True", "reason": "Discovered"}]},
-}
-
-
-def asked(count: int = 3, fallback: str | None = None) -> Tree:
-    """Fields of a Cluster."""
-    strategy = {"type": "InPlace"} | ({"fallback": fallback} if fallback else {})
-    return {
-        "controlPlaneConfiguration": {"count": count, "upgradeRolloutStrategy": strategy},
-        "workerNodeGroupConfigurations": [{"name": "md-0", "count": 2, "upgradeRolloutStrategy": strategy}],
-    }
 
 
 def cluster(spec: Tree, *more: Tree, annotations: Tree | None = None, version: str = "1.36", **status: Any) -> Scope:

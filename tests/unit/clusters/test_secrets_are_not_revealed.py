@@ -27,7 +27,7 @@ from espalier.runtime.admission import AdmissionRequest
 from espalier.runtime.outcome import Fault
 from tests.support.made_clusters import objects
 from tests.support.observed_clusters import GARDEN, as_object, datacenter, example, observer, scope
-from tests.unit.clusters.preview.test_previews import manifest, previews
+from tests.support.previews import manifest, previews
 
 SECRET_FLAGS = (
     "oidc-client-secret",

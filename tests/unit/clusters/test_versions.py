@@ -21,44 +21,20 @@ from espalier.providers.registry import PROVIDERS
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.cache import Caches
 from tests.support import made_clusters as made
-from tests.support.admission_reviews import GROUP, SPEC, ask, edited, garden, paused
+from tests.support.admission_reviews import GROUP, ask, edited, garden, paused
+from tests.support.eksa_versions import (
+    BUNDLES,
+    KUBERNETES,
+    REFERENCE,
+    STEPS,
+    VERSION,
+    VERSIONS,
+    hub,
+    refused,
+    release,
+    under_hub,
+)
 from tests.support.observed_clusters import NOW, NoServer, as_object, laptop, naming, observer
-
-VERSION, BUNDLES, KUBERNETES = SPEC + "eksaVersion", SPEC + "bundlesRef", SPEC + "kubernetesVersion"
-REFERENCE = {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "name": "bundles-1", "namespace": "eksa-system"}
-
-
-def hub(version: str | None = "v0.26.0", **metadata: Any) -> Tree:
-    """Another management cluster."""
-    tree = edited({VERSION: version, SPEC + "managementCluster": {"name": "hub"}, "metadata.name": "hub"}, laptop())
-    tree["metadata"] |= {"uid": "hub"} | metadata
-    return tree
-
-
-def under_hub(version: str | None, name: str = "garden", **edits: Any) -> Tree:
-    tree = edited({VERSION: version, SPEC + "managementCluster": {"name": "hub"}} | edits, garden(name))
-    tree["metadata"]["uid"] = name
-    return tree
-
-
-def release(version: str, name: str = "", **spec: Any) -> Tree:
-    """An EKSARelease of one's own."""
-    name = name or "eksa-" + version.lower().replace("+", "-plus-").replace(".", "-")
-    facts = {"version": version, "date": "2026-01-01T00:00:00Z", "gitCommit": "c", "bundleManifestUrl": "u"}
-    return {
-        "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
-        "kind": "EKSARelease",
-        "metadata": {"name": name, "uid": name, "resourceVersion": "3"},
-        "spec": facts | {"bundlesRef": REFERENCE} | spec,
-    }
-
-
-def refused(response: AdmissionResponse) -> dict[str, str]:
-    """All that is said of each field."""
-    blamed: dict[str, str] = {}
-    for cause in response.causes:
-        blamed[cause.field] = " & ".join(filter(None, [blamed.get(cause.field, ""), cause.message]))
-    return blamed
 
 
 def test_a_new_cluster_names_a_release_and_no_bundles() -> None:
@@ -107,16 +83,6 @@ def test_bundles_are_exchanged_for_a_release_in_one_write() -> None:
     assert response.warnings == ()
 
 
-VERSIONS: list[tuple[str, str]] = [
-    ("v0.26.0", ""),
-    ("v0.26.1", "found v0.26.1; allowed: v0.24.2, v0.25.0, v0.25.1, v0.26.0"),
-    ("0.26.0", "not a semantic version; found 0.26.0; allowed: a version like v0.26.0"),
-    ("latest", "not a semantic version"),
-    ("v0.26", "not a semantic version"),
-]
-"""Releases that a new cluster asks for, and what is said of those that are refused."""
-
-
 @pytest.mark.parametrize(("version", "sentence"), VERSIONS)
 def test_the_version_of_a_new_cluster_exists(version: str, sentence: str) -> None:
     blamed = refused(ask(edited({VERSION: version})))
@@ -148,18 +114,6 @@ def test_a_cluster_is_at_most_two_minors_behind_its_management_cluster_and_never
     assert response.allowed == (not refusal)
     assert refusal in response.message
     assert any(warning in text for text in response.warnings) if warning else not response.warnings
-
-
-STEPS: list[tuple[str, str, str]] = [
-    ("v0.24.2", "v0.25.1", ""),
-    ("v0.25.0", "v0.25.1", ""),
-    ("v0.25.1", "v0.25.0", ""),
-    ("v0.24.2", "v0.26.0", "one minor version at a time; upgrade to a release of v0.25 first"),
-    ("v0.26.0", "v0.25.1", "can't be downgraded from v0.26.0 to an earlier minor version"),
-    ("v0.26.0", "v1.26.0", "another major version"),
-    ("local", "v0.26.0", ""),
-]
-"""From a release to another, and what is said of it where it is refused."""
 
 
 @pytest.mark.parametrize(("before", "after", "sentence"), STEPS)

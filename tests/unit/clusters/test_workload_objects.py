@@ -9,7 +9,7 @@ from espalier.clusters import names, workload_objects
 from espalier.clusters.rendered import Manifest
 from espalier.clusters.scope import Scope
 from espalier.clusters.workload_objects import Installed, PendingObjects, WorkloadObject
-from tests.unit.clusters.test_extras import cluster, linked, made, scope_of, see
+from tests.support.orchard_clusters import cluster, linked, made, scope_of, see
 
 OBJECTS = (WorkloadObject(CONFIG_MAP, Key("kube-system", "a")), WorkloadObject(CLUSTER_ROLE, Key("", "system:orchard")))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,19 +10,8 @@ import pytest
 from espalier.api.capi.kubeadm import ClusterConfiguration, KubeadmConfigSpec
 from espalier.clusters.render.layered import rendered
 from espalier.clusters.rendered import Rendered
-from espalier.clusters.scope import Scope
-from tests.support import cloudstack, nutanix, snow, tinkerbell, vsphere
-from tests.support.observed_clusters import example, scope
-from tests.unit.clusters.test_etcd_encryption import PLUGIN, asked
-
-CLUSTERS: dict[str, Callable[..., Scope]] = {
-    "cloudstack": lambda **spec: cloudstack.seen(cloudstack.manifest(**spec)),
-    "docker": lambda **spec: scope(*example("docker.yaml", **spec)),
-    "nutanix": lambda **spec: nutanix.seen(nutanix.manifest(**spec)),
-    "snow": lambda **spec: snow.seen(snow.manifest(**spec)),
-    "tinkerbell": lambda **spec: tinkerbell.seen(tinkerbell.manifest(**spec)),
-    "vsphere": lambda **spec: vsphere.seen(vsphere.manifest(**spec)),
-}
+from tests.support.etcd_encryption import PLUGIN, asked
+from tests.support.scopes_of_every_provider import CLUSTERS
 
 
 def of_version(provider: str, minor: str, **spec: Any) -> Rendered:

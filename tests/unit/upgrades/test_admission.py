@@ -8,9 +8,10 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.kube.wire import ADMIN
-from espalier.runtime.admission import AdmissionRequest, Handler
+from espalier.runtime.admission import AdmissionRequest
 from espalier.upgrades import admission
 from tests.support.observed_upgrades import made
+from tests.support.upgrade_objects import handlers
 
 SPECS: dict[str, Tree] = {
     "NodeUpgrade": {"kubernetesVersion": "v1.36.3", "nodeType": "Worker"},
@@ -21,19 +22,6 @@ SPECS: dict[str, Tree] = {
         "machineSpecData": "",
     },
 }
-
-
-def handlers() -> dict[str, Handler]:
-    """Path -> what answers there."""
-    found: dict[str, Handler] = {}
-
-    class Webhooks:
-        def handle(self, path: str, handler: Handler) -> None:
-            found[path] = handler
-
-    webhooks: Any = Webhooks()
-    admission.serve(webhooks)
-    return found
 
 
 @pytest.mark.parametrize("kind", admission.KINDS)

@@ -17,8 +17,7 @@ from espalier.upgrades import names
 from espalier.upgrades.node import context
 from espalier.upgrades.node.context import Context
 from espalier.upgrades.node.observe import NodeScope
-from tests.support.observed_upgrades import machine, made, node
-from tests.unit.upgrades.test_one_node import scope_of, working
+from tests.support.observed_upgrades import machine, made, node, scope_of, working
 
 OURS = names.protection("a-node-upgrader")
 

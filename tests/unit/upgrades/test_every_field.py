@@ -28,8 +28,7 @@ from tests.support.field_sweep import (
     put_everywhere,
 )
 from tests.support.observed_upgrades import made
-from tests.unit.upgrades.test_admission import handlers
-from tests.unit.upgrades.test_schema import SPECS
+from tests.support.upgrade_objects import SPECS, handlers
 
 KINDS = (NodeUpgrade, ControlPlaneUpgrade, MachineDeploymentUpgrade)
 HUGE = 1_000_000

@@ -14,77 +14,24 @@ import pytest
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Resource
-from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Continue, Outcome, Wait
+from espalier.runtime.outcome import Wait
 from espalier.upgrades.node import observe as node_scope
-from espalier.upgrades.node import pod
 from espalier.upgrades.node import steps as node_life
-from espalier.upgrades.node.context import Context
-from espalier.upgrades.node.observe import NodeScope
-from espalier.upgrades.views import Node
-from tests.support.observed_upgrades import NEW, OLD, cluster_view, machine, made, node, pods
+from tests.support.observed_upgrades import (
+    NEW,
+    OLD,
+    cluster_view,
+    ended,
+    machine,
+    made,
+    node,
+    reason,
+    scope_of,
+    working,
+)
 
 PLANES = ("a", "b", "c")
-
-
-def scope_of(nodes: list[Node], *, first: bool = False, claimed_by: str = "", broken: str = "") -> NodeScope:
-    """An upgrade of node a to the new version, before its pod is made."""
-    spec: Tree = {
-        "machine": {"name": "a"},
-        "kubernetesVersion": NEW,
-        "nodeType": "ControlPlane",
-        "firstNodeToBeUpgraded": first,
-    }
-    metadata = {"name": "a-node-upgrader", "namespace": "eksa-system", "uid": "1"}
-    api_version = NodeUpgrade.resource.api_version
-    found = made({"apiVersion": api_version, "kind": "NodeUpgrade", "metadata": metadata, "spec": spec})
-    view = cluster_view(nodes=nodes, static_pods=pods(*(one.metadata.name for one in nodes), broken=broken))
-    plane = {
-        "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2",
-        "kind": "KubeadmControlPlane",
-        "metadata": {"name": "garden"},
-        "spec": {
-            "version": NEW,
-            "replicas": len(nodes),
-            "machineTemplate": {"spec": {"infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "t"}}},
-        },
-    }
-    return NodeScope(
-        object=found,
-        upgrade=found.decode(NodeUpgrade),
-        cluster="garden",
-        cluster_view=view,
-        machine=machine("a", control_plane=True),
-        node=view.workload.node("a"),
-        pod_object=None,
-        earlier=None,
-        taken_by="",
-        control_plane=made(plane),
-        control_plane_machines=tuple(one.metadata.name for one in nodes),
-        claimed_by=claimed_by,
-        configuration=None,
-        image="image",
-        images=(),
-    )
-
-
-def ended(step: Any, scope: NodeScope, *, is_late: bool = False) -> tuple[Outcome, list[Tree]]:
-    """How a step ends, and what it wrote; `is_late` is whether somebody else has written before."""
-    written: list[Tree] = []
-
-    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
-        if is_late:
-            raise Conflict.of("the object was changed")
-        written.append(patch)
-
-    tools: Any = SimpleNamespace(writer=SimpleNamespace(merge=merge))
-    return asyncio.run(step(Context(tools, scope))), written
-
-
-def reason(outcome: Outcome) -> str:
-    assert isinstance(outcome, Wait | Continue)
-    return outcome.reason if isinstance(outcome, Wait) else ""
 
 
 @pytest.mark.parametrize(
@@ -272,17 +219,6 @@ def test_a_control_plane_is_held_by_no_upgrade_of_another(of: str, holder: str) 
     whole = made({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec})
     assert claimed_by("whole 7", whole) == holder
     assert claimed_by("whole 6", whole) == "", "it is another one of the name"
-
-
-def working(*, silent: float = 0.0, **spec: Any) -> NodeScope:
-    """An upgrade of node a whose pod is at its first step."""
-    scope = scope_of([node("a")], **spec)
-    wanted = pod.pod(pod.Upgrader("eksa-system/a-node-upgrader", "a", "image", "control-plane", NEW, "account"))
-    names = [one["name"] for one in wanted["spec"]["initContainers"]]
-    running = [{"name": names[0], "state": {"running": {}}}]
-    view = cluster_view(nodes=[node("a")], static_pods=pods("a"), silent=silent)
-    view.waiting_for = "its API server does not answer"
-    return replace(scope, pod_object=made({**wanted, "status": {"initContainerStatuses": running}}), cluster_view=view)
 
 
 def test_an_upgrade_under_way_claims_nothing_anew_and_waits_for_nobody() -> None:

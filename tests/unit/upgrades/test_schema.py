@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 import pytest
 
 from espalier.api import schema
-from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.kinds import KubeObject
-from espalier.api.meta import Tree
+from tests.support.upgrade_objects import SPECS
 
-DATA = base64.b64encode(b"{}").decode()
-MACHINE = {"name": "garden-x"}
-SPECS: dict[type[KubeObject], Tree] = {
-    NodeUpgrade: {
-        "machine": MACHINE,
-        "kubernetesVersion": "v1.36.3-eks-1-36-1",
-        "etcdVersion": "v3.6.8-eks-1-36-1",
-        "nodeType": "ControlPlane",
-    },
-    ControlPlaneUpgrade: {
-        "controlPlane": {"name": "garden"},
-        "machinesRequireUpgrade": [MACHINE],
-        "kubernetesVersion": "v1.36.3",
-        "etcdVersion": "3.6.8-0",
-        "controlPlaneSpecData": DATA,
-    },
-    MachineDeploymentUpgrade: {
-        "machineDeployment": {"name": "garden-md-0"},
-        "machinesRequireUpgrade": [MACHINE],
-        "kubernetesVersion": "v1.36.3",
-        "machineSpecData": DATA,
-    },
-}
 FIELDS = [(kind, field) for kind, spec in SPECS.items() for field in spec if field.endswith("Version")]
 INJECTED = (
     "{0}\n    imageRepository: evil.example/x",

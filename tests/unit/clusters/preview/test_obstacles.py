@@ -36,7 +36,7 @@ from espalier.runtime.remote_tasks import RemoteTasks
 from espalier.runtime.writer import Writer
 from tests.support.made_clusters import objects, settled
 from tests.support.observed_clusters import GARDEN, as_object, datacenter, example, laptop, naming, observer
-from tests.unit.clusters.test_runtime_hooks import DISCOVERED, asked
+from tests.support.runtime_hooks import DISCOVERED, asked
 
 HOOKS = FrontEnd.HOOKS
 LEFT: Tree = {

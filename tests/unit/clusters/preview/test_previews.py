@@ -3,40 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 import pytest
 
-from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.observe import Observer
-from espalier.clusters.preview.machines import Fleet
-from espalier.clusters.preview.previews import Previews
-from espalier.kube.objects import Object, to_bytes
-from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
-from espalier.runtime.snapshot import Snapshot
 from tests.support.made_clusters import objects
-from tests.support.observed_clusters import GARDEN, NAMESPACE, as_object, datacenter, example, laptop
+from tests.support.observed_clusters import GARDEN, datacenter, example
+from tests.support.previews import manifest, previews
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 RELEASES = Releases.load()
-
-
-def previews(*trees: Tree, now: datetime = NOW) -> Previews:
-    snapshot = Snapshot()
-    observer = Observer(snapshot, providers=PROVIDERS)
-    releases = [Object(to_bytes(one)) for one in RELEASES.objects()]
-    snapshot.fill([*releases, as_object(laptop()), *map(as_object, trees)])
-    return Previews(snapshot, observer, {"garden": Fleet()}, now=now)
-
-
-def manifest(**spec: Any) -> list[Tree]:
-    trees = example(**spec)
-    for tree in trees:
-        tree["metadata"] = {"name": tree["metadata"]["name"], "namespace": NAMESPACE}
-    return trees
 
 
 def test_a_new_cluster_is_made_of_everything() -> None:

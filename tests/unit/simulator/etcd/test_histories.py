@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -19,29 +17,12 @@ from espalier.etcd.requests import FROM_KEY
 from espalier.etcd.results import Event, RangeResult
 from espalier.etcd.snapshot import HASH_SIZE
 from espalier.etcd.watch import Watch
-from espalier.runtime import virtual
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.etcd.member import Member
 from espalier.simulator.etcd.memory import MemoryTransport
 from espalier.simulator.etcd.storage import MemoryStorage, restore
 from tests.support.etcd_histories import EVERYTHING, Compact, Model, Step, histories, play
-
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-Story = Callable[[Member, Client], Awaitable[object]]
-
-
-def told(story: Story) -> object:
-    """Tell a story of an etcd on virtual time."""
-
-    async def main(simulation: virtual.Simulation) -> object:
-        member = Member(MemoryStorage(), simulation.clock, simulation.random)
-        await member.start()
-        async with Client(MemoryTransport(member), rng=simulation.random) as client:
-            result = await story(member, client)
-        await member.close()
-        return result
-
-    return virtual.run(main, epoch=EPOCH, seed=1)
+from tests.support.simulated_etcd import told
 
 
 async def _played(client: Client, history: list[Step], model: Model) -> None:
