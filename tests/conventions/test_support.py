@@ -1,4 +1,4 @@
-"""Helpers of tests stand in tests/support and need no module of tests."""
+"""Helpers of tests stand in tests/support: they need no module of tests, and no module of tests needs another."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 OF_TESTS = re.compile(r"^\s*(?:from|import) (tests\.(?!support\b)[\w.]+)", re.MULTILINE)
+OF_A_TEST = re.compile(r"^\s*(?:from (tests[\w.]*\.test_\w+) import|import (tests[\w.]*\.test_\w+)\b)", re.MULTILINE)
+AS_A_MODULE = re.compile(r"^\s*from (tests[\w.]*) import (?:\([^)#]*|[^(#\n]*)\b(test_\w+)", re.MULTILINE)
 
 
 def test_support_imports_nothing_from_folders_of_tests() -> None:
@@ -14,5 +16,15 @@ def test_support_imports_nothing_from_folders_of_tests() -> None:
         f"{path.relative_to(TESTS)}: {module}"
         for path in sorted((TESTS / "support").rglob("*.py"))
         for module in OF_TESTS.findall(path.read_text())
+    ]
+    assert found == []
+
+
+def test_no_module_imports_a_module_of_tests() -> None:
+    found = [
+        f"{path.relative_to(TESTS)}: {'.'.join(filter(None, module))}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for pattern in (OF_A_TEST, AS_A_MODULE)
+        for module in pattern.findall(path.read_text())
     ]
     assert found == []
