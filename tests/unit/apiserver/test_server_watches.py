@@ -138,6 +138,8 @@ class HeldStore(Store):
         self.held: list[Change] = []
         self.hold = False
         self.turn = asyncio.Event()
+        self.waiting: asyncio.Queue[int] = asyncio.Queue()
+        """The revision for which each request waits, as requests come."""
 
     def _persist(self, change: Change) -> None:
         if self.hold:
@@ -150,6 +152,8 @@ class HeldStore(Store):
         self.turn.set()
 
     async def flushed(self, revision: int) -> None:
+        if revision > self.durable:
+            self.waiting.put_nowait(revision)
         while revision > self.durable:
             await self.turn.wait()
 
@@ -170,14 +174,17 @@ async def test_watches_send_nothing_before_it_is_durable() -> None:
 
     listening = asyncio.ensure_future(listen())
     writing = asyncio.ensure_future(client.create(CONFIG_MAP, body("new")))
-    await asyncio.sleep(0.01)
+    async with asyncio.timeout(60):
+        await store.waiting.get()
     reads = [
         asyncio.ensure_future(client.get(CONFIG_MAP, "new", "default")),
         asyncio.ensure_future(client.list(CONFIG_MAP)),
         asyncio.ensure_future(client.create(CONFIG_MAP, body("new"))),
         asyncio.ensure_future(client.get(CONFIG_MAP, "missing", "default")),
     ]
-    await asyncio.sleep(0.01)
+    async with asyncio.timeout(60):
+        for _ in reads:
+            await store.waiting.get()
     assert not writing.done()
     assert not any(each.done() for each in reads)
     assert heard == []
