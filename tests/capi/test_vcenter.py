@@ -99,7 +99,7 @@ def test_privileges_that_the_account_lacks_are_named(center: VCenter) -> None:
             content.authorizationManager.RemoveEntityPermission(entity, ACCOUNT.username, False)
 
 
-def test_tags_and_storage_policies_that_are_not_there_are_told(center: VCenter) -> None:
+def test_tags_and_storage_policies_that_are_not_there_are_reported(center: VCenter) -> None:
     there = tag(center, "/DC0/vm/DC0_H0_VM1", "team:garden")
     gone = "urn:vmomi:InventoryServiceTag:00000000-0000-0000-0000-000000000000:GLOBAL"
     found = ask(
@@ -113,7 +113,7 @@ def test_tags_and_storage_policies_that_are_not_there_are_told(center: VCenter) 
     assert found.paths[TEMPLATE] == ("/DC0/vm/DC0_H0_VM0",)
 
 
-def test_an_address_that_a_machine_has_is_told(center: VCenter) -> None:
+def test_an_address_that_a_machine_has_is_reported(center: VCenter) -> None:
     with center.administrator() as content:
         machine = content.searchIndex.FindByInventoryPath("/DC0/vm/DC0_C0_RP0_VM0")
         spec = vim.vm.ConfigSpec(extraConfig=[vim.option.OptionValue(key="SET.guest.ipAddress", value="10.9.8.7")])
@@ -129,7 +129,7 @@ def refusal(center: VCenter, account: Credentials = ACCOUNT, **server: object) -
     return refused.value.reason, str(refused.value)
 
 
-def test_another_thumbprint_is_told_with_the_one_that_was_found(center: VCenter) -> None:
+def test_another_thumbprint_is_reported_with_the_one_that_was_found(center: VCenter) -> None:
     reason, message = refusal(center, thumbprint=":".join(["AA"] * 20))
     assert reason == "CertificateNotVerified"
     assert f"has thumbprint {center.thumbprint}, but spec.thumbprint is AA:AA" in message
@@ -164,7 +164,7 @@ def test_a_trusted_authority_needs_no_thumbprint_and_an_expired_certificate_is_n
             ask(center, thumbprint="")
 
 
-def test_a_wrong_password_is_told_and_counts_as_refused(center: VCenter) -> None:
+def test_a_wrong_password_is_reported_and_counts_as_refused(center: VCenter) -> None:
     reason, message = refusal(center, Credentials(ACCOUNT.username, "plum"))
     assert (reason, message) == (
         "LoginRefused",

@@ -85,7 +85,7 @@ def followed(plane: Subject) -> Followed:
     return Followed(result, plane.configuration(), manifests(node), before, left, missing)
 
 
-def test_it_tells_its_version_in_one_line(plane: Subject) -> None:
+def test_it_says_its_version_in_one_line(plane: Subject) -> None:
     assert plane.kubeadm("version", "--output=short").output.strip() == OLD
 
 

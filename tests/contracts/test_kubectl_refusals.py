@@ -13,7 +13,7 @@ from tests.support.kubectl_things import (
 from tests.support.sampling import sampled
 
 
-async def test_kubectl_tells_the_administrators_rights(kubectl: Kubectl) -> None:
+async def test_kubectl_reports_the_administrators_rights(kubectl: Kubectl) -> None:
     assert await kubectl("auth", "can-i", "create", "deployments") == "yes\n"
     code, output, _ = await kubectl.finish("auth", "can-i", "delete", "nodes", "--as=nobody")
     assert (code, output) == (1, "no\n")

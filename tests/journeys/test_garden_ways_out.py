@@ -107,7 +107,7 @@ def test_a_seed_that_was_deleted_past_admission_loses_no_etcd_and_its_shoots_say
     tell(story)
 
 
-def test_a_wrong_state_is_told_for_as_long_as_it_is_wrong_and_a_corrected_one_is_restored() -> None:
+def test_a_wrong_state_is_reported_for_as_long_as_it_is_wrong_and_a_corrected_one_is_restored() -> None:
     """With real extensions: one that fails in the same way again and again says so once."""
 
     async def main(simulation: virtual.Simulation) -> None:

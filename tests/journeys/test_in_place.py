@@ -114,7 +114,7 @@ def test_workers_that_wait_for_the_control_plane_are_not_told_to_be_replaced() -
     journey(story)
 
 
-def test_a_failing_node_stops_the_sequence_is_told_at_all_levels_and_goes_on_when_repaired() -> None:
+def test_a_failing_node_stops_the_sequence_is_reported_at_all_levels_and_goes_on_when_repaired() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = await machines(env, control_plane=True)
         upgraders.failing[planes[1].name, "kubeadm-upgrader"] = "etcd is not well"

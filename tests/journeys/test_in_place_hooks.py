@@ -114,7 +114,7 @@ def test_the_annotation_of_the_other_way_set_by_hand_begins_nothing_and_an_event
 
 
 @pytest.mark.soak
-def test_a_step_that_fails_is_told_to_cluster_api_and_goes_on_when_it_is_repaired() -> None:
+def test_a_step_that_fails_is_reported_to_cluster_api_and_goes_on_when_it_is_repaired() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = await outdated_worker(env)
         upgraders.failing[worker.name, "kubeadm-upgrader"] = "no space left on device"

@@ -81,7 +81,7 @@ def test_a_change_impossible_in_place_is_refused_with_its_field_and_alternatives
 
 
 @pytest.mark.soak
-def test_everything_that_can_not_be_changed_in_place_is_told_at_once() -> None:
+def test_everything_that_can_not_be_changed_in_place_is_reported_at_once() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         with pytest.raises(ApiError) as refused:
             await env.change(

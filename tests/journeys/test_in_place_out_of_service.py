@@ -82,7 +82,7 @@ def test_a_worker_that_never_is_ready_again_is_replaced_by_its_health_check_and_
 
 
 @pytest.mark.parametrize("step", sampled(CONTAINERS, 1))
-def test_a_kubelet_that_stays_silent_is_told_at_all_levels_with_the_step(step: str) -> None:
+def test_a_kubelet_that_stays_silent_is_reported_at_all_levels_with_the_step(step: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders, _watcher: Watcher) -> None:
         async def silence(workload: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
             if (container, moment) == (step, Moment.RUNS):
@@ -100,7 +100,7 @@ def test_a_kubelet_that_stays_silent_is_told_at_all_levels_with_the_step(step: s
 
 @pytest.mark.soak
 @pytest.mark.parametrize("step", sampled(CONTAINERS, 1))
-def test_a_workload_cluster_that_stays_unreachable_is_told_at_all_levels_with_the_step(step: str) -> None:
+def test_a_workload_cluster_that_stays_unreachable_is_reported_at_all_levels_with_the_step(step: str) -> None:
     far = Far()
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:

@@ -115,7 +115,7 @@ async def config_hashes(env: ManagedEnvironment) -> dict[str, str]:
 
 
 @pytest.mark.soak
-async def test_a_worker_that_fails_at_kubeadm_is_told_of_at_once_and_goes_on_when_the_cause_is_gone(
+async def test_a_worker_that_fails_at_kubeadm_is_reported_at_once_and_goes_on_when_the_cause_is_gone(
     tmp_path: Path,
 ) -> None:
     async with garden(tmp_path) as env:

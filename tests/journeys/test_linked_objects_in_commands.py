@@ -80,7 +80,7 @@ def test_the_address_of_another_cluster_is_seen_whatever_else_is_missing(env: Lo
 
 
 @pytest.mark.soak
-def test_warnings_are_about_what_is_done_and_told_once(env: LocalEnvironment) -> None:
+def test_warnings_are_about_what_is_done_and_reported_once(env: LocalEnvironment) -> None:
     manifest = EXAMPLE.replace("count: 2", "count: 3")
     tried = env.espalier("upgrade", "cluster", "-f", "-", "--dry-run", "server", "--keep-release", stdin=manifest)
     (plan,) = [line for line in tried.err.splitlines() if line.startswith("Warning: ")]

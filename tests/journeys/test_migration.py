@@ -718,7 +718,7 @@ def test_an_error_against_which_repeating_does_not_help_ends_until_somebody_asks
 
 
 @pytest.mark.soak
-def test_a_failing_extension_is_told_with_its_task_and_goes_away_with_it() -> None:
+def test_a_failing_extension_is_reported_with_its_task_and_goes_away_with_it() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")

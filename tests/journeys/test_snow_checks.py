@@ -379,7 +379,7 @@ def test_two_clusters_do_not_share_an_address() -> None:
     tell(story)
 
 
-def test_nothing_that_is_told_has_keys_in_it() -> None:
+def test_nothing_that_is_reported_has_keys_in_it() -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         devices.there[DEVICE] = AWAY
         await apply(glacier)

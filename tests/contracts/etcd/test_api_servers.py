@@ -137,7 +137,7 @@ async def test_patches_by_both_are_all_made(one: Client, other: Client) -> None:
     assert len((await one.get(CONFIG_MAP, "a", "default")).tree["data"]) == 8
 
 
-async def test_a_watch_tells_of_writes_by_both_in_their_order(one: Client, other: Client) -> None:
+async def test_a_watch_reports_writes_by_both_in_their_order(one: Client, other: Client) -> None:
     start = (await one.list(CONFIG_MAP, "default")).resource_version
     first = await one.create(CONFIG_MAP, config_map("a"))
     second = await other.patch(CONFIG_MAP, "a", "default", patch={"data": {"k": "v"}}, type=PatchType.MERGE)

@@ -60,7 +60,7 @@ async def test_a_key_can_be_read_as_it_was(client: Client, prefix: bytes) -> Non
     assert await client.get(key) is None
 
 
-async def test_the_header_of_a_read_tells_the_newest_revision_whichever_was_asked(
+async def test_the_header_of_a_read_reports_the_newest_revision_whichever_was_asked(
     client: Client, prefix: bytes
 ) -> None:
     first = await client.put(prefix + b"k", b"1")
@@ -156,7 +156,7 @@ async def test_ranges_within_bounds_of_revisions(client: Client, prefix: bytes) 
         assert names(await client.do(replace(all_keys, **bounds))) == found
 
 
-async def test_a_put_tells_what_was_there_if_asked(client: Client, prefix: bytes) -> None:
+async def test_a_put_reports_what_was_there_if_asked(client: Client, prefix: bytes) -> None:
     key = prefix + b"k"
     assert (await client.do(Put(key, b"1", prev_kv=True))).previous is None
     first = await client.get(key)
@@ -206,7 +206,7 @@ async def test_a_range_needs_a_key(client: Client) -> None:
         await client.do(DeleteRange(b""))
 
 
-async def test_deleting_tells_how_many_there_were_and_which_if_asked(client: Client, prefix: bytes) -> None:
+async def test_deleting_reports_how_many_there_were_and_which_if_asked(client: Client, prefix: bytes) -> None:
     last = await filled(client, prefix, "a", "b", "c")
     one = await client.do(DeleteRange(prefix + b"a", prev_kv=True))
     assert (one.deleted, [item.key for item in one.previous]) == (1, [prefix + b"a"])

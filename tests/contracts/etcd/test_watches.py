@@ -43,7 +43,7 @@ def short(found: list[Event]) -> list[tuple[str, str, bytes]]:
     return [(each.type, each.item.key.decode().rpartition("/")[2], each.item.value) for each in found]
 
 
-async def test_a_watch_tells_what_happens_from_now_on(client: Client, prefix: bytes) -> None:
+async def test_a_watch_reports_what_happens_from_now_on(client: Client, prefix: bytes) -> None:
     await client.put(prefix + b"a", b"before")
     async with client.watch(prefix, prefix_range_end(prefix)) as watch:
         first = await client.put(prefix + b"a", b"1")
@@ -61,7 +61,7 @@ async def test_a_watch_of_one_key_leaves_out_those_it_begins(client: Client, pre
         assert short(await events(watch, 1)) == [("PUT", "a", b"1")]
 
 
-async def test_a_watch_from_the_past_tells_what_happened_since(client: Client, prefix: bytes) -> None:
+async def test_a_watch_from_the_past_reports_what_happened_since(client: Client, prefix: bytes) -> None:
     first = await client.put(prefix + b"a", b"1")
     await client.put(prefix + b"b", b"1")
     await client.delete(prefix + b"a")
@@ -122,7 +122,7 @@ async def test_deleting_a_range_is_one_revision(client: Client, prefix: bytes) -
     assert short(list(changes.events)) == [("DELETE", "a", b""), ("DELETE", "b", b""), ("DELETE", "c", b"")]
 
 
-async def test_a_watch_tells_what_was_there_before_if_asked(client: Client, prefix: bytes) -> None:
+async def test_a_watch_reports_what_was_there_before_if_asked(client: Client, prefix: bytes) -> None:
     first = await client.put(prefix + b"a", b"1")
     async with client.watch(prefix, prefix_range_end(prefix), start_revision=first, prev_kv=True) as watch:
         await client.put(prefix + b"a", b"2")
@@ -158,7 +158,7 @@ async def test_filters_leave_out_puts_or_deletions(client: Client, prefix: bytes
         assert short(await events(deletions, 2)) == [("DELETE", "a", b""), ("DELETE", "b", b"")]
 
 
-async def test_a_watch_of_compacted_revisions_tells_the_oldest_that_is_left(client: Client, prefix: bytes) -> None:
+async def test_a_watch_of_compacted_revisions_reports_the_oldest_that_is_left(client: Client, prefix: bytes) -> None:
     first = await client.put(prefix + b"a", b"1")
     second = await client.put(prefix + b"a", b"2")
     third = await client.put(prefix + b"a", b"3")
@@ -266,7 +266,7 @@ async def test_closing_the_client_ends_its_watches(clients: Clients, prefix: byt
                 await waiting
 
 
-async def test_deletions_by_transactions_are_told_like_any(client: Client, prefix: bytes) -> None:
+async def test_deletions_by_transactions_are_reported_like_any(client: Client, prefix: bytes) -> None:
     await client.put(prefix + b"a", b"1")
     async with client.watch(prefix, prefix_range_end(prefix)) as watch:
         await client.do(Txn((), (DeleteRange(prefix + b"a"), Put(prefix + b"b", b"1"))))

@@ -155,7 +155,7 @@ def test_to_list_an_empty_store_is_no_failure(folder: Path, capsys: Captured) ->
     assert (shown.out, shown.err.startswith("no full snapshot found in file:///")) == ("", True)
 
 
-def test_deltas_without_a_full_snapshot_are_told(folder: Path, capsys: Captured) -> None:
+def test_deltas_without_a_full_snapshot_are_reported(folder: Path, capsys: Captured) -> None:
     assert run(["etcd-agent", "verify", filled(folder, *NEW[1:])]) == 5
     assert "and 2 deltas without one" in capsys.readouterr().err
 
@@ -179,7 +179,7 @@ def test_all_sets_are_copied_when_their_number_is_that_of_etcdbrctl(
     assert "copied 5 snapshots" in capsys.readouterr().out
 
 
-def test_a_final_snapshot_that_does_not_come_is_told_after_the_copy(
+def test_a_final_snapshot_that_does_not_come_is_reported_after_the_copy(
     folder: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     source, target = filled(folder, *NEW), f"file://{tmp_path}/copy"
@@ -211,7 +211,7 @@ def test_an_empty_source_is_a_failure(folder: Path, tmp_path: Path, capsys: Capt
         (["copy", "file:///a", "file:///b", "--wait-for-final-snapshot-timeout", "5m"], 2, "needs --wait-for-final"),
     ],
 )
-def test_a_wrong_command_line_is_told(words: list[str], code: int, sentence: str, capsys: Captured) -> None:
+def test_a_wrong_command_line_is_reported(words: list[str], code: int, sentence: str, capsys: Captured) -> None:
     assert run(["etcd-agent", *words]) == code
     assert sentence in capsys.readouterr().err
 
@@ -259,7 +259,7 @@ def test_without_the_extra_it_is_said_how_to_get_it() -> None:
     assert (ended.returncode, "pip install 'espalier[etcd]'" in ended.stderr) == (1, True)
 
 
-def test_an_interrupted_copy_tells_what_stays(folder: Path, tmp_path: Path) -> None:
+def test_an_interrupted_copy_reports_what_stays(folder: Path, tmp_path: Path) -> None:
     words = ["etcd-agent", "copy", filled(folder, *NEW), f"file://{tmp_path}/copy", "--wait-for-final-snapshot"]
     with subprocess.Popen([sys.executable, "-m", "espalier.cli", *words], stderr=subprocess.PIPE, text=True) as command:
         assert command.stderr is not None

@@ -57,7 +57,7 @@ def test_an_authority_for_an_endpoint_without_tls_is_refused(tmp_path: Path, cap
     assert f"--cacert: --endpoints {endpoint} does not use TLS" in said
 
 
-def test_an_authority_that_is_none_is_told_at_once(tmp_path: Path, capsys: Captured) -> None:
+def test_an_authority_that_is_none_is_reported_at_once(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "ca.crt").write_text("none")
     flags = ("--endpoints", "https://127.0.0.1:2379", "--cacert", str(tmp_path / "ca.crt"))
     assert f"{tmp_path}/ca.crt holds no PEM certificate" in refused(tmp_path, capsys, *flags, code=1)

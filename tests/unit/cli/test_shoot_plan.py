@@ -126,7 +126,7 @@ def test_times_are_those_with_which_the_destination_runs() -> None:
     assert differ.times_note.startswith("Seeds east and west run with different times")
 
 
-def test_times_that_a_lease_tells_are_read_back_and_others_are_none() -> None:
+def test_times_that_a_lease_reports_are_read_back_and_others_are_none() -> None:
     slow = MoveTimes(Timing(lease_wait=1000), dns_ttl=7)
     assert move_times.parse(slow.render()) == slow
     for text in (None, "", "{", "[]", '{"timing": {"validity": 1}}', "[" * 3000, "{}" + " " * 5000):

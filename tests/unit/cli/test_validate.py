@@ -43,7 +43,7 @@ def test_the_manifest_to_begin_with_is_valid_once_it_is_filled_in(
     assert run(["validate", "-f", str(file)]) == 0, capsys.readouterr().err
 
 
-def test_everything_that_is_wrong_is_told_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_everything_that_is_wrong_is_reported_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text(VSPHERE.replace('"1.35"', '"1.19"').replace('host: "192.0.2.10"', 'host: "127.0.0.1"'))
     assert run(["validate", "-f", str(file)]) == 1
@@ -155,7 +155,7 @@ def test_a_field_that_is_null_is_absent_as_it_is_for_an_api_server(
         assert "spec.subnet.name: type name requires a name" in capsys.readouterr().err
 
 
-def test_a_number_where_text_is_wanted_is_told_once_with_the_types(
+def test_a_number_where_text_is_wanted_is_reported_once_with_the_types(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = (EXAMPLES / "docker.yaml").read_text().replace("    name: garden\n", "    name: 1_2\n")

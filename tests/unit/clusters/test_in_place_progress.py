@@ -256,7 +256,7 @@ def test_each_owner_is_classified_before_it_is_written(front_end: FrontEnd) -> N
     assert changes({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}) == []
 
 
-def test_all_that_is_refused_is_told_at_once() -> None:
+def test_all_that_is_refused_is_reported_at_once() -> None:
     labelled = {"name": "md-0", "count": 2, "labels": {"a": "b"}, "upgradeRolloutStrategy": {"type": "InPlace"}}
     found = changes({"type": "InPlace"}, controlPlaneConfiguration=REFUSING, workerNodeGroupConfigurations=[labelled])
     result = in_place.refused(found)

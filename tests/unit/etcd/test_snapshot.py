@@ -91,7 +91,7 @@ async def test_the_hash_comes_only_if_it_is_right(tmp_path: Path) -> None:
     assert found == DATABASE
 
 
-async def test_a_broken_connection_is_told(tmp_path: Path) -> None:
+async def test_a_broken_connection_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="etcdserver: server stopped"):
         await read(tmp_path, DATABASE, then="etcdserver: server stopped")
 

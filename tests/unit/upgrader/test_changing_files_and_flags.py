@@ -345,7 +345,7 @@ def test_a_manifest_is_annotated_and_is_as_before_without_the_annotation(manifes
     assert without_annotation(annotated("a", once, "2")) == manifest
 
 
-def test_a_manifest_without_lines_of_metadata_is_told_of() -> None:
+def test_a_manifest_without_lines_of_metadata_is_reported() -> None:
     with pytest.raises(StepFailed, match="has no metadata block"):
         annotated("/etc/kubernetes/manifests/a.yaml", '{"metadata": {}}', "1")
 

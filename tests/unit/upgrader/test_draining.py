@@ -190,7 +190,7 @@ def test_without_a_limit_the_node_says_what_is_waited_for_until_that_gives_way(
     assert HELD not in scene.node()["metadata"]["annotations"]
 
 
-def test_pods_that_are_about_to_go_are_not_told_of(scene: Scene) -> None:
+def test_pods_that_are_about_to_go_are_not_reported(scene: Scene) -> None:
     scene.make("web-1")
     written: list[str] = []
     scene.later[2.0] = lambda: written.append(str(scene.node()["metadata"]["annotations"]))

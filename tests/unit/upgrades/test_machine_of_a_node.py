@@ -37,7 +37,7 @@ NOW = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
     ],
 )
 @pytest.mark.parametrize("is_told_already", [False, True])
-def test_a_machine_that_is_not_there_is_told_and_its_rights_are_taken_once(
+def test_a_machine_that_is_not_there_is_reported_and_its_rights_are_taken_once(
     found: Any, told: str, taken: list[str], is_told_already: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = rights_taken(monkeypatch, node_life)
@@ -80,7 +80,7 @@ def with_pod(phase: str, states: dict[str, Tree], **status: Any) -> NodeScope:
 FAILED: Tree = {"terminated": {"exitCode": 1, "reason": "Error", "message": "no way"}}
 
 
-def test_a_step_or_a_pod_that_failed_is_told_with_how_to_go_on() -> None:
+def test_a_step_or_a_pod_that_failed_is_reported_with_how_to_go_on() -> None:
     outcome, _ = ended(node_life.follow_pod, with_pod("Failed", {"components-copier": FAILED}))
     assert isinstance(outcome, Wait)
     assert outcome.reason == "CopyingComponentsFailed"
@@ -161,7 +161,7 @@ def test_a_kubelet_silent_for_a_minute_is_reported(seconds: int, told: str) -> N
 
 
 @pytest.mark.parametrize("text", [None, "", "- a list"])
-def test_a_kubeadm_config_that_is_none_is_told_and_nothing_is_written(text: str | None) -> None:
+def test_a_kubeadm_config_that_is_none_is_reported_and_nothing_is_written(text: str | None) -> None:
     config = None if text is None else made({"metadata": {"name": "k"}, "data": {"ClusterConfiguration": text}})
     workload: Any = SimpleNamespace(kubeadm_config=config)
     found = asyncio.run(node_life.configure(workload, scope_of([node("a")])))

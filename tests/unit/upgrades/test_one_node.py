@@ -232,7 +232,7 @@ def test_a_step_in_a_cluster_silent_for_a_minute_says_so(silent: float, waits: s
     assert reason(outcome) == waits
 
 
-def test_before_a_pod_was_made_no_step_is_told_of_a_cluster_that_does_not_answer() -> None:
+def test_before_a_pod_was_made_no_step_is_reported_of_a_cluster_that_does_not_answer() -> None:
     scope = scope_of([node("a")])
     view: Any = SimpleNamespace(workload=None, unreachable=Wait("WorkloadClusterUnreachable", "it does not answer"))
     silent: Any = replace(scope, cluster_view=view)

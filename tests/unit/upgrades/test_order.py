@@ -40,7 +40,7 @@ def test_one_after_the_other() -> None:
     assert names(sequence.active(members)) == ["b"]
 
 
-def test_of_a_machine_that_is_told_which_its_node_upgrade_says() -> None:
+def test_of_a_machine_that_is_reported_which_its_node_upgrade_says() -> None:
     assert member("a", "UpgradingKubeadm").message == "it is UpgradingKubeadm"
     assert member("a").message == "its NodeUpgrade has not been reconciled yet"
 

@@ -130,7 +130,7 @@ def test_a_container_that_a_kubelet_runs_again_itself_is_not_lost() -> None:
     assert not upgrader({"components-copier": lost}, phase="Pending").is_lost
 
 
-def test_an_image_that_can_not_be_pulled_is_told() -> None:
+def test_an_image_that_can_not_be_pulled_is_reported() -> None:
     waiting: Tree = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
     assert progress.stuck(upgrader({"components-copier": waiting})) == "ImagePullBackOff: no such image"
     assert progress.stuck(upgrader({"components-copier": RUNS})) == ""
@@ -189,14 +189,14 @@ def test_files_are_copied_again_only_for_those_that_need_them() -> None:
     assert pod.left({STEPS[0].condition}, drains=True)[0].container == "components-copier"
 
 
-def test_a_step_that_is_made_again_by_the_next_pod_is_told_as_one_that_runs() -> None:
+def test_a_step_that_is_made_again_by_the_next_pod_is_reported_as_one_that_runs() -> None:
     first = progress.conditions([], upgrader({"components-copier": DONE, "containerd-upgrader": failed()}))
     again = progress.conditions(first, upgrader({"components-copier": RUNS}, done=progress.done(first)))
     copied = by_type(again)["BinariesCopied"]
     assert (copied.status, copied.reason) == ("False", "CopyingComponents")
 
 
-def test_the_pod_that_made_all_steps_stays_told_when_it_is_gone() -> None:
+def test_the_pod_that_made_all_steps_stays_reported_when_it_is_gone() -> None:
     done = progress.conditions([], upgrader({step.container: DONE for step in STEPS}))
     assert by_type(progress.conditions(done, None))["UpgraderPodCreated"].status == "True"
 

@@ -78,7 +78,7 @@ def test_an_object_that_is_not_understood_says_why(text: bytes, why: str) -> Non
     assert why in found.why
 
 
-def test_the_marker_of_another_cluster_tells_that_the_container_is_the_wrong_one() -> None:
+def test_the_marker_of_another_cluster_says_that_the_container_is_the_wrong_one() -> None:
     found = read_first_start(encoded(FirstStart(3, "shoot--a--b", 25)), 3, "shoot--a--c")
     assert found == Unreadable("it is of epoch 3 of shoot--a--b, not of epoch 3 of shoot--a--c")
 

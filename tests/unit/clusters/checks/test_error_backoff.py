@@ -48,7 +48,7 @@ class Api:
 
 
 @pytest.mark.parametrize(("refused", "pause", "spares_account"), [(False, KEPT_FOR, True), (True, REFUSED, False)])
-def test_the_same_error_is_told_without_asking_until_time_has_passed(
+def test_the_same_error_is_reported_without_asking_until_time_has_passed(
     refused: bool, pause: float, spares_account: bool
 ) -> None:
     async def story(simulation: Simulation) -> None:

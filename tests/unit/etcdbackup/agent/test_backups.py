@@ -100,7 +100,7 @@ def test_while_etcd_is_away_the_agent_says_so() -> None:
     simulated(story)
 
 
-def test_trouble_with_the_store_is_told_and_ends_with_it() -> None:
+def test_trouble_with_the_store_is_reported_and_ends_with_it() -> None:
     async def story(one: Setting) -> None:
         one.store.before["list"] = lambda key: Refused("s3://backups", "the credentials are wrong")
         async with backing_up(one) as backups:

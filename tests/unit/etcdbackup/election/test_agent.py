@@ -279,7 +279,7 @@ def test_initiate_writes_initial_after_a_fresh_read_and_counts_once_it_is_read_b
     assert ShutProxy() in told(seen(asked, 108), 109)
 
 
-def test_the_status_of_a_copy_operation_is_told_in_every_phase() -> None:
+def test_the_status_of_a_copy_operation_is_reported_in_every_phase() -> None:
     told = owner()
     assert agent.status(SETTINGS, told.state).initiated is False
     told(seen(INITIAL, 105), 106)

@@ -34,7 +34,7 @@ def test_a_first_state_that_is_wrong_is_a_trace_of_its_own() -> None:
     assert found.violation.trace == (("", 0),)
 
 
-def test_a_state_from_which_the_goal_is_out_of_reach_is_told() -> None:
+def test_a_state_from_which_the_goal_is_out_of_reach_is_reported() -> None:
     trap = {"a": [("on", "b"), ("aside", "c")], "b": [("done", "goal")], "c": [("round", "c")], "goal": []}
     found = explore("a", lambda at: trap[at], {}, most=10, goal=lambda at: at == "goal")
     assert found.stuck == (("", "a"), ("aside", "c"))

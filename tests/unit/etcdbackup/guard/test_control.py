@@ -109,7 +109,7 @@ async def test_nothing_runs_and_nothing_passes_before_the_agent_says_so() -> Non
         agent.writer.close()
 
 
-async def test_the_end_of_etcd_is_told_and_shuts_the_proxy() -> None:
+async def test_the_end_of_etcd_is_reported_and_shuts_the_proxy() -> None:
     async with guard(SLEEPS) as setting:
         agent = await setting.agent()
         await agent.ask(id=1, do="start")

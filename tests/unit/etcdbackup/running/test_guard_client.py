@@ -31,7 +31,7 @@ async def client(path: Path) -> AsyncIterator[GuardClient]:
             await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_guard_that_is_not_there_is_told(tmp_path: Path) -> None:
+async def test_a_guard_that_is_not_there_is_reported(tmp_path: Path) -> None:
     async with client(tmp_path / "guard.sock") as guard:
         await eventually(lambda: guard.trouble)
         assert guard.trouble == f"the guard of etcd is unreachable at {tmp_path}/guard.sock: No such file or directory"

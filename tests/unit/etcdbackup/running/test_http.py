@@ -69,7 +69,7 @@ async def answering() -> AsyncIterator[Asked]:
         await server.stop()
 
 
-async def test_initiate_makes_the_object_once_and_status_tells_it() -> None:
+async def test_initiate_makes_the_object_once_and_status_reports_it() -> None:
     async with answering() as agent_:
         await eventually(lambda: agent_.run.ready)
         assert (await agent_.ask("GET", "/healthz"))[0] == 200
@@ -93,7 +93,7 @@ async def test_initiate_may_hold_its_answer_back_until_etcd_is_handed_over() -> 
         assert told["copyOperation"]["status"] == "Ready"
 
 
-async def test_backup_status_tells_what_would_be_lost() -> None:
+async def test_backup_status_reports_what_would_be_lost() -> None:
     async with answering() as agent_:
         await eventually(lambda: agent_.run.ready and bool(agent_.run.backups.latest))
         for method in ("GET", "POST"):

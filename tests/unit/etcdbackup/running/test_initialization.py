@@ -120,7 +120,7 @@ def test_a_configuration_that_is_none_is_named(tmp_path: Path, content: bytes, s
         EtcdConfiguration(membership(), "t", tmp_path / "data", tmp_path / "missing.yaml").text()
 
 
-async def test_the_configuration_is_told_over_http(tmp_path: Path) -> None:
+async def test_the_configuration_is_reported_over_http(tmp_path: Path) -> None:
     application = web.Application()
     add_configuration(application, EtcdConfiguration(membership(), "t", tmp_path / "data", tmp_path / "etcd.yaml"))
     server = HttpServer(application, "127.0.0.1", 0)

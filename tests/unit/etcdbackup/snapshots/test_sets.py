@@ -90,7 +90,7 @@ def test_a_delta_within_a_later_one_makes_no_gap() -> None:
     assert not any(finding.is_fault for finding in found.findings())
 
 
-def test_two_histories_in_one_store_are_told() -> None:
+def test_two_histories_in_one_store_are_reported() -> None:
     found = inventory(full(10, 0), delta(11, 50, 60), delta(11, 20, 500)).latest
     assert found is not None
     assert "was taken 440 s before it: two histories" in found.findings()[-1].message

@@ -557,7 +557,7 @@ def test_after_a_final_snapshot_an_agent_that_starts_takes_a_full_one_whatever_d
     simulated(story)
 
 
-def test_an_etcd_without_a_revision_that_it_had_is_told_at_once() -> None:
+def test_an_etcd_without_a_revision_that_it_had_is_reported_at_once() -> None:
     async def story(one: Setting) -> None:
         async with asyncio.timeout(1):
             with pytest.raises(OtherHistory, match="etcd has revision 1, but had 8"):

@@ -291,7 +291,7 @@ async def test_a_folder_that_goes_while_it_is_looked_into_is_no_empty_bucket(
         (tmp_path / "gone").rename(folder)
 
 
-async def test_a_file_that_gets_shorter_while_it_is_read_is_told(tmp_path: Path) -> None:
+async def test_a_file_that_gets_shorter_while_it_is_read_is_reported(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     await store.put("a", bytes(3 * CHUNK))
     read = store.stream("a")

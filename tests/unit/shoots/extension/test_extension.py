@@ -196,7 +196,7 @@ def description_of(tree: dict[str, Any]) -> str:
     return str(last.get("description"))
 
 
-def test_a_failure_is_told_with_its_codes_and_tried_again() -> None:
+def test_a_failure_is_reported_with_its_codes_and_tried_again() -> None:
     async def story(simulation: Simulation) -> None:
         one = await begin(simulation)
         one.seed.keep_renewing()
@@ -334,7 +334,7 @@ def test_without_a_valid_lease_a_resource_is_skipped_and_says_why() -> None:
     simulate(story)
 
 
-def test_the_time_of_an_order_stays_when_it_was_taken_and_an_error_of_it_is_told_once() -> None:
+def test_the_time_of_an_order_stays_when_it_was_taken_and_an_error_of_it_is_reported_once() -> None:
     """By that time a gardenlet knows how long it has waited."""
 
     async def story(simulation: Simulation) -> None:
@@ -439,7 +439,7 @@ def test_a_delete_is_called_for_only_within_the_lease() -> None:
     simulate(story)
 
 
-def test_a_state_that_is_too_large_is_told_and_the_earlier_one_stays() -> None:
+def test_a_state_that_is_too_large_is_reported_and_the_earlier_one_stays() -> None:
     """G22."""
 
     async def story(simulation: Simulation) -> None:

@@ -93,7 +93,7 @@ def test_a_wall_clock_that_is_set_ahead_ends_a_lease() -> None:
     assert world.reason == "LeaseExpired"
 
 
-def test_an_event_that_tells_nothing_new_of_the_lease_makes_it_no_longer() -> None:
+def test_an_event_that_says_nothing_new_of_the_lease_makes_it_no_longer() -> None:
     world = World()
     world.renew()
     expiration = micro_time(START + timedelta(seconds=120))

@@ -216,7 +216,7 @@ async def test_leftovers_of_a_crash_are_found_by_the_seed_that_may_delete_them()
 
 
 @pytest.mark.soak
-async def test_a_piece_that_is_gone_is_told_and_not_waited_for() -> None:
+async def test_a_piece_that_is_gone_is_reported_and_not_waited_for() -> None:
     """The seed has no right on what is not there, and hears that it may not read it."""
     async with garden() as world:
         secrets = await world.store("a", "apple", json_of(MIB))

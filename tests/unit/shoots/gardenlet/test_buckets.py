@@ -341,7 +341,7 @@ async def test_an_entry_is_ready_once_its_extension_has_nothing_left_to_do(last:
     assert world.garden.said["seedName"] == "a"
 
 
-async def test_a_bucket_tells_where_it_is_as_its_extension_says() -> None:
+async def test_a_bucket_says_where_it_is_as_its_extension_says() -> None:
     world = World()
     kind = extension_backups.BackupBucket
     status = {"lastOperation": {"type": "Create", "state": "Succeeded"}, "providerStatus": {"url": URL}}

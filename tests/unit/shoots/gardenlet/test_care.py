@@ -111,7 +111,7 @@ async def test_the_answer_of_an_agent_counts_for_its_own_epoch_alone(epoch: int,
 @pytest.mark.parametrize(
     ("error", "problem"), [(NotFound.of("gone"), "does not exist"), (Unreachable("no answer"), None)]
 )
-async def test_a_missing_secret_is_told_and_a_garden_that_is_not_reached_changes_nothing(
+async def test_a_missing_secret_is_reported_and_a_garden_that_is_not_reached_changes_nothing(
     error: Exception, problem: str | None
 ) -> None:
     async def get(*_: object) -> Object:

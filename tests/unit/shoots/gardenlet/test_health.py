@@ -108,7 +108,7 @@ def test_nodes_and_system_components_are_as_the_api_server_of_the_shoot_says(
     assert message in found[EVERY_NODE_READY].message + found[SYSTEM_COMPONENTS_HEALTHY].message
 
 
-def test_an_api_server_that_fails_in_another_way_each_time_is_told_once() -> None:
+def test_an_api_server_that_fails_in_another_way_each_time_is_reported_once() -> None:
     one, other = (ShootHealth(unreachable=why) for why in ("connection refused", "no answer"))
     assert conditions(scope(), None, one) == conditions(scope(), None, other)
     under_way = {one.status for one in conditions(scope(state="Processing"), None, one)[2:]}

@@ -100,7 +100,7 @@ async def test_a_shoot_whose_epochs_are_unreadable_says_so() -> None:
     await server.close()
 
 
-async def test_a_move_that_is_taken_back_too_late_is_told_as_a_migration() -> None:
+async def test_a_move_that_is_taken_back_too_late_is_reported_as_a_migration() -> None:
     server = new_server()
     await server.start()
     client = client_of(server)

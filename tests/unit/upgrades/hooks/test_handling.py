@@ -191,7 +191,7 @@ def versions(make: Any, *names: str) -> dict[str, Tree]:
     return {"current": objects[0], "desired": objects[1]}
 
 
-async def test_discovery_tells_three_hooks_that_stop_cluster_api_when_they_fail() -> None:
+async def test_discovery_reports_three_hooks_that_stop_cluster_api_when_they_fail() -> None:
     async with env() as here:
         status, body = await here.post(wire.DISCOVERY_PATH, b'{"kind":"DiscoveryRequest"}')
         found = msgspec.json.decode(body)
