@@ -22,7 +22,7 @@ from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.apiserver.store import MemoryStore
-from espalier.cli.installing import PATIENCE, InstallReleases
+from espalier.cli.installation import PATIENCE, InstallReleases
 from espalier.cli.planning import PlanRequest
 from espalier.clusters import Isolation, names, rbac
 from espalier.clusters.preview.previews import Preview

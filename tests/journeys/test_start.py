@@ -23,7 +23,7 @@ from espalier.api.meta import Condition
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.store import MemoryStore
 from espalier.cli import manifests
-from espalier.cli.installing import PATIENCE
+from espalier.cli.installation import PATIENCE
 from espalier.clusters import names, rbac
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, Invalid, Unreachable

@@ -25,7 +25,7 @@ from espalier.apiserver.webhooks import CallFailed, WebhookCall
 from espalier.cli import components, manifests
 from espalier.cli.environment.management import make_record
 from espalier.cli.hints import hint
-from espalier.cli.installing import InstallReleases
+from espalier.cli.installation import InstallReleases
 from espalier.cli.manager_task import ManagerTask
 from espalier.cli.upgrader_images import UpgraderImages
 from espalier.clusters import Isolation

@@ -15,7 +15,7 @@ from espalier.cli import components, flags, manifests, processes
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 from espalier.cli.hints import hint
-from espalier.cli.installing import InstallReleases
+from espalier.cli.installation import InstallReleases
 from espalier.clusters import Isolation
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases

@@ -7,7 +7,7 @@ from espalier.kube.rbac import Right
 from espalier.providers.tinkerbell import references, render, rules
 from espalier.providers.tinkerbell.cluster_api import INFRASTRUCTURE
 from espalier.providers.tinkerbell.hardware import controller
-from espalier.providers.tinkerbell.hardware.judgement import problems
+from espalier.providers.tinkerbell.hardware.findings import problems
 from espalier.providers.tinkerbell.kinds import (
     KINDS,
     TinkerbellDatacenterConfig,

@@ -27,7 +27,7 @@ from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.predicates import generation_changed
 from espalier.runtime.writer import Precondition, found_by_owner
 from espalier.shoots.gardenlet import reach
-from espalier.shoots.gardenlet.comparing import is_as_rendered, stamped
+from espalier.shoots.gardenlet.comparison import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Tools
 from espalier.shoots.gardenlet.credentials import credentials_problem
 from espalier.shoots.gardenlet.names import FINALIZER, GARDEN_NAMESPACE

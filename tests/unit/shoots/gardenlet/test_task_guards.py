@@ -36,7 +36,7 @@ from espalier.shoots.flow.graph import Flow
 from espalier.shoots.flow.task import Action, Failure
 from espalier.shoots.garden.roles import in_project
 from espalier.shoots.gardenlet import clusters, leases, rendering, steps
-from espalier.shoots.gardenlet.comparing import stamped
+from espalier.shoots.gardenlet.comparison import stamped
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Live
 from espalier.shoots.gardenlet.flows import LEAVE

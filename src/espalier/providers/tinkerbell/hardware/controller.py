@@ -34,7 +34,7 @@ from espalier.kube.rbac import FOLLOW, Right
 from espalier.providers.tinkerbell.cluster_api import TinkerbellMachine
 from espalier.providers.tinkerbell.hardware import demand
 from espalier.providers.tinkerbell.hardware.demand import BareMetalCluster, Owner
-from espalier.providers.tinkerbell.hardware.judgement import NOT_ENOUGH, Config, ConfigResult, judge
+from espalier.providers.tinkerbell.hardware.findings import NOT_ENOUGH, Config, ConfigResult, judge
 from espalier.providers.tinkerbell.hardware.kinds import BMCMachine, Hardware
 from espalier.providers.tinkerbell.hardware.rack import hardware_states, is_contactable
 from espalier.providers.tinkerbell.kinds import (

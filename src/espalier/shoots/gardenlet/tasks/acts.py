@@ -10,7 +10,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import Belongs, found_by_owner
 from espalier.shoots.flow.task import Action, Failure, Overdue, Verdict
-from espalier.shoots.gardenlet.comparing import is_as_rendered, stamped
+from espalier.shoots.gardenlet.comparison import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.names import SHOOT_UID
 

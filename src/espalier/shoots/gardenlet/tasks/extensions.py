@@ -26,7 +26,7 @@ from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import Precondition
 from espalier.shoots.extension.lease import LEASE_VALID
 from espalier.shoots.flow.task import Action, Failure, Overdue, Verdict
-from espalier.shoots.gardenlet.comparing import is_as_rendered, stamped
+from espalier.shoots.gardenlet.comparison import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.rendering import Rendered
 from espalier.shoots.gardenlet.scope import ExtensionResource

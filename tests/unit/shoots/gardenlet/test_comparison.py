@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.shoots.gardenlet.comparing import holds
+from espalier.shoots.gardenlet.comparison import holds
 
 values = st.recursive(
     st.none() | st.integers(2, 9) | st.text(max_size=3),
