@@ -15,7 +15,7 @@ from espalier.api.core import CONFIG_MAP, ConfigMap
 from espalier.api.eksa import cluster as eksa
 from espalier.api.resource import Key
 from espalier.clusters import names
-from espalier.clusters.scope import is_self_managed, read
+from espalier.clusters.scope import age, is_self_managed, read
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.controller import RESYNC, Controller
@@ -57,7 +57,7 @@ class ManagementCluster:
         """The key of the record, whether or not it exists; None without a ConfigMap, or when it is invalid."""
         found = self.named.get(names.MANAGEMENT_CLUSTER)
         if found is None:
-            oldest = min(self.clusters.by_index(BY_MANAGER, SELF), key=_age, default=None)
+            oldest = min(self.clusters.by_index(BY_MANAGER, SELF), key=age, default=None)
             return oldest.key if oldest is not None else None
         return named_by(found)
 
@@ -128,10 +128,6 @@ def named_by(found: Object) -> Key | None:
         return None
     namespace, name = data.get("namespace", ""), data.get("name", "")
     return Key(namespace, name) if namespace and name else None
-
-
-def _age(record: Object) -> tuple[str, str, str]:
-    return (record.metadata.creation_timestamp or "", record.namespace, record.name)
 
 
 def _by_manager(found: Object) -> Iterable[str]:

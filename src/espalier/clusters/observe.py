@@ -40,7 +40,7 @@ from espalier.clusters.release_use import ReleaseUse
 from espalier.clusters.render_input import RenderInput, make_render_input
 from espalier.clusters.rules import endpoint
 from espalier.clusters.rules.releases import parsed
-from espalier.clusters.scope import ClusterAPIObjects, Scope, is_self_managed, read
+from espalier.clusters.scope import ClusterAPIObjects, Scope, age, is_self_managed, read
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.releases import Uninstalled
@@ -409,7 +409,7 @@ class Observer:
     def _rivals(self, cluster: Object) -> tuple[Key, ...]:
         """Older Clusters of the same name; of those created at the same time, ordered by namespace."""
         others = self.all_clusters.by_index(BY_NAME, cluster.name)
-        return tuple(sorted(other.key for other in others if other.key != cluster.key and _age(other) < _age(cluster)))
+        return tuple(sorted(other.key for other in others if other.key != cluster.key and age(other) < age(cluster)))
 
     def needing(self, series: str, cluster: Key) -> list[Key]:
         """Clusters of another name that need names with this prefix."""
@@ -432,7 +432,7 @@ class Observer:
             for one in self.series_of(cluster)
             if one not in made
             for other in self.all_clusters.by_index(BY_SERIES, one)
-            if other.name != found.name and _age(other) < _age(found)
+            if other.name != found.name and age(other) < age(found)
         )
         return (*contested, *self._claimed_by_others(found, cluster, capi_objects))
 
@@ -460,7 +460,7 @@ class Observer:
             made = self.written[kind].get(ClusterIdentity.of(other.key).capi)
             is_theirs = made is not None and names.cluster_of(made.metadata.labels) == other.key
             theirs = set(provider.claimed(made)) if made is not None and is_theirs else set()
-            if _age(other) < _age(found):
+            if age(other) < age(found):
                 theirs |= set(provider.claims(other.name, spec, self.linked.children(other.namespace, spec)))
             yield from ((str(name), other.key) for name in sorted(wanted & theirs, key=str))
 
@@ -509,7 +509,7 @@ class Observer:
         """True if another Cluster has precedence: its control plane exists, or it is older."""
         made = self.written[KubeadmControlPlane.resource].get(ClusterIdentity.of(other.key).capi)
         is_made = made is not None and names.cluster_of(made.metadata.labels) == other.key
-        return is_made or _age(other) < _age(found)
+        return is_made or age(other) < age(found)
 
     def shared_links_of(self, cluster: Object) -> list[tuple[Resource, Object]]:
         """The linked objects that would be garbage collected with a Cluster, and that a remaining Cluster names."""
@@ -519,10 +519,6 @@ class Observer:
     def _stays_in_use(self, linked: Object, without: Key) -> bool:
         users = self.all_clusters.by_index(BY_LINK, f"{linked.kind}/{linked.namespace}/{linked.name}")
         return any(user.key != without and user.metadata.deletion_timestamp is None for user in users)
-
-
-def _age(object_: Object) -> tuple[str, str, str]:
-    return (object_.metadata.creation_timestamp or "", object_.namespace, object_.name)
 
 
 def _by_name(object_: Object) -> Iterable[str]:

@@ -406,6 +406,11 @@ def read(found: Object) -> eksa.Cluster:
         return msgspec.convert({**found.tree, "status": {}}, eksa.Cluster)
 
 
+def age(found: Object) -> tuple[str, str, str]:
+    """A sort key by creation: older objects come first; those of the same second by namespace and name."""
+    return (found.metadata.creation_timestamp or "", found.namespace, found.name)
+
+
 def is_self_managed(cluster: eksa.Cluster) -> bool:
     """True if a Cluster names itself or nothing as its management cluster."""
     return cluster.spec.management_cluster.name in ("", cluster.metadata.name)
