@@ -36,6 +36,7 @@ from espalier.shoots.admission import (
 )
 from espalier.shoots.admission.shoots import Garden
 from espalier.shoots.state import pieces
+from espalier.shoots.technical_ids import BY_TECHNICAL_ID, technical_ids
 
 _PATH = "/validate-core-gardener-cloud"
 VALIDATE_SHOOT = f"{_PATH}-v1beta1-shoot"
@@ -61,7 +62,6 @@ WEBHOOKS = (
 
 BY_SEED = "seed"
 BY_NAME = "name"
-BY_TECHNICAL_ID = "technical ID"
 BY_NAMESPACE = "namespace"
 
 K = TypeVar("K", bound=KubeObject)
@@ -272,12 +272,6 @@ def seeds_of(shoot: Object) -> Iterable[str]:
     """Index: the seeds that a shoot has or is assigned to."""
     typed = shoot.decode(Shoot)
     return dict.fromkeys(filter(None, (typed.spec.seed_name, typed.status.seed_name)))
-
-
-def technical_ids(shoot: Object) -> Iterable[str]:
-    """Index: the technical ID of a shoot."""
-    technical_id = shoot.decode(Shoot).status.technical_id
-    return (technical_id,) if technical_id else ()
 
 
 def namespaces(project: Object) -> Iterable[str]:

@@ -20,11 +20,12 @@ from espalier.runtime.controller import Controller
 from espalier.runtime.events import Recorder
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.sources import Source
-from espalier.shoots.state.controller import BY_TECHNICAL_ID, Sync, technical_id
 from espalier.shoots.state.controller import Observer as Observed
+from espalier.shoots.state.controller import Sync
 from espalier.shoots.state.document import digested
 from espalier.shoots.state.merging import task_of
 from espalier.shoots.state.store import ShootStates
+from espalier.shoots.technical_ids import BY_TECHNICAL_ID, technical_ids
 
 
 class KnownStates(Source):
@@ -59,7 +60,7 @@ def controller(
     recorder: Recorder | None,
 ) -> Controller:
     """The controller that keeps ShootStates up to date. It reads a ShootState once per shoot, and after a conflict."""
-    shoots.add_indexes({BY_TECHNICAL_ID: technical_id})
+    shoots.add_indexes({BY_TECHNICAL_ID: technical_ids})
     observed = Observed(shoots, cast(Cache, known), seed_caches)
     sync = Sync(observed, states, seed, recorder)
 

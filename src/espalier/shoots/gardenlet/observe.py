@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 
 from espalier.api import core
@@ -20,6 +19,7 @@ from espalier.runtime.cache import Cache, Caches
 from espalier.shoots.gardenlet.context import Live
 from espalier.shoots.gardenlet.names import CONTROL_PLANE, ROLE, SHOOT_UID
 from espalier.shoots.gardenlet.scope import ExtensionResource, Scope
+from espalier.shoots.technical_ids import technical_ids
 
 SEED_KINDS: tuple[Resource, ...] = (
     core.NAMESPACE,
@@ -50,7 +50,7 @@ class Observer:
         self.seed: dict[Resource, Cache] = {resource: seed.of(resource) for resource in SEED_KINDS}
         self.pods = seed.of(core.POD, labels=CONTROL_PLANE)
         """Pods of control planes: a Deployment does not count terminating ones, which still run."""
-        self.garden[Shoot.resource].add_indexes({"technicalID": _technical_ids})
+        self.garden[Shoot.resource].add_indexes({"technicalID": technical_ids})
         self.seed_name = seed_name
 
     def shoot(self, key: Key) -> Object | None:
@@ -158,9 +158,3 @@ class Observer:
                 for one in self.seed[kind.resource].list(technical_id)
             ),
         )
-
-
-def _technical_ids(shoot: Object) -> Iterable[str]:
-    """Index: the technical ID in the status. It is written before anything of the shoot is in a seed."""
-    technical_id = shoot.decode(Shoot).status.technical_id
-    return (technical_id,) if technical_id else ()

@@ -24,19 +24,12 @@ from espalier.shoots.state.merging import SeedStates, Task, is_current, merged, 
 from espalier.shoots.state.pieces import TruncatedState
 from espalier.shoots.state.store import EpochOver, ShootStates
 from espalier.shoots.state.stored import StaleState
+from espalier.shoots.technical_ids import BY_TECHNICAL_ID
 
 NOT_TRANSFERABLE = "StateNotTransferable"
 """Reason of an Event on a Shoot: a state in its seed can't be stored in the garden."""
 
-BY_TECHNICAL_ID = "technical ID"
-
 _SYNC_RETRY = 0.5
-
-
-def technical_id(shoot: Object) -> Iterable[str]:
-    """Index: the namespace of a shoot in its seed."""
-    value = shoot.decode(Shoot).status.technical_id
-    return (value,) if value else ()
 
 
 class Observer:

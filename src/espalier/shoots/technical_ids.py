@@ -1,0 +1,16 @@
+"""The index of Shoots by technical ID."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from espalier.api.gardener.shoot import Shoot
+from espalier.kube.objects import Object
+
+BY_TECHNICAL_ID = "technical ID"
+
+
+def technical_ids(shoot: Object) -> Iterable[str]:
+    """Index: the technical ID in the status. It is written before anything of the shoot is in a seed."""
+    found = shoot.decode(Shoot).status.technical_id
+    return (found,) if found else ()
