@@ -12,6 +12,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from espalier.kube.tls import unverified_context
+
 TIMEOUT = 10.0
 NEXT_ADDRESS = 0.25
 """Seconds until the next address of a name is tried in parallel."""
@@ -34,7 +36,9 @@ async def over_network(place: str) -> str:
             _, writer = await asyncio.open_connection(split.hostname, port, happy_eyeballs_delay=NEXT_ADDRESS)
             try:
                 if is_secure:
-                    await writer.start_tls(_any_certificate(), server_hostname=split.hostname)
+                    # The authority of the store may be in its credentials, which nobody has here. Nothing is sent, so
+                    # nothing can be read by who else may answer; agents verify it.
+                    await writer.start_tls(unverified_context(), server_hostname=split.hostname)
             finally:
                 writer.transport.abort()  # nothing was sent that must arrive
     except (OSError, UnicodeError) as error:
@@ -71,15 +75,6 @@ def _check_folder(folder: Path, looking: Future[bool | OSError]) -> None:
     if _looking.get(folder) is looking:
         del _looking[folder]
     looking.set_result(found)
-
-
-def _any_certificate() -> ssl.SSLContext:
-    """The authority of the store may be in its credentials, which nobody has here. Nothing is sent, so nothing can be
-    read by who else may answer; agents verify it."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def _words(error: Exception) -> str:

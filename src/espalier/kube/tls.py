@@ -53,6 +53,14 @@ def client_context(
     return context
 
 
+def unverified_context() -> ssl.SSLContext:
+    """A context for the client's side that accepts any certificate, for probes that send no secrets."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 @contextmanager
 def _file(content: bytes) -> Iterator[str]:
     """A path from which `content` can be read: `ssl` takes keys from files only.

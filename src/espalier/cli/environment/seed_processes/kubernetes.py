@@ -11,12 +11,13 @@ import yaml
 
 from espalier.api import yaml_trees
 from espalier.cli.environment.seed_processes.mounts import Mounts
-from espalier.cli.environment.seed_processes.network import TcpEndpoint, forwarded, status_of, unverified
+from espalier.cli.environment.seed_processes.network import TcpEndpoint, forwarded, status_of
 from espalier.cli.environment.seed_processes.process import HOST, run_process
 from espalier.cli.environment.seed_programs.command_line import CommandLine, InvalidCommandLine, with_flags
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
+from espalier.kube.tls import unverified_context
 from espalier.kube.wire import Request, Response, Stream, User
 from espalier.realnodes.management.control_plane import held_port
 from espalier.runtime.clock import Clock
@@ -69,7 +70,7 @@ class KubernetesProcesses:
         """Run it on a free port of this machine."""
         program = self.programs / container.arguments[0].rpartition("/")[2]
         listens = CommandLine.of(container.arguments).port("secure-port", port)
-        tls = unverified()
+        tls = unverified_context()  # as in kubelets' probes
         with held_port() as held:
             endpoint.port = held
             given = {**flags, "secure-port": str(held), "bind-address": HOST, "permit-port-sharing": "true"}

@@ -98,14 +98,6 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.close()
 
 
-def unverified() -> ssl.SSLContext:
-    """TLS as in kubelets' probes, which do not verify the certificates of pods."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
 async def status_of(port: int, path: str, tls: ssl.SSLContext | None = None) -> int:
     """The status of a GET request, as in kubelets' probes. Raises `OSError`, `ValueError`."""
     reader, writer = await asyncio.open_connection(HOST, port, ssl=tls)
