@@ -65,5 +65,8 @@ class Head(Part):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
 
 
+SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""The letters of generated names: without vowels and what looks alike, so they spell no words."""
+
 Tree = dict[str, Any]
 """A decoded JSON object that has no type here."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from uuid import UUID
 
-from espalier.api.meta import Tree
+from espalier.api.meta import SUFFIX_LETTERS, Tree
 from espalier.api.resource import Resource
 from espalier.apiserver import failures
 from espalier.kube.errors import StatusCause
@@ -22,7 +22,6 @@ MAX_ANNOTATIONS = 256 * 1024
 
 GENERATED_SUFFIX = 5
 MAX_GENERATED_BASE = 63 - GENERATED_SUFFIX
-_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 SYSTEM = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
 """Fields that clients can't change."""
@@ -63,7 +62,7 @@ def new_uid(rng: random.Random) -> str:
 
 def generated_name(base: str, rng: random.Random) -> str:
     """A name from `generateName`."""
-    return base[:MAX_GENERATED_BASE] + "".join(rng.choices(_SUFFIX_LETTERS, k=GENERATED_SUFFIX))
+    return base[:MAX_GENERATED_BASE] + "".join(rng.choices(SUFFIX_LETTERS, k=GENERATED_SUFFIX))
 
 
 def problems(resource: Resource, metadata: Tree, *, built_in: bool = False) -> Iterator[StatusCause]:

@@ -9,13 +9,12 @@ from typing import Any, TypeAlias
 
 from espalier.api.cloud import VirtualMachine
 from espalier.api.gardener.machines import FINALIZER, Machine, MachineClass, MachineDeployment, MachineSet
-from espalier.api.meta import Tree
+from espalier.api.meta import SUFFIX_LETTERS, Tree
 from espalier.clusterapi.intstr import share
 from espalier.kube.objects import Object
 from espalier.shoots.local_provider import machine_objects as objects
 
 PENDING, RUNNING, FAILED, TERMINATING = "Pending", "Running", "Failed", "Terminating"
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 @dataclass(frozen=True)
@@ -272,7 +271,7 @@ def _set_tree(deployment: Object, class_: str, replicas: int) -> Tree:
 
 def _machine_tree(view: SetView, rng: random.Random) -> Tree:
     template = view.object.tree["spec"]["template"]
-    suffix = "".join(rng.choice(_LETTERS) for _ in range(5))
+    suffix = "".join(rng.choice(SUFFIX_LETTERS) for _ in range(5))
     return {
         "apiVersion": Machine.resource.api_version,
         "kind": Machine.resource.kind,

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property
 
 from espalier.api import conditions as condition_list
-from espalier.api.meta import Tree
+from espalier.api.meta import SUFFIX_LETTERS, Tree
 from espalier.api.resource import Key
 from espalier.simulator.workload_controllers.views import (
     Budget,
@@ -22,8 +22,6 @@ from espalier.simulator.workload_controllers.views import (
     Volume,
     Workload,
 )
-
-SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 @dataclass(frozen=True)
