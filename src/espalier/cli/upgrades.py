@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from espalier.api import conditions
-from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Condition
 from espalier.cli import connection, flags, output
@@ -16,9 +16,9 @@ from espalier.cli.failures import Failure
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
+from espalier.upgrades.names import RETRY_ANNOTATION
 from espalier.upgrades.node.containers import STEPS
 
-RETRY_ANNOTATION = f"{GROUP}/retry"
 KINDS: tuple[type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | type[NodeUpgrade], ...] = (
     ControlPlaneUpgrade,
     MachineDeploymentUpgrade,

@@ -11,13 +11,14 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.meta import Observed
 from espalier.api.resource import Resource
+from espalier.clusterapi import names
 from espalier.kube.objects import Object
 
 GROUP, CLUSTER_NAME_LABEL = capi.GROUP, capi.CLUSTER_NAME_LABEL
-CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
-DEPLOYMENT_NAME_LABEL = "cluster.x-k8s.io/deployment-name"
+CONTROL_PLANE_LABEL = names.CONTROL_PLANE
+DEPLOYMENT_NAME_LABEL = names.DEPLOYMENT
 WATCH_FILTER_LABEL = "cluster.x-k8s.io/watch-filter"
-PAUSED_ANNOTATION = "cluster.x-k8s.io/paused"
+PAUSED_ANNOTATION = names.PAUSED
 SKIP_COREDNS_ANNOTATION = "controlplane.cluster.x-k8s.io/skip-coredns"
 """On a KubeadmControlPlane: leaves CoreDNS unchanged, and skips the comparison of its versions."""
 SKIP_REMEDIATION_ANNOTATION = "cluster.x-k8s.io/skip-remediation"

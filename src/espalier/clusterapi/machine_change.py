@@ -20,12 +20,11 @@ from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineTemplate
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.versions import parsed
+from espalier.clusterapi import names
 
-CLONED_FROM_NAME = "cluster.x-k8s.io/cloned-from-name"
-CLONED_FROM_GROUP_KIND = "cluster.x-k8s.io/cloned-from-groupkind"
+CLONED_FROM_NAME, CLONED_FROM_GROUP_KIND = names.CLONED_FROM_NAME, names.CLONED_FROM_KIND
 
 _OWN_DOMAIN = "cluster.x-k8s.io"
-_TEMPLATE_HASH = "machine-template-hash"
 _LOCAL_MODE = "ControlPlaneKubeletLocalMode"
 _LOCAL_MODE_MINORS = range(31, 36)
 _CONTAINERS = (dict, list)
@@ -287,7 +286,7 @@ def _without_own_keys(annotations: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in annotations.items()
-        if name != _TEMPLATE_HASH and not name.partition("/")[0].endswith(_OWN_DOMAIN)
+        if name != names.TEMPLATE_HASH and not name.partition("/")[0].endswith(_OWN_DOMAIN)
     }
 
 

@@ -17,6 +17,7 @@ from espalier.api.eksa.upgrades import (
 )
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import Violation
+from espalier.clusterapi.names import REVISION
 from espalier.kube.objects import Object
 
 FIELD_MANAGER = "espalier-upgrades"
@@ -50,7 +51,7 @@ UPGRADER_NAMESPACE = SYSTEM_NAMESPACE
 CLUSTER_CONFIGURATION_ANNOTATION = "controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration"
 """On a Machine: the ClusterConfiguration it was created with."""
 
-REVISION_ANNOTATION = "machinedeployment.clusters.x-k8s.io/revision"
+REVISION_ANNOTATION = REVISION
 
 READY = "Ready"
 

@@ -29,6 +29,7 @@ from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.clusterapi.intstr import share
 from espalier.clusterapi.machine_change import MachineParts
 from espalier.clusterapi.machine_objects import MachineObjects
+from espalier.clusterapi.names import REVISION
 from espalier.clusters import in_place
 from espalier.clusters.preview.simulate import Simulated
 
@@ -52,7 +53,7 @@ class Fleet(msgspec.Struct, frozen=True):
     def sets_of(self, deployment: str) -> list[MachineSet]:
         """The sets of a MachineDeployment, oldest first."""
         owned = [one for one in self.sets.values() if _owner(one.metadata) == ("MachineDeployment", deployment)]
-        return sorted(owned, key=lambda one: (int(one.metadata.annotations.get(_REVISION, "0")), one.metadata.name))
+        return sorted(owned, key=lambda one: (int(one.metadata.annotations.get(REVISION, "0")), one.metadata.name))
 
     def of_set(self, name: str) -> list[MachineObjects]:
         """Machines of a set that are not being deleted, in the order of their removal."""
@@ -66,9 +67,6 @@ class Fleet(msgspec.Struct, frozen=True):
 
     def _owned(self, kind: str, name: str) -> Iterable[MachineObjects]:
         return (one for one in self.machines if not one.is_deleted and _owner(one.machine.metadata) == (kind, name))
-
-
-_REVISION = "machinedeployment.clusters.x-k8s.io/revision"
 
 
 class RemovedMachine(NamedTuple):
