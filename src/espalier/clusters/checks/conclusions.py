@@ -9,10 +9,11 @@ import msgspec
 
 from espalier.api.eksa.checked import Checked
 from espalier.api.resource import Key
+from espalier.clusters import names
 from espalier.clusters.checks.questions import Query
 
 INVALID = "SpecInvalid"
-NOT_PERMITTED = "CredentialsNotPermitted"
+NOT_PERMITTED = names.CREDENTIALS_NOT_PERMITTED
 
 Q = TypeVar("Q", bound=Query)
 A = TypeVar("A")

@@ -11,7 +11,7 @@ from espalier.api.eksa import sentences
 from espalier.api.eksa.network import KindnetdConfig
 from espalier.api.violations import Violation
 from espalier.clusterapi.kubernetes_versions import MAXIMUM_WORKER_LAG, after, before, minor
-from espalier.clusters import names
+from espalier.clusters import git_ops, names
 from espalier.clusters.downgrade import AllowedDowngrades, of_group
 from espalier.clusters.observed_versions import Machines, Running
 from espalier.clusters.render_input import cni_of, group_name
@@ -20,14 +20,11 @@ from espalier.clusters.rules import connections, messages
 _DELETE = "it can't be changed in an existing cluster; create another cluster"
 
 
-GIT_OPS = "spec.gitOpsRef"
-
-
 def fixed(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[Violation]:
     """Immutable fields, unless the Cluster was paused."""
     before_, after_ = _fixed_fields(old), _fixed_fields(new)
     for field, value in before_.items():
-        if field == GIT_OPS and value is None:
+        if field == git_ops.FIELD and value is None:
             continue  # GitOps can be configured later
         if after_[field] != value:
             yield Violation(field, _text(after_[field]), _text(value), _DELETE)
@@ -72,7 +69,7 @@ def _fixed_fields(spec: eksa.ClusterSpec) -> dict[str, object]:
         "spec.proxyConfiguration": spec.proxy_configuration
         and connections.without_credentials(spec.proxy_configuration),
         "spec.externalEtcdConfiguration": "external etcd" if spec.external_etcd_configuration else None,
-        GIT_OPS: spec.git_ops_ref,
+        git_ops.FIELD: spec.git_ops_ref,
     }
 
 

@@ -9,9 +9,8 @@ from espalier.api.eksa import sentences
 from espalier.api.eksa.cluster_rules import GIT_OPS_KINDS
 from espalier.api.eksa.fields import Ref
 from espalier.api.violations import Violation
+from espalier.clusters.git_ops import FIELD
 from espalier.clusters.rules import messages
-
-_FIELD = "spec.gitOpsRef"
 
 
 def violations(
@@ -27,12 +26,12 @@ def violations(
         return
     if reference.kind not in GIT_OPS_KINDS:
         allowed = " or ".join(GIT_OPS_KINDS)
-        yield Violation(f"{_FIELD}.kind", reference.kind, allowed, sentences.GIT_OPS_KIND)
+        yield Violation(f"{FIELD}.kind", reference.kind, allowed, sentences.GIT_OPS_KIND)
         return
     theirs = management.spec.git_ops_ref if management is not None else reference
     if theirs != reference:
         yield Violation(
-            _FIELD,
+            FIELD,
             _text(reference),
             _text(theirs) if names_others or theirs is None else "",
             messages.GIT_OPS_OF_ITS_OWN,
