@@ -36,6 +36,9 @@ from espalier.clusters.rendered import Settings
 CIPHER_SUITES = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
 """The only cipher suite of EKS Distro's components below TLS 1.3."""
 
+CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
+"""Where containerd listens on nodes of most providers."""
+
 _CERTIFICATES = "/etc/kubernetes/pki"
 AUDIT_POLICY_FILE = "/etc/kubernetes/audit-policy.yaml"
 AUDIT_LOG_FOLDER = "/var/log/kubernetes"

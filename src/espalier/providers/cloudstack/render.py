@@ -38,8 +38,6 @@ from espalier.providers.cloudstack.kinds import (
     Named,
 )
 
-CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
-
 _KUBELET_ARGS = {"provider-id": "cloudstack:///'{{ ds.meta_data.instance_id }}'"}
 """cloud-init replaces the ID of the instance: there is no cloud controller to set provider IDs."""
 
@@ -77,7 +75,7 @@ def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     config = kubeadm.control_plane_config(
         render_input,
         kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(configuration),
-        cri_socket=CRI_SOCKET,
+        cri_socket=kubeadm.CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
     machine_config = _with_machine_settings(
@@ -102,7 +100,7 @@ def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration
         render_input,
         group,
         kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration),
-        cri_socket=CRI_SOCKET,
+        cri_socket=kubeadm.CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
     return _with_machine_settings(config, linked_objects.of_group(CloudStackMachineConfig, render_input, group).spec)

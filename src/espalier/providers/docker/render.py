@@ -22,8 +22,6 @@ from espalier.providers.docker.cluster_api import (
 )
 from espalier.releases import Image, image_at
 
-CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
-
 CERT_SANS = ("localhost", "127.0.0.1")
 """The load balancer's port is published on the host's loopback address."""
 
@@ -76,13 +74,13 @@ def settings(render_input: RenderInput) -> Settings:
 def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
     return kubeadm.control_plane_config(
-        render_input, kubelet_args=KUBELET_ARGS, cri_socket=CRI_SOCKET, cert_sans=CERT_SANS
+        render_input, kubelet_args=KUBELET_ARGS, cri_socket=kubeadm.CRI_SOCKET, cert_sans=CERT_SANS
     )
 
 
 def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers."""
-    return kubeadm.worker_config(render_input, group, kubelet_args=KUBELET_ARGS, cri_socket=CRI_SOCKET)
+    return kubeadm.worker_config(render_input, group, kubelet_args=KUBELET_ARGS, cri_socket=kubeadm.CRI_SOCKET)
 
 
 def machine_template(

@@ -46,7 +46,6 @@ from espalier.providers.nutanix.kinds import (
     NutanixMachineConfig,
 )
 
-CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
 API_PORT = 6443
 
 CERT_SANS = ("localhost", "127.0.0.1", "0.0.0.0")  # noqa: S104  a name in a certificate, as in EKS Anywhere
@@ -104,7 +103,7 @@ def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     config = kubeadm.control_plane_config(
         render_input,
         kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(configuration),
-        cri_socket=CRI_SOCKET,
+        cri_socket=kubeadm.CRI_SOCKET,
         node_name=host_os.NODE_NAME,
         cert_sans=CERT_SANS,
     )
@@ -127,7 +126,7 @@ def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration
         render_input,
         group,
         kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration),
-        cri_socket=CRI_SOCKET,
+        cri_socket=kubeadm.CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
     return _with_machine_settings(config, linked_objects.of_group(NutanixMachineConfig, render_input, group))

@@ -56,7 +56,6 @@ from espalier.providers.vsphere.references import (
 )
 from espalier.providers.vsphere.sizes import sizes
 
-CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
 API_PORT = 6443
 
 _KUBELET_ARGS = {"cloud-provider": "external"}
@@ -95,7 +94,7 @@ def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     config = kubeadm.control_plane_config(
         render_input,
         kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(configuration),
-        cri_socket=CRI_SOCKET,
+        cri_socket=kubeadm.CRI_SOCKET,
         node_name=host_os.NODE_NAME,
         usual_taints=[kubeadm.CONTROL_PLANE_TAINT],
     )
@@ -120,7 +119,7 @@ def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration
         render_input,
         group,
         kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration),
-        cri_socket=CRI_SOCKET,
+        cri_socket=kubeadm.CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
     return _with_machine_settings(config, machine_config)
@@ -140,7 +139,7 @@ def _control_plane_of_bottlerocket(render_input: RenderInput, spec: VSphereMachi
     config = kubeadm.control_plane_config(
         render_input,
         kubelet_args=_KUBELET_ARGS,
-        cri_socket=CRI_SOCKET,
+        cri_socket=kubeadm.CRI_SOCKET,
         node_name=host_os.NODE_NAME,
         by_settings=True,
         usual_taints=[kubeadm.CONTROL_PLANE_TAINT],
@@ -159,7 +158,7 @@ def _worker_of_bottlerocket(
         render_input,
         group,
         kubelet_args=_KUBELET_ARGS,
-        cri_socket=CRI_SOCKET,
+        cri_socket=kubeadm.CRI_SOCKET,
         node_name=host_os.NODE_NAME,
         by_settings=True,
     )
