@@ -21,6 +21,7 @@ from espalier.clusters.render.layered import rendered, rendered_once
 from espalier.clusters.render_input import RenderInput, group_name
 from espalier.clusters.rendered import Rendered
 from espalier.clusters.scope import ClusterAPIObjects
+from espalier.kube import fields as field_sets
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 
@@ -125,12 +126,7 @@ _ENDPOINTS = ("spec", "kubeadmConfigSpec", "clusterConfiguration", "etcd", "exte
 
 def _owns(live: Object, *path: str) -> bool:
     """True if a field is removed when it is no longer applied."""
-    fields: object = ownership.owned_fields(live) or {}
-    for name in path:
-        if not isinstance(fields, dict) or f"f:{name}" not in fields:
-            return False
-        fields = fields[f"f:{name}"]
-    return True
+    return field_sets.owns(ownership.owned_fields(live) or {}, *path)
 
 
 def of_etcd(wanted: Iterable[KubeObject]) -> list[KubeObject]:
@@ -156,8 +152,7 @@ def _keep_endpoint(infrastructure: KubeObject, capi_objects: ClusterAPIObjects) 
     if known is None or not known.host or getattr(spec, "control_plane_endpoint", known) is not None:
         return
     live = capi_objects.of(infrastructure.resource).get(infrastructure.metadata.name)
-    fields = ownership.owned_fields(live) if live is not None else None
-    if live is None or "f:controlPlaneEndpoint" in (fields or {}).get("f:spec", {}):
+    if live is None or _owns(live, "spec", "controlPlaneEndpoint"):
         infrastructure.spec.control_plane_endpoint = known  # type: ignore[attr-defined]
 
 

@@ -109,6 +109,16 @@ def _canonical(element: str) -> str:
     raise ValueError(f"not a path element: {element!r}")
 
 
+def owns(fields: Mapping[str, Any], *path: str) -> bool:
+    """True if a field is in a set, or has fields below that are. The path has names of fields alone."""
+    below: object = fields
+    for name in path:
+        if not isinstance(below, dict) or f"f:{name}" not in below:
+            return False
+        below = below[f"f:{name}"]
+    return True
+
+
 def serialize(fields: FieldSet) -> bytes:
     """FieldsV1, elements in order."""
     return _encode_sorted(fields)

@@ -84,3 +84,12 @@ def test_invalid_entries_of_managed_fields_are_left_out() -> None:
     assert [(entry.manager, encoded) for entry, encoded in fields.entries(entries)] == [
         ("a", b'{"manager":"a","operation":"Apply"}')
     ]
+
+
+def test_a_set_owns_a_field_that_is_in_it_or_has_fields_below_that_are() -> None:
+    found: FieldSet = {"f:spec": {"f:endpoint": {"f:host": {}}, "f:count": {}}}
+    assert fields.owns(found, "spec", "count")
+    assert fields.owns(found, "spec", "endpoint")
+    assert not fields.owns(found, "spec", "count", "inner")
+    assert not fields.owns(found, "status")
+    assert not fields.owns({}, "spec")
