@@ -37,13 +37,16 @@ def parts_of_map(value: Any) -> Mapping[Any, Any] | None:
 
 
 def differences(
-    before: Any, after: Any, path: tuple[Step, ...] = (), *, parts: Parts = parts_of_map
+    before: Any, after: Any, path: tuple[Step, ...] = (), *, parts: Parts = parts_of_map, missing: Any = None
 ) -> Iterator[tuple[tuple[Step, ...], Any, Any]]:
-    """Where two trees differ, with what each has there (None: nothing). Values with `parts` are compared by them."""
+    """Where two trees differ, with what each has there (`missing` for nothing). Values with `parts` are compared by
+    them."""
     one, other = parts(before), parts(after)
     if one is not None and other is not None:
         for name in dict.fromkeys((*one, *other)):
-            yield from differences(one.get(name), other.get(name), (*path, name), parts=parts)
+            yield from differences(
+                one.get(name, missing), other.get(name, missing), (*path, name), parts=parts, missing=missing
+            )
     elif before != after:
         yield path, before, after
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from espalier.api import paths
 
@@ -47,3 +48,9 @@ def test_trees_differ_where_they_have_other_values_and_lists_as_wholes() -> None
         (("spec", "a", "f"), None, 3),
         (("spec", "d"), [1], [1, 2]),
     ]
+
+
+def test_differences_tell_null_from_nothing_when_asked_to() -> None:
+    found = paths.differences({"a": {"b": None}}, {"a": {}}, missing=UNSET)
+    assert list(found) == [(("a", "b"), None, UNSET)]
+    assert not list(paths.differences({"a": {"b": None}}, {"a": {}}))

@@ -138,7 +138,7 @@ def _in_place_changes(
     patches: dict[str, list[Operation]] = {}
     refused = [*change.refused]
     for part in parts:
-        for path, before, after in _differences(part.before, part.after):
+        for path, before, after in _in_order(part.before, part.after):
             field = paths.render((*part.field, *path))
             if _means_the_same(before, after) or all(
                 _is_accepted(leaf, accepted, refused) for leaf in _leaves(field, before, after)
@@ -163,17 +163,10 @@ def _machine(spec: Tree, config: Tree, template: Template) -> MachineParts:
     )
 
 
-def _differences(
-    before: Tree, after: Tree, path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], object, object]]:
+def _in_order(before: Tree, after: Tree) -> list[tuple[tuple[paths.Step, ...], object, object]]:
     """The paths at which two trees differ, in order, with the old and new value; UNSET for none, as null is a value in
-    a JSON patch (`paths.differences` reads them alike)."""
-    for name in sorted(before.keys() | after.keys()):
-        old, new = before.get(name, msgspec.UNSET), after.get(name, msgspec.UNSET)
-        if isinstance(old, dict) and isinstance(new, dict):
-            yield from _differences(old, new, (*path, name))
-        elif old != new:
-            yield (*path, name), old, new
+    a JSON patch."""
+    return sorted(paths.differences(before, after, missing=msgspec.UNSET), key=lambda found: found[0])
 
 
 def _means_the_same(old: object, new: object) -> bool:
@@ -187,8 +180,8 @@ def _is_empty(value: Any) -> bool:
     return value in (msgspec.UNSET, None, "", [])
 
 
-def _operation(path: tuple[str, ...], value: object) -> Operation:
-    pointer = "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in path)
+def _operation(path: tuple[paths.Step, ...], value: object) -> Operation:
+    pointer = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
     return Operation("remove", pointer) if value is msgspec.UNSET else Operation("add", pointer, value)
 
 
