@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import CONFIG_MAP, ConfigMap
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL as CLUSTER_LABEL
-from espalier.api.eksa.group import CLUSTER_NAMESPACE_LABEL, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.identity import owner_of
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.kube.objects import Object
@@ -143,9 +143,8 @@ def cluster_of(object_: Object) -> str:
 
 
 def _made_for(owner: Object) -> Key:
-    """The Cluster of an object, by its labels."""
-    labels = owner.metadata.labels
-    return Key(labels.get(CLUSTER_NAMESPACE_LABEL, ""), labels.get(CLUSTER_LABEL, ""))
+    """The Cluster of an object, by its labels; a key that no Cluster has without them."""
+    return owner_of(owner.metadata.labels) or Key("", "")
 
 
 def _pause_changed(old: Object | None, new: Object | None) -> bool:
