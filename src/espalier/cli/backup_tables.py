@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from espalier.cli.spans import span
 from espalier.etcdbackup.snapshots.names import Kind
 from espalier.etcdbackup.snapshots.sets import FindingReason, Inventory, SnapshotSet, StoredSnapshot
 from espalier.etcdbackup.snapshots.verification import Checked, Verdict
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-_SPANS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 SET_COLUMNS = ("Revisions", "Deltas", "Size", "Compression", "Age", "Newest", "State", "Taken", "Full")
 """All columns, with `-o wide`; without the last two, the table fits a terminal."""
@@ -140,14 +140,6 @@ def size_of(size: float) -> str:
 def age_of(created: float, now: datetime) -> str:
     """`5m`, as kubectl shows ages."""
     return span(now.timestamp() - created)
-
-
-def span(seconds: float) -> str:
-    """A duration in its largest unit with at least two (`90m`, `25h`)."""
-    for unit, size in _SPANS:
-        if seconds >= 2 * size:
-            return f"{int(seconds // size)}{unit}"
-    return f"{max(0, int(seconds))}s"
 
 
 def counted(number: int, what: str) -> str:

@@ -24,6 +24,7 @@ from espalier.cli import connection, flags, output
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure
 from espalier.cli.ownership_tree import Member, obstacle, tree_of
+from espalier.cli.spans import span
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
@@ -252,13 +253,7 @@ def _time_of(event: Tree) -> str:
 
 def _age(moment: str, now: datetime) -> str:
     """The time since a moment, like `12s`, `5m`, `3h` or `2d`; empty without one."""
-    if not moment:
-        return ""
-    seconds = max(0, int((now - datetime.fromisoformat(moment)).total_seconds()))
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= 2 * size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
+    return span((now - datetime.fromisoformat(moment)).total_seconds()) if moment else ""
 
 
 async def _end_of_support(client: Client, cluster: Tree) -> str:

@@ -14,6 +14,7 @@ from espalier.cli import flags, output
 from espalier.cli.backup_tables import counted
 from espalier.cli.failures import Damaged, Exit, Failure, NotReachable, Overdue, Usage
 from espalier.cli.progress import Progress
+from espalier.cli.spans import span
 from espalier.cli.transfer import Transfer
 from espalier.etcdbackup.copying.copier import Copied, Copier, wait_for_final
 from espalier.etcdbackup.copying.plan import Choice, plan
@@ -123,11 +124,11 @@ def _shortcomings(verdict: Verdict, now: datetime, seconds: float | None, revisi
     age = now.timestamp() - verdict.snapshots.newest
     if seconds is not None and age > seconds:
         newest = verdict.snapshots.members[-1].name
-        yield f"the newest snapshot, {newest}, is {tables.span(age)} old, allowed is {tables.span(seconds)}"
+        yield f"the newest snapshot, {newest}, is {span(age)} old, allowed is {span(seconds)}"
     if seconds is not None and age < -_CLOCKS:
         latest = max(verdict.snapshots.members, key=lambda stored: stored.snapshot.created)
         yield (
-            f"{latest.name} was taken {tables.span(-age)} from now, so the age of the newest snapshot is unknown; "
+            f"{latest.name} was taken {span(-age)} from now, so the age of the newest snapshot is unknown; "
             "compare the clocks, and take a full snapshot"
         )
     if revision is not None and (verdict.reach or 0) < revision:
