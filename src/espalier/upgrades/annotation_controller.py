@@ -44,19 +44,19 @@ def controller(
     tools: Tools,
     group: Group,
     *,
-    by_hooks: bool = False,
+    uses_hooks: bool = False,
     workers: int = 10,
     resync: float = RESYNC,
     rng: random.Random | None = None,
 ) -> Controller:
     """The controller of the annotations on one kind, with its watches.
 
-    With `by_hooks`, Cluster API drives upgrades: the controller only finishes those that annotations started before.
+    With `uses_hooks`, Cluster API drives upgrades: the controller only finishes those that annotations started before.
     """
     reconciled = Reconciled(
         group.owner_resource,
         lambda key: tools.observer.owner(group.owner_resource, key.name),
-        lambda owner: Context(tools, group, owner, _upgrade_of(tools, group, owner), by_hooks=by_hooks),
+        lambda owner: Context(tools, group, owner, _upgrade_of(tools, group, owner), uses_hooks=uses_hooks),
         lambda _ctx: STEPS,
         lambda _ctx, _outcome: None,
     )
@@ -107,7 +107,8 @@ class Context:
     upgrade: Object | None
     """The upgrade that was created for the annotation."""
     capi_objects: ClusterAPIObjects | None = None
-    by_hooks: bool = False
+    uses_hooks: bool = False
+    """True if Cluster API drives upgrades through runtime hooks."""
 
 
 def _upgrade_of(tools: Tools, group: Group, owner: Object) -> Object | None:
@@ -145,7 +146,7 @@ async def end_without_annotation(ctx: Context) -> Outcome:
 async def leave_to_hooks(ctx: Context) -> Outcome:
     """With hooks, remove an annotation that a person set: two front ends would sequence the same machines."""
     owner, paused = ctx.object, ctx.object.metadata.annotations.get(PAUSED_ANNOTATION)
-    if not ctx.by_hooks or ctx.upgrade is not None or paused == PAUSED_FOR_UPGRADE:
+    if not ctx.uses_hooks or ctx.upgrade is not None or paused == PAUSED_FOR_UPGRADE:
         return Continue()
     found = (
         f"removing annotation {ctx.group.annotation}: this manager upgrades in place with Cluster API's runtime hooks"

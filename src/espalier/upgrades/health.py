@@ -10,7 +10,7 @@ CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 
 def obstacle(nodes: Sequence[Node], pods: Sequence[Pod], spared: str, machines: int, *, has_etcd: bool = True) -> str:
-    """Why the control plane can't spare this node now; empty if it can.
+    """The message on why the control plane can't spare this node now; empty if it can.
 
     All other nodes must be healthy, and enough for a majority of etcd: an upgrade must not make another fault worse.
     The only node of a control plane is upgraded anyway, with downtime. `has_etcd` is False for external etcd, where

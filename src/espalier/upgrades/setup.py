@@ -39,7 +39,7 @@ def component(
     """
 
     def build(host: Host) -> None:
-        manager, by_hooks = host.manager, front_end is FrontEnd.HOOKS
+        manager, uses_hooks = host.manager, front_end is FrontEnd.HOOKS
         following = ClusterTracker(host.client, manager.remotes, infrastructures, manager.rng)
         observer = Observer(host.caches, following)
         writer = Writer(host.client, {**observer.own, CONFIG_MAP: observer.images})
@@ -53,11 +53,11 @@ def component(
             manager.add(group_upgrade.controller(tools, group, workers=workers, resync=resync, rng=manager.rng))
             manager.add(
                 annotation_controller.controller(
-                    tools, group, by_hooks=by_hooks, workers=workers, resync=resync, rng=manager.rng
+                    tools, group, uses_hooks=uses_hooks, workers=workers, resync=resync, rng=manager.rng
                 )
             )
         manager.add(machines.controller(tools, workers=workers, resync=resync, rng=manager.rng))
-        if by_hooks and host.webhooks is not None:
+        if uses_hooks and host.webhooks is not None:
             queries = Queries(manager.replica_client, manager.remotes)
             node_upgrades = observer.own[NodeUpgrade.resource]
             # On every replica: Cluster API calls the one it is connected to, and each writes the same.

@@ -62,7 +62,7 @@ def ended(
     due: DueMachines | None = None,
     of: Object | None = None,
     node_upgrades: tuple[Object, ...] = (),
-    by_hooks: bool = False,
+    uses_hooks: bool = False,
     is_asked_for: bool = False,
 ) -> tuple[Outcome, list[str]]:
     """How a step over a control plane ends, and what it did, by words."""
@@ -98,7 +98,7 @@ def ended(
     metadata = {"name": "garden", "namespace": "eksa-system", "uid": "1", "annotations": annotations}
     owner = made({"kind": "KubeadmControlPlane", "metadata": metadata, "spec": ASKED})
     capi_objects: Any = SimpleNamespace(machine=machine)
-    return asyncio.run(step(Context(tools, Group(), owner, of, capi_objects, by_hooks))), did
+    return asyncio.run(step(Context(tools, Group(), owner, of, capi_objects, uses_hooks))), did
 
 
 UNMARKED = ["unmarked", "unpaused"]
@@ -126,7 +126,7 @@ IGNORED = ["Warning MarkIgnored", "unmarked"]
 
 
 @pytest.mark.parametrize(
-    ("annotations", "of", "by_hooks", "did"),
+    ("annotations", "of", "uses_hooks", "did"),
     [
         (ALONE, None, True, IGNORED),
         ({**ALONE, PAUSED_ANNOTATION: "by hand"}, None, True, IGNORED),
@@ -136,9 +136,9 @@ IGNORED = ["Warning MarkIgnored", "unmarked"]
     ],
 )
 def test_with_hooks_an_annotation_begins_nothing_and_upgrades_begun_by_one_end(
-    annotations: dict[str, str], of: Object | None, by_hooks: bool, did: list[str]
+    annotations: dict[str, str], of: Object | None, uses_hooks: bool, did: list[str]
 ) -> None:
-    assert ended(leave_to_hooks, annotations, of=of, by_hooks=by_hooks)[1] == did
+    assert ended(leave_to_hooks, annotations, of=of, uses_hooks=uses_hooks)[1] == did
 
 
 BEGUN = made(

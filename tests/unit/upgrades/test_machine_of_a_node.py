@@ -137,7 +137,7 @@ def test_a_pod_is_made_anew_with_another_image_that_is_one_and_breaks_off_no_ste
         gone.append("pod")
 
     monkeypatch.setattr(node_life, "delete_pod", delete_pod)
-    outcome, _ = ended(node_life.renew, replace(with_pod("Pending", states), image=image))
+    outcome, _ = ended(node_life.recreate_pod_for_image, replace(with_pod("Pending", states), image=image))
     assert (reason(outcome), gone) == ("Retrying" if deleted else "", deleted)
 
 

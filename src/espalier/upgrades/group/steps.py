@@ -59,8 +59,8 @@ async def record(ctx: GroupContext) -> Outcome:
     """Record upgraded nodes on their Machines, each as soon as it is done, even if the owner was edited since."""
     members = sequence.to_record(ctx.scope.members) if ctx.scope.wanted is not None else []
     for member in members:
-        if outdated := _outdated(ctx, member):
-            return Wait("NodeUpgradeNotCompleted", outdated)
+        if problem := _outdated_node(ctx, member):
+            return Wait("NodeUpgradeNotCompleted", problem)
     for member in members:
         if member.machine is not None:
             await ctx.group.record(ctx.writer, ctx.scope, member.machine)
@@ -161,8 +161,8 @@ def _upgrading(ctx: GroupContext, member: Member) -> Wait:
     )
 
 
-def _outdated(ctx: GroupContext, member: Member) -> str:
-    """Why a completed NodeUpgrade is not trusted; empty if its node has the version, or can't be seen."""
+def _outdated_node(ctx: GroupContext, member: Member) -> str:
+    """The message on a completed NodeUpgrade that is not trusted; empty if its node has the version, or can't be seen."""
     view, name = ctx.scope.cluster_view, member.machine.node if member.machine else ""
     node = view.workload.node(name) if view and view.workload and name else None
     if node is None or kubernetes_versions.is_reached(node.status.node_info.kubelet_version, ctx.scope.version):

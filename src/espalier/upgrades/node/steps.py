@@ -176,7 +176,7 @@ async def find_image(ctx: Context) -> Outcome:
     return Wait("UpgraderImageMissing", message)
 
 
-async def renew(ctx: Context) -> Outcome:
+async def recreate_pod_for_image(ctx: Context) -> Outcome:
     """Delete a pod that could not start or failed, if its image was corrected since."""
     scope = ctx.scope
     found = scope.pod
@@ -189,7 +189,7 @@ async def renew(ctx: Context) -> Outcome:
     return Wait("Retrying", f"recreating the upgrader pod with image {scope.image}")
 
 
-async def begin_again(ctx: Context) -> Outcome:
+async def recreate_lost_pod(ctx: Context) -> Outcome:
     """Recreate a pod that went down with its node, once the node is back: all steps can be repeated."""
     scope = ctx.scope
     if scope.pod is None or scope.workload is None or not scope.pod.is_lost:
@@ -261,7 +261,7 @@ async def configure(workload: Workload, scope: NodeScope) -> Role | Wait:
     return scope.role(cluster_configuration.version_of(present))
 
 
-async def make_pod(ctx: Context) -> Outcome:
+async def create_pod(ctx: Context) -> Outcome:
     """Create the upgrader pod on the node, with the steps that are left."""
     scope = ctx.scope
     done = status.done(scope.upgrade.status.conditions)
@@ -379,7 +379,7 @@ async def await_node(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def clear_up(ctx: Context) -> Outcome:
+async def clean_up(ctx: Context) -> Outcome:
     """Delete the pod's role, and let health checks remediate the machine again. The pod stays until the status reports
     what was done.
 
@@ -411,15 +411,15 @@ STEPS = (
     await_others,
     check,
     find_image,
-    renew,
-    begin_again,
+    recreate_pod_for_image,
+    recreate_lost_pod,
     retry,
     claim,
     protect_machine,
-    make_pod,
+    create_pod,
     follow_pod,
     await_node,
-    clear_up,
+    clean_up,
 )
 """From a NodeUpgrade to an upgraded node."""
 
