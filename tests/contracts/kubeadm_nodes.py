@@ -21,13 +21,13 @@ from espalier.realnodes.nspawn import container
 from espalier.realnodes.nspawn.container import Running
 from espalier.realnodes.nspawn.node_files import PATCHES, PREFLIGHT
 from espalier.realnodes.nspawn.state import State
-from espalier.upgrader.api import Answer, Api
+from espalier.upgrader.api import Api, Response
 from espalier.upgrader.contents import Contents
 from espalier.upgrader.files import Files
 from espalier.upgrader.host import Clock, Commands, Result
 from espalier.upgrader.node import Node
 from espalier.upgrader.services import tool_program
-from espalier.upgrader.steps import IGNORED, LEFT_OUT
+from espalier.upgrader.steps import IGNORED, SKIP_COREDNS
 from tests.support.kubectl import Kubectl
 from tests.support.node_manifests import manifest
 from tests.support.real_environment import RealEnvironment, real_environment
@@ -59,7 +59,7 @@ class Subject:
         flags = []
         if arguments[0] == "upgrade":
             flags += [f"--ignore-preflight-errors={','.join((*IGNORED, *PREFLIGHT))}"]
-            flags += [LEFT_OUT] if self.node.control_plane else []
+            flags += [SKIP_COREDNS] if self.node.control_plane else []
             flags += [f"--patches={self.patches}"] if self.patches else []
         return self.node.commands.run(program, *arguments, *flags, timeout=1800)
 
@@ -186,7 +186,7 @@ class _KubectlApi(Api):
         self._runner = runner
         self._workload = workload
 
-    def ask(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Answer:
+    def request(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Response:
         assert (method, body) == ("GET", None)
         code, text, complaint = self._runner.run(self._workload.finish("get", "--raw", path))
-        return Answer(503 if code else 200, complaint if code else text)
+        return Response(503 if code else 200, complaint if code else text)

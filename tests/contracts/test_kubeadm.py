@@ -10,7 +10,7 @@ import pytest
 from espalier.upgrader.checks import BACKUPS_OF_KUBEADM
 from espalier.upgrader.host import Result
 from espalier.upgrader.static_pods import manifests, mirror, mounted, not_restarted
-from espalier.upgrader.steps import BACKUP_PREFIX, DISTRIBUTED, _cause
+from espalier.upgrader.steps import ALLOW_DISTRIBUTION_VERSION, BACKUP_PREFIX, _cause
 from tests.contracts.kubeadm_nodes import DISTRIBUTED_VERSION, NOWHERE, Subject, Tree, real_nodes, simulated_nodes
 from tests.support.real_environment import why_not
 from tests.support.simulated_node import OLD
@@ -189,4 +189,4 @@ def test_an_older_minor_is_not_refused_so_that_others_have_to(plane: Subject) ->
 
 def apply(plane: Subject, version: str) -> Result:
     """A dry run with the flags that the program gives for a distributor's version."""
-    return plane.kubeadm("upgrade", "apply", version, "--yes", *DISTRIBUTED, "--dry-run")
+    return plane.kubeadm("upgrade", "apply", version, "--yes", *ALLOW_DISTRIBUTION_VERSION, "--dry-run")

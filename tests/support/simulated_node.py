@@ -25,7 +25,7 @@ from espalier.runtime.virtual import VirtualLoop
 from espalier.simulator.hosts import folder, static_pods
 from espalier.simulator.hosts.programs import FAULTS, MERGE, Host
 from espalier.upgrader import contents, steps
-from espalier.upgrader.api import Answer, Api, Unreachable
+from espalier.upgrader.api import Api, Response, Unreachable
 from espalier.upgrader.changes import Changes
 from espalier.upgrader.contents import Contents, ImageFile
 from espalier.upgrader.files import Files
@@ -88,7 +88,7 @@ class KillableFiles(Files):
     def _make_folder(self, place: Path) -> None:
         self._around(f"making {place}", lambda: super(KillableFiles, self)._make_folder(place))
 
-    def _share(self, source: Path, staged: Path) -> bool:
+    def _hard_link(self, source: Path, staged: Path) -> bool:
         if self.shares:
             self._around(f"linking {staged}", lambda: os.link(source, staged))
         return self.shares
@@ -107,8 +107,8 @@ class KillableFiles(Files):
         staged.write_bytes(content)
         self._doom.moment(f"after writing {staged}")
 
-    def _mark(self, staged: Path, mode: int, owner: tuple[int, int] | None) -> None:
-        self._around(f"marking {staged}", lambda: super(KillableFiles, self)._mark(staged, mode, owner))
+    def _set_owner_and_mode(self, staged: Path, mode: int, owner: tuple[int, int] | None) -> None:
+        self._around(f"marking {staged}", lambda: super(KillableFiles, self)._set_owner_and_mode(staged, mode, owner))
 
     def _rename(self, staged: Path, place: Path) -> None:
         self._around(f"renaming to {place}", lambda: os.replace(staged, place))
@@ -202,17 +202,17 @@ class KillableApi(Api):
         """The version of the kubelet from which on the API server does not answer."""
         self.ready = (200, "[+]ping ok\n[+]etcd ok\nreadyz check passed\n")
 
-    def ask(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Answer:
+    def request(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Response:
         if self.down or (self.down_with and self._simulated.running("kubelet") == self.down_with):
             raise Unreachable("the API server does not answer (simulated)")
         if path == "/readyz?verbose":
-            return Answer(*self.ready)
+            return Response(*self.ready)
         if method != "GET":
             self._doom.moment(f"before {method} {path}")
         status, content = self._cluster.request(method, path, body, content_type)
         if method != "GET":
             self._doom.moment(f"after {method} {path}")
-        return Answer(status, content.decode())
+        return Response(status, content.decode())
 
 
 @dataclass

@@ -11,28 +11,29 @@ from typing import Any
 from .host import Clock, StepFailed
 
 SECRETS = "var/run/secrets/kubernetes.io/serviceaccount"
-MERGE = "application/merge-patch+json"
-RETRY_FOR = 120
+MERGE_PATCH = "application/merge-patch+json"
+RETRY_SECONDS = 120
 """Seconds for which an API server may be unreachable or answer 5xx."""
-BEGINNING = 10
-"""Seconds within which a restarted API server has loaded its RBAC rules."""
-EVERY = 1
+STARTUP_SECONDS = 10
+"""Seconds within which a restarted API server has loaded its RBAC rules; until then it answers 401 or 403."""
+RETRY_INTERVAL = 1
+"""Seconds between two attempts."""
 
 
 class Unreachable(Exception):
-    """The API server gave no answer. It may still have done what was asked."""
+    """The API server did not respond. It may have handled the request nevertheless."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Answer of the API server."""
+class Response:
+    """Response of the API server."""
 
     status: int
     text: str
 
     @property
     def tree(self) -> Any:
-        """The object; an empty one if the answer has none."""
+        """The body as JSON; an empty object if it is none."""
         try:
             return json.loads(self.text)
         except ValueError:
@@ -40,10 +41,10 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        """Why the request failed: the code, and the server's message."""
+        """The status code and the message of the server, for errors."""
         tree = self.tree
-        said = tree.get("message") if isinstance(tree, dict) else None
-        return f"{self.status}: {said or self.text.strip()[:300]}"
+        message = tree.get("message") if isinstance(tree, dict) else None
+        return f"{self.status}: {message or self.text.strip()[:300]}"
 
 
 class Api:
@@ -54,9 +55,9 @@ class Api:
         self._port = environment.get("KUBERNETES_SERVICE_PORT", "443")
         self._secrets = secrets
 
-    def ask(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Answer:
-        """One request. Raises `Unreachable`; `StepFailed` in a pod that has no ServiceAccount."""
-        import http.client  # noqa: PLC0415 - half of the program's start, and most steps ask nothing
+    def request(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Response:
+        """Send one request. Raises `Unreachable`; `StepFailed` in a pod that has no ServiceAccount."""
+        import http.client  # noqa: PLC0415 - half of the program's start-up time, and most steps send no request
         import ssl  # noqa: PLC0415
 
         try:
@@ -74,37 +75,37 @@ class Api:
             try:
                 connection.request(method, path, content, headers)
                 response = connection.getresponse()
-                return Answer(response.status, response.read().decode(errors="replace"))
+                return Response(response.status, response.read().decode(errors="replace"))
             finally:
                 connection.close()
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise Unreachable(f"the API server {self._host}:{self._port} does not answer ({error})") from error
 
 
-class PatientApi(Api):
-    """Retries while the server is unreachable or starting. All requests of steps can be repeated."""
+class RetryingApi(Api):
+    """A client that retries while the server is unreachable or starting. All requests of steps are idempotent."""
 
     def __init__(self, environment: Mapping[str, str], secrets: Path, clock: Clock) -> None:
         super().__init__(environment, secrets)
         self._clock = clock
 
-    def ask(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Answer:
-        """One request, with retries. Raises `Unreachable`; `StepFailed` in a pod that has no ServiceAccount."""
-        begun = away = self._clock.now()
+    def request(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Response:
+        """Send one request, with retries. Raises `Unreachable`; `StepFailed` in a pod that has no ServiceAccount."""
+        started = last_outage = self._clock.now()
         while True:
             try:
                 answer = self._once(method, path, body, content_type)
             except Unreachable:
-                if self._clock.now() >= begun + RETRY_FOR:
+                if self._clock.now() >= started + RETRY_SECONDS:
                     raise
-                away = self._clock.now()
+                last_outage = self._clock.now()
             else:
-                begins = answer.status in (401, 403) and self._clock.now() < away + BEGINNING
-                ill = answer.status >= 500 and self._clock.now() < begun + RETRY_FOR
-                if not begins and not ill:
+                is_starting = answer.status in (401, 403) and self._clock.now() < last_outage + STARTUP_SECONDS
+                is_failing = answer.status >= 500 and self._clock.now() < started + RETRY_SECONDS
+                if not is_starting and not is_failing:
                     return answer
-                away = self._clock.now() if ill else away
-            self._clock.wait(EVERY)
+                last_outage = self._clock.now() if is_failing else last_outage
+            self._clock.wait(RETRY_INTERVAL)
 
-    def _once(self, method: str, path: str, body: Any, content_type: str) -> Answer:
-        return super().ask(method, path, body, content_type=content_type)
+    def _once(self, method: str, path: str, body: Any, content_type: str) -> Response:
+        return super().request(method, path, body, content_type=content_type)

@@ -4,8 +4,8 @@ They come with the pod, in a Secret. Files are written before kubeadm renders st
 that mounts one, and whose manifest kubeadm does not change, is restarted. The step that upgrades the kubelet restarts
 it, since it reads its flags and some of the files when it starts.
 
-A note records the previous state before the first file changes. If a static pod does not come up with the new files,
-the old ones are restored.
+A file in the work directory records the previous state before the first file changes. If a static pod does not come up
+with the new files, the old ones are restored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from .files import Files
 from .host import StepFailed
-from .node import Node, on_disk
+from .node import Node, disk_failure
 from .services import back_up, make_folder_of
 from .static_pods import (
     MANIFESTS,
@@ -38,16 +38,16 @@ from .static_pods import (
 
 FILE = "changes.json"
 """The name of the file with the changes."""
-LONGEST = 1_000_000
-"""The most bytes of that file."""
+MAX_BYTES = 1_000_000
+"""The maximum size of that file, in bytes."""
 FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
-STARTING = 300
+START_TIMEOUT = 300
 """Seconds within which a static pod must come up with a new manifest; kubeadm allows the same."""
 _VARIABLE = "KUBELET_KUBEADM_ARGS="
 _PERMISSIONS = re.compile(r"0?[0-7]{3}")
 _FLAG = re.compile(r"[a-z0-9][a-z0-9-]*")
 _VALUE = re.compile(r"[!#%&()*+,./:;<=>?@\[\]^_{|}~A-Za-z0-9-]*")
-"""Words that need no quotes in an environment file of systemd."""
+"""Values that need no quotes in an environment file of systemd."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ def read_changes(folder: Path | None, upgrade: str = "") -> Changes:
     path = folder / FILE
     try:
         with path.open("rb") as file:
-            content = file.read(LONGEST + 1)
-        if len(content) > LONGEST:
-            raise ValueError(f"more than {LONGEST} bytes")
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise ValueError(f"more than {MAX_BYTES} bytes")
         return _decoded(json.loads(content), upgrade)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StepFailed(
@@ -104,27 +104,27 @@ def read_changes(folder: Path | None, upgrade: str = "") -> Changes:
 def _decoded(tree: Any, upgrade: str) -> Changes:
     return Changes(
         tuple(
-            NewFile(str(one["path"]), _content(one), _mode(one), str(one.get("owner") or "root:root"))
-            for one in tree.get("files") or ()
+            NewFile(str(entry["path"]), _content(entry), _mode(entry), str(entry.get("owner") or "root:root"))
+            for entry in tree.get("files") or ()
         ),
         tuple(map(str, tree.get("removedFiles") or ())),
-        tuple((str(one["name"]), str(one["value"])) for one in tree.get("kubeletArgs") or ()),
+        tuple((str(flag["name"]), str(flag["value"])) for flag in tree.get("kubeletArgs") or ()),
         tuple(map(str, tree.get("removedKubeletArgs") or ())),
         upgrade,
     )
 
 
-def _content(one: Mapping[str, Any]) -> bytes:
+def _content(file: Mapping[str, Any]) -> bytes:
     try:
-        return base64.b64decode(str(one.get("content") or ""), validate=True)
+        return base64.b64decode(str(file.get("content") or ""), validate=True)
     except binascii.Error as error:
-        raise ValueError(f"content of {one['path']}: {error}") from None
+        raise ValueError(f"content of {file['path']}: {error}") from None
 
 
-def _mode(one: Mapping[str, Any]) -> int:
-    text = str(one.get("permissions") or "0644")
+def _mode(file: Mapping[str, Any]) -> int:
+    text = str(file.get("permissions") or "0644")
     if not _PERMISSIONS.fullmatch(text):
-        raise ValueError(f"permissions of {one['path']}: found {text!r}, allowed: three octal digits, like 0644")
+        raise ValueError(f"permissions of {file['path']}: found {text!r}, allowed: three octal digits, like 0644")
     return int(text, 8)
 
 
@@ -134,7 +134,7 @@ def check_changes(node: Node, changes: Changes) -> None:
         parts = path.split("/")[1:]
         if not path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in parts):
             raise StepFailed(f"files: found path {path!r}, allowed: absolute paths without '.' and '..'")
-        if link := node.files.first_blocking_link(path):
+        if link := node.files.first_unsafe_part(path):
             raise StepFailed(f"files: can't write {path}: {link} is a link or of the wrong type; nothing was changed")
     for file in changes.files:
         _owner(node.files, file)
@@ -153,32 +153,32 @@ def wanted_flags(node: Node, changes: Changes) -> dict[str, str]:
     if not changes.flags and not changes.removed_flags:
         return {}
     text = node.files.text(FLAGS)
-    found = re.fullmatch(rf'{_VARIABLE}"?([^"\\\n]*)"?\n?', text)
-    if found is None:
+    match = re.fullmatch(rf'{_VARIABLE}"?([^"\\\n]*)"?\n?', text)
+    if match is None:
         raise StepFailed(
             f'{FLAGS} does not have kubeadm\'s format, one line {_VARIABLE}"--name=value ..."; it was not changed'
         )
-    present = found[1].split()
+    present = match[1].split()
     named = {name for name, _ in changes.flags} | set(changes.removed_flags)
-    own = [flag for flag in present if flag.removeprefix("--").partition("=")[0] in named]
+    replaced = [flag for flag in present if flag.removeprefix("--").partition("=")[0] in named]
     wanted = [f"--{name}={value}" for name, value in changes.flags]
-    flags = present if own == wanted else [flag for flag in present if flag not in own] + wanted
+    flags = present if replaced == wanted else [flag for flag in present if flag not in replaced] + wanted
     return {FLAGS: f'{_VARIABLE}"{" ".join(flags)}"\n'}
 
 
-def bring_files(node: Node, changes: Changes) -> None:
-    """Note the present state, then write the new files; static pod manifests last, as they may mount other files.
+def write_files(node: Node, changes: Changes) -> None:
+    """Record the present state, then write the new files; static pod manifests last, as they may mount other files.
 
     Files to remove that no static pod mounts are removed now, so that kubeadm does not read them.
     """
     if not changes.has_files:
         return
     try:
-        if _noted(node, changes) is None:
-            _note(node, changes)
-        for file in sorted(changes.files, key=lambda one: (is_manifest(one.path), one.path)):
+        if _recorded_manifests(node, changes) is None:
+            _record_manifests(node, changes)
+        for file in sorted(changes.files, key=lambda file: (is_manifest(file.path), file.path)):
             owner = _owner(node.files, file)
-            if node.files.is_as(file.path, file.content, mode=file.mode, owner=owner):
+            if node.files.is_identical(file.path, file.content, mode=file.mode, owner=owner):
                 continue
             back_up(node, file.path, share=False)
             make_folder_of(node, file.path)
@@ -187,7 +187,7 @@ def bring_files(node: Node, changes: Changes) -> None:
         kept = [path for text in manifests(node).values() for path in mounted(text, changes.removed)]
         _remove(node, [path for path in changes.removed if path not in kept])
     except OSError as error:
-        raise on_disk(error, "can't change the files of the node") from error
+        raise disk_failure(error, "can't change the files of the node") from error
 
 
 def restart_static_pods(node: Node, changes: Changes) -> None:
@@ -195,7 +195,7 @@ def restart_static_pods(node: Node, changes: Changes) -> None:
 
     Raises `StepFailed` if one does not come up; then the old files have been restored.
     """
-    before = _noted(node, changes)
+    before = _recorded_manifests(node, changes)
     if before is None:
         return
     paths, due = [file.path for file in changes.files], []
@@ -212,19 +212,19 @@ def restart_static_pods(node: Node, changes: Changes) -> None:
             elif is_new and path in paths:
                 due.append(name)
     except OSError as error:
-        raise on_disk(error, "can't restart static pods") from error
-    missing = node.until(lambda: not_restarted(node, due, before), timeout=STARTING, every=2)
+        raise disk_failure(error, "can't restart static pods") from error
+    missing = node.until(lambda: not_restarted(node, due, before), timeout=START_TIMEOUT, every=2)
     if missing:
         restore_files(node, changes)
         raise StepFailed(
-            f"{missing} within {STARTING} s of the change of {', '.join(paths)}; the old files were restored; "
+            f"{missing} within {START_TIMEOUT} s of the change of {', '.join(paths)}; the old files were restored; "
             "correct the change"
         )
 
 
 def restore_files(node: Node, changes: Changes) -> bool:
     """Restore the old files; False if kubeadm has rendered static pods that may need the new ones."""
-    before = _noted(node, changes)
+    before = _recorded_manifests(node, changes)
     if before is None:
         return True
     own = [file.path for file in changes.files]
@@ -245,9 +245,9 @@ def restore_files(node: Node, changes: Changes) -> bool:
         for name, text in present.items():
             if text != node.files.text(path := f"{MANIFESTS}/{name}"):
                 node.files.place_content(path, text.encode(), mode=node.files.mode(path))
-        node.files.remove(_note_path(node))
+        node.files.remove(_record_path(node))
     except OSError as error:
-        raise on_disk(error, "can't restore the old files") from error
+        raise disk_failure(error, "can't restore the old files") from error
     return True
 
 
@@ -257,13 +257,13 @@ def sweep_changes(node: Node, changes: Changes) -> None:
         node.files.sweep(path)
 
 
-def _note_path(node: Node) -> str:
+def _record_path(node: Node) -> str:
     return f"{node.contents.work}/files.before"
 
 
-def _note(node: Node, changes: Changes) -> None:
-    """Note the checksums of static pod manifests, with and without our annotation, and of what the kubelet runs."""
-    noted = {
+def _record_manifests(node: Node, changes: Changes) -> None:
+    """Record the checksums of static pod manifests, with and without our annotation, and of what the kubelet runs."""
+    recorded = {
         name: {
             "checksum": text_sum(text),
             "plain": text_sum(without_annotation(text)),
@@ -271,15 +271,15 @@ def _note(node: Node, changes: Changes) -> None:
         }
         for name, text in manifests(node).items()
     }
-    make_folder_of(node, _note_path(node))
-    node.files.write(_note_path(node), json.dumps({"upgrade": changes.upgrade, "manifests": noted}))
+    make_folder_of(node, _record_path(node))
+    node.files.write(_record_path(node), json.dumps({"upgrade": changes.upgrade, "manifests": recorded}))
 
 
-def _noted(node: Node, changes: Changes) -> dict[str, dict[str, str]] | None:
-    """The noted manifests; None if this upgrade has not noted any yet."""
-    text = node.files.text(_note_path(node))
-    found = json.loads(text) if text else {}
-    return found["manifests"] if found.get("upgrade") == changes.upgrade and text else None
+def _recorded_manifests(node: Node, changes: Changes) -> dict[str, dict[str, str]] | None:
+    """The recorded manifests, by name; None if this upgrade has not recorded any yet."""
+    text = node.files.text(_record_path(node))
+    record = json.loads(text) if text else {}
+    return record["manifests"] if record.get("upgrade") == changes.upgrade and text else None
 
 
 def _remove(node: Node, paths: Sequence[str]) -> None:
@@ -291,17 +291,17 @@ def _remove(node: Node, paths: Sequence[str]) -> None:
 
 
 def _owner(files: Files, file: NewFile) -> tuple[int, int]:
-    """The numeric user and group, by the host's tables. Raises `StepFailed`."""
+    """The numeric user and group ids of a file's owner, by the host's passwd and group files. Raises `StepFailed`."""
     user, _, group = file.owner.partition(":")
-    found = []
+    ids = []
     for name, table in ((user, "/etc/passwd"), (group or user, "/etc/group")):
         entries = (line.split(":") for line in files.text(table).splitlines())
-        number = name if name.isdecimal() else next((one[2] for one in entries if one[0] == name and len(one) > 2), "")
+        number = name if name.isdecimal() else next((row[2] for row in entries if row[0] == name and len(row) > 2), "")
         if name == "root":
             number = "0"
         if not number.isdecimal():
             raise StepFailed(
                 f"files: the owner of {file.path} is {file.owner}, but the node has no {name!r} in {table}"
             )
-        found.append(int(number))
-    return found[0], found[1]
+        ids.append(int(number))
+    return ids[0], ids[1]

@@ -23,7 +23,7 @@ WORK = "/var/lib/espalier-upgrade"
 
 
 class Version(NamedTuple):
-    """The numbers of a version."""
+    """A Kubernetes version, without the suffix of a distribution."""
 
     major: int
     minor: int
@@ -35,16 +35,16 @@ class Version(NamedTuple):
 
 def find_version(text: str) -> Version | None:
     """The first version in a text: `v1.36.3-eks-1-36-2` and `Kubernetes v1.36.3` are both 1.36.3."""
-    found = re.search(r"v?(\d+)\.(\d+)\.(\d+)", text)
-    return Version(*map(int, found.groups())) if found else None
+    match = re.search(r"v?(\d+)\.(\d+)\.(\d+)", text)
+    return Version(*map(int, match.groups())) if match else None
 
 
-def parse_version(text: str, whose: str) -> Version:
-    """The version in a text. Raises `StepFailed`, with `whose` as the source of the text."""
-    found = find_version(text)
-    if found is None:
-        raise StepFailed(f"{whose} says {text.strip()!r}, which is not a Kubernetes version such as v1.36.3")
-    return found
+def parse_version(text: str, source: str) -> Version:
+    """The version in a text. Raises `StepFailed`, with `source` as the origin of the text."""
+    version = find_version(text)
+    if version is None:
+        raise StepFailed(f"{source} says {text.strip()!r}, which is not a Kubernetes version such as v1.36.3")
+    return version
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ class Contents:
 
     @property
     def kubernetes(self) -> Version:
-        """The version in numbers."""
+        """The Kubernetes version, parsed. Raises `StepFailed` if it is invalid."""
         return parse_version(self.version, "the upgrader image")
 
     @property
     def work(self) -> str:
-        """The work folder on the host."""
+        """The work directory on the host."""
         return f"{WORK}/{self.version}"
 
     def programs(self, component: str) -> Mapping[str, ImageFile]:
@@ -85,16 +85,16 @@ class Contents:
         return {name.removeprefix(prefix): file for name, file in self.files.items() if name.startswith(prefix)}
 
     def copied(self, name: str) -> str:
-        """Path of a file in the work folder."""
+        """Path of a file in the work directory."""
         return f"{self.work}/{COMPONENTS}/{name}"
 
     def backup(self, path: str) -> str:
-        """Path of the backup of a host's file."""
+        """Path of the backup of a file of the host."""
         return f"{self.work}/{BACKUP}{path}"
 
 
 def read(folder: Path) -> Contents:
-    """Read the facts of an image from its folder. Raises `StepFailed` if they are invalid."""
+    """Read `contents.json` of an image from its directory. Raises `StepFailed` if they are invalid."""
     path = folder / CONTENTS
     try:
         tree = json.loads(path.read_bytes())

@@ -11,59 +11,60 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from .api import MERGE, Answer, Api, Unreachable
+from .api import MERGE_PATCH, Api, Response, Unreachable
 from .host import Clock, StepFailed
 
 CORDONED_ANNOTATION = "anywhere.eks.amazonaws.com/cordoned-by-upgrade"
 """Annotation of a node that `drain` cordoned: `CORDONED_BY_UPGRADE` of the controllers, which share no module with
 this program. An operator's cordon lacks it, and stays."""
-HELD = "anywhere.eks.amazonaws.com/drain-blocked"
+DRAIN_BLOCKED_ANNOTATION = "anywhere.eks.amazonaws.com/drain-blocked"
 """Annotation of a node whose drain is waiting, with the remaining pods: `DRAIN_BLOCKED` of the controllers."""
-LONGEST_NOTE = 1000
+MAX_ANNOTATION = 1000
+"""The longest value of that annotation, in characters."""
 MIRROR = "kubernetes.io/config.mirror"
 UPGRADER = "eks-d-upgrader"
 ENDED = ("Succeeded", "Failed")
-GONE, BLOCKED = 404, 429
-EVERY = 2
+NOT_FOUND, TOO_MANY_REQUESTS = 404, 429
+POLL_INTERVAL = 2
 """Seconds between two checks of the remaining pods."""
-PATIENCE = 10
+REPORT_AFTER = 10
 """Seconds after which a terminating pod is reported. A pod whose eviction is refused is reported at once."""
-ENDING, EVICTED = "it is still terminating", "it was just evicted"
+TERMINATING, EVICTED = "it is still terminating", "it was just evicted"
 
 
 @dataclass(frozen=True)
 class Cordon:
-    """The API server, the node and the clock of both steps."""
+    """The node to cordon or uncordon, the API server, and a clock."""
 
     node: str
     api: Api
     clock: Clock
 
-    def ask(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Answer:
-        """One request. Raises `StepFailed` if there is no answer."""
+    def request(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Response:
+        """Send one request. Raises `StepFailed` if the API server does not respond."""
         try:
-            return self.api.ask(method, path, body, content_type=content_type)
+            return self.api.request(method, path, body, content_type=content_type)
         except Unreachable as error:
             raise StepFailed(f"{error}; the node was left as it is; delete the pod to retry") from error
 
     def read(self) -> Any:
         """The node. Raises `StepFailed`."""
-        answer = self.ask("GET", self._path)
+        answer = self.request("GET", self._path)
         if answer.status != 200:
             raise StepFailed(f"can't read node {self.node} ({answer.reason})")
         return answer.tree
 
     def write(self, unschedulable: bool | None, annotation: str | None) -> None:
         """Cordon or uncordon, and set or remove our annotation in the same write. Raises `StepFailed`."""
-        notes = {CORDONED_ANNOTATION: annotation, HELD: None}
-        self._patch({"metadata": {"annotations": notes}, "spec": {"unschedulable": unschedulable}})
+        annotations = {CORDONED_ANNOTATION: annotation, DRAIN_BLOCKED_ANNOTATION: None}
+        self._patch({"metadata": {"annotations": annotations}, "spec": {"unschedulable": unschedulable}})
 
-    def note(self, held: str) -> None:
-        """Note on the node what its drain waits for; empty if nothing. Raises `StepFailed`."""
-        self._patch({"metadata": {"annotations": {HELD: held or None}}})
+    def annotate(self, blocked: str) -> None:
+        """Annotate the node with what its drain waits for; empty removes the annotation. Raises `StepFailed`."""
+        self._patch({"metadata": {"annotations": {DRAIN_BLOCKED_ANNOTATION: blocked or None}}})
 
     def _patch(self, body: Any) -> None:
-        answer = self.ask("PATCH", self._path, body, content_type=MERGE)
+        answer = self.request("PATCH", self._path, body, content_type=MERGE_PATCH)
         if answer.status != 200:
             raise StepFailed(f"can't patch node {self.node} ({answer.reason})")
 
@@ -82,49 +83,48 @@ def drain(cordon: Cordon, version: str, *, timeout: float) -> str:
     """
     if not cordon.read().get("spec", {}).get("unschedulable"):
         cordon.write(unschedulable=True, annotation=version)
-    began = cordon.clock.now()
-    said = ""
+    started = cordon.clock.now()
+    reported = ""
     evicted: set[str] = set()
     while True:
-        leaving = _leaving(cordon)
-        held = {}
-        for pod in leaving:
+        blocked = {}
+        for pod in _pods_to_evict(cordon):
             name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
             if pod["metadata"].get("deletionTimestamp"):
-                held[name] = ENDING
+                blocked[name] = TERMINATING
             elif reason := _evict(cordon, pod):
-                held[name] = reason
+                blocked[name] = reason
             else:
-                held[name] = EVICTED
+                blocked[name] = EVICTED
                 evicted.add(pod["metadata"].get("uid", name))
-        passed = cordon.clock.now() - began
-        note = _remaining_pods(held, passed)
-        if note != said:
-            cordon.note(note)
-            print(f"waiting for {note}" if note else "nothing blocks the drain any more", flush=True)
-            said = note
-        if not held:
+        passed = cordon.clock.now() - started
+        message = _remaining_pods(blocked, passed)
+        if message != reported:
+            cordon.annotate(message)
+            print(f"waiting for {message}" if message else "nothing blocks the drain any more", flush=True)
+            reported = message
+        if not blocked:
             return f"the node is drained; {len(evicted)} pods were evicted"
         if timeout and passed >= timeout:
             raise StepFailed(
-                f"the node was not drained within {timeout:.0f} s, {len(held)} pods are left ({_listed(held)}); "
+                f"the node was not drained within {timeout:.0f} s, {len(blocked)} pods are left ({_joined(blocked)}); "
                 "it stays cordoned; allow their eviction, then delete the pod to retry"
             )
-        cordon.clock.wait(EVERY)
+        cordon.clock.wait(POLL_INTERVAL)
 
 
-def _remaining_pods(held: Mapping[str, str], passed: float) -> str:
+def _remaining_pods(blocked: Mapping[str, str], passed: float) -> str:
     """The message about the remaining pods; those that are just terminating are left out at first."""
-    refused = {name: why for name, why in held.items() if why not in (ENDING, EVICTED)}
-    return _listed(held if passed >= PATIENCE else refused)[:LONGEST_NOTE]
+    refused = {name: why for name, why in blocked.items() if why not in (TERMINATING, EVICTED)}
+    return _joined(blocked if passed >= REPORT_AFTER else refused)[:MAX_ANNOTATION]
 
 
-def _listed(held: Mapping[str, str]) -> str:
-    return "; ".join(f"{name}: {reason}" for name, reason in sorted(held.items()))
+def _joined(blocked: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {reason}" for name, reason in sorted(blocked.items()))
 
 
 def uncordon(cordon: Cordon) -> str:
-    """Uncordon the node, if `drain` cordoned it."""
+    """Uncordon the node if `drain` cordoned it; returns a message on the result. Raises `StepFailed`."""
     node = cordon.read()
     if CORDONED_ANNOTATION not in (node["metadata"].get("annotations") or {}):
         state = (
@@ -137,15 +137,16 @@ def uncordon(cordon: Cordon) -> str:
     return "the node is uncordoned"
 
 
-def _leaving(cordon: Cordon) -> list[Any]:
+def _pods_to_evict(cordon: Cordon) -> list[Any]:
     """The pods of the node that remain to be evicted or terminated."""
-    answer = cordon.ask("GET", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{quote(cordon.node)}")
+    answer = cordon.request("GET", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{quote(cordon.node)}")
     if answer.status != 200:
         raise StepFailed(f"can't list the pods of node {cordon.node} ({answer.reason})")
-    return [pod for pod in answer.tree.get("items") or () if _leaves(pod)]
+    return [pod for pod in answer.tree.get("items") or () if _is_to_evict(pod)]
 
 
-def _leaves(pod: Any) -> bool:
+def _is_to_evict(pod: Any) -> bool:
+    """True for unfinished pods of a controller other than a DaemonSet, except mirror pods and the upgrader's own."""
     metadata = pod["metadata"]
     if UPGRADER in (metadata.get("labels") or {}) or MIRROR in (metadata.get("annotations") or {}):
         return False
@@ -156,7 +157,7 @@ def _leaves(pod: Any) -> bool:
 
 
 def _evict(cordon: Cordon, pod: Any) -> str:
-    """Request an eviction; returns why it was refused, empty if it was not."""
+    """Request the eviction of a pod; returns the reason of a refusal, empty if it was accepted or the pod is gone."""
     metadata = pod["metadata"]
     body = {
         "apiVersion": "policy/v1",
@@ -165,10 +166,10 @@ def _evict(cordon: Cordon, pod: Any) -> str:
         "deleteOptions": {"preconditions": {"uid": metadata["uid"]}},
     }
     path = f"/api/v1/namespaces/{quote(metadata['namespace'])}/pods/{quote(metadata['name'])}/eviction"
-    answer = cordon.ask("POST", path, body)
-    if answer.status < 300 or answer.status == GONE:
+    answer = cordon.request("POST", path, body)
+    if answer.status < 300 or answer.status == NOT_FOUND:
         return ""
-    if answer.status == BLOCKED:
+    if answer.status == TOO_MANY_REQUESTS:
         causes = (answer.tree.get("details") or {}).get("causes") or []
         return "; ".join(cause.get("message", "") for cause in causes) or answer.reason
     return f"its eviction is refused ({answer.reason})"

@@ -14,9 +14,9 @@ from pathlib import Path
 
 STAGED = ".espalier-new"
 """The suffix of files that are being written. Leftovers are overwritten."""
-PIECE = 1024 * 1024
-MOST_LINKS = 40
-"""As many links as Linux follows."""
+CHUNK_BYTES = 1024 * 1024
+MAX_LINKS = 40
+"""The number of symbolic links that Linux follows in a path."""
 
 
 class Files:
@@ -40,7 +40,7 @@ class Files:
                 place = following
                 continue
             links += 1
-            if links > MOST_LINKS:
+            if links > MAX_LINKS:
                 raise OSError(f"too many symbolic links in {path}")
             target = os.readlink(following)
             if target.startswith("/"):
@@ -81,8 +81,8 @@ class Files:
 
     def _sum(self, place: Path) -> str:
         """SHA-256 of a file, cached until it changes: programs are large, and often linked."""
-        found = place.stat()
-        identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        status = place.stat()
+        identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         if identity not in self._checksums:
             self._checksums[identity] = checksum(place)
         return self._checksums[identity]
@@ -94,8 +94,8 @@ class Files:
 
     def folder_size(self, path: str) -> int:
         """Bytes of all files in a directory, without following links; 0 if it does not exist."""
-        found = os.walk(self.place(path))
-        return sum(Path(folder, name).lstat().st_size for folder, _, names in found for name in names)
+        walk = os.walk(self.place(path))
+        return sum(Path(folder, name).lstat().st_size for folder, _, names in walk for name in names)
 
     def room(self, path: str) -> tuple[int, int]:
         """The device number of the file system of a path, which need not exist, and its free bytes."""
@@ -105,15 +105,15 @@ class Files:
         return place.stat().st_dev, self._free(place)
 
     def _free(self, place: Path) -> int:
-        found = os.statvfs(place)
-        return found.f_bavail * found.f_frsize
+        status = os.statvfs(place)
+        return status.f_bavail * status.f_frsize
 
     def make_folder(self, path: str) -> None:
         """Create a directory and its parents, if they do not exist."""
         place = self.place(path)
-        missing = [one for one in (place, *place.parents) if not one.exists()]
-        for one in reversed(missing):
-            self._make_folder(one)
+        missing = [folder for folder in (place, *place.parents) if not folder.exists()]
+        for folder in reversed(missing):
+            self._make_folder(folder)
 
     def put(self, source: Path, target: str, *, expected: str, mode: int, share: bool = False) -> None:
         """Make `target` a copy of a file atomically; it keeps the owner of the file it replaces.
@@ -125,14 +125,14 @@ class Files:
         staged = place.with_name(f".{place.name}{STAGED}")
         if staged.exists():
             self._remove(staged)
-        shared = share and self._share(source, staged)
+        shared = share and self._hard_link(source, staged)
         if not shared:
             self._copy(source, staged)
-        if (found := self._sum(staged) if shared else checksum(staged)) != expected:
+        if (written := self._sum(staged) if shared else checksum(staged)) != expected:
             self._remove(staged)
-            raise OSError(f"the copy of {source} to {place} has checksum {found}, not {expected}")
+            raise OSError(f"the copy of {source} to {place} has checksum {written}, not {expected}")
         owner = place.stat() if place.exists() else None
-        self._mark(staged, mode, owner and (owner.st_uid, owner.st_gid))
+        self._set_owner_and_mode(staged, mode, owner and (owner.st_uid, owner.st_gid))
         self._rename(staged, place)
 
     def sweep(self, target: str) -> None:
@@ -147,7 +147,7 @@ class Files:
         place = self.place(target)
         staged = place.with_name(f".{place.name}{STAGED}")
         self._write(staged, text.encode())
-        self._mark(staged, 0o644, None)
+        self._set_owner_and_mode(staged, 0o644, None)
         self._rename(staged, place)
 
     def place_content(self, target: str, content: bytes, *, mode: int, owner: tuple[int, int] | None = None) -> None:
@@ -159,25 +159,25 @@ class Files:
         staged = place.with_name(f".{place.name}{STAGED}")
         if staged.is_symlink() or staged.exists():
             self._remove(staged)
-        before = place.stat() if place.exists() else None
+        replaced = place.stat() if place.exists() else None
         self._write(staged, content)
-        self._mark(staged, mode, owner or (before and (before.st_uid, before.st_gid)))
+        self._set_owner_and_mode(staged, mode, owner or (replaced and (replaced.st_uid, replaced.st_gid)))
         self._rename(staged, place)
 
     def mode(self, path: str) -> int:
-        """Permissions of a file; 0644 if it does not exist."""
+        """The permission bits of a file; 0644 if it does not exist."""
         place = self.place(path)
         return stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o644
 
-    def is_as(self, path: str, content: bytes, *, mode: int, owner: tuple[int, int]) -> bool:
+    def is_identical(self, path: str, content: bytes, *, mode: int, owner: tuple[int, int]) -> bool:
         """True if a file has this content, these permissions and, as only root can set it, this owner."""
         place = self.place(path)
         if not place.is_file() or self.checksum(path) != hashlib.sha256(content).hexdigest():
             return False
-        found = place.stat()
-        return stat.S_IMODE(found.st_mode) == mode and (os.geteuid() != 0 or (found.st_uid, found.st_gid) == owner)
+        status = place.stat()
+        return stat.S_IMODE(status.st_mode) == mode and (os.geteuid() != 0 or (status.st_uid, status.st_gid) == owner)
 
-    def first_blocking_link(self, path: str) -> str:
+    def first_unsafe_part(self, path: str) -> str:
         """The first part of a path that is a link, or not a directory or file as required; empty if there is none."""
         place, names = self._root, [part for part in path.split("/") if part]
         for depth, name in enumerate(names, 1):
@@ -211,7 +211,7 @@ class Files:
     def _make_folder(self, place: Path) -> None:
         place.mkdir(mode=0o755, exist_ok=True)
 
-    def _share(self, source: Path, staged: Path) -> bool:
+    def _hard_link(self, source: Path, staged: Path) -> bool:
         """Make `staged` a hard link to `source`; False if that is impossible."""
         try:
             os.link(source, staged)
@@ -221,12 +221,12 @@ class Files:
 
     def _copy(self, source: Path, staged: Path) -> None:
         with source.open("rb") as original, open(_private(staged), "wb") as copy:
-            while piece := original.read(PIECE):
+            while piece := original.read(CHUNK_BYTES):
                 copy.write(piece)
             copy.flush()
             os.fsync(copy.fileno())
 
-    def _mark(self, staged: Path, mode: int, owner: tuple[int, int] | None) -> None:
+    def _set_owner_and_mode(self, staged: Path, mode: int, owner: tuple[int, int] | None) -> None:
         if owner is not None and os.geteuid() == 0:
             os.chown(staged, *owner)
         staged.chmod(stat.S_IMODE(mode))
@@ -253,7 +253,7 @@ class Files:
 
 
 def _private(place: Path) -> int:
-    """A descriptor of a new file that only its owner can read."""
+    """The descriptor of a new or emptied file that only its owner can read."""
     return os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 

@@ -19,10 +19,10 @@ from .files import Files
 
 DONE, FAILED, MISSING = 0, 1, 75
 """Exit codes: done; failed, with a message; files that `copy` provides are missing, so run that step again."""
-ENTER = ("nsenter", "--target", "1", "--mount", "--uts", "--ipc", "--net", "--")
+NSENTER = ("nsenter", "--target", "1", "--mount", "--uts", "--ipc", "--net", "--")
 """Enters the namespaces of the host's first process, except its cgroup and user, which are the same already."""
 LOCK = "/run/espalier-upgrade.lock"
-LONGEST_STEP = 600
+LOCK_TIMEOUT = 600
 """Seconds; longer than any command of a step takes."""
 
 
@@ -40,7 +40,7 @@ class NotCopied(StepFailed):
 
 @dataclass
 class Clock:
-    """The time, for waits on the node's services."""
+    """The monotonic time in seconds, and sleep; tests replace both."""
 
     now: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
@@ -62,8 +62,8 @@ class Result:
 class Commands:
     """Runs programs of the host, with the host's paths."""
 
-    def __init__(self, held: int | None = None) -> None:
-        self._held = held
+    def __init__(self, lock: int | None = None) -> None:
+        self._lock = lock
         """An open file that commands inherit, so that its lock lasts until the last of them exits."""
 
     def run(self, *command: str, timeout: float = 60) -> Result:
@@ -72,22 +72,22 @@ class Commands:
         A missing program gives code 127, a killed one 124, as in shells.
         """
         try:
-            ended = self._run([*ENTER, *command], timeout)
+            completed = self._run([*NSENTER, *command], timeout)
         except OSError as error:
-            return Result(127, f"{ENTER[0]} can't be started ({error})")
+            return Result(127, f"{NSENTER[0]} can't be started ({error})")
         except subprocess.TimeoutExpired as expired:
-            said = expired.output or b""
-            return Result(124, f"{_text(said)}\nkilled after {timeout:.0f} s")
-        return Result(ended.returncode, _text(ended.stdout))
+            output = expired.output or b""
+            return Result(124, f"{_text(output)}\nkilled after {timeout:.0f} s")
+        return Result(completed.returncode, _text(completed.stdout))
 
     def follow(self, *command: str, timeout: float, say: Callable[[str], None]) -> Result:
         """Run a long command, passing each line of output to `say`; otherwise as `run`."""
         try:
-            running = self._start([*ENTER, *command])
+            running = self._start([*NSENTER, *command])
         except OSError as error:
-            return Result(127, f"{ENTER[0]} can't be started ({error})")
-        late = threading.Timer(timeout, running.kill)
-        late.start()
+            return Result(127, f"{NSENTER[0]} can't be started ({error})")
+        timer = threading.Timer(timeout, running.kill)
+        timer.start()
         lines = []
         with running:
             assert running.stdout is not None  # noqa: S101 - for mypy: it is a pipe
@@ -95,7 +95,7 @@ class Commands:
                 text = _text(line).rstrip("\n")
                 say(text)
                 lines.append(text)
-        late.cancel()
+        timer.cancel()
         if running.returncode == -signal.SIGKILL:
             lines.append(f"killed, perhaps after its timeout of {timeout:.0f} s")
         return Result(running.returncode, "\n".join(lines))
@@ -106,7 +106,7 @@ class Commands:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            pass_fds=() if self._held is None else (self._held,),
+            pass_fds=() if self._lock is None else (self._lock,),
         )
 
     def _run(self, command: Sequence[str], timeout: float) -> subprocess.CompletedProcess[bytes]:
@@ -117,7 +117,7 @@ class Commands:
             stderr=subprocess.STDOUT,
             timeout=timeout,
             check=False,
-            pass_fds=() if self._held is None else (self._held,),
+            pass_fds=() if self._lock is None else (self._lock,),
         )
 
 
@@ -129,7 +129,7 @@ def hold_lock(files: Files, clock: Clock) -> int:
     """Wait for the lock; returns the open file that holds it. Raises `StepFailed` if another step does not finish."""
     files.make_folder(LOCK.rpartition("/")[0])
     held = os.open(files.place(LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    end = clock.now() + LONGEST_STEP
+    end = clock.now() + LOCK_TIMEOUT
     while True:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -137,7 +137,7 @@ def hold_lock(files: Files, clock: Clock) -> int:
             if clock.now() >= end:
                 os.close(held)
                 raise StepFailed(
-                    f"another upgrade step has been running on this node for {LONGEST_STEP} s ({LOCK} is locked): "
+                    f"another upgrade step has been running on this node for {LOCK_TIMEOUT} s ({LOCK} is locked): "
                     "find it with `fuser` on the host"
                 ) from None
             clock.wait(1)

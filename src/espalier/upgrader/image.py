@@ -13,9 +13,9 @@ LIBRARY = "usr/lib/upgrader"
 """Directory of the program's modules in the image."""
 PACKAGE = "espalier.upgrades.node"
 """The package's name in the image, independent of its name here."""
-LATER = ("http.client", "ssl", "encodings.idna", "traceback", "linecache", "shutil")
-"""Modules that the program, or Python on its behalf, imports only when they are needed."""
-MODULES = ("espalier.upgrader.main", *LATER)
+LAZY_IMPORTS = ("http.client", "ssl", "encodings.idna", "traceback", "linecache", "shutil")
+"""Modules that the program, or Python itself, imports only when they are needed."""
+MODULES = ("espalier.upgrader.main", *LAZY_IMPORTS)
 HOST_TOOLS = ("usr/bin/nsenter",)
 """The programs in the image that the upgrader runs; all others are the host's."""
 
@@ -57,5 +57,5 @@ def describe(version: str, machine: str, versions: Mapping[str, str], files: Map
         if real not in sums:
             with real.open("rb") as opened:
                 sums[real] = ImageFile(hashlib.file_digest(opened, "sha256").hexdigest(), real.stat().st_size)
-    carried = {name: sums[file.resolve()] for name, file in files.items()}
-    return f"{IMAGE_FOLDER}/{CONTENTS}", dump(Contents(version, machine, versions, carried))
+    contained = {name: sums[file.resolve()] for name, file in files.items()}
+    return f"{IMAGE_FOLDER}/{CONTENTS}", dump(Contents(version, machine, versions, contained))

@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import changes, contents, draining, steps
-from .api import SECRETS, PatientApi
+from .api import SECRETS, RetryingApi
 from .files import Files
 from .host import DONE, FAILED, Clock, Commands, StepFailed, hold_lock
 from .node import Node
 
 ROOT = "ESPALIER_CONTAINER_ROOT"
 """Environment variable: the directory that replaces `/` outside of a container. Simulated nodes set it."""
-MESSAGE = "dev/termination-log"
-LONGEST_MESSAGE = 4000
+TERMINATION_LOG = "dev/termination-log"
+MAX_MESSAGE = 4000
 """Bytes; a kubelet truncates at 4096."""
 
 
@@ -28,16 +28,16 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
     options = _parser().parse_args(arguments)
     root = Path(environment.get(ROOT, "/"))
     try:
-        sentence, code = _run(options, environment, root), DONE
+        message, code = _run(options, environment, root), DONE
     except StepFailed as failed:
-        sentence, code = str(failed), failed.code
+        message, code = str(failed), failed.code
     except Exception as error:
         traceback.print_exc()
-        sentence = f"step {options.step} failed unexpectedly ({type(error).__name__}: {error})"
-        sentence, code = f"{sentence}; see its log; delete the pod to retry", FAILED
-    print(sentence, file=sys.stderr if code else sys.stdout, flush=True)
-    with contextlib.suppress(OSError):  # The sentence is in the log as well.
-        (root / MESSAGE).write_bytes(sentence.encode()[:LONGEST_MESSAGE])
+        message = f"step {options.step} failed unexpectedly ({type(error).__name__}: {error})"
+        message, code = f"{message}; see its log; delete the pod to retry", FAILED
+    print(message, file=sys.stderr if code else sys.stdout, flush=True)
+    with contextlib.suppress(OSError):  # The message is in the log as well.
+        (root / TERMINATION_LOG).write_bytes(message.encode()[:MAX_MESSAGE])
     return code
 
 
@@ -46,7 +46,7 @@ def _run(options: argparse.Namespace, environment: Mapping[str, str], root: Path
     if not name:
         raise StepFailed("NODE_NAME is not set: the pod was not created by a NodeUpgrade")
     clock = Clock()
-    api = PatientApi(environment, root / SECRETS, clock)
+    api = RetryingApi(environment, root / SECRETS, clock)
     if options.step in ("drain", "uncordon"):
         cordon = draining.Cordon(name, api, clock)
         if options.step == "uncordon":
@@ -90,19 +90,19 @@ def _parser() -> argparse.ArgumentParser:
         "upgrader", description="The steps of an in-place upgrade of a node, in order; each can be repeated."
     )
     commands = parser.add_subparsers(dest="step", required=True, metavar="STEP")
-    brings = argparse.ArgumentParser(add_help=False)
-    brings.add_argument("--changes", default="", metavar="DIR", help="directory with file and kubelet flag changes")
-    commands.add_parser("copy", parents=[brings], help="check the node, then copy the new components to the host")
+    parent = argparse.ArgumentParser(add_help=False)
+    parent.add_argument("--changes", default="", metavar="DIR", help="directory with file and kubelet flag changes")
+    commands.add_parser("copy", parents=[parent], help="check the node, then copy the new components to the host")
     commands.add_parser("containerd", help="upgrade containerd and restart it")
     commands.add_parser("cni-plugins", help="upgrade the CNI plugins")
-    upgrade = commands.add_parser("kubeadm", parents=[brings], help="upgrade kubeadm and run kubeadm upgrade")
+    upgrade = commands.add_parser("kubeadm", parents=[parent], help="upgrade kubeadm and run kubeadm upgrade")
     upgrade.add_argument("--role", required=True, choices=steps.ROLES)
     upgrade.add_argument("--kubernetes-version", required=True, metavar="VERSION")
     upgrade.add_argument("--ignore-preflight-errors", default="", metavar="NAMES", help="separated by commas")
     upgrade.add_argument("--patches", default="", metavar="DIR", help="directory of the host with kubeadm patches")
     drain = commands.add_parser("drain", help="cordon the node and evict its pods")
     drain.add_argument("--timeout", type=float, default=0, metavar="SECONDS", help="0 for no limit")
-    commands.add_parser("kubelet", parents=[brings], help="upgrade kubelet and kubectl, and restart the kubelet")
+    commands.add_parser("kubelet", parents=[parent], help="upgrade kubelet and kubectl, and restart the kubelet")
     commands.add_parser("uncordon", help="uncordon the node")
-    commands.add_parser("done", parents=[brings], help="check that everything runs, and remove the work directory")
+    commands.add_parser("done", parents=[parent], help="check that everything runs, and remove the work directory")
     return parser

@@ -1,4 +1,4 @@
-"""The means of a step: the node's files and commands, the image, the API server, and a clock."""
+"""The node that a step works on: its files and commands, the image, the API server, and a clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .host import Clock, Commands, StepFailed
 
 @dataclass(frozen=True)
 class Node:
-    """The node that a step works on."""
+    """A node, and what a step needs to change it."""
 
     name: str
     files: Files
@@ -26,7 +26,7 @@ class Node:
     clock: Clock = field(default_factory=Clock)
     say: Callable[[str], None] = print
 
-    def carried(self, name: str) -> Path:
+    def image_file(self, name: str) -> Path:
         """Path of a file in the image."""
         return self.image / COMPONENTS / name
 
@@ -38,11 +38,11 @@ class Node:
     def until(self, check: Callable[[], str], *, timeout: float, every: float = 1.0) -> str:
         """Call `check` until it returns an empty string, or until the timeout; returns its last result."""
         end = self.clock.now() + timeout
-        while (missing := check()) and self.clock.now() < end:
+        while (problem := check()) and self.clock.now() < end:
             self.clock.wait(every)
-        return missing
+        return problem
 
 
-def on_disk(error: OSError, what: str) -> StepFailed:
+def disk_failure(error: OSError, message: str) -> StepFailed:
     """The failure of a step because of a disk error."""
-    return StepFailed(f"{what}: {error}; check the node's disk, then delete the pod to retry")
+    return StepFailed(f"{message}: {error}; check the node's disk, then delete the pod to retry")

@@ -12,18 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .host import NotCopied, StepFailed
-from .node import Node, on_disk
+from .node import Node, disk_failure
 
 CONTAINERD, CNI_PLUGINS, KUBERNETES = "containerd", "cni-plugins", "kubernetes"
 CNI_FOLDER = "/opt/cni/bin"
 FOLDERS = ("/usr/bin", "/usr/local/bin")
 """Directories of Kubernetes' programs: those of packages, and of unpacked archives."""
 PROGRAM = 0o755
-STARTING = 60
+START_TIMEOUT = 60
 """Seconds within which a service must come up, even on slow disks."""
-STEADY = 1
-"""Seconds after the start of a service before its first check; what fails, usually fails at once."""
-RESTARTS = 3
+SETTLE_SECONDS = 1
+"""Seconds between the start of a service and its first check, as most failing services exit at once."""
+MAX_RESTARTS = 3
 """The number of restarts by systemd after which a service counts as failed."""
 
 
@@ -50,15 +50,15 @@ def show(node: Node, name: str) -> Service:
             f"can't query {name} from systemd on the host (systemctl show exited {result.code}: "
             f"{result.last_lines()}); nodes need the layout of image-builder, in which systemd runs {name}"
         )
-    said = dict(line.split("=", 1) for line in result.output.splitlines() if "=" in line)
-    program = re.search(r"path=(\S+)", said.get("ExecStart", ""))
-    restarts = said.get("NRestarts", "")
+    values = dict(line.split("=", 1) for line in result.output.splitlines() if "=" in line)
+    program = re.search(r"path=(\S+)", values.get("ExecStart", ""))
+    restarts = values.get("NRestarts", "")
     return Service(
         name,
-        said.get("LoadState") == "loaded",
+        values.get("LoadState") == "loaded",
         program[1] if program else "",
-        said.get("ActiveState") == "active" and said.get("SubState") == "running",
-        f"{said.get('ActiveState', 'unknown')} ({said.get('SubState', 'unknown')})",
+        values.get("ActiveState") == "active" and values.get("SubState") == "running",
+        f"{values.get('ActiveState', 'unknown')} ({values.get('SubState', 'unknown')})",
         int(restarts) if restarts.isdecimal() else 0,
     )
 
@@ -80,29 +80,29 @@ def program_of(node: Node, name: str) -> str:
 class Verdict:
     """The result of a health check."""
 
-    missing: str = ""
+    problem: str = ""
     """The problem of the service; empty if it is healthy."""
-    sure: bool = True
-    """False if the health is unknown, so that nothing speaks against the service."""
+    is_known: bool = True
+    """False if the health is unknown: then the new programs stay."""
 
 
-WELL = Verdict()
+HEALTHY = Verdict()
 
 
-def restart(node: Node, name: str, healthy: Callable[[], Verdict], *, timeout: float = STARTING) -> Verdict:
+def restart(node: Node, name: str, healthy: Callable[[], Verdict], *, timeout: float = START_TIMEOUT) -> Verdict:
     """Restart a service, and wait until it keeps running and `healthy` passes, for at most `timeout` seconds."""
     node.commands.run("systemctl", "reset-failed", f"{name}.service")  # also sets the count of restarts to 0
-    result = node.commands.run("systemctl", "restart", f"{name}.service", timeout=2 * STARTING)
+    result = node.commands.run("systemctl", "restart", f"{name}.service", timeout=2 * START_TIMEOUT)
     if result.code:
         return Verdict(f"systemctl restart {name} exited {result.code}: {result.last_lines()}")
-    node.clock.wait(STEADY)
+    node.clock.wait(SETTLE_SECONDS)
     end = node.clock.now() + timeout
     while True:
         service = show(node, name)
-        if service.restarts >= RESTARTS:
+        if service.restarts >= MAX_RESTARTS:
             return Verdict(f"systemd restarted it {service.restarts} times, and it exited each time")
         verdict = healthy() if service.active else Verdict(f"it is {service.state}")
-        if not verdict.missing or node.clock.now() >= end:
+        if not verdict.problem or node.clock.now() >= end:
             return verdict
         node.clock.wait(1)
 
@@ -171,7 +171,7 @@ def replace(node: Node, targets: Mapping[str, str]) -> list[str]:
             node.files.put(source, path, expected=node.contents.files[name].checksum, mode=PROGRAM, share=True)
             node.say(f"replaced {path}")
     except OSError as error:
-        raise on_disk(error, "can't replace the programs of the host") from error
+        raise disk_failure(error, "can't replace the programs of the host") from error
     return outdated
 
 
@@ -188,7 +188,7 @@ def replace_and_restart(
     *,
     settings: Mapping[str, str] | None = None,
     is_due: bool = False,
-    timeout: float = STARTING,
+    timeout: float = START_TIMEOUT,
 ) -> bool:
     """Install programs and settings (path -> text) of a service and restart it; restore the old ones if it does not
     come up.
@@ -202,8 +202,8 @@ def replace_and_restart(
     if not node.files.is_file(note):
         if not is_due and not changed and not find_outdated(node, targets):
             return False
-        if not (found := show(node, service)).active:
-            raise StepFailed(f"{service} is {found.state} before its upgrade; repair it, then delete the pod to retry")
+        if not (before := show(node, service)).active:
+            raise StepFailed(f"{service} is {before.state} before its upgrade; repair it, then delete the pod to retry")
     try:
         make_folder_of(node, note)
         node.files.write(note, "\n".join((*targets, *settings)) + "\n")
@@ -212,20 +212,20 @@ def replace_and_restart(
             node.files.place_content(path, settings[path].encode(), mode=node.files.mode(path))
             node.say(f"changed {path}")
     except OSError as error:
-        raise on_disk(error, f"can't start the upgrade of {service}") from error
+        raise disk_failure(error, f"can't start the upgrade of {service}") from error
     replace(node, targets)
     verdict = restart(node, service, healthy, timeout=timeout)
-    if verdict.missing and not verdict.sure:
+    if verdict.problem and not verdict.is_known:
         raise StepFailed(
-            f"the new {service} runs, but its health is unknown: {verdict.missing}; "
+            f"the new {service} runs, but its health is unknown: {verdict.problem}; "
             "repair that, then delete the pod to retry"
         )
-    if verdict.missing:
-        said = journal(node, service)
+    if verdict.problem:
+        log = journal(node, service)
         outcome = _restore(node, service, (*targets, *settings))
         node.files.remove(note)
-        said = f" ({said})" if said else ""
-        raise StepFailed(f"the new {service} does not come up: {verdict.missing}{said}; {outcome}")
+        log = f" ({log})" if log else ""
+        raise StepFailed(f"the new {service} does not come up: {verdict.problem}{log}; {outcome}")
     node.files.remove(note)
     return True
 
@@ -241,9 +241,9 @@ def _restore(node: Node, service: str, paths: Sequence[str]) -> str:
                     source, path, expected=node.files.checksum(backup), mode=source.stat().st_mode, share=True
                 )
     except OSError as error:
-        raise on_disk(error, f"the new {service} does not come up, and the old one can't be restored") from error
-    if missing := restart(node, service, lambda: WELL).missing:
-        return f"the old one was restored, but does not come up either ({missing}): repair the node by hand"
+        raise disk_failure(error, f"the new {service} does not come up, and the old one can't be restored") from error
+    if problem := restart(node, service, lambda: HEALTHY).problem:
+        return f"the old one was restored, but does not come up either ({problem}): repair the node by hand"
     return "the old one was restored and runs; fix the cause, then delete the pod to retry"
 
 
@@ -253,11 +253,11 @@ def back_up(node: Node, path: str, *, share: bool = True) -> None:
     With `share`, for a file that nobody writes to, the backup may be a hard link.
     """
     backup = node.contents.backup(path)
-    found = node.files.checksum(path)
-    if found and found != node.files.checksum(backup):
+    checksum = node.files.checksum(path)
+    if checksum and checksum != node.files.checksum(backup):
         source = node.files.place(path)
         make_folder_of(node, backup)
-        node.files.put(source, backup, expected=found, mode=source.stat().st_mode, share=share)
+        node.files.put(source, backup, expected=checksum, mode=source.stat().st_mode, share=share)
 
 
 def make_folder_of(node: Node, path: str) -> None:

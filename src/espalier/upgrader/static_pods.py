@@ -37,8 +37,8 @@ def manifests(node: Node) -> dict[str, str]:
 
 def mounted(manifest: str, paths: Sequence[str]) -> list[str]:
     """The paths that a static pod mounts: kubeadm and most people write hostPath volumes as `path:`."""
-    volumes = [found.strip("\"'") for found in re.findall(r"(?m)^\s+(?:- )?path: (\S+)\s*$", manifest)]
-    return [path for path in paths if any(path == one or path.startswith(f"{one.rstrip('/')}/") for one in volumes)]
+    volumes = [path.strip("\"'") for path in re.findall(r"(?m)^\s+(?:- )?path: (\S+)\s*$", manifest)]
+    return [path for path in paths if any(path == top or path.startswith(f"{top.rstrip('/')}/") for top in volumes)]
 
 
 def _metadata(manifest: str) -> Iterator[tuple[int, str]]:
@@ -56,22 +56,22 @@ def without_annotation(manifest: str) -> str:
     lines = manifest.splitlines(keepends=True)
     numbers = [number for number, line in _metadata(manifest) if line.strip().startswith(f"{RESTARTED}:")]
     for number in reversed(numbers):
-        alone = lines[number - 1] == "  annotations:\n" and not lines[number + 1 : number + 2][0].startswith("    ")
-        del lines[number - 1 if alone else number : number + 1]
+        is_only = lines[number - 1] == "  annotations:\n" and not lines[number + 1 : number + 2][0].startswith("    ")
+        del lines[number - 1 if is_only else number : number + 1]
     return "".join(lines)
 
 
 def annotated(path: str, manifest: str, upgrade: str) -> str:
     """The manifest with a new annotation, so that the kubelet restarts its pod. Raises `StepFailed`."""
     lines = without_annotation(manifest).splitlines(keepends=True)
-    found = {line.rstrip(): number for number, line in _metadata("".join(lines))}
-    if "metadata:" not in found:
+    numbers = {line.rstrip(): number for number, line in _metadata("".join(lines))}
+    if "metadata:" not in numbers:
         raise StepFailed(f"{path} has no metadata block to annotate, so its pod can't be restarted")
     annotation = f'    {RESTARTED}: "{upgrade}"\n'
-    if "  annotations:" in found:
-        lines.insert(found["  annotations:"] + 1, annotation)
+    if "  annotations:" in numbers:
+        lines.insert(numbers["  annotations:"] + 1, annotation)
     else:
-        lines.insert(found["metadata:"] + 1, f"  annotations:\n{annotation}")
+        lines.insert(numbers["metadata:"] + 1, f"  annotations:\n{annotation}")
     return "".join(lines)
 
 
@@ -81,16 +81,20 @@ def text_sum(text: str) -> str:
 
 
 def mirror(node: Node, manifest: str) -> tuple[str, str, str]:
-    """A static pod's name, the hash of the manifest that it runs (empty if it does not), and why it is not ready."""
-    said = {line.strip().partition(":")[0]: line.strip().partition(":")[2].strip() for _, line in _metadata(manifest)}
-    name, namespace = said.get("name", "").strip("\"'"), said.get("namespace", "").strip("\"'") or "default"
+    """A static pod's name, the hash of the manifest that it runs (empty if it does not run), and a message on why it is
+    not ready (empty if it is).
+    """
+    fields = {line.strip().partition(":")[0]: line.strip().partition(":")[2].strip() for _, line in _metadata(manifest)}
+    name, namespace = fields.get("name", "").strip("\"'"), fields.get("namespace", "").strip("\"'") or "default"
     try:
-        answer = node.api.ask("GET", f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(f'{name}-{node.name}')}")
+        answer = node.api.request("GET", f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(f'{name}-{node.name}')}")
     except Unreachable as error:
         return name, "", str(error)
     if answer.status != 200:
         return name, "", f"it does not exist ({answer.reason})"
-    conditions = {one.get("type"): one for one in (answer.tree.get("status") or {}).get("conditions") or ()}
+    conditions = {
+        condition.get("type"): condition for condition in (answer.tree.get("status") or {}).get("conditions") or ()
+    }
     ready = conditions.get("Ready") or {}
     why = "" if ready.get("status") == "True" else ready.get("message") or "it is not ready"
     return name, str((answer.tree["metadata"].get("annotations") or {}).get(HASH, "")), why

@@ -11,32 +11,32 @@ from . import checks, services
 from .api import Unreachable
 from .changes import (
     Changes,
-    bring_files,
     check_changes,
     restart_static_pods,
     restore_files,
     sweep_changes,
     wanted_flags,
+    write_files,
 )
 from .checks import BACKUPS_OF_KUBEADM
 from .contents import WORK, find_version
 from .host import LOCK, Result, StepFailed
-from .node import Node, on_disk
-from .services import PROGRAM, WELL, Verdict, find_outdated, replace, replace_and_restart, tool_program
+from .node import Node, disk_failure
+from .services import HEALTHY, PROGRAM, Verdict, find_outdated, replace, replace_and_restart, tool_program
 
 FIRST, OTHER, WORKER = "first-control-plane", "control-plane", "worker"
 ROLES = (FIRST, OTHER, WORKER)
 IGNORED = ("CoreDNSUnsupportedPlugins", "CoreDNSMigration")
 """Preflight errors on CoreDNS, which Cluster API upgrades."""
-DISTRIBUTED = ("--allow-experimental-upgrades", "--force")
+ALLOW_DISTRIBUTION_VERSION = ("--allow-experimental-upgrades", "--force")
 """kubeadm takes a version with a distributor's suffix (`-eks-1-36-2`) for a preview, which must be allowed."""
-LEFT_OUT = "--skip-phases=addon/coredns"
+SKIP_COREDNS = "--skip-phases=addon/coredns"
 """Cluster API upgrades CoreDNS, and kubeadm fails at the version of a distributor's build."""
-LONGEST_UPGRADE = 30 * 60
+KUBEADM_TIMEOUT = 30 * 60
 """Seconds; kubeadm allows five minutes for each of four static pods, and pulls images before."""
 BACKUP_PREFIX = "kubeadm-"
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
-READY_WITHIN = 180
+READY_TIMEOUT = 180
 """Seconds within which the node must be ready with the new kubelet."""
 
 
@@ -54,7 +54,7 @@ class KubeadmOptions:
 
 def copy(node: Node, wanted: str, changes: Changes) -> str:
     """Check the preconditions, then copy all components into the work directory on the host."""
-    checks.before_work(node, wanted, changes)
+    checks.check_preconditions(node, wanted, changes)
     copied = 0
     first: dict[str, str] = {}  # several programs may be one file
     try:
@@ -64,11 +64,11 @@ def copy(node: Node, wanted: str, changes: Changes) -> str:
             if node.files.checksum(target) == file.checksum:
                 continue
             node.files.make_folder(target.rpartition("/")[0])
-            source = node.carried(name) if twin == target else node.files.place(twin)
+            source = node.image_file(name) if twin == target else node.files.place(twin)
             node.files.put(source, target, expected=file.checksum, mode=PROGRAM, share=twin != target)
             copied += 1
     except OSError as error:
-        raise on_disk(error, "can't copy the components to the host") from error
+        raise disk_failure(error, "can't copy the components to the host") from error
     return f"copied {copied} of {len(node.contents.files)} programs to {node.contents.work}; others were there already"
 
 
@@ -79,7 +79,7 @@ def containerd(node: Node) -> str:
 
     def healthy() -> Verdict:
         result = node.commands.run(client, f"--address={CONTAINERD_SOCKET}", "version", timeout=10)
-        return WELL if not result.code else Verdict(f"ctr version exited {result.code}: {result.last_lines()}")
+        return HEALTHY if not result.code else Verdict(f"ctr version exited {result.code}: {result.last_lines()}")
 
     version = node.contents.versions.get(services.CONTAINERD, "")
     if replace_and_restart(node, services.CONTAINERD, targets, healthy):
@@ -98,9 +98,9 @@ def kubeadm(node: Node, version: str, kubeadm_options: KubeadmOptions, changes: 
     """Replace kubeadm and write changed files, then run `kubeadm upgrade`.
 
     kubeadm renders static pods from kubeadm-config, which the controller has updated, and by which it has chosen the
-    role. An interrupted run of kubeadm can be repeated; a successful one is noted and not repeated.
+    role. An interrupted run of kubeadm can be repeated; a successful one is recorded and not repeated.
     """
-    checks.right_image(node, version)
+    checks.check_image(node, version)
     if (kubeadm_options.role != WORKER) != node.control_plane:
         raise StepFailed(
             f"the node is to be upgraded as {kubeadm_options.role}, but it has {'a' if node.control_plane else 'no'} "
@@ -110,26 +110,26 @@ def kubeadm(node: Node, version: str, kubeadm_options: KubeadmOptions, changes: 
     done = f"{changes.upgrade}\n"
     if node.files.text(note) == done:
         return f"kubeadm {node.contents.version} had already upgraded the node"
-    checks.compare_with_api_server(node, node.contents.kubernetes)
-    checks.healthy_etcd(node)
+    checks.check_version_skew(node, node.contents.kubernetes)
+    checks.check_control_plane(node)
     check_changes(node, changes)
     targets = tool_program(node, "kubeadm")
     replace(node, targets)
-    _note_backups(node)
-    bring_files(node, changes)
+    _record_backups(node)
+    write_files(node, changes)
     _run(node, next(iter(targets)), version, kubeadm_options, changes)
     restart_static_pods(node, changes)
     try:
         node.files.make_folder(node.contents.work)
         node.files.write(note, done)
     except OSError as error:
-        raise on_disk(error, "kubeadm upgraded the node, but this can't be recorded") from error
+        raise disk_failure(error, "kubeadm upgraded the node, but this can't be recorded") from error
     return f"kubeadm upgraded the node to {version} as {kubeadm_options.role}"
 
 
 def kubelet(node: Node, changes: Changes) -> str:
     """Upgrade kubectl, the kubelet and its flags, and restart it; done once the node is ready with the new version."""
-    checks.compare_with_api_server(node, node.contents.kubernetes)
+    checks.check_version_skew(node, node.contents.kubernetes)
     replace(node, tool_program(node, "kubectl"))
     targets, note = services.kubelet_program(node), f"{node.contents.work}/kubelet.done"
     is_due = bool(changes) and node.files.text(note) != f"{changes.upgrade}\n"
@@ -137,37 +137,37 @@ def kubelet(node: Node, changes: Changes) -> str:
         node,
         "kubelet",
         targets,
-        lambda: _reported(node),
+        lambda: _node_health(node),
         settings=wanted_flags(node, changes),
         is_due=is_due,
-        timeout=READY_WITHIN,
+        timeout=READY_TIMEOUT,
     ):
         if is_due:
             node.files.write(note, f"{changes.upgrade}\n")
         return f"kubelet {node.contents.version} runs, and the node is ready"
-    verdict = _reported(node)
-    if verdict.missing:
-        raise StepFailed(f"kubelet {node.contents.version} was installed already, but {verdict.missing}")
+    verdict = _node_health(node)
+    if verdict.problem:
+        raise StepFailed(f"kubelet {node.contents.version} was installed already, but {verdict.problem}")
     return f"kubelet {node.contents.version} was installed already, and the node is ready"
 
 
-def _reported(node: Node) -> Verdict:
-    """Check in the API that the node has the new kubelet and is ready."""
+def _node_health(node: Node) -> Verdict:
+    """The verdict on the node by its status in the API: it must report the new kubelet, and be ready."""
     try:
-        answer = node.api.ask("GET", f"/api/v1/nodes/{quote(node.name)}")
+        answer = node.api.request("GET", f"/api/v1/nodes/{quote(node.name)}")
     except Unreachable as error:
-        return Verdict(str(error), sure=False)
+        return Verdict(str(error), is_known=False)
     if answer.status != 200:
-        return Verdict(f"can't read node {node.name} ({answer.reason})", sure=False)
+        return Verdict(f"can't read node {node.name} ({answer.reason})", is_known=False)
     status = answer.tree.get("status", {})
     version = status.get("nodeInfo", {}).get("kubeletVersion", "")
     if find_version(version) != node.contents.kubernetes:
         return Verdict(f"node {node.name} still reports kubelet {version or 'without a version'}")
-    conditions = {one.get("type"): one for one in status.get("conditions", ())}
+    conditions = {condition.get("type"): condition for condition in status.get("conditions", ())}
     ready = conditions.get("Ready", {})
     if ready.get("status") != "True":
         return Verdict(f"node {node.name} is not ready ({ready.get('message') or 'it reports no reason'})")
-    return WELL
+    return HEALTHY
 
 
 def done(node: Node, changes: Changes) -> str:
@@ -182,8 +182,8 @@ def done(node: Node, changes: Changes) -> str:
     if any(node.files.text(path) != text for path, text in wanted_flags(node, changes).items()):
         raise StepFailed("the kubelet's flags are not those requested: a step was skipped, or they were changed since")
     for name in (services.CONTAINERD, "kubelet"):
-        if not (found := services.show(node, name)).active:
-            raise StepFailed(f"{name} is {found.state} after the upgrade; repair it, then delete the pod to retry")
+        if not (service := services.show(node, name)).active:
+            raise StepFailed(f"{name} is {service.state} after the upgrade; repair it, then delete the pod to retry")
     try:
         for path in targets:
             node.files.sweep(path)
@@ -194,7 +194,7 @@ def done(node: Node, changes: Changes) -> str:
             node.files.remove_folder(WORK)
         node.files.remove(LOCK)
     except OSError as error:
-        raise on_disk(error, f"can't remove {node.contents.work}") from error
+        raise disk_failure(error, f"can't remove {node.contents.work}") from error
     return f"the node runs Kubernetes {node.contents.version}; the work directory was removed"
 
 
@@ -202,49 +202,49 @@ def _run(node: Node, program: str, version: str, kubeadm_options: KubeadmOptions
     """Run `kubeadm upgrade`. Raises `StepFailed`; the old files are then restored, unless static pods need the new."""
     arguments = ["upgrade", "node"]
     if kubeadm_options.role == FIRST:
-        arguments = ["upgrade", "apply", version, "--yes", *(DISTRIBUTED if "-" in version else ())]
+        arguments = ["upgrade", "apply", version, "--yes", *(ALLOW_DISTRIBUTION_VERSION if "-" in version else ())]
     preflight = ",".join(dict.fromkeys((*IGNORED, *kubeadm_options.ignored)))
     options = [f"--ignore-preflight-errors={preflight}"]
-    options += [LEFT_OUT] if node.control_plane else []
+    options += [SKIP_COREDNS] if node.control_plane else []
     options += [f"--patches={kubeadm_options.patches}"] if kubeadm_options.patches else []
-    result = node.commands.follow(program, *arguments, *options, timeout=LONGEST_UPGRADE, say=node.say)
+    result = node.commands.follow(program, *arguments, *options, timeout=KUBEADM_TIMEOUT, say=node.say)
     if result.code:
-        back = " and the old files were restored" if changes.has_files and restore_files(node, changes) else ""
+        restored = " and the old files were restored" if changes.has_files and restore_files(node, changes) else ""
         raise StepFailed(
             f"kubeadm {' '.join(arguments[:2])} exited {result.code}: {_cause(result)}; "
-            f"it can be repeated{back}: fix the cause, then delete the pod to retry"
+            f"it can be repeated{restored}: fix the cause, then delete the pod to retry"
         )
 
 
 def _cause(result: Result) -> str:
     """The cause of kubeadm's failure: the failed checks, or else its last lines."""
-    checks_ = [line.strip() for line in result.output.splitlines() if line.strip().startswith("[ERROR ")]
-    return "; ".join(checks_) or result.last_lines(3)
+    errors = [line.strip() for line in result.output.splitlines() if line.strip().startswith("[ERROR ")]
+    return "; ".join(errors) or result.last_lines(3)
 
 
-def _note_backups(node: Node) -> None:
-    """Note which backups of manifests and etcd's data exist before kubeadm runs for the first time.
+def _record_backups(node: Node) -> None:
+    """Record which backups of manifests and etcd's data exist before kubeadm runs for the first time.
 
     kubeadm keeps backups for repairs by hand after a failed upgrade, and never removes them.
     """
-    if not node.files.is_file(_backups(node)):
+    if not node.files.is_file(_record_path(node)):
         node.files.make_folder(node.contents.work)
-        node.files.write(_backups(node), json.dumps(_found(node)))
+        node.files.write(_record_path(node), json.dumps(_kubeadm_backups(node)))
 
 
 def _remove_backups(node: Node) -> None:
-    """Remove the backups made since then, as the upgrade succeeded. Earlier ones stay."""
-    before = node.files.text(_backups(node))
+    """Remove the backups made since `_record_backups`, as the upgrade succeeded. Earlier ones stay."""
+    before = node.files.text(_record_path(node))
     if not before:
         return
-    for name in _found(node):
+    for name in _kubeadm_backups(node):
         if name not in json.loads(before):
             node.files.remove_folder(f"{BACKUPS_OF_KUBEADM}/{name}")
 
 
-def _backups(node: Node) -> str:
+def _record_path(node: Node) -> str:
     return f"{node.contents.work}/kubeadm-backups.before"
 
 
-def _found(node: Node) -> list[str]:
+def _kubeadm_backups(node: Node) -> list[str]:
     return [name for name in node.files.names(BACKUPS_OF_KUBEADM) if name.startswith(BACKUP_PREFIX)]

@@ -18,7 +18,7 @@ from espalier.upgrades.node.pod import CHANGES_FILE, Role, Upgrader, pod
 
 def test_annotations_by_the_program_are_those_that_controllers_read() -> None:
     assert draining.CORDONED_ANNOTATION == CORDONED_BY_UPGRADE
-    assert draining.HELD == DRAIN_BLOCKED
+    assert draining.DRAIN_BLOCKED_ANNOTATION == DRAIN_BLOCKED
     assert static_pods.RESTARTED == RESTARTED_BY_UPGRADE
 
 

@@ -169,8 +169,8 @@ def test_a_kubelet_that_does_not_start_a_static_pod_anew_is_noticed(
 
 def test_files_that_were_brought_twice_are_still_given_back_as_they_were(node: Simulated) -> None:
     node.step("copy")
-    changes.bring_files(node.node, node.changes)
-    changes.bring_files(node.node, node.changes)
+    changes.write_files(node.node, node.changes)
+    changes.write_files(node.node, node.changes)
     node.fail(kubeadm="no way")
 
     with pytest.raises(StepFailed, match="and the old files were restored"):
@@ -195,10 +195,10 @@ def test_the_state_before_an_attempt_is_recorded_anew_for_the_next_one(node: Sim
 def test_a_static_pod_that_was_restarted_before_the_program_died_is_noted_as_it_was(node: Simulated) -> None:
     """Noted again, the restarted one would count as not started anew, for good."""
     node.step("copy")
-    changes.bring_files(node.node, node.changes)
+    changes.write_files(node.node, node.changes)
     changes.restart_static_pods(node.node, node.changes)
 
-    changes.bring_files(node.node, node.changes)
+    changes.write_files(node.node, node.changes)
     changes.restart_static_pods(node.node, node.changes)
 
     assert pod(node)["metadata"]["annotations"][RESTARTED] == UPGRADE
@@ -390,8 +390,8 @@ def test_a_file_belongs_to_who_is_called_so_on_the_node(
     )
     (node.root / "etc/group").write_text("root:x:0:\nother:x:9:\nadm:x:4:\netcd:x:1002:\n")
     given: list[tuple[int, int] | None] = []
-    monkeypatch.setattr(node.files, "_mark", lambda _staged, _mode, owner: given.append(owner))
+    monkeypatch.setattr(node.files, "_set_owner_and_mode", lambda _staged, _mode, owner: given.append(owner))
 
-    changes.bring_files(node.node, Changes(files=(NewFile("/etc/kubernetes/ours", b"x", 0o600, owner),), upgrade="u"))
+    changes.write_files(node.node, Changes(files=(NewFile("/etc/kubernetes/ours", b"x", 0o600, owner),), upgrade="u"))
 
     assert given[-1] == numbers

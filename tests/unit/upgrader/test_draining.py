@@ -9,7 +9,7 @@ import pytest
 
 from espalier.simulator.hosts.programs import Host
 from espalier.upgrader import draining
-from espalier.upgrader.draining import CORDONED_ANNOTATION, HELD, Cordon
+from espalier.upgrader.draining import CORDONED_ANNOTATION, DRAIN_BLOCKED_ANNOTATION, Cordon
 from espalier.upgrader.host import Clock, StepFailed
 from tests.support.simulated_node import NAME, NEW, Cluster, Doom, KillableApi, Killed, register
 
@@ -177,17 +177,17 @@ def test_without_a_limit_the_node_says_what_is_waited_for_until_that_gives_way(
     said = []
 
     def after_an_hour() -> None:
-        said.append(scene.node()["metadata"]["annotations"][HELD])
+        said.append(scene.node()["metadata"]["annotations"][DRAIN_BLOCKED_ANNOTATION])
         scene.give_way()
 
-    scene.later[4.0] = lambda: said.append(scene.node()["metadata"]["annotations"][HELD])
+    scene.later[4.0] = lambda: said.append(scene.node()["metadata"]["annotations"][DRAIN_BLOCKED_ANNOTATION])
     scene.later[3600.0] = after_an_hour
 
     assert scene.drain(timeout=0) == "the node is drained; 1 pods were evicted"
 
     assert said == [f"default/web-2: {NEEDS}"] * 2
     assert capsys.readouterr().out.count(NEEDS) == 1
-    assert HELD not in scene.node()["metadata"]["annotations"]
+    assert DRAIN_BLOCKED_ANNOTATION not in scene.node()["metadata"]["annotations"]
 
 
 def test_pods_that_are_about_to_go_are_not_reported(scene: Scene) -> None:
@@ -198,16 +198,16 @@ def test_pods_that_are_about_to_go_are_not_reported(scene: Scene) -> None:
     scene.drain()
 
     assert len(written) == 1
-    assert HELD not in written[0]
+    assert DRAIN_BLOCKED_ANNOTATION not in written[0]
 
 
 def test_a_drain_that_was_broken_off_leaves_no_note_once_the_node_takes_pods_again(scene: Scene) -> None:
     test_pods_that_block_a_drain_are_named_with_their_budget(scene)
-    assert NEEDS in scene.node()["metadata"]["annotations"][HELD]
+    assert NEEDS in scene.node()["metadata"]["annotations"][DRAIN_BLOCKED_ANNOTATION]
 
     scene.uncordon()
 
-    assert HELD not in (scene.node()["metadata"].get("annotations") or {})
+    assert DRAIN_BLOCKED_ANNOTATION not in (scene.node()["metadata"].get("annotations") or {})
 
 
 def test_a_pod_that_does_not_end_is_named(scene: Scene) -> None:

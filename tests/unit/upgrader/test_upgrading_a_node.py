@@ -189,7 +189,7 @@ def test_backups_that_kubeadm_keeps_go_with_the_upgrade_and_earlier_ones_stay(no
 def test_backups_of_an_attempt_that_failed_go_with_the_one_that_succeeds(node: Simulated) -> None:
     folder = node.root / "etc/kubernetes/tmp"
     for attempt in ("kubeadm-backup-1", "kubeadm-backup-2"):
-        steps._note_backups(node.node)
+        steps._record_backups(node.node)
         (folder / attempt).mkdir(parents=True)
 
     steps._remove_backups(node.node)
@@ -487,7 +487,7 @@ def test_room_is_asked_for_where_programs_go_when_that_is_another_file_system(
     node: Simulated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        node.files, "room", lambda place: (2, checks.SPARE + 1) if place.startswith("/usr/") else (1, 2**50)
+        node.files, "room", lambda place: (2, checks.SPARE_BYTES + 1) if place.startswith("/usr/") else (1, 2**50)
     )
 
     with pytest.raises(StepFailed, match=r"the file system of /usr/.* MiB free"):
