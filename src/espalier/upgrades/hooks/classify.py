@@ -1,4 +1,4 @@
-"""Judges a request by the classification of changes, and gives JSON patches for what can be changed in place. Pure.
+"""Classifies the changes in a request, and returns JSON patches for those that can be made in place. Pure.
 
 Cluster API applies the patches and compares: it keeps a machine only if no difference is left. So every difference
 that the classification does not accept is refused by name.
@@ -51,9 +51,9 @@ class InPlaceChanges(NamedTuple):
         return bool(self.refused or self.obstacle)
 
     def sentence(self, what: str) -> str:
-        """Why `what` can't be upgraded in place; empty if it can."""
-        found = [in_place_fields.sentence(self.refused, what)] if self.refused else []
-        return "; ".join(found + ([f"{what}: {self.obstacle}"] if self.obstacle else []))
+        """A sentence on why `what` can't be upgraded in place; empty if it can."""
+        reasons = [in_place_fields.sentence(self.refused, what)] if self.refused else []
+        return "; ".join(reasons + ([f"{what}: {self.obstacle}"] if self.obstacle else []))
 
 
 class _Part(NamedTuple):
@@ -93,17 +93,17 @@ def of_machine(current: MachineObjects, desired: MachineObjects, infrastructures
 
 def of_set(current: SetObjects, desired: SetObjects, infrastructures: Infrastructures) -> InPlaceChanges:
     """The changes of all machines of a MachineSet. Raises `msgspec.ValidationError` if a MachineSet is invalid."""
-    before, after = (_spec(one.machine_set).get("template") or {} for one in (current, desired))
+    before, after = (_spec(objects.machine_set).get("template") or {} for objects in (current, desired))
     configs = _spec(current.bootstrap_config_template), _spec(desired.bootstrap_config_template)
     infrastructure = _spec(current.infrastructure_machine_template), _spec(desired.infrastructure_machine_template)
     kind = (desired.infrastructure_machine_template or {}).get("kind", "")
     parts_before, parts_after = (
-        machine_change.of_machine_template(msgspec.convert(one, MachineTemplate)) for one in (before, after)
+        machine_change.of_machine_template(msgspec.convert(template, MachineTemplate)) for template in (before, after)
     )
     contents: dict[tuple[str, str], Tree] = {}
-    for one, config, machine in zip((parts_before, parts_after), configs, infrastructure, strict=True):
-        contents[BOOTSTRAP_TEMPLATE, one.bootstrap_template] = config
-        contents[kind, one.infrastructure.name if one.infrastructure else ""] = machine
+    for part, config, machine in zip((parts_before, parts_after), configs, infrastructure, strict=True):
+        contents[BOOTSTRAP_TEMPLATE, part.bootstrap_template] = config
+        contents[kind, part.infrastructure.name if part.infrastructure else ""] = machine
     change = classify(
         parts_before,
         parts_after,
@@ -140,7 +140,7 @@ def _in_place_changes(
     for part in parts:
         for path, before, after in _in_order(part.before, part.after):
             field = paths.render((*part.field, *path))
-            if _means_the_same(before, after) or all(
+            if _are_equivalent(before, after) or all(
                 _is_accepted(leaf, accepted, refused) for leaf in _leaves(field, before, after)
             ):
                 patches.setdefault(part.name, []).append(_operation((*part.place, *path), after))
@@ -169,8 +169,8 @@ def _in_order(before: Tree, after: Tree) -> list[tuple[tuple[paths.Step, ...], o
     return sorted(paths.differences(before, after, missing=msgspec.UNSET), key=lambda found: found[0])
 
 
-def _means_the_same(old: object, new: object) -> bool:
-    """True for absent and empty values, which readers treat alike; Cluster API compares them literally."""
+def _are_equivalent(old: object, new: object) -> bool:
+    """True if both are absent or empty, which readers treat alike; Cluster API compares them literally."""
     return _is_empty(old) and _is_empty(new)
 
 

@@ -23,7 +23,7 @@ from espalier.upgrades.hooks.classify import InPlaceChanges
 from espalier.upgrades.hooks.machines import Updates
 from espalier.upgrades.hooks.queries import Owner, Queries, Unanswerable
 
-ANSWER_WITHIN = wire.CALL_SECONDS - 2.0
+ANSWER_SECONDS = wire.CALL_SECONDS - 2.0
 """Seconds; Cluster API gives up after `CALL_SECONDS`, and would not learn the reason."""
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ _log = structlog.get_logger("espalier.hooks")
 
 @dataclass(frozen=True)
 class Hooks:
-    """Answers Cluster API. A request without an answer fails, so that no machine is replaced because of it."""
+    """Answers Cluster API. A request that can't be answered fails, so that no machine is replaced because of it."""
 
     queries: Queries
     updates: Updates
@@ -44,48 +44,51 @@ class Hooks:
         """The hooks by path."""
         return {
             wire.DISCOVERY_PATH: self._discover,
-            wire.path_of(wire.CAN_UPDATE_MACHINE): self._guarded(wire.CAN_UPDATE_MACHINE, self.can_update_machine),
-            wire.path_of(wire.CAN_UPDATE_MACHINE_SET): self._guarded(wire.CAN_UPDATE_MACHINE_SET, self.can_update_set),
-            wire.path_of(wire.UPDATE_MACHINE): self._guarded(wire.UPDATE_MACHINE, self.update_machine),
+            wire.path_of(wire.CAN_UPDATE_MACHINE): self._bounded(wire.CAN_UPDATE_MACHINE, self.can_update_machine),
+            wire.path_of(wire.CAN_UPDATE_MACHINE_SET): self._bounded(wire.CAN_UPDATE_MACHINE_SET, self.can_update_set),
+            wire.path_of(wire.UPDATE_MACHINE): self._bounded(wire.UPDATE_MACHINE, self.update_machine),
         }
 
     async def can_update_machine(self, body: bytes) -> bytes:
-        """Patches for what can be changed in place on a control plane machine; none if not asked for in place."""
-        asked = _decoded(body, wire.CanUpdateMachineRequest)
-        name, labels = _identity(asked.current.machine)
+        """The response to CanUpdateMachine: patches for what can be changed in place on a control plane machine.
+
+        There are none if the control plane has no in-place strategy. Raises `BadBody`, `Unanswerable`, `KubeError`.
+        """
+        request = _decoded(body, wire.CanUpdateMachineRequest)
+        name, labels = _identity(request.current.machine)
         owner = await self.queries.control_plane(labels) if name else None
         if owner is None or not owner.fallback:
             return wire.accepted(wire.CAN_UPDATE_MACHINE, {})
-        in_place_changes = classify.of_machine(asked.current, asked.desired, self.infrastructures)
-        answer = await self._answered(wire.CAN_UPDATE_MACHINE, owner, in_place_changes, f"Machine {name}")
+        in_place_changes = classify.of_machine(request.current, request.desired, self.infrastructures)
+        answer = await self._response(wire.CAN_UPDATE_MACHINE, owner, in_place_changes, f"Machine {name}")
         if in_place_changes.patches and not in_place_changes.is_refused:
-            await self.updates.note([await self.queries.machine(name)])
+            await self.updates.record_traits([await self.queries.machine(name)])
         return answer
 
     async def can_update_set(self, body: bytes) -> bytes:
-        """The same for the machines of a MachineSet."""
-        asked = _decoded(body, wire.CanUpdateMachineSetRequest)
-        name, labels = _identity(asked.current.machine_set)
+        """The response to CanUpdateMachineSet: the same for the machines of a MachineSet."""
+        request = _decoded(body, wire.CanUpdateMachineSetRequest)
+        name, labels = _identity(request.current.machine_set)
         owner = await self.queries.deployment(labels) if name else None
         if owner is None or not owner.fallback:
             return wire.accepted(wire.CAN_UPDATE_MACHINE_SET, {})
-        in_place_changes = classify.of_set(asked.current, asked.desired, self.infrastructures)
+        in_place_changes = classify.of_set(request.current, request.desired, self.infrastructures)
         what = f"MachineDeployment {owner.object.key}"
-        answer = await self._answered(wire.CAN_UPDATE_MACHINE_SET, owner, in_place_changes, what)
+        answer = await self._response(wire.CAN_UPDATE_MACHINE_SET, owner, in_place_changes, what)
         if in_place_changes.patches and not in_place_changes.is_refused:
-            await self.updates.note(await self.queries.machines_of(name, owner.object))
+            await self.updates.record_traits(await self.queries.machines_of(name, owner.object))
         return answer
 
     async def update_machine(self, body: bytes) -> bytes:
-        """Upgrade a machine, and report the progress."""
-        asked = _decoded(body, wire.UpdateMachineRequest)
-        name, _ = _identity(asked.desired.machine)
+        """The response to UpdateMachine: start the upgrade of a machine, or report its progress."""
+        request = _decoded(body, wire.UpdateMachineRequest)
+        name, _ = _identity(request.desired.machine)
         if not name:
             return wire.failure(wire.UPDATE_MACHINE, f"only machines in namespace {SYSTEM_NAMESPACE} are upgraded")
-        return wire.progress(await self.updates.bring(asked.desired))
+        return wire.progress(await self.updates.update(request.desired))
 
-    async def _answered(self, hook: str, owner: Owner, in_place_changes: InPlaceChanges, what: str) -> bytes:
-        """The patches, or a failure if the machines may not be replaced; the refusal is noted on the owner."""
+    async def _response(self, hook: str, owner: Owner, in_place_changes: InPlaceChanges, what: str) -> bytes:
+        """The patches, or a failure if the machines may not be replaced; the refusal is recorded on the owner."""
         sentence = in_place_changes.sentence(what)
         await self._record_refusal(owner, sentence)
         if sentence and owner.fallback != "RollingUpdate":
@@ -93,7 +96,7 @@ class Hooks:
         return wire.accepted(hook, in_place_changes.patches)
 
     async def _record_refusal(self, owner: Owner, sentence: str) -> None:
-        """Note on the owner what can't be changed in place, for the status of its Cluster."""
+        """Annotate the owner with what can't be changed in place, for the status of its Cluster."""
         metadata = owner.object.metadata
         wanted = refusal(metadata.generation, sentence) if sentence else None
         patch: Tree = {"metadata": {"annotations": {IN_PLACE_REFUSED: wanted}}}
@@ -105,17 +108,17 @@ class Hooks:
     async def _discover(self, body: bytes) -> bytes:
         return wire.discovery()
 
-    def _guarded(self, hook: str, answer: Callable[[bytes], Awaitable[bytes]]) -> Endpoint:
-        async def guarded(body: bytes) -> bytes:
+    def _bounded(self, hook: str, answer: Callable[[bytes], Awaitable[bytes]]) -> Endpoint:
+        async def respond(body: bytes) -> bytes:
             try:
-                async with asyncio.timeout(ANSWER_WITHIN):
+                async with asyncio.timeout(ANSWER_SECONDS):
                     return await answer(body)
             except (Unanswerable, KubeError) as error:
                 return wire.failure(hook, str(error))
             except TimeoutError:
-                return wire.failure(hook, f"the management cluster did not answer within {ANSWER_WITHIN:g} s")
+                return wire.failure(hook, f"the management cluster did not answer within {ANSWER_SECONDS:g} s")
 
-        return guarded
+        return respond
 
 
 def _decoded(body: bytes, type_: type[T]) -> T:

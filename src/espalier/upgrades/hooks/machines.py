@@ -1,6 +1,6 @@
-"""UpdateMachine: creates a NodeUpgrade and reports its progress. It survives restarts of the manager and Cluster API.
+"""UpdateMachine: creates a NodeUpgrade and reports its progress, across restarts of the manager and Cluster API.
 
-It is deleted once Cluster API has seen the result.
+The NodeUpgrade is deleted once Cluster API has seen the result.
 """
 
 from __future__ import annotations
@@ -54,51 +54,53 @@ class Updates:
     writer: Writer
     node_upgrades: Cache
 
-    async def bring(self, desired: MachineObjects) -> Progress:
+    async def update(self, desired: MachineObjects) -> Progress:
         """The progress of a machine; creates its NodeUpgrade if needed. Raises `Unanswerable`, `KubeError`.
 
         Only the machine's name is taken from the request. The rest of it only saves repeated reads.
         """
         name = desired.machine["metadata"]["name"]
         found = self.node_upgrades.get(Key(SYSTEM_NAMESPACE, names.node_upgrade(name)))
-        made = found.decode(NodeUpgrade) if found else None
-        if found is not None and made is not None and _reaches(found, made, _sent(desired)):
-            return _progress_of(made)
+        node_upgrade = found.decode(NodeUpgrade) if found else None
+        if found is not None and node_upgrade is not None and _is_for(found, node_upgrade, _requested_goal(desired)):
+            return _progress(node_upgrade)
         wanted = await self.queries.desired_machine(name)
         if not wanted.version:
             return Progress(f"Machine {name} has no Kubernetes version", failed=True)
-        if found is None or made is None:
+        if found is None or node_upgrade is None:
             return await self._begin(wanted)
-        if _reaches(found, made, (wanted.version, wanted.etcd, wanted.goal)):
-            return _progress_of(made)
+        if _is_for(found, node_upgrade, (wanted.version, wanted.etcd, wanted.goal)):
+            return _progress(node_upgrade)
         if not is_ours(found):
-            version = made.spec.kubernetes_version
+            version = node_upgrade.spec.kubernetes_version
             is_other = version != wanted.version
-            what = f"upgrades the node to {version}, not {wanted.version}" if is_other else "lacks some of the changes"
-            message = f"NodeUpgrade {found.name} was not created by the manager, and {what}"
+            problem = (
+                f"upgrades the node to {version}, not {wanted.version}" if is_other else "lacks some of the changes"
+            )
+            message = f"NodeUpgrade {found.name} was not created by the manager, and {problem}"
             return Progress(f"{message}: delete it to have the manager create its own", LATER)
         await self.writer.delete(NodeUpgrade.resource, found, found_by_owner)
         return Progress(f"waiting for an earlier NodeUpgrade {found.name} to be deleted", SOON)
 
-    async def note(self, machines: Sequence[Object]) -> None:
-        """Note on Machines what their nodes have, before Cluster API writes the new state.
+    async def record_traits(self, machines: Sequence[Object]) -> None:
+        """Annotate Machines with the traits of their nodes, before Cluster API writes the new state.
 
-        A Machine that is being updated has its note. Raises `Conflict` if a Machine changed meanwhile, and other
-        `KubeError`s: then Cluster API asks again, and only Machines without a note are written.
+        Machines that are being updated are skipped, as they have it. Raises `Conflict` if a Machine changed meanwhile,
+        and other `KubeError`s: then Cluster API asks again, and only annotations that differ are written.
         """
-        waiting = [one for one in machines if UPDATE_IN_PROGRESS not in one.metadata.annotations]
-        for machine, config in await self.queries.with_configs(waiting):
+        pending = [machine for machine in machines if UPDATE_IN_PROGRESS not in machine.metadata.annotations]
+        for machine, config in await self.queries.with_configs(pending):
             if config is not None:
                 has = json.encode(traits(config.tree.get("spec") or {}), order="sorted").decode()
                 await self.writer.merge(Machine.resource, machine, {"metadata": {"annotations": {NODE_HAS: has}}})
 
     async def _begin(self, wanted: DesiredMachine) -> Progress:
         try:
-            made = await self._node_upgrade(wanted)
+            node_upgrade = await self._node_upgrade(wanted)
         except (Unanswerable, KubeError) as error:
             return Progress(f"the node was not changed yet: {error}", LATER)
-        await self.writer.create(NodeUpgrade.resource, made)
-        return Progress(f"NodeUpgrade {made.metadata.name} was created", SOON)
+        await self.writer.create(NodeUpgrade.resource, node_upgrade)
+        return Progress(f"NodeUpgrade {node_upgrade.metadata.name} was created", SOON)
 
     async def _node_upgrade(self, wanted: DesiredMachine) -> NodeUpgrade:
         machine, labels = wanted.machine, wanted.machine.metadata.labels
@@ -144,14 +146,14 @@ def _node_has(machine: Object) -> Traits:
         ) from None
 
 
-def _reaches(found: Object, made: NodeUpgrade, wanted: tuple[str, str | None, str]) -> bool:
-    """True if a NodeUpgrade is for this version, etcd and bootstrap configuration, which old ones do not note."""
-    noted = found.metadata.annotations.get(GOAL, wanted[2])
-    return (made.spec.kubernetes_version, made.spec.etcd_version, noted) == wanted
+def _is_for(found: Object, node_upgrade: NodeUpgrade, wanted: tuple[str, str | None, str]) -> bool:
+    """True if a NodeUpgrade is for this version, etcd and bootstrap configuration, which old ones do not record."""
+    recorded = found.metadata.annotations.get(GOAL, wanted[2])
+    return (node_upgrade.spec.kubernetes_version, node_upgrade.spec.etcd_version, recorded) == wanted
 
 
-def _sent(desired: MachineObjects) -> tuple[str, str | None, str]:
-    """The goal of a machine in a request."""
+def _requested_goal(desired: MachineObjects) -> tuple[str, str | None, str]:
+    """The version, etcd version and bootstrap digest that a request asks for."""
     version = (desired.machine.get("spec") or {}).get("version", "")
     is_control_plane = CONTROL_PLANE_LABEL in (desired.machine["metadata"].get("labels") or {})
     bootstrap: Tree = (desired.bootstrap_config or {}).get("spec") or {}
@@ -161,22 +163,26 @@ def _sent(desired: MachineObjects) -> tuple[str, str | None, str]:
     return version, (tree or {}).get("imageTag") or None, goal(bootstrap)
 
 
-def _progress_of(made: NodeUpgrade) -> Progress:
-    if made.metadata.deletion_timestamp is not None:
-        return Progress(f"waiting for an earlier NodeUpgrade {made.metadata.name} to be deleted", SOON)
-    told = made.status.conditions
-    ready = conditions.get(told, names.READY)
+def _progress(node_upgrade: NodeUpgrade) -> Progress:
+    if node_upgrade.metadata.deletion_timestamp is not None:
+        return Progress(f"waiting for an earlier NodeUpgrade {node_upgrade.metadata.name} to be deleted", SOON)
+    reported = node_upgrade.status.conditions
+    ready = conditions.get(reported, names.READY)
     message = ready.message if ready else "the upgrade of the node is about to start"
-    if made.is_completed:
+    if node_upgrade.is_completed:
         return Progress(message)
     # It failed if neither time nor a repair of the node helps, but only another request.
-    return Progress(message, SOON if _changes_soon(told) else LATER, failed=conditions.is_false(told, ACCEPTED))
+    return Progress(
+        message, SOON if _is_change_near(reported) else LATER, failed=conditions.is_false(reported, ACCEPTED)
+    )
 
 
-def _changes_soon(told: Sequence[Condition]) -> bool:
+def _is_change_near(reported: Sequence[Condition]) -> bool:
     """True if the next change is near: before the pod exists, and once the kubelet is upgraded."""
-    is_new = not told or (conditions.is_true(told, PROGRESSING) and not conditions.is_true(told, POD_CREATED))
-    return is_new or conditions.is_true(told, KUBELET.condition)
+    is_new = not reported or (
+        conditions.is_true(reported, PROGRESSING) and not conditions.is_true(reported, POD_CREATED)
+    )
+    return is_new or conditions.is_true(reported, KUBELET.condition)
 
 
 NAME = "nodeupgrade-clearing"

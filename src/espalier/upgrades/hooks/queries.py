@@ -1,7 +1,7 @@
-"""The reads of hooks: live objects, not those of a cache.
+"""The reads of hooks: from the API server, not from a cache.
 
-Cluster API asks as soon as it sees a change, maybe before our watches do. An answer from an older state could have a
-machine replaced that should stay.
+Cluster API calls a hook as soon as it sees a change, maybe before our watches do. An answer from an older state could
+have a machine replaced that should stay.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from espalier.api.core import NODE, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, UPDATE_IN_PROGRESS
 from espalier.api.identity import ClusterIdentity
-from espalier.api.meta import OwnerReference, Tree
+from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi import kubeconfig, kubernetes_versions
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
@@ -32,12 +32,12 @@ from espalier.upgrades.views import Node
 
 
 class Unanswerable(Exception):
-    """Something that the answer needs is missing; the message says what."""
+    """A hook can't answer, because an object is missing or invalid; the message names it."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """The control plane or worker node group that a question is about."""
+    """The control plane or worker node group that a call is about."""
 
     resource: Resource
     object: Object
@@ -86,18 +86,18 @@ class Queries:
         raise Unanswerable(f"cluster {cluster or 'without a name'} has no MachineDeployment {name}")
 
     async def desired_machine(self, machine: str) -> DesiredMachine:
-        """The goal that Cluster API has written for a machine. Raises `Unanswerable`, `KubeError`.
+        """The desired state that Cluster API has written for a machine. Raises `Unanswerable`, `KubeError`.
 
         It is read from the API, not from the request: reaching the hooks must not be enough to upgrade a node.
         """
-        found = await self.machine(machine)
-        if UPDATE_IN_PROGRESS not in found.metadata.annotations:
+        current = await self.machine(machine)
+        if UPDATE_IN_PROGRESS not in current.metadata.annotations:
             raise Unanswerable(f"Machine {machine} is not being updated: annotation {UPDATE_IN_PROGRESS} is missing")
-        config = (await self.with_configs([found]))[0][1]
+        config = (await self.with_configs([current]))[0][1]
         if config is None:
             raise Unanswerable(f"the KubeadmConfig of Machine {machine} does not exist")
-        etcd = _etcd(config.decode(KubeadmConfig)) if CONTROL_PLANE_LABEL in found.metadata.labels else None
-        return DesiredMachine(found, found.decode(Machine).spec.version, etcd, config.tree.get("spec") or {})
+        etcd = _etcd(config.decode(KubeadmConfig)) if CONTROL_PLANE_LABEL in current.metadata.labels else None
+        return DesiredMachine(current, current.decode(Machine).spec.version, etcd, config.tree.get("spec") or {})
 
     async def machine(self, name: str) -> Object:
         """A Machine. Raises `KubeError`."""
@@ -109,22 +109,25 @@ class Queries:
         return [
             found
             for found in await self._of_cluster(Machine.resource, cluster)
-            if any(one.controller and (one.kind, one.name) == ("MachineSet", set_) for one in _owners(found))
+            if any(
+                owner.controller and (owner.kind, owner.name) == ("MachineSet", set_)
+                for owner in found.metadata.owner_references
+            )
         ]
 
     async def with_configs(self, machines: Sequence[Object]) -> list[tuple[Object, Object | None]]:
         """Each machine with its KubeadmConfig, read afterwards; None if that is gone. Raises `KubeError`."""
         refs = [found.decode(Machine).spec.bootstrap.config_ref for found in machines]
-        named = {one.name for one in refs if one is not None}
+        config_names = {ref.name for ref in refs if ref is not None}
         labels = f"{CLUSTER_NAME_LABEL}={machines[0].metadata.labels.get(CLUSTER_NAME_LABEL, '')}" if machines else ""
-        fields = f"metadata.name={next(iter(named))}" if len(named) == 1 else ""
+        fields = f"metadata.name={next(iter(config_names))}" if len(config_names) == 1 else ""
         configs: dict[str, Object] = {}
-        if named:
+        if config_names:
             labels = "" if fields else labels
             listed = await self.client.list(KubeadmConfig.resource, SYSTEM_NAMESPACE, labels=labels, fields=fields)
             configs = {found.name: found for found in listed.items}
         pairs = zip(machines, refs, strict=True)
-        return [(found, configs.get(one.name) if one else None) for found, one in pairs]
+        return [(machine, configs.get(ref.name) if ref else None) for machine, ref in pairs]
 
     async def is_first(self, name: str, version: str) -> bool:
         """True if no control plane node of a cluster has this version or a later one.
@@ -149,17 +152,13 @@ class Queries:
     async def _of_cluster(self, resource: Resource, cluster: str) -> list[Object]:
         if not cluster:
             return []
-        found = await self.client.list(resource, SYSTEM_NAMESPACE, labels=f"{CLUSTER_NAME_LABEL}={cluster}")
-        return found.items
+        listed = await self.client.list(resource, SYSTEM_NAMESPACE, labels=f"{CLUSTER_NAME_LABEL}={cluster}")
+        return listed.items
 
 
 def goal(bootstrap: Tree) -> str:
     """The digest of the compared parts of a KubeadmConfig's spec."""
     return sha256(json.encode(bootstrap_for_comparison(bootstrap), order="sorted")).hexdigest()[:16]
-
-
-def _owners(found: Object) -> Sequence[OwnerReference]:
-    return found.metadata.owner_references
 
 
 def _etcd(config: KubeadmConfig) -> str | None:

@@ -14,19 +14,19 @@ from espalier.kube.merging import difference
 from espalier.runtime.cache import Cache, Caches
 from espalier.upgrades import names
 
-SYSTEM_ALONE = {"matchLabels": {"kubernetes.io/metadata.name": SYSTEM_NAMESPACE}}
-"""Cluster API calls the hooks only for our machines, so that others never depend on them."""
+SYSTEM_NAMESPACE_ONLY = {"matchLabels": {"kubernetes.io/metadata.name": SYSTEM_NAMESPACE}}
+"""Cluster API calls the hooks only for our machines, so that machines of other users never depend on them."""
 
 
 class Extension:
-    """Maintains the ExtensionConfig. `where` is `{"url": …}` or `{"service": …}`, as in its `clientConfig`.
+    """Maintains the ExtensionConfig. `client_config` is `{"url": …}` or `{"service": …}`, without the CA bundle.
 
-    The certificate's controller runs it on every replica; they all apply the same.
+    The controller of the serving certificate runs on every replica; all apply the same object.
     """
 
-    def __init__(self, client: Client, where: Tree) -> None:
+    def __init__(self, client: Client, client_config: Tree) -> None:
         self._client = client
-        self._where = where
+        self._client_config = client_config
         self._cache: Cache | None = None
 
     def follow(self, caches: Caches) -> Cache:
@@ -35,21 +35,21 @@ class Extension:
         return self._cache
 
     async def trust(self, bundle: bytes) -> None:
-        """Have Cluster API call the hooks and trust these authorities."""
+        """Register the hooks with this PEM bundle of certificate authorities, if the ExtensionConfig differs."""
         found = self._cache.get(Key("", RUNTIME_EXTENSION)) if self._cache else None
-        body = extension_config(self._where, bundle)
+        body = extension_config(self._client_config, bundle)
         if found is None or difference(found.tree["spec"], body["spec"]):
             written = await self._client.apply(ExtensionConfig.resource, body, field_manager=names.FIELD_MANAGER)
             if self._cache is not None:
                 self._cache.wrote(written)
 
 
-def extension_config(where: Tree, bundle: bytes) -> Tree:
-    """The ExtensionConfig of hooks served at `where`."""
-    trusted = {"caBundle": base64.b64encode(bundle).decode()}
+def extension_config(client_config: Tree, bundle: bytes) -> Tree:
+    """The ExtensionConfig of hooks served at `client_config`, with a certificate that `bundle` verifies."""
+    ca = {"caBundle": base64.b64encode(bundle).decode()}
     return {
         "apiVersion": ExtensionConfig.resource.api_version,
         "kind": ExtensionConfig.resource.kind,
         "metadata": {"name": RUNTIME_EXTENSION},
-        "spec": {"clientConfig": where | trusted, "namespaceSelector": SYSTEM_ALONE},
+        "spec": {"clientConfig": client_config | ca, "namespaceSelector": SYSTEM_NAMESPACE_ONLY},
     }

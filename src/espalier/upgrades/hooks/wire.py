@@ -24,6 +24,7 @@ HANDLERS: Mapping[str, str] = {
 
 DISCOVERY_PATH = f"/{API_VERSION}/discovery"
 CALL_SECONDS = 10
+"""The timeout of a call, as the discovery response tells Cluster API."""
 
 
 class MachineObjects(Part):
@@ -71,15 +72,15 @@ class Operation(Part):
 
 
 class Progress(NamedTuple):
-    """The progress of a machine; Cluster API asks again after `again` seconds, 0 once it is done."""
+    """The progress of a machine; Cluster API asks again after `retry_after` seconds, 0 once it is done."""
 
     message: str
-    again: int = 0
+    retry_after: int = 0
     failed: bool = False
 
 
 def path_of(hook: str) -> str:
-    """The path of a hook."""
+    """The path of a hook's endpoint."""
     return f"/{API_VERSION}/{hook.lower()}/{HANDLERS[hook]}"
 
 
@@ -99,19 +100,19 @@ def discovery() -> bytes:
 
 def accepted(hook: str, patches: Mapping[str, Sequence[Operation]]) -> bytes:
     """The response with patches by the object's name in the request; all else can't be changed in place."""
-    given: dict[str, object] = {
+    patch_fields: dict[str, object] = {
         f"{name}Patch": {"patchType": "JSONPatch", "patch": msgspec.json.encode(operations)}
         for name, operations in patches.items()
         if operations
     }
-    return _answer(hook, "Success", given)
+    return _answer(hook, "Success", patch_fields)
 
 
-def progress(found: Progress) -> bytes:
+def progress(report: Progress) -> bytes:
     """The response of UpdateMachine."""
-    if found.failed:
-        return failure(UPDATE_MACHINE, found.message)
-    return _answer(UPDATE_MACHINE, "Success", {"message": found.message, "retryAfterSeconds": found.again})
+    if report.failed:
+        return failure(UPDATE_MACHINE, report.message)
+    return _answer(UPDATE_MACHINE, "Success", {"message": report.message, "retryAfterSeconds": report.retry_after})
 
 
 def failure(hook: str, message: str) -> bytes:
