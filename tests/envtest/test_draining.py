@@ -36,7 +36,7 @@ async def create_rbac(admin: Client, node: str) -> tuple[str, list[tuple[Resourc
     with suppress(AlreadyExists):
         await admin.create(NAMESPACE, pod.NAMESPACE_OF_PODS)
     role = await admin.create(CLUSTER_ROLE, pod.role(node))
-    holders = pod.holders(role)
+    holders = pod.role_dependents(role)
     for resource, body in holders:
         await admin.create(resource, body)
     return pod.account(role), [(resource, body["metadata"]["name"]) for resource, body in holders]

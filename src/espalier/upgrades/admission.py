@@ -26,17 +26,17 @@ WEBHOOKS = tuple(
 def serve(webhooks: Webhooks) -> None:
     """Serve the handlers at their paths."""
     for kind, path in PATHS.items():
-        webhooks.handle(path, _judge(kind))
+        webhooks.handle(path, _handler(kind))
 
 
-def _judge(kind: type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | type[NodeUpgrade]) -> Handler:
-    def judge(request: AdmissionRequest) -> AdmissionResponse:
+def _handler(kind: type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | type[NodeUpgrade]) -> Handler:
+    def review(request: AdmissionRequest) -> AdmissionResponse:
         if request.object is None:
             return AdmissionResponse()
-        found = [*_namespace(request.object), *_references(request.object.decode(kind))]
-        return AdmissionResponse.refuse(request.object, found) if found else AdmissionResponse()
+        violations = [*_namespace(request.object), *_references(request.object.decode(kind))]
+        return AdmissionResponse.refuse(request.object, violations) if violations else AdmissionResponse()
 
-    return judge
+    return review
 
 
 def _namespace(object_: Object) -> Iterator[Violation]:

@@ -14,12 +14,12 @@ from espalier.runtime.remote import RemoteClients
 from espalier.upgrades.cluster_view import ClusterAPIObjects, ClusterView, Workload
 
 _SOON = 30.0
-"""Seconds in which a workload cluster that answers is read."""
+"""Seconds in which a workload cluster that answers is usually read."""
 
 
 @dataclass
-class _Side:
-    """Caches that are kept up to date."""
+class _RunningCaches:
+    """A running set of caches of one API server."""
 
     caches: Caches
     since: float
@@ -28,33 +28,35 @@ class _Side:
 
     @property
     def is_being_read(self) -> bool:
-        """True while they may be filled any moment."""
+        """True while the first list is expected to complete soon."""
         is_new = asyncio.get_running_loop().time() - self.since < _SOON
         return is_new and not self.filled and self.caches.silent_since is None
 
     def stop(self) -> None:
-        """Stop updating them."""
+        """Stop the watches."""
         if self.task is not None:
             self.task.cancel()
 
 
 @dataclass
 class _Followed:
+    """A followed cluster: the caches of its Cluster API objects, and those of the workload cluster."""
+
     capi_objects: ClusterAPIObjects
-    near: _Side
-    of_providers: dict[Infrastructure, _Side] = field(default_factory=dict)
-    """Started once it is known which providers the cluster uses."""
+    management: _RunningCaches
+    providers: dict[Infrastructure, _RunningCaches] = field(default_factory=dict)
+    """The caches of infrastructure objects, from the time that the cluster uses a provider."""
     workload: Workload | None = None
-    far: _Side | None = None
+    workload_caches: _RunningCaches | None = None
 
     @property
-    def sides(self) -> list[_Side]:
-        """All sides that are kept up to date."""
-        return [self.near, *self.of_providers.values(), *([self.far] if self.far else [])]
+    def running_caches(self) -> list[_RunningCaches]:
+        """All running caches."""
+        return [self.management, *self.providers.values(), *([self.workload_caches] if self.workload_caches else [])]
 
 
 class ClusterTracker:
-    """Follows clusters by name. Runs until cancelled, and then stops following all of them."""
+    """Follows clusters by name, from the first `view` until `leave`, or until `run` is cancelled."""
 
     def __init__(
         self, client: Client, remotes: RemoteClients, infrastructures: Infrastructures, rng: random.Random
@@ -76,42 +78,44 @@ class ClusterTracker:
         if followed is None:
             caches = self._caches(self._client)
             capi_objects = ClusterAPIObjects(caches, cluster, self._infrastructures)
-            followed = self._followed[cluster] = _Followed(capi_objects, self._side(cluster, caches))
-        if not followed.near.filled or not self._follow_providers(cluster, followed):
+            followed = self._followed[cluster] = _Followed(capi_objects, self._start(cluster, caches))
+        if not followed.management.filled or not self._follow_providers(cluster, followed):
             return None
-        self._reach(cluster, followed)
-        far = followed.far
-        if far is None or not far.filled:
-            return ClusterView(followed.capi_objects, None, far is not None and far.is_being_read)
+        self._follow_workload(cluster, followed)
+        workload_caches = followed.workload_caches
+        if workload_caches is None or not workload_caches.filled:
+            return ClusterView(
+                followed.capi_objects, None, workload_caches is not None and workload_caches.is_being_read
+            )
         return ClusterView(followed.capi_objects, followed.workload)
 
     def leave(self, cluster: str) -> None:
         """Stop following a cluster."""
         followed = self._followed.pop(cluster, None)
-        for side in followed.sides if followed else ():
-            side.stop()
+        for running in followed.running_caches if followed else ():
+            running.stop()
 
     async def run(self) -> None:
         """Run until cancelled, then stop following all clusters."""
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            sides = [side for one in self._followed.values() for side in one.sides]
+            stopped = [caches for followed in self._followed.values() for caches in followed.running_caches]
             for cluster in list(self._followed):
                 self.leave(cluster)
-            tasks = [side.task for side in sides if side.task is not None]
+            tasks = [running.task for running in stopped if running.task is not None]
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _follow_providers(self, cluster: str, followed: _Followed) -> bool:
-        """Follow the infrastructure of the providers that the cluster uses; True once it is read."""
-        for provider in followed.capi_objects.providers() - followed.of_providers.keys():
+        """Follow the infrastructure objects of the providers that the cluster uses; True once all are read."""
+        for provider in followed.capi_objects.providers() - followed.providers.keys():
             caches = self._caches(self._client)
             followed.capi_objects.add(caches, [provider])
-            followed.of_providers[provider] = self._side(cluster, caches)
-        return all(side.filled for side in followed.of_providers.values())
+            followed.providers[provider] = self._start(cluster, caches)
+        return all(running.filled for running in followed.providers.values())
 
-    def _reach(self, cluster: str, followed: _Followed) -> None:
-        """Follow the workload cluster with its current kubeconfig."""
+    def _follow_workload(self, cluster: str, followed: _Followed) -> None:
+        """Follow the workload cluster with its current kubeconfig; start over if that changed."""
         content = followed.capi_objects.kubeconfig
         try:
             client = self._remotes.get(followed.capi_objects.identity, content) if content is not None else None
@@ -119,35 +123,35 @@ class ClusterTracker:
             client = None
         if followed.workload is not None and followed.workload.client is client:
             return
-        if followed.far is not None:
-            followed.far.stop()
-        followed.workload = followed.far = None
+        if followed.workload_caches is not None:
+            followed.workload_caches.stop()
+        followed.workload = followed.workload_caches = None
         if client is not None:
             caches = self._caches(client)
             followed.workload = Workload(client, caches)
-            followed.far = self._side(cluster, caches)
+            followed.workload_caches = self._start(cluster, caches)
 
     def _caches(self, client: Client) -> Caches:
         return Caches(client, rng=random.Random(self._rng.getrandbits(64)))  # noqa: S311 - spreads watches
 
-    def _side(self, cluster: str, caches: Caches) -> _Side:
+    def _start(self, cluster: str, caches: Caches) -> _RunningCaches:
         loop = asyncio.get_running_loop()
-        side = _Side(caches, loop.time())
-        side.task = loop.create_task(self._keep(cluster, side), name=f"follow {cluster}")
-        return side
+        running = _RunningCaches(caches, loop.time())
+        running.task = loop.create_task(self._run(cluster, running), name=f"follow {cluster}")
+        return running
 
-    async def _keep(self, cluster: str, side: _Side) -> None:
-        running = asyncio.ensure_future(side.caches.run())
+    async def _run(self, cluster: str, running: _RunningCaches) -> None:
+        watching = asyncio.ensure_future(running.caches.run())
         try:
-            await side.caches.wait_synced()
-            side.filled = True
-            for cache in side.caches.all:
+            await running.caches.wait_synced()
+            running.filled = True
+            for cache in running.caches.all:
                 cache.subscribe(lambda _old, _new, _first: self._notify(cluster))
             self._notify(cluster)
-            await running
+            await watching
         finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
 
     def _notify(self, cluster: str) -> None:
         for changed in self._subscribers:

@@ -33,14 +33,14 @@ BY_CONTROLLER = "upgrades/controller"
 
 
 def machine_kinds(infrastructures: Infrastructures) -> tuple[Resource, ...]:
-    """The kinds of Cluster API objects that are updated after a node was upgraded."""
-    machines = (one.machine for one in infrastructures.all)
+    """The kinds of objects that are updated after the node of a Machine was upgraded."""
+    machines = (provider.machine for provider in infrastructures.all)
     return (MachineSet.resource, Machine.resource, KubeadmConfig.resource, *machines)
 
 
 def template_kinds(infrastructures: Infrastructures) -> tuple[Resource, ...]:
-    """Kinds of templates that machines are compared with."""
-    return (KubeadmConfigTemplate.resource, *(one.machine_template for one in infrastructures.all))
+    """The kinds of templates that machines are created from, and compared with."""
+    return (KubeadmConfigTemplate.resource, *(provider.machine_template for provider in infrastructures.all))
 
 
 OWNER_KINDS: tuple[Resource, ...] = (KubeadmControlPlane.resource, MachineDeployment.resource)
@@ -68,15 +68,15 @@ class MachineView(MachineObjects):
         return self.machine.status.node_ref.name if self.machine.status.node_ref else ""
 
 
-def _of_machine(found: Object) -> str:
+def _infrastructure_of_machine(found: Object) -> str:
     return found.decode(Machine).spec.infrastructure_ref.kind
 
 
-def _of_plane(found: Object) -> str:
+def _infrastructure_of_control_plane(found: Object) -> str:
     return found.decode(KubeadmControlPlane).spec.machine_template.spec.infrastructure_ref.kind
 
 
-def _of_group(found: Object) -> str:
+def _infrastructure_of_deployment(found: Object) -> str:
     return found.decode(MachineDeployment).spec.template.spec.infrastructure_ref.kind
 
 
@@ -104,22 +104,28 @@ class ClusterAPIObjects:
 
     def providers(self) -> set[Infrastructure]:
         """The providers of the cluster's machines, and of the templates that new ones would be created from."""
-        found = [self.infrastructures.of_machine(kind) for kind in self._made_of(Machine.resource, _of_machine)]
-        for owner, of_template in ((KubeadmControlPlane.resource, _of_plane), (MachineDeployment.resource, _of_group)):
-            found += [self.infrastructures.of_template(kind) for kind in self._made_of(owner, of_template)]
-        return {one for one in found if one is not None}
+        providers = [
+            self.infrastructures.of_machine(kind)
+            for kind in self._infrastructure_kinds(Machine.resource, _infrastructure_of_machine)
+        ]
+        for owner, kind_of in (
+            (KubeadmControlPlane.resource, _infrastructure_of_control_plane),
+            (MachineDeployment.resource, _infrastructure_of_deployment),
+        ):
+            providers += [self.infrastructures.of_template(kind) for kind in self._infrastructure_kinds(owner, kind_of)]
+        return {provider for provider in providers if provider is not None}
 
-    def _made_of(self, resource: Resource, kind: Callable[[Object], str]) -> Iterator[str]:
-        for one in self.caches[resource].list():
+    def _infrastructure_kinds(self, resource: Resource, kind_of: Callable[[Object], str]) -> Iterator[str]:
+        for object_ in self.caches[resource].list():
             with suppress(msgspec.ValidationError):  # reported by the code that acts on it
-                yield kind(one)
+                yield kind_of(object_)
 
     def add(self, caches: Caches, providers: Iterable[Infrastructure]) -> None:
         """Add the infrastructure objects of these providers."""
-        self._add(caches, (kind for one in providers for kind in (one.machine, one.machine_template)))
+        self._add(caches, (kind for provider in providers for kind in (provider.machine, provider.machine_template)))
 
     def get(self, resource: Resource, name: str) -> Object | None:
-        """One object; None if it does not exist, or its provider is not followed."""
+        """One object; None if it does not exist, or its kind is not cached."""
         cache = self.caches.get(resource)
         return cache.get(Key(self._capi.namespace, name)) if cache else None
 
@@ -127,16 +133,16 @@ class ClusterAPIObjects:
     def identity(self) -> ClusterIdentity:
         """The identity of the cluster, by the labels of its objects."""
         kinds = (*OWNER_KINDS, *template_kinds(self.infrastructures))
-        labelled = (one for kind in kinds if kind in self.caches for one in self.caches[kind].list())
-        return ClusterIdentity.of_objects(self.cluster, (one.metadata for one in labelled))
+        objects = (object_ for kind in kinds if kind in self.caches for object_ in self.caches[kind].list())
+        return ClusterIdentity.of_objects(self.cluster, (object_.metadata for object_ in objects))
 
     @property
     def kubeconfig_secret(self) -> Key:
-        """The Secret with its kubeconfig."""
+        """The key of the Secret with its kubeconfig."""
         return kubeconfig.secret_key(self._capi)
 
     def machine(self, name: str) -> MachineView | None:
-        """A machine and the objects that belong to it."""
+        """A machine and the objects that belong to it; None if it does not exist."""
         found = self.get(Machine.resource, name)
         if found is None:
             return None
@@ -193,12 +199,12 @@ class Workload:
         return 0.0 if since is None else asyncio.get_running_loop().time() - since
 
     def node(self, name: str) -> Node | None:
-        """A node."""
+        """A node; None if it does not exist."""
         found = self.node_object(name)
         return found.decode(Node) if found else None
 
     def node_object(self, name: str) -> Object | None:
-        """A node, as an object to write."""
+        """A node, as an object to write; None if it does not exist."""
         return self._nodes.get(Key("", name))
 
     def nodes(self) -> list[Node]:
@@ -206,7 +212,7 @@ class Workload:
         return [found.decode(Node) for found in self._nodes.list()]
 
     def upgrader(self, node: str) -> Object | None:
-        """The upgrader pod of a node."""
+        """The upgrader pod of a node; None if it does not exist."""
         return self.upgraders.get(Key(names.UPGRADER_NAMESPACE, names.upgrader(node)))
 
     @property
@@ -215,13 +221,13 @@ class Workload:
         return self._configuration.get(Key(KUBE_SYSTEM, KUBEADM_CONFIG))
 
     def control_plane_pods(self) -> list[Pod]:
-        """Static pods of all control plane nodes."""
+        """The mirror pods of the static pods of all control plane nodes."""
         return [found.decode(Pod) for found in self._control_plane.list()]
 
 
 @dataclass(frozen=True)
 class ClusterView:
-    """A cluster in both API servers. `workload` is None until it was read, and while it can't be reached."""
+    """A cluster as both API servers show it. `workload` is None until it was read, and while it can't be reached."""
 
     capi_objects: ClusterAPIObjects
     workload: Workload | None
@@ -231,12 +237,12 @@ class ClusterView:
     @property
     def unreachable(self) -> Wait:
         """The outcome while the workload cluster can't be read."""
-        is_lost = self.capi_objects.kubeconfig is None
-        return Wait("KubeconfigMissing" if is_lost else "WorkloadClusterUnreachable", self.waiting_for)
+        is_missing = self.capi_objects.kubeconfig is None
+        return Wait("KubeconfigMissing" if is_missing else "WorkloadClusterUnreachable", self.waiting_for)
 
     @property
     def waiting_for(self) -> str:
-        """Why the workload cluster can't be read."""
+        """The message on why the workload cluster can't be read."""
         if self.capi_objects.kubeconfig is None:
             return (
                 f"waiting for Secret {self.capi_objects.kubeconfig_secret} with the kubeconfig of the workload "

@@ -48,10 +48,10 @@ def is_reference(image: str) -> bool:
 
 def images_of(bundles: Bundles, versions: Mapping[str, str] | None = None) -> dict[str, str]:
     """Upgrader images by version, pinned by digest if the Bundles have one."""
-    found = {version_of(bundle, versions): bundle.upgrader for bundle in bundles.spec.versions_bundles}
+    upgraders = {version_of(bundle, versions): bundle.upgrader for bundle in bundles.spec.versions_bundles}
     return {
         version: _pinned(upgrader.upgrader)
-        for version, upgrader in found.items()
+        for version, upgrader in upgraders.items()
         if version and upgrader is not None and upgrader.upgrader is not None and is_reference(upgrader.upgrader.uri)
     }
 
@@ -67,8 +67,10 @@ def additions(
     registry: str = "",
     versions: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The entries that the map lacks. Newer Bundles win over older ones. An image that none of them names was set by a
-    person, for example to debug, and stays."""
+    """The entries to add to the ConfigMap or to update in it, by version; newer Bundles win over older ones.
+
+    An image that none of them names was set by a person, for example to debug, and stays.
+    """
     by_age = [images_of(one, versions) for one in sorted(bundles, key=lambda one: one.spec.number)]
     newest = {version: in_registry(image, registry) for images in by_age for version, image in images.items()}
     named = {
@@ -93,12 +95,12 @@ def in_registry(image: str, registry: str) -> str:
 
 
 def _names_of(image: str) -> tuple[str, str]:
-    """The reference of an image with and without its digest, which earlier versions did not add."""
+    """The reference of an image with and without its digest, which earlier versions of Espalier did not add."""
     return image, image.partition("@")[0]
 
 
 class Images:
-    """Reconciles the ConfigMap; its key is the only one."""
+    """Reconciles the ConfigMap of upgrader images, whatever the key."""
 
     def __init__(self, bundles: Cache, distros: Cache, config_maps: Cache, writer: Writer) -> None:
         self._bundles = bundles
@@ -107,7 +109,7 @@ class Images:
         self._writer = writer
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Add what is missing."""
+        """Add the entries that are missing, and create the ConfigMap if there are any."""
         found = self._config_maps.get(names.IMAGES_KEY)
         present = found.decode(ConfigMap).data if found else {}
         registry = found.metadata.annotations.get(names.REGISTRY_ANNOTATION, "") if found else ""
@@ -121,9 +123,9 @@ class Images:
         return Done()
 
     def _versions(self) -> Iterator[tuple[str, str]]:
-        for one in self._distros.list():
+        for distro in self._distros.list():
             try:
-                yield one.name, distro_of(one.decode(DistroRelease)).version
+                yield distro.name, distro_of(distro.decode(DistroRelease)).version
             except (IncompleteDistro, msgspec.ValidationError):
                 continue  # it is unusable; clusters that use it report that
 
@@ -132,12 +134,12 @@ def controller(
     bundles: Cache, distros: Cache, config_maps: Cache, writer: Writer, *, resync: float = RESYNC
 ) -> Controller:
     """The controller, with its watches."""
-    made = Controller(NAME, Images(bundles, distros, config_maps, writer).reconcile, workers=1, resync=resync)
+    controller_ = Controller(NAME, Images(bundles, distros, config_maps, writer).reconcile, workers=1, resync=resync)
 
-    def the_map(_: Object) -> list[Key]:
+    def images_key(_: Object) -> list[Key]:
         return [names.IMAGES_KEY]
 
-    made.watch(bundles, the_map)
-    made.watch(distros, the_map)
-    made.watch(config_maps, the_map)
-    return made
+    controller_.watch(bundles, images_key)
+    controller_.watch(distros, images_key)
+    controller_.watch(config_maps, images_key)
+    return controller_

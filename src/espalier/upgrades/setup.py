@@ -32,7 +32,7 @@ def component(
     workers: int = 10,
     resync: float = RESYNC,
 ) -> Component:
-    """The component of a manager that upgrades machines of these `infrastructures` in place.
+    """The component that upgrades machines of these `infrastructures` in place.
 
     Upgrades that one front end started continue under the other. If `front_end` is hooks, Cluster API's runtime hooks
     are served besides the webhooks, and annotations that people set start nothing.
@@ -40,13 +40,13 @@ def component(
 
     def build(host: Host) -> None:
         manager, uses_hooks = host.manager, front_end is FrontEnd.HOOKS
-        following = ClusterTracker(host.client, manager.remotes, infrastructures, manager.rng)
-        observer = Observer(host.caches, following)
+        tracker = ClusterTracker(host.client, manager.remotes, infrastructures, manager.rng)
+        observer = Observer(host.caches, tracker)
         writer = Writer(host.client, {**observer.own, CONFIG_MAP: observer.images})
         tools = Tools(observer, writer, manager.recorder, manager.clock)
         bundles = host.caches.of(Bundles.resource, SYSTEM_NAMESPACE)
         distros = host.caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
-        manager.add(following)
+        manager.add(tracker)
         manager.add(images.controller(bundles, distros, observer.images, writer))
         manager.add(node_upgrade.controller(tools, workers=workers, resync=resync, rng=manager.rng))
         for group in (ControlPlaneGroup(), DeploymentGroup()):
@@ -61,8 +61,8 @@ def component(
             queries = Queries(manager.replica_client, manager.remotes)
             node_upgrades = observer.own[NodeUpgrade.resource]
             # On every replica: Cluster API calls the one it is connected to, and each writes the same.
-            own = Writer(manager.replica_client, {NodeUpgrade.resource: node_upgrades})
-            updates = machines.Updates(queries, own, node_upgrades)
+            writer_of_replica = Writer(manager.replica_client, {NodeUpgrade.resource: node_upgrades})
+            updates = machines.Updates(queries, writer_of_replica, node_upgrades)
             for path, endpoint in Hooks(queries, updates, infrastructures).endpoints.items():
                 host.webhooks.serve(path, endpoint)
         if host.webhooks is not None:

@@ -13,15 +13,15 @@ from espalier.api import conditions as condition_list
 from espalier.api.core import Taint
 from espalier.api.meta import ObjectMeta, Observed
 
-LOST = ("ContainerStatusUnknown", "Unknown")
+LOST_REASONS = ("ContainerStatusUnknown", "Unknown")
 """Reasons of containers that ended with their node or its container runtime: the kubelet's, and containerd's."""
 
-SHUT_DOWN = ("Terminated", "NodeShutdown")
+SHUTDOWN_REASONS = ("Terminated", "NodeShutdown")
 """Reasons of pods that a kubelet ended or rejected because its node was shutting down."""
 
 
 class ConditionView(Observed, frozen=True):
-    """A condition, reduced to what is used."""
+    """A condition, reduced to the fields that are used."""
 
     type: str
     status: str
@@ -30,20 +30,20 @@ class ConditionView(Observed, frozen=True):
 
 
 class NodeInfo(Observed, frozen=True):
-    """The kubelet's own description."""
+    """The part of status.nodeInfo that is used."""
 
     kubelet_version: str = ""
 
 
 class NodeSpec(Observed, frozen=True):
-    """Settings that keep pods away."""
+    """The fields that keep pods away from a node."""
 
     unschedulable: bool = False
     taints: list[Taint] = []
 
 
 class NodeStatus(Observed, frozen=True):
-    """The report of the kubelet."""
+    """The status of a node, as its kubelet reports it."""
 
     conditions: list[ConditionView] = []
     node_info: NodeInfo = NodeInfo()
@@ -64,7 +64,7 @@ class Node(Observed, frozen=True):
 
     @property
     def not_ready_since(self) -> datetime | None:
-        """Since when its condition Ready is not True; None if it is ready, or the time is unknown."""
+        """The time since which its condition Ready is not True; None if it is ready, or the time is unknown."""
         found = condition_list.get(self.status.conditions, "Ready")
         if found is None or found.status == "True" or not found.last_transition_time:
             return None
@@ -73,12 +73,12 @@ class Node(Observed, frozen=True):
     @property
     def takes_pods(self) -> bool:
         """True if pods without tolerations can be scheduled to it."""
-        barred = any(taint.effect != "PreferNoSchedule" for taint in self.spec.taints)
-        return self.is_ready and not self.spec.unschedulable and not barred
+        is_tainted = any(taint.effect != "PreferNoSchedule" for taint in self.spec.taints)
+        return self.is_ready and not self.spec.unschedulable and not is_tainted
 
 
 class Terminated(Observed, frozen=True):
-    """How a container ended."""
+    """The result of a container that ended."""
 
     exit_code: int = 0
     reason: str = ""
@@ -87,18 +87,18 @@ class Terminated(Observed, frozen=True):
     @property
     def is_lost(self) -> bool:
         """True if its exit code is unknown: it was gone, or from an earlier boot, when the kubelet looked."""
-        return self.reason in LOST
+        return self.reason in LOST_REASONS
 
 
 class Waiting(Observed, frozen=True):
-    """Why a container has not started."""
+    """The reason why a container has not started."""
 
     reason: str = ""
     message: str = ""
 
 
 class ContainerState(Observed, frozen=True):
-    """The state of a container: one of three."""
+    """The state of a container: one of three, or none if unknown."""
 
     waiting: Waiting | None = None
     running: dict[str, Any] | None = None
@@ -106,7 +106,7 @@ class ContainerState(Observed, frozen=True):
 
 
 class ContainerStatus(Observed, frozen=True):
-    """A container."""
+    """The status of a container."""
 
     name: str
     state: ContainerState = ContainerState()
@@ -136,7 +136,7 @@ class PodSpec(Observed, frozen=True):
 
 
 class PodStatus(Observed, frozen=True):
-    """The report of the kubelet."""
+    """The status of a pod, as its kubelet reports it."""
 
     phase: str = ""
     reason: str = ""
@@ -166,8 +166,8 @@ class Pod(Observed, frozen=True):
     @property
     def is_lost(self) -> bool:
         """True if it went down with its node: the pod failed, but none of its programs did."""
-        ended = [one for one in (state.terminated for state in self.states.values()) if one is not None]
-        is_cut_off = self.status.reason in SHUT_DOWN or any(one.is_lost for one in ended)
+        ended = [state.terminated for state in self.states.values() if state.terminated is not None]
+        is_cut_off = self.status.reason in SHUTDOWN_REASONS or any(result.is_lost for result in ended)
         return self.status.phase == "Failed" and is_cut_off
 
     @property
@@ -179,7 +179,7 @@ class Pod(Observed, frozen=True):
     def variable(self, name: str) -> str:
         """The value of an environment variable, from the first container that has it; empty if none has."""
         containers = (*self.spec.init_containers, *self.spec.containers)
-        return next((one.value for container in containers for one in container.env if one.name == name), "")
+        return next((entry.value for container in containers for entry in container.env if entry.name == name), "")
 
     @property
     def images(self) -> set[str]:

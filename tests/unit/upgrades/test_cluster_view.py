@@ -17,7 +17,7 @@ from espalier.kube.errors import Unreachable
 from espalier.runtime import virtual
 from espalier.runtime.cache import Caches
 from espalier.runtime.transforms import metadata_unless
-from espalier.upgrades.cluster_tracker import _Side
+from espalier.upgrades.cluster_tracker import _RunningCaches
 from tests.support.observed_upgrades import made
 
 
@@ -59,7 +59,7 @@ def test_a_cluster_that_does_not_answer_is_being_read_for_half_a_minute_at_most(
         transport: Any = Silent(refuses=refuses)
         caches = Caches(Client(transport), rng=random.Random(1))
         caches.of(NODE)
-        side = _Side(caches, asyncio.get_running_loop().time())
+        side = _RunningCaches(caches, asyncio.get_running_loop().time())
         running = asyncio.ensure_future(caches.run())
         assert side.is_being_read
         await asyncio.sleep(seconds)

@@ -146,7 +146,7 @@ def test_a_nodes_note_about_its_drain_is_a_line_that_fits_into_a_status(noted: s
     scope = replace(scope_of([]), node=node("a", annotations={DRAIN_BLOCKED: noted}))
     assert scope.drain_waits_for.startswith(noted[:1])
     assert len(scope.drain_waits_for.splitlines()) == 1
-    assert len(scope.drain_waits_for) <= node_scope.LONGEST_NOTE
+    assert len(scope.drain_waits_for) <= node_scope.MAX_ANNOTATION
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(59, "CopyingComponents"), (60, "NodeNotReady")])

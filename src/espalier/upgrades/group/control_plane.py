@@ -35,14 +35,14 @@ from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
 from espalier.upgrades.group.group import DueMachines, Group, GroupScope, Upgrade, shared_problem
 from espalier.upgrades.group.sequence import Counts, Member
 
-_NO_MEMBER_TO_SPARE = 2
-"""The number of machines that leaves no majority without one. A single machine is upgraded anyway, with downtime."""
+_TWO_MEMBERS = 2
+"""Of two etcd members, none can be missing without the loss of quorum. A single machine is upgraded with downtime."""
 
 
 def classified(
     capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane, machine: MachineView
 ) -> Classification:
-    """The classified difference between a machine and what its control plane asks for."""
+    """The classified difference between a machine and the machines that its control plane would create."""
     desired = machine_change.of_control_plane(control_plane)
     return classify(
         machine.parts, desired, UpdateStrategy.IN_PLACE, capi_objects.infrastructures, capi_objects.template
@@ -50,24 +50,26 @@ def classified(
 
 
 def lost(control_plane: Object, machines: Sequence[MachineView], named: Sequence[str]) -> str:
-    """A sentence on the machines to replace before the next node is upgraded; empty if there are none.
+    """The message on machines that are to be replaced before the next node is upgraded; empty if there are none.
 
     `named` are the machines of the upgrade, one of which must be missing: a control plane that is scaled up gets its
     new machines afterwards, unless it has two, of which etcd can spare none. Once Cluster API replaces one, it
     continues until all exist. If no healthy machine is left to join, none is replaced: Cluster API would initialize
     another control plane.
     """
-    going = [view.machine.metadata.name for view in machines if view.machine.metadata.deletion_timestamp is not None]
+    being_deleted = [
+        view.machine.metadata.name for view in machines if view.machine.metadata.deletion_timestamp is not None
+    ]
     staying = [view.machine for view in machines if view.machine.metadata.deletion_timestamp is None]
-    ill = [machine.metadata.name for machine in staying if awaits_remediation(machine)]
-    there, wanted = len(staying), desired_replicas(control_plane.decode(KubeadmControlPlane))
+    unhealthy = [machine.metadata.name for machine in staying if awaits_remediation(machine)]
+    existing, wanted = len(staying), desired_replicas(control_plane.decode(KubeadmControlPlane))
     is_missing = REPLACING in control_plane.metadata.annotations or set(named) - {view.name for view in machines}
-    if len(ill) >= there:
+    if len(unhealthy) >= existing:
         return ""
-    if going or ill:
-        return f"Machine {(going or ill)[0]} is being replaced before the next node is upgraded"
-    if there < wanted and (is_missing or there == _NO_MEMBER_TO_SPARE):
-        return f"{there} of {wanted} control plane machines exist: Cluster API creates one before the next upgrade"
+    if being_deleted or unhealthy:
+        return f"Machine {(being_deleted or unhealthy)[0]} is being replaced before the next node is upgraded"
+    if existing < wanted and (is_missing or existing == _TWO_MEMBERS):
+        return f"{existing} of {wanted} control plane machines exist: Cluster API creates one before the next upgrade"
     return ""
 
 
@@ -112,7 +114,7 @@ class ControlPlaneGroup(Group):
         )
 
     def owner_of(self, upgrade: Upgrade) -> tuple[ObjectReference, str]:
-        """The KubeadmControlPlane."""
+        """The reference to the KubeadmControlPlane, and its encoded spec."""
         if not isinstance(upgrade, ControlPlaneUpgrade):
             raise TypeError(upgrade)
         return upgrade.spec.control_plane, upgrade.spec.control_plane_spec_data
@@ -123,23 +125,23 @@ class ControlPlaneGroup(Group):
         return {part: spec[part] for part in ("version", "kubeadmConfigSpec", "machineTemplate") if part in spec}
 
     def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> DueMachines:
-        """The outdated machines; none if enough others are up to date.
+        """The outdated machines; none if as many others as replicas are up to date.
 
         Then the outdated ones are left from a reverted rollout, and Cluster API removes them first.
         """
         control_plane = owner.decode(KubeadmControlPlane)
-        found = [view for view in capi_objects.machines_of(owner) if view.machine.metadata.deletion_timestamp is None]
-        changes = [(view, classified(capi_objects, control_plane, view)) for view in found]
+        staying = [view for view in capi_objects.machines_of(owner) if view.machine.metadata.deletion_timestamp is None]
+        changes = [(view, classified(capi_objects, control_plane, view)) for view in staying]
         machines = tuple(
             view for view, change in changes if change.is_outdated or view.lost_config or view.is_unfinished
         )
-        if len(found) - len(machines) >= max(1, desired_replicas(control_plane)):
+        if len(staying) - len(machines) >= max(1, desired_replicas(control_plane)):
             return DueMachines((), (), is_due=False)
         refused = tuple(dict.fromkeys(field for _, change in changes for field in change.refused))
         return DueMachines(machines, refused, bool(machines))
 
     def lost(self, capi_objects: ClusterAPIObjects, owner: Object, machines: Sequence[str]) -> str:
-        """Machines that are missing, being deleted, or to be remediated."""
+        """The message on machines that are missing, being deleted, or to be remediated; empty if there are none."""
         return lost(owner, capi_objects.machines_of(owner), machines)
 
     def is_expected(self, _capi_objects: ClusterAPIObjects, wanted: Tree, version: str, machine: MachineView) -> bool:
@@ -170,9 +172,9 @@ class ControlPlaneGroup(Group):
                 "ExternalEtcd",
                 f"{name} has external etcd: such control planes can't be upgraded in place",
             )
-        found = shared_problem(scope, name, control_plane.spec.version, self.asked_for(scope.owner))
-        if found:
-            return found
+        problem = shared_problem(scope, name, control_plane.spec.version, self.asked_for(scope.owner))
+        if problem:
+            return problem
         for member in scope.members:
             if member.machine and not member.is_done:
                 refused = classified(scope.cluster_view.capi_objects, control_plane, member.machine).refused
@@ -190,29 +192,30 @@ class ControlPlaneGroup(Group):
                 scope.cluster_view.unreachable if scope.cluster_view else Wait("CacheNotSynced", "reading the cluster")
             )
         machines = scope.cluster_view.capi_objects.machines_of(scope.owner) if scope.owner else []
-        names_ = [one.name for one in scope.members]
-        missing = lost(scope.owner, machines, names_) if scope.owner else ""
+        members = [each.name for each in scope.members]
+        missing = lost(scope.owner, machines, members) if scope.owner else ""
         if scope.owner and missing:
             return replacing(scope.owner, missing)
         if scope.owner and REPLACING in scope.owner.metadata.annotations:
-            again = "a lost machine was replaced; pausing Cluster API again"
-            return Wait(names.REPLACING_MACHINE, again)
+            return Wait(names.REPLACING_MACHINE, "a lost machine was replaced; pausing Cluster API again")
         wanted = desired_replicas(scope.owner.decode(KubeadmControlPlane)) if scope.owner else 0
-        rollout = health.rolled_out([view.name for view in machines], wanted, names_)
+        rollout = health.rolled_out([view.name for view in machines], wanted, members)
         if rollout and member is not None:
             return Wait("RolloutInProgress", rollout)
         node = member.machine.node if member and member.machine else ""
-        found = health.obstacle(workload.nodes(), workload.control_plane_pods(), node, len(machines))
+        unhealthy = health.obstacle(workload.nodes(), workload.control_plane_pods(), node, len(machines))
         when = f"before node {node} is upgraded" if node else "after the last node"
-        return Wait("ControlPlaneUnhealthy", f"{when}: {found}") if found else None
+        return Wait("ControlPlaneUnhealthy", f"{when}: {unhealthy}") if unhealthy else None
 
     def node_upgrade_extras(self, scope: GroupScope, member: Member) -> Tree:
         """The version of etcd, files and kubelet flags, and whether the node is the first to be upgraded."""
-        first = not any(member.upgrade for member in scope.members)
+        is_first = not any(member.upgrade for member in scope.members)
         etcd = scope.upgrade.spec.etcd_version if isinstance(scope.upgrade, ControlPlaneUpgrade) else None
         wanted = (scope.wanted or {}).get("kubeadmConfigSpec") or {}
         changes = expected.changes(member.machine, wanted)
-        return {"firstNodeToBeUpgraded": first, "bootstrapChanges": changes} | ({"etcdVersion": etcd} if etcd else {})
+        return {"firstNodeToBeUpgraded": is_first, "bootstrapChanges": changes} | (
+            {"etcdVersion": etcd} if etcd else {}
+        )
 
     async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
         """Update Machine, KubeadmConfig and infrastructure machine, in the proposal's order."""
@@ -220,27 +223,27 @@ class ControlPlaneGroup(Group):
             await writer.merge(resource, found, patch)
 
     def remaining(self, scope: GroupScope) -> list[str]:
-        """Machines that Cluster API would replace, as it compares them."""
+        """The Machines that Cluster API would replace, with the fields that differ, as it compares them."""
         if scope.owner is None or scope.cluster_view is None:
             return []
         desired = machine_change.of_control_plane(scope.owner.decode(KubeadmControlPlane))
-        found = []
+        remaining = []
         for member in scope.members:
             change = machine_change.machine_change(member.machine.parts, desired) if member.machine else None
             if change is not None and change.kind is ChangeKind.REPLACE and not member.is_gone:
-                found.append(f"Machine {member.name} ({', '.join(change.fields)})")
-        return found
+                remaining.append(f"Machine {member.name} ({', '.join(change.fields)})")
+        return remaining
 
     def status(
         self, counts: Counts, ready: bool, conditions: list[Condition], generation: int
     ) -> tuple[Observed, Tree]:
-        """The status, which always has both counts, even if they are 0."""
+        """The status, and defaults with which its counts are written even if they are 0."""
         status = ControlPlaneUpgradeStatus(counts.left, counts.upgraded, ready, conditions, generation)
         return status, {"requireUpgrade": 0, "upgraded": 0, "ready": False}
 
 
 def _patches(wanted: Tree, version: str, machine: MachineView) -> Iterator[tuple[Resource, Object, Tree]]:
-    """The patches of a machine's objects."""
+    """The patches of a machine's objects: kind, object and merge patch, in the order in which they are written."""
     yield Machine.resource, machine.object, expected.control_plane_machine(wanted, version)
     if machine.config is not None:
         present = machine.config.tree.get("spec") or {}

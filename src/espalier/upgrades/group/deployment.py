@@ -41,28 +41,28 @@ class Sets(NamedTuple):
 
 
 def sets_of(capi_objects: ClusterAPIObjects, deployment: Object) -> Sets:
-    """The sets by their revision, unless a rollout under way was reverted.
+    """The MachineSets of a deployment; the latest has the highest revision, unless a rollout was reverted.
 
     Then an earlier set that still has machines matches the deployment, and Cluster API returns to it. A set without
     machines is history: returning to it would replace machines that should stay.
     """
-    found = capi_objects.controlled(MachineSet.resource, deployment.metadata.uid)
-    found.sort(key=_revision)
-    latest = found[-1] if found else None
-    earlier = [one for one in found[:-1] if capi_objects.machines_of(one)]
+    sets = capi_objects.controlled(MachineSet.resource, deployment.metadata.uid)
+    sets.sort(key=_revision)
+    latest = sets[-1] if sets else None
+    earlier = [set_ for set_ in sets[:-1] if capi_objects.machines_of(set_)]
     if latest is not None and earlier and _differences(latest, deployment):
-        wanted = [one for one in earlier if not _differences(one, deployment)]
-        if wanted:
-            return Sets(wanted[-1], tuple(capi_objects.machines_of(wanted[-1])), ())
+        matching = [set_ for set_ in earlier if not _differences(set_, deployment)]
+        if matching:
+            return Sets(matching[-1], tuple(capi_objects.machines_of(matching[-1])), ())
     machines = tuple(capi_objects.machines_of(latest)) if latest else ()
-    return Sets(latest, machines, tuple(one.name for one in earlier))
+    return Sets(latest, machines, tuple(set_.name for set_ in earlier))
 
 
 def classified(capi_objects: ClusterAPIObjects, deployment: MachineDeployment, latest: Object) -> Classification:
-    """The classified difference between a MachineSet and what its deployment asks for."""
+    """The classified difference between a MachineSet and the template of its deployment."""
     before, after = (
-        machine_change.of_machine_template(one)
-        for one in (latest.decode(MachineSet).spec.template, deployment.spec.template)
+        machine_change.of_machine_template(template)
+        for template in (latest.decode(MachineSet).spec.template, deployment.spec.template)
     )
     return classify(before, after, UpdateStrategy.IN_PLACE, capi_objects.infrastructures, capi_objects.template)
 
@@ -70,7 +70,7 @@ def classified(capi_objects: ClusterAPIObjects, deployment: MachineDeployment, l
 def outdated(
     capi_objects: ClusterAPIObjects, deployment: MachineDeployment, machines: Sequence[MachineView]
 ) -> list[MachineView]:
-    """Machines without the version and templates asked for, or whose upgrade was interrupted."""
+    """The machines without the version and templates of the deployment, or whose upgrade was interrupted."""
     template = deployment.spec.template.spec
     return [
         view
@@ -129,7 +129,7 @@ class DeploymentGroup(Group):
         )
 
     def owner_of(self, upgrade: Upgrade) -> tuple[ObjectReference, str]:
-        """The MachineDeployment."""
+        """The reference to the MachineDeployment, and its encoded machine spec."""
         if not isinstance(upgrade, MachineDeploymentUpgrade):
             raise TypeError(upgrade)
         return upgrade.spec.machine_deployment, upgrade.spec.machine_spec_data
@@ -167,25 +167,25 @@ class DeploymentGroup(Group):
             return None
         deployment = scope.owner.decode(MachineDeployment)
         name = f"MachineDeployment {scope.owner.key}"
-        found = sets_of(scope.cluster_view.capi_objects, scope.owner)
-        if found.older:
+        sets = sets_of(scope.cluster_view.capi_objects, scope.owner)
+        if sets.older:
             return Wait(
                 "RolloutInProgress",
-                f"{name} is being rolled out: MachineSet {', '.join(found.older)} still has machines; revert the "
+                f"{name} is being rolled out: MachineSet {', '.join(sets.older)} still has machines; revert the "
                 "change, or set upgradeRolloutStrategy.fallback: RollingUpdate to finish the rollout",
             )
-        own = {view.name for view in found.machines}
+        own = {view.name for view in sets.machines}
         for member in scope.members:
             if member.machine is not None and member.name not in own:
                 return Wait("MachineOfAnotherOwner", f"Machine {member.name} does not belong to {name}")
         problem = shared_problem(scope, name, deployment.spec.template.spec.version, self.asked_for(scope.owner))
         if problem:
             return problem
-        refused = classified(scope.cluster_view.capi_objects, deployment, found.latest).refused if found.latest else ()
+        refused = classified(scope.cluster_view.capi_objects, deployment, sets.latest).refused if sets.latest else ()
         return Wait("FieldsNotChangeableInPlace", in_place_fields.sentence(refused, name)) if refused else None
 
     def at_once(self, scope: GroupScope) -> int:
-        """maxUnavailable, at least one; maxSurge does not apply in place."""
+        """The deployment's maxUnavailable, at least 1; maxSurge does not apply in place."""
         if scope.owner is None:
             return 1
         deployment = scope.owner.decode(MachineDeployment)
@@ -194,7 +194,10 @@ class DeploymentGroup(Group):
         return max(1, share(limit, desired_replicas(deployment), default=1))
 
     def missing(self, scope: GroupScope) -> list[str]:
-        """Machines without a node, and nodes that are not ready, upgraded or not."""
+        """The messages on unavailable machines: those to be created, without a node, or with one that is not ready.
+
+        Those whose nodes are being upgraded do not count.
+        """
         workload = scope.cluster_view.workload if scope.cluster_view else None
         if scope.cluster_view is None or scope.owner is None or workload is None:
             return []
@@ -203,16 +206,16 @@ class DeploymentGroup(Group):
         staying = [view for view in sets.machines if view.machine.metadata.deletion_timestamp is None]
         # The replicas of the set, as a paused deployment is not scaled.
         wanted = desired_replicas(sets.latest.decode(MachineSet)) if sets.latest else 0
-        found = [f"one of {wanted} machines is missing"] * max(0, wanted - len(staying))
+        missing = [f"one of {wanted} machines is missing"] * max(0, wanted - len(staying))
         for view in sets.machines:
             if view.name in being_upgraded or view.machine.metadata.deletion_timestamp is not None:
                 continue
             node = workload.node(view.node) if view.node else None
             if node is None:
-                found.append(f"Machine {view.name} has no node")
+                missing.append(f"Machine {view.name} has no node")
             elif not node.is_ready:
-                found.append(f"node {view.node} is not ready")
-        return found
+                missing.append(f"node {view.node} is not ready")
+        return missing
 
     def obstacle(self, scope: GroupScope, member: Member | None) -> Wait | None:
         """An unreachable cluster, or an older control plane: no kubelet may be newer than the API server."""
@@ -220,17 +223,19 @@ class DeploymentGroup(Group):
             return None
         if scope.cluster_view.workload is None:
             return scope.cluster_view.unreachable
-        for found in scope.cluster_view.capi_objects.caches[Machine.resource].list():
-            if CONTROL_PLANE_LABEL not in found.metadata.labels:
+        for machine in scope.cluster_view.capi_objects.caches[Machine.resource].list():
+            if CONTROL_PLANE_LABEL not in machine.metadata.labels:
                 continue
-            version = found.decode(Machine).spec.version
+            version = machine.decode(Machine).spec.version
             if kubernetes_versions.is_older(version, scope.version):
-                message = f"waiting for the control plane: Machine {found.name} has {version}, not yet {scope.version}"
+                message = (
+                    f"waiting for the control plane: Machine {machine.name} has {version}, not yet {scope.version}"
+                )
                 return Wait("ControlPlaneFirst", message)
         return None
 
     def node_upgrade_extras(self, scope: GroupScope, member: Member) -> Tree:
-        """Files and kubelet flags."""
+        """The files and kubelet flags to change."""
         if scope.cluster_view is None:
             return {}
         _, template = _config_template(scope.cluster_view.capi_objects, scope.wanted or {})

@@ -162,7 +162,7 @@ def _upgrading(ctx: GroupContext, member: Member) -> Wait:
 
 
 def _outdated_node(ctx: GroupContext, member: Member) -> str:
-    """The message on a completed NodeUpgrade that is not trusted; empty if its node has the version, or can't be seen."""
+    """The message on a completed NodeUpgrade that is not true; empty if its node has the version, or can't be seen."""
     view, name = ctx.scope.cluster_view, member.machine.node if member.machine else ""
     node = view.workload.node(name) if view and view.workload and name else None
     if node is None or kubernetes_versions.is_reached(node.status.node_info.kubelet_version, ctx.scope.version):

@@ -1,4 +1,4 @@
-"""Room for the pods of a node on the other nodes, by their requests.
+"""Free capacity for the pods of a node on the other nodes, by their requests.
 
 First fit, the largest pod first, by CPU, memory and the number of pods. Selectors, affinity and volumes are ignored: a
 pod that the scheduler can't place because of them waits until its own node is uncordoned.
@@ -54,28 +54,28 @@ class _Status(Observed, frozen=True):
 
 
 class PodRequest(Observed, frozen=True):
-    """A pod, reduced to what decides about its room."""
+    """A pod, reduced to the fields that decide about its requests and its eviction."""
 
     metadata: ObjectMeta
     spec: _Spec = _Spec()
     status: _Status = msgspec.field(default_factory=_Status)
 
     @property
-    def moves(self) -> bool:
+    def is_evicted(self) -> bool:
         """True if a drain evicts it: a controller other than a DaemonSet recreates it elsewhere."""
         controllers = [owner.kind for owner in self.metadata.owner_references if owner.controller]
         return bool(controllers) and controllers != ["DaemonSet"] and MIRROR not in self.metadata.annotations
 
     @property
-    def needs(self) -> Amounts:
+    def requests(self) -> Amounts:
         """The requests that the scheduler counts: init containers run one by one, sidecars besides all others."""
-        lasting = [*self.spec.containers, *(one for one in self.spec.init_containers if one.is_sidecar)]
-        found = {}
+        long_running = [*self.spec.containers, *(one for one in self.spec.init_containers if one.is_sidecar)]
+        amounts = {}
         for resource in ("cpu", "memory"):
-            together = sum((_of(one.resources.requests, resource) for one in lasting), Decimal())
+            together = sum((_of(one.resources.requests, resource) for one in long_running), Decimal())
             alone = max((_of(one.resources.requests, resource) for one in self.spec.init_containers), default=Decimal())
-            found[resource] = max(together, alone) + _of(self.spec.overhead, resource)
-        return {**found, "pods": Decimal(1)}
+            amounts[resource] = max(together, alone) + _of(self.spec.overhead, resource)
+        return {**amounts, "pods": Decimal(1)}
 
 
 async def has_room(client: Client, nodes: Iterable[Node], leaving: str) -> bool:
@@ -107,20 +107,22 @@ def fits(pods: Iterable[PodRequest], nodes: Iterable[Node], leaving: str) -> boo
         if pod.status.phase in ENDED:
             continue
         if pod.spec.node_name == leaving:
-            moving += [pod.needs] if pod.moves else []
+            moving += [pod.requests] if pod.is_evicted else []
         else:
-            for resource, needed in pod.needs.items():
+            for resource, needed in pod.requests.items():
                 used[pod.spec.node_name][resource] += needed
     free = {
         name: {resource: has - used[name][resource] for resource, has in of_node.items()}
         for name, of_node in room.items()
     }
-    for needs in sorted(moving, key=lambda one: (one["memory"], one["cpu"]), reverse=True):
-        place = next((one for one in free.values() if all(needs[name] <= left for name, left in one.items())), None)
-        if place is None:
+    for requests in sorted(moving, key=lambda amounts: (amounts["memory"], amounts["cpu"]), reverse=True):
+        node_free = next(
+            (left for left in free.values() if all(requests[name] <= amount_ for name, amount_ in left.items())), None
+        )
+        if node_free is None:
             return False
-        for name in place:
-            place[name] -= needs[name]
+        for name in node_free:
+            node_free[name] -= requests[name]
     return True
 
 

@@ -22,10 +22,11 @@ from espalier.clusterapi.in_place_fields import COMPONENT_PARTS, COMPONENTS, ETC
 from espalier.clusterapi.kubernetes_versions import minor
 
 API_VERSION = "kubeadm.k8s.io/v1beta4"
-LONGEST = 256 * 1024
-"""Characters of the text; kubeadm writes a few thousand."""
+MAX_CHARACTERS = 256 * 1024
+"""The longest accepted text; kubeadm writes a few thousand characters."""
 LONGEST_PROBLEM = 300
-_GONE_GATES = {"ControlPlaneKubeletLocalMode": minor("1.36")}
+"""The most characters of untrusted text in a message."""
+_REMOVED_GATES = {"ControlPlaneKubeletLocalMode": minor("1.36")}
 """Feature gate -> the minor of Kubernetes whose kubeadm no longer knows it."""
 
 
@@ -44,13 +45,15 @@ def read(config_map: Tree) -> Tree:
     text = (config_map.get("data") or {}).get("ClusterConfiguration")
     if not isinstance(text, str) or not text.strip():
         raise ValueError("it has no ClusterConfiguration")
-    if len(text) > LONGEST:
-        raise ValueError(f"its ClusterConfiguration has {len(text)} characters, more than {LONGEST}")
+    if len(text) > MAX_CHARACTERS:
+        raise ValueError(f"its ClusterConfiguration has {len(text)} characters, more than {MAX_CHARACTERS}")
     try:
-        found: Any = decode(text.encode()) if text.lstrip().startswith("{") else trees(text, "ClusterConfiguration")
+        parsed_text: Any = (
+            decode(text.encode()) if text.lstrip().startswith("{") else trees(text, "ClusterConfiguration")
+        )
     except (ManifestError, ValueError) as error:
         raise ValueError(in_one_line(str(error))[:LONGEST_PROBLEM]) from None
-    tree = found[0] if isinstance(found, list) and len(found) == 1 else found
+    tree = parsed_text[0] if isinstance(parsed_text, list) and len(parsed_text) == 1 else parsed_text
     if not isinstance(tree, dict):
         raise ValueError("its ClusterConfiguration is not a map")
     if tree.get("apiVersion") != API_VERSION:
@@ -61,20 +64,20 @@ def read(config_map: Tree) -> Tree:
 
 def version_of(configuration: Tree) -> str:
     """The version that kubeadm renders the control plane with; empty when the configuration has none."""
-    found = configuration.get("kubernetesVersion")
-    return in_one_line(found)[:LONGEST_PROBLEM] if isinstance(found, str) else ""
+    version = configuration.get("kubernetesVersion")
+    return in_one_line(version)[:LONGEST_PROBLEM] if isinstance(version, str) else ""
 
 
 def obstacle(configuration: Tree, asked: WantedConfiguration) -> str:
-    """Why a control plane with this configuration can't be upgraded as asked for; empty if it can."""
-    found, wanted = parsed(version_of(configuration)), parsed(asked.version)
-    if found is None or wanted is None:
+    """The message on why a control plane with this configuration can't be upgraded as asked for; empty if it can."""
+    current, wanted = parsed(version_of(configuration)), parsed(asked.version)
+    if current is None or wanted is None:
         return f"found kubernetesVersion {version_of(configuration) or 'nothing'}, allowed: a version like v1.36.3"
-    if found.finalize_version() > wanted.finalize_version():
+    if current.finalize_version() > wanted.finalize_version():
         return f"kubernetesVersion {version_of(configuration)} is newer than {asked.version}: downgrades are refused"
     before = _inner(configuration, "etcd", "local").get("imageTag")
     after = _etcd(asked).get("imageTag")
-    old, new = (parsed(one) if isinstance(one, str) else None for one in (before, after))
+    old, new = (parsed(tag) if isinstance(tag, str) else None for tag in (before, after))
     if old is not None and new is not None and new.finalize_version() < old.finalize_version():
         return f"etcd {in_one_line(str(before))} is newer than {after}: kubeadm does not downgrade it"
     return ""
@@ -86,34 +89,34 @@ def has_external_etcd(configuration: Tree) -> bool:
 
 
 def wanted(configuration: Tree, asked: WantedConfiguration) -> Tree:
-    """The configuration to write for kubeadm."""
-    found = {**configuration}
+    """The configuration to write for kubeadm: the present one, with the parts that are asked for."""
+    result = {**configuration}
     if asked.parts is not None:
         gates = asked.parts.get("featureGates")
-        found = _with(found, {"featureGates": gates})
-        found = _with(found, {"imageRepository": asked.parts.get("imageRepository") or found.get("imageRepository")})
+        result = _with(result, {"featureGates": gates})
+        result = _with(result, {"imageRepository": asked.parts.get("imageRepository") or result.get("imageRepository")})
         for component in COMPONENTS:
-            of_component, present = _inner(asked.parts, component), _inner(found, component)
+            of_component, present = _inner(asked.parts, component), _inner(result, component)
             changed = _with(present, {part: of_component.get(part) for part in COMPONENT_PARTS})
             if changed != present:  # kubeadm writes empty ones, too
-                found = _with(found, {component: changed})
+                result = _with(result, {component: changed})
     gates = {
         gate: on
-        for gate, on in _inner(found, "featureGates").items()
-        if gate not in _GONE_GATES or minor(asked.version) < _GONE_GATES[gate]
+        for gate, on in _inner(result, "featureGates").items()
+        if gate not in _REMOVED_GATES or minor(asked.version) < _REMOVED_GATES[gate]
     }
-    found = _with(found, {"featureGates": gates})
+    result = _with(result, {"featureGates": gates})
     etcd = _etcd(asked)
     if etcd and not has_external_etcd(configuration):
-        found["etcd"] = {**_inner(found, "etcd"), "local": _with(_inner(found, "etcd", "local"), etcd)}
-    return found
+        result["etcd"] = {**_inner(result, "etcd"), "local": _with(_inner(result, "etcd", "local"), etcd)}
+    return result
 
 
 def _etcd(asked: WantedConfiguration) -> Tree:
     """The fields of etcd.local; None for one to remove. The tag is that of the upgrade, if it names one."""
     parts = _inner(asked.parts or {}, "etcd", "local")
-    found: Tree = {part: parts.get(part) for part in ETCD_PARTS} if parts else {}
-    return found | ({"imageTag": asked.etcd_tag} if asked.etcd_tag else {})
+    fields: Tree = {part: parts.get(part) for part in ETCD_PARTS} if parts else {}
+    return fields | ({"imageTag": asked.etcd_tag} if asked.etcd_tag else {})
 
 
 def text_of(configuration: Tree, before: str) -> str:
@@ -141,12 +144,12 @@ _Dumper.add_representer(str, _text)
 
 def _inner(tree: Tree, *path: str) -> Tree:
     """An inner map; an empty one if there is none."""
-    found: Any = tree
+    value: Any = tree
     for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def _with(tree: Tree, fields: Tree) -> Tree:
-    """A map with these fields, without empty ones."""
+    """A map with these fields; those of them that are empty are removed."""
     return {name: value for name, value in {**tree, **fields}.items() if name not in fields or value}

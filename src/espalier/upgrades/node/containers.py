@@ -38,10 +38,10 @@ UNDER_WAY = frozenset({step.doing for step in STEPS})
 """Reasons of a node whose upgrade progresses as expected."""
 
 BEGINNING = frozenset({"NodeUpgradePending", "CacheNotSynced", "Waiting", "Retrying"})
-"""Reasons of a NodeUpgrade before its steps, which pass without help."""
+"""Reasons of a NodeUpgrade before its steps that need no action."""
 
 TRANSIENT = frozenset({"PodCreated"})
-"""Reasons that are never reported: a created pod is seen at once, and its first step is reported."""
+"""Reasons that are never reported: the pod is in the cache right after its creation, and its first step is reported."""
 
 POD_CREATED = "UpgraderPodCreated"
 """Condition: the pod exists."""

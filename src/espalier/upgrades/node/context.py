@@ -62,7 +62,7 @@ async def create_rbac(workload: Workload, node: str, changes: bytes) -> tuple[st
         role = await workload.client.get(CLUSTER_ROLE, body["metadata"]["name"])
     account = pod.account(role)
     secret = pod.changes(account, role, changes) if changes else None
-    for resource, body in [*pod.holders(role), *([(SECRET, secret)] if secret else [])]:
+    for resource, body in [*pod.role_dependents(role), *([(SECRET, secret)] if secret else [])]:
         try:
             await workload.writer.create(resource, body)
         except NotFound:

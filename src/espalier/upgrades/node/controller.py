@@ -31,10 +31,10 @@ def controller(
         return Context(tools, observe(tools.observer, found))
 
     kind = Kind(RESOURCE, context_of, STEPS, DELETION, _report, afterwards=CLEANUP, transient=TRANSIENT)
-    made = Controller(NAME, reconciler_of(tools, kind).reconcile, workers=workers, resync=resync, rng=rng)
-    tools.observer.watch(made, RESOURCE)
-    made.watch(tools.observer.images, keys_of(tools.observer.own[RESOURCE]))
-    return made
+    controller_ = Controller(NAME, reconciler_of(tools, kind).reconcile, workers=workers, resync=resync, rng=rng)
+    tools.observer.watch(controller_, RESOURCE)
+    controller_.watch(tools.observer.images, keys_of(tools.observer.own[RESOURCE]))
+    return controller_
 
 
 def _report(ctx: Context, outcome: Outcome) -> Report:

@@ -30,8 +30,8 @@ from espalier.upgrades.node.pod import UPGRADE, Role
 from espalier.upgrades.observe import Observer, cluster_of
 from espalier.upgrades.views import Node, Pod
 
-LONGEST_NOTE = 1000
-"""The most characters that are used of a node's annotation."""
+MAX_ANNOTATION = 1000
+"""The most characters of a node's annotation that are reported."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class NodeScope:
     machine: MachineView | None
     node: Node | None
     pod_object: Object | None
-    """Its upgrader pod."""
+    """The upgrader pod that this NodeUpgrade created."""
     earlier: Object | None
     """The upgrader pod of an earlier NodeUpgrade of the same name, which nobody else deletes."""
     taken_by: str
@@ -60,6 +60,7 @@ class NodeScope:
     configuration: Tree | None
     """The ClusterConfiguration of its ControlPlaneUpgrade, or with hooks of its Machine; None without one."""
     image: str | None
+    """The upgrader image of the version; None if there is none."""
     images: tuple[str, ...]
     """Versions that have an upgrader image."""
 
@@ -80,11 +81,11 @@ class NodeScope:
 
     @property
     def is_deleted(self) -> bool:
-        """True if deletion was asked for."""
+        """True if the NodeUpgrade is being deleted."""
         return self.object.metadata.deletion_timestamp is not None
 
     @property
-    def asked(self) -> WantedConfiguration:
+    def wanted_configuration(self) -> WantedConfiguration:
         """The kubeadm-config that is wanted before kubeadm runs on the node."""
         return WantedConfiguration(
             self.upgrade.spec.kubernetes_version, self.upgrade.spec.etcd_version or "", self.configuration
@@ -142,18 +143,18 @@ class NodeScope:
     @property
     def drain_waits_for(self) -> str:
         """The pods that block the drain, as the upgrader reports them; empty if none does."""
-        said = self.node.metadata.annotations.get(DRAIN_BLOCKED, "") if self.node else ""
-        return in_one_line(said)[:LONGEST_NOTE]
+        reported = self.node.metadata.annotations.get(DRAIN_BLOCKED, "") if self.node else ""
+        return in_one_line(reported)[:MAX_ANNOTATION]
 
     @property
     def ignored_preflight_errors(self) -> tuple[str, ...]:
         """The preflight checks of kubeadm to ignore, by the machine's configuration, or annotations of it."""
         registrations = [section.node_registration for section in self._kubeadm]
-        found = [name for one in registrations if one for name in one.ignore_preflight_errors]
+        checks = [name for one in registrations if one for name in one.ignore_preflight_errors]
         annotated = (self.machine.object, self.machine.infrastructure) if self.machine else ()
         texts = [one.metadata.annotations.get(IGNORED_CHECKS, "") for one in annotated if one is not None]
-        found += [name.strip() for text in texts for name in text.split(",")]
-        return tuple(dict.fromkeys(name for name in found if name))
+        checks += [name.strip() for text in texts for name in text.split(",")]
+        return tuple(dict.fromkeys(name for name in checks if name))
 
     @property
     def patches(self) -> str:
@@ -167,16 +168,16 @@ class NodeScope:
     def _kubeadm(self) -> list[InitConfiguration | JoinConfiguration]:
         """The init and join sections of the machine's KubeadmConfig."""
         config = self.machine.config.decode(KubeadmConfig).spec if self.machine and self.machine.config else None
-        found = (config.init_configuration, config.join_configuration) if config else ()
-        return [section for section in found if section is not None]
+        sections = (config.init_configuration, config.join_configuration) if config else ()
+        return [section for section in sections if section is not None]
 
     @property
     def may_delete_pod(self) -> bool:
         """True if deleting the pod, its own or the earlier one, would interrupt no step."""
-        found = self.earlier.decode(Pod) if self.earlier else self.pod
-        if found is None or found.has_ended or not found.has_begun:
+        pod = self.earlier.decode(Pod) if self.earlier else self.pod
+        if pod is None or pod.has_ended or not pod.has_begun:
             return True
-        return status.failure(found) is not None or bool(status.stuck(found))
+        return status.failure(pod) is not None or bool(status.stuck(pod))
 
     @cached_property
     def conditions(self) -> list[Condition]:
@@ -196,8 +197,8 @@ def _control_plane(cluster_view: ClusterView | None, machine: MachineView | None
     return cluster_view.capi_objects.get(KubeadmControlPlane.resource, owner.name) if owner else None
 
 
-def _in_work(observer: Observer, cluster_view: ClusterView, asking: Object) -> str:
-    """A NodeUpgrade whose pod is, or was last seen, on another node of the control plane."""
+def _under_way(observer: Observer, cluster_view: ClusterView, asking: Object) -> str:
+    """A NodeUpgrade whose pod is, or was last seen, on another control plane node, for messages; empty if none is."""
     for found in observer.in_cluster(NodeUpgrade.resource, cluster_of(asking)):
         upgrade = found.decode(NodeUpgrade)
         machine = cluster_view.capi_objects.machine(upgrade.spec.machine.name)
@@ -211,21 +212,22 @@ def _in_work(observer: Observer, cluster_view: ClusterView, asking: Object) -> s
 def _claimed_by(
     observer: Observer, cluster_view: ClusterView | None, control_plane: Object | None, asking: Object
 ) -> str:
-    """Who has other nodes upgraded. A claim ends with the upgrade, or the Machine: nobody has to take it back.
+    """The other upgrade that has claimed the control plane, for messages; empty if there is none.
 
-    People may edit the claim: what is seen of other nodes counts as well.
+    A claim ends with the upgrade, or the Machine: nobody has to remove it. People may edit it, so NodeUpgrades with a
+    pod on other nodes count as well.
     """
-    if cluster_view is not None and control_plane is not None and (other := _in_work(observer, cluster_view, asking)):
+    if cluster_view is not None and control_plane is not None and (other := _under_way(observer, cluster_view, asking)):
         return other
-    noted = control_plane.metadata.annotations.get(NODE_IN_WORK, "") if control_plane else ""
-    name, _, uid = noted.partition(" ")
-    if cluster_view is None or noted in ("", names.claim(asking)):
+    claim = control_plane.metadata.annotations.get(NODE_IN_WORK, "") if control_plane else ""
+    name, _, uid = claim.partition(" ")
+    if cluster_view is None or claim in ("", names.claim(asking)):
         return ""
-    whole = observer.upgrade(ControlPlaneUpgrade.resource, name)
-    if whole is not None and whole.metadata.uid == uid:
-        made = whole.decode(ControlPlaneUpgrade)
-        is_other = control_plane is None or made.spec.control_plane.name != control_plane.name
-        return "" if made.status.ready or is_other else f"ControlPlaneUpgrade {name}"
+    group_upgrade = observer.upgrade(ControlPlaneUpgrade.resource, name)
+    if group_upgrade is not None and group_upgrade.metadata.uid == uid:
+        decoded = group_upgrade.decode(ControlPlaneUpgrade)
+        is_other = control_plane is None or decoded.spec.control_plane.name != control_plane.name
+        return "" if decoded.status.ready or is_other else f"ControlPlaneUpgrade {name}"
     holder = observer.upgrade(NodeUpgrade.resource, name)
     if holder is None or holder.metadata.uid != uid:
         return ""
@@ -237,7 +239,7 @@ def _claimed_by(
 
 
 def _configuration(observer: Observer, found: Object, machine: MachineView | None, version: str) -> Tree | None:
-    """The ClusterConfiguration of its ControlPlaneUpgrade, with what Cluster API adds for the version.
+    """The ClusterConfiguration of its ControlPlaneUpgrade, with the parts that Cluster API adds for the version.
 
     If its Machine controls it (Cluster API sequences the nodes), that of the Machine's KubeadmConfig.
     """
@@ -266,11 +268,11 @@ def observe(observer: Observer, found: Object) -> NodeScope:
     machine = cluster_view.capi_objects.machine(upgrade.spec.machine.name) if cluster_view else None
     workload = cluster_view.workload if cluster_view else None
     node_name = machine.node if machine else ""
-    found_pod = workload.upgrader(node_name) if workload and node_name else None
-    made_for = found_pod.metadata.annotations.get(names.NODE_UPGRADE_ANNOTATION, "") if found_pod else ""
-    is_of_name = made_for in ("", str(found.key))
-    made_by = found_pod.decode(Pod).variable(UPGRADE) if found_pod and is_of_name else ""
-    is_own = is_of_name and made_by in ("", found.metadata.uid)
+    present = workload.upgrader(node_name) if workload and node_name else None
+    pod_upgrade = present.metadata.annotations.get(names.NODE_UPGRADE_ANNOTATION, "") if present else ""
+    is_of_name = pod_upgrade in ("", str(found.key))
+    pod_uid = present.decode(Pod).variable(UPGRADE) if present and is_of_name else ""
+    is_own = is_of_name and pod_uid in ("", found.metadata.uid)
     control_plane = _control_plane(cluster_view, machine)
     image, images = observer.image(upgrade.spec.kubernetes_version)
     return NodeScope(
@@ -280,9 +282,9 @@ def observe(observer: Observer, found: Object) -> NodeScope:
         cluster_view=cluster_view,
         machine=machine,
         node=workload.node(node_name) if workload and node_name else None,
-        pod_object=found_pod if is_own else None,
-        earlier=found_pod if is_of_name and not is_own else None,
-        taken_by="" if is_of_name else made_for,
+        pod_object=present if is_own else None,
+        earlier=present if is_of_name and not is_own else None,
+        taken_by="" if is_of_name else pod_upgrade,
         control_plane=control_plane,
         control_plane_machines=tuple(one.name for one in cluster_view.capi_objects.machines_of(control_plane))
         if cluster_view and control_plane

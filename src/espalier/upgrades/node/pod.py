@@ -38,7 +38,7 @@ NAMESPACE_OF_PODS: Tree = {
 
 @dataclass(frozen=True, slots=True)
 class Upgrader:
-    """The task of a pod."""
+    """The parameters of an upgrader pod."""
 
     node_upgrade: str
     """Namespace and name of the NodeUpgrade."""
@@ -49,7 +49,7 @@ class Upgrader:
     account: str
     """The ServiceAccount it runs with."""
     upgrade: str = ""
-    """The uid of the NodeUpgrade, so that it does not adopt what another one started."""
+    """The uid of the NodeUpgrade; the upgrader does not continue what another NodeUpgrade started."""
     changes: str = ""
     """The Secret with the files and kubelet flags to change; empty without any."""
     done: frozenset[str] = frozenset()
@@ -64,7 +64,7 @@ class Upgrader:
 
 
 def left(done: Collection[str], *, drains: bool) -> tuple[NodeStep, ...]:
-    """The steps of a pod: those that are not done, with copying first if any of them needs the components."""
+    """The steps of a pod, in order: those that are not done, with copying first if any of them needs the components."""
     drains = drains or DRAIN.condition in done
     due = [step for step in STEPS if step.condition not in done and (drains or step not in (DRAIN, UNCORDON))]
     needs_components = any(step.on_host and step is not DONE for step in due)
@@ -112,20 +112,20 @@ def role(node: str) -> Tree:
     return _object(CLUSTER_ROLE, names.upgrader(node)) | {"rules": rules}
 
 
-def holders(role: Object) -> list[tuple[Resource, Tree]]:
+def role_dependents(role: Object) -> list[tuple[Resource, Tree]]:
     """The ServiceAccount of a role, and the binding.
 
     Their names have the role's uid, as those of an earlier role of the same name may not be garbage-collected yet.
     """
     name = account(role)
     owner = msgspec.to_builtins(owners.owner_reference(role, controller=False, block_owner_deletion=False))
-    binds = {
+    binding = {
         "roleRef": {"apiGroup": CLUSTER_ROLE.group, "kind": CLUSTER_ROLE.kind, "name": role.name},
         "subjects": [{"kind": SERVICE_ACCOUNT.kind, "name": name, "namespace": names.UPGRADER_NAMESPACE}],
     }
     return [
         (SERVICE_ACCOUNT, _object(SERVICE_ACCOUNT, name, owner)),
-        (CLUSTER_ROLE_BINDING, _object(CLUSTER_ROLE_BINDING, name, owner) | binds),
+        (CLUSTER_ROLE_BINDING, _object(CLUSTER_ROLE_BINDING, name, owner) | binding),
     ]
 
 
@@ -169,14 +169,14 @@ def _arguments(upgrader: Upgrader, step: NodeStep) -> list[str]:
 
 def _volumes(upgrader: Upgrader) -> list[Tree]:
     host: Tree = {"name": "host", "hostPath": {"path": "/", "type": "Directory"}}
-    brought: Tree = {"name": "changes", "secret": {"secretName": upgrader.changes, "defaultMode": 0o400}}
-    return [host, brought] if upgrader.changes else [host]
+    changes_: Tree = {"name": "changes", "secret": {"secretName": upgrader.changes, "defaultMode": 0o400}}
+    return [host, changes_] if upgrader.changes else [host]
 
 
 def _mounts(upgrader: Upgrader) -> list[Tree]:
     host: Tree = {"name": "host", "mountPath": HOST_ROOT}
-    brought: Tree = {"name": "changes", "mountPath": CHANGES_FOLDER, "readOnly": True}
-    return [host, brought] if upgrader.changes else [host]
+    changes_: Tree = {"name": "changes", "mountPath": CHANGES_FOLDER, "readOnly": True}
+    return [host, changes_] if upgrader.changes else [host]
 
 
 def _env(variables: Mapping[str, str]) -> list[Tree]:

@@ -37,10 +37,10 @@ from espalier.upgrades.node.observe import NodeScope
 from espalier.upgrades.node.pod import Role
 from espalier.upgrades.observe import cluster_of
 
-_UNWATCHED = 30.0
+_UNWATCHED_RETRY = 30.0
 """Seconds until a retry where no watch reports the change, such as a Machine whose cluster is not followed."""
 
-_SILENT = 60.0
+_SILENCE_REPORTED = 60.0
 """Seconds until a silent node or cluster is reported during an upgrade, in which API servers and kubelets restart."""
 
 
@@ -58,7 +58,7 @@ async def find_cluster(ctx: Context) -> Outcome:
     try:
         machine = await writer.client.get(Machine.resource, name, ctx.object.namespace)
     except NotFound:
-        return Wait("MachineNotFound", f"{ctx.machine} does not exist", after=_UNWATCHED)
+        return Wait("MachineNotFound", f"{ctx.machine} does not exist", after=_UNWATCHED_RETRY)
     cluster = cluster_of(machine) or machine.decode(Machine).spec.cluster_name
     await writer.merge(RESOURCE, ctx.scope.object, {"metadata": {"labels": {CLUSTER_NAME_LABEL: cluster}}})
     return Wait("CacheNotSynced", f"reading cluster {cluster}")
@@ -77,9 +77,9 @@ async def find_machine(ctx: Context) -> Outcome:
     if scope.machine.machine.metadata.deletion_timestamp is not None:
         await delete_role_once(ctx, "MachineDeleted")
         return Wait("MachineDeleted", f"{ctx.machine} is being deleted")
-    uid, found = scope.upgrade.spec.machine.uid, scope.machine.machine.metadata.uid
-    if uid and uid != found:
-        message = f"spec.machine.uid: found {uid}, but {ctx.machine} has {found}: the Machine was replaced"
+    uid, current = scope.upgrade.spec.machine.uid, scope.machine.machine.metadata.uid
+    if uid and uid != current:
+        message = f"spec.machine.uid: found {uid}, but {ctx.machine} has {current}: the Machine was replaced"
         return Wait("MachineNotFound", message)
     is_control_plane = CONTROL_PLANE_LABEL in scope.machine.machine.metadata.labels
     wanted = "ControlPlane" if is_control_plane else "Worker"
@@ -102,8 +102,8 @@ async def find_node(ctx: Context) -> Outcome:
     if not scope.node_name:
         return Wait("NodeMissing", f"{ctx.machine} has no node")
     if scope.cluster_view is None or scope.workload is None:
-        found = scope.cluster_view.unreachable if scope.cluster_view else Wait("CacheNotSynced", "")
-        return Wait(found.reason, _as_far_as_known(ctx, found.message))
+        unreachable = scope.cluster_view.unreachable if scope.cluster_view else Wait("CacheNotSynced", "")
+        return Wait(unreachable.reason, _last_known_step(ctx, unreachable.message))
     if scope.node is None:
         return Wait("NodeMissing", f"node {scope.node_name} of {ctx.machine} does not exist; {_replace(ctx)}")
     return Continue()
@@ -142,13 +142,13 @@ async def check(ctx: Context) -> Outcome:
     if not scope.node.is_ready:
         return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready before the upgrade")
     if scope.upgrade.spec.node_type == "Worker" and scope.workload is not None:
-        found = read_configuration(scope.workload)
-        return found if isinstance(found, Wait) else Continue()
+        configuration = read_configuration(scope.workload)
+        return configuration if isinstance(configuration, Wait) else Continue()
     return Continue()
 
 
 def read_configuration(workload: Workload) -> tuple[Object, Tree] | Wait:
-    """kubeadm's ConfigMap and its ClusterConfiguration, which kubeadm reads on every node, including workers."""
+    """kubeadm's ConfigMap and its ClusterConfiguration, which kubeadm reads on every node; a wait if it is unusable."""
     name = f"ConfigMap {KUBE_SYSTEM}/{KUBEADM_CONFIG}"
     found = workload.kubeadm_config
     if found is None:
@@ -164,8 +164,8 @@ async def find_image(ctx: Context) -> Outcome:
     scope = ctx.scope
     is_needed = scope.pod is None and not status.are_all_done(scope.upgrade.status.conditions)
     if scope.image and is_needed and not images.is_reference(scope.image):
-        what = f"entry {scope.upgrade.spec.kubernetes_version} of ConfigMap {names.IMAGES_KEY}"
-        return Wait("UpgraderImageInvalid", f"{what}: found {shown(scope.image)}, allowed: {images.REFERENCES}")
+        entry = f"entry {scope.upgrade.spec.kubernetes_version} of ConfigMap {names.IMAGES_KEY}"
+        return Wait("UpgraderImageInvalid", f"{entry}: found {shown(scope.image)}, allowed: {images.REFERENCES}")
     if scope.image or not is_needed:
         return Continue()
     wanted, known = scope.upgrade.spec.kubernetes_version, ", ".join(scope.images) or "none"
@@ -179,18 +179,18 @@ async def find_image(ctx: Context) -> Outcome:
 async def recreate_pod_for_image(ctx: Context) -> Outcome:
     """Delete a pod that could not start or failed, if its image was corrected since."""
     scope = ctx.scope
-    found = scope.pod
-    if found is None or scope.workload is None or not scope.image or found.images == {scope.image}:
+    pod_ = scope.pod
+    if pod_ is None or scope.workload is None or not scope.image or pod_.images == {scope.image}:
         return Continue()
-    is_hopeless = status.failure(found) is not None or status.stuck(found) or not found.has_begun
-    if not is_hopeless or not images.is_reference(scope.image):
+    can_replace = status.failure(pod_) is not None or status.stuck(pod_) or not pod_.has_begun
+    if not can_replace or not images.is_reference(scope.image):
         return Continue()
     await delete_pod(scope.workload, scope)
     return Wait("Retrying", f"recreating the upgrader pod with image {scope.image}")
 
 
 async def recreate_lost_pod(ctx: Context) -> Outcome:
-    """Recreate a pod that went down with its node, once the node is back: all steps can be repeated."""
+    """Delete a pod that went down with its node, so that another one is created: all steps can be repeated."""
     scope = ctx.scope
     if scope.pod is None or scope.workload is None or not scope.pod.is_lost:
         return Continue()
@@ -199,14 +199,14 @@ async def recreate_lost_pod(ctx: Context) -> Outcome:
 
 
 async def retry(ctx: Context) -> Outcome:
-    """Delete the failed pod if somebody asked for a retry; the next one is created."""
+    """Delete the pod if the retry annotation is set and no step is interrupted, and remove the annotation."""
     scope = ctx.scope
     if names.RETRY_ANNOTATION not in scope.object.metadata.annotations:
         return Continue()
     if scope.pod is not None and scope.workload is not None and scope.may_delete_pod:
         await delete_pod(scope.workload, scope)
-    asked = {"metadata": {"annotations": {names.RETRY_ANNOTATION: None}}}
-    await ctx.tools.writer.merge(RESOURCE, scope.object, asked)
+    removal = {"metadata": {"annotations": {names.RETRY_ANNOTATION: None}}}
+    await ctx.tools.writer.merge(RESOURCE, scope.object, removal)
     return Wait("Retrying", "recreating the upgrader pod")
 
 
@@ -216,27 +216,27 @@ async def claim(ctx: Context) -> Outcome:
     is_done = status.are_all_done(scope.upgrade.status.conditions)
     if is_done or scope.control_plane is None or scope.workload is None:
         return Continue()
-    note = {"metadata": {"annotations": {NODE_IN_WORK: names.claim(scope.object)}}}
+    claimed = {"metadata": {"annotations": {NODE_IN_WORK: names.claim(scope.object)}}}
     if scope.pod is not None:
         if not scope.claimed_by:  # somebody may have edited it
-            await ctx.tools.writer.merge(KubeadmControlPlane.resource, scope.control_plane, note)
+            await ctx.tools.writer.merge(KubeadmControlPlane.resource, scope.control_plane, claimed)
         return Continue()
     if scope.claimed_by:
         message = f"waiting for {scope.claimed_by}: one node of a control plane is upgraded at a time"
         advice = "see what that one waits for, or delete it to let this one go first"
-        return Wait("ControlPlaneTaken", f"{message}; {advice}", after=_UNWATCHED)
+        return Wait("ControlPlaneTaken", f"{message}; {advice}", after=_UNWATCHED_RETRY)
     nodes, pods = scope.workload.nodes(), scope.workload.control_plane_pods()
-    ill = health.obstacle(
+    unhealthy = health.obstacle(
         nodes, pods, scope.node_name, len(scope.control_plane_machines), has_etcd=scope.has_etcd_on_its_nodes
     )
     wanted = desired_replicas(scope.control_plane.decode(KubeadmControlPlane))
     rollout = health.rolled_out(scope.control_plane_machines, wanted, [scope.upgrade.spec.machine.name])
-    if ill and rollout:
+    if unhealthy and rollout:
         return Wait("RolloutInProgress", rollout)
-    if ill and not status.done(scope.upgrade.status.conditions):
-        return Wait("ControlPlaneUnhealthy", f"before node {scope.node_name} is upgraded: {ill}")
+    if unhealthy and not status.done(scope.upgrade.status.conditions):
+        return Wait("ControlPlaneUnhealthy", f"before node {scope.node_name} is upgraded: {unhealthy}")
     try:
-        await ctx.tools.writer.merge(KubeadmControlPlane.resource, scope.control_plane, note)
+        await ctx.tools.writer.merge(KubeadmControlPlane.resource, scope.control_plane, claimed)
     except Conflict:
         return Wait("ControlPlaneTaken", "another NodeUpgrade claimed the control plane first", after=1.0)
     return Continue()
@@ -250,14 +250,14 @@ async def protect_machine(ctx: Context) -> Outcome:
 
 
 async def configure(workload: Workload, scope: NodeScope) -> Role | Wait:
-    """Update kubeadm-config before kubeadm renders static pods from it; returns the node's role in that."""
-    seen = read_configuration(workload)
-    if isinstance(seen, Wait):
-        return seen
-    found, present = seen
-    if problem := cluster_configuration.obstacle(present, scope.asked):
+    """Update kubeadm-config before kubeadm renders static pods from it; returns the role of the node for kubeadm."""
+    configuration = read_configuration(workload)
+    if isinstance(configuration, Wait):
+        return configuration
+    config_map, present = configuration
+    if problem := cluster_configuration.obstacle(present, scope.wanted_configuration):
         return Wait("VersionRefused", f"ConfigMap {KUBE_SYSTEM}/{KUBEADM_CONFIG}: {problem}")
-    await write_configuration(workload, found, scope.asked)
+    await write_configuration(workload, config_map, scope.wanted_configuration)
     return scope.role(cluster_configuration.version_of(present))
 
 
@@ -298,7 +298,7 @@ async def create_pod(ctx: Context) -> Outcome:
         if "PodSecurity" not in str(error):
             raise
         advice = f"Namespace {names.UPGRADER_NAMESPACE} of the workload cluster with {pod.PRIVILEGED_LABEL}"
-        return Wait("PodRefused", f"Pod Security rejects the upgrader pod: label {advice}", after=_UNWATCHED)
+        return Wait("PodRefused", f"Pod Security rejects the upgrader pod: label {advice}", after=_UNWATCHED_RETRY)
     return Wait("PodCreated", f"upgrader pod {names.upgrader(scope.node_name)} was created on node {scope.node_name}")
 
 
@@ -334,18 +334,20 @@ async def follow_pod(ctx: Context) -> Outcome:
         entry = f"entry {scope.upgrade.spec.kubernetes_version} of ConfigMap {names.IMAGES_KEY}"
         advice = f"if its image is the cause, correct {entry}, and the pod is recreated; otherwise {retry_hint}"
         return Wait("PodNotStarting", f"the upgrader pod on node {scope.node_name} can't start: {stuck}; {advice}")
-    if scope.cluster_view and scope.workload and scope.workload.silent_for >= _SILENT:
-        return Wait("WorkloadClusterUnreachable", _as_far_as_known(ctx, scope.cluster_view.waiting_for), after=_SILENT)
+    if scope.cluster_view and scope.workload and scope.workload.silent_for >= _SILENCE_REPORTED:
+        return Wait(
+            "WorkloadClusterUnreachable", _last_known_step(ctx, scope.cluster_view.waiting_for), after=_SILENCE_REPORTED
+        )
     since = scope.node.not_ready_since if scope.node else None
-    if since is not None and (ctx.tools.clock.now() - since).total_seconds() >= _SILENT:
+    if since is not None and (ctx.tools.clock.now() - since).total_seconds() >= _SILENCE_REPORTED:
         why = f"the node has not been ready since {timestamp(since)}; if it does not recover, {_replace(ctx)}"
-        return Wait("NodeNotReady", _as_far_as_known(ctx, why), after=_SILENT)
+        return Wait("NodeNotReady", _last_known_step(ctx, why), after=_SILENCE_REPORTED)
     step, condition = current
-    return Wait(step.doing, f"{_number(ctx, step)}: {condition.message}", after=_SILENT)
+    return Wait(step.doing, f"{_number(ctx, step)}: {condition.message}", after=_SILENCE_REPORTED)
 
 
-def _as_far_as_known(ctx: Context, why: str) -> str:
-    """The last known step, and why nothing newer is known."""
+def _last_known_step(ctx: Context, why: str) -> str:
+    """The message on the last known step, and why nothing newer is known; `why` alone before the first step."""
     current = status.current(ctx.scope.conditions)
     if current is None or not condition_list.is_true(ctx.scope.conditions, POD_CREATED):
         return why
@@ -369,9 +371,9 @@ async def await_node(ctx: Context) -> Outcome:
     scope, wanted = ctx.scope, ctx.scope.upgrade.spec.kubernetes_version
     if scope.node is None:
         return Wait("NodeMissing", f"node {scope.node_name} does not exist; {_replace(ctx)}")
-    found = scope.node.status.node_info.kubelet_version
-    if not kubernetes_versions.is_reached(found, wanted):
-        return Wait("NodeOutdated", f"waiting for node {scope.node_name} to report kubelet {wanted}; it has {found}")
+    version = scope.node.status.node_info.kubelet_version
+    if not kubernetes_versions.is_reached(version, wanted):
+        return Wait("NodeOutdated", f"waiting for node {scope.node_name} to report kubelet {wanted}; it has {version}")
     if not scope.node.is_ready:
         return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready again")
     if CORDONED_BY_UPGRADE in scope.node.metadata.annotations:
@@ -383,17 +385,19 @@ async def clean_up(ctx: Context) -> Outcome:
     """Delete the pod's role, and let health checks remediate the machine again. The pod stays until the status reports
     what was done.
 
-    The duration is noted on the Machine, for plans of the next upgrade, as the NodeUpgrade will be deleted.
+    The duration is recorded on the Machine, for plans of the next upgrade, as the NodeUpgrade will be deleted.
     """
     if ctx.scope.workload is not None:
         await delete_rbac(ctx.scope.workload, ctx.scope.node_name)
-    took = status.seconds(ctx.scope.conditions, ctx.scope.pod, ctx.tools.clock.now())
-    await resume_remediation(ctx, **_settled(ctx), **({} if took is None else {UPGRADE_SECONDS: f"{took:.0f}"}))
+    seconds = status.seconds(ctx.scope.conditions, ctx.scope.pod, ctx.tools.clock.now())
+    await resume_remediation(
+        ctx, **_unfinished_removed(ctx), **({} if seconds is None else {UPGRADE_SECONDS: f"{seconds:.0f}"})
+    )
     return Done()
 
 
-def _settled(ctx: Context) -> dict[str, str | None]:
-    """The removal of the note of unfinished changes, unless the upgrade of the group removes it with its own write.
+def _unfinished_removed(ctx: Context) -> dict[str, str | None]:
+    """The removal of the annotation of unfinished changes, unless the upgrade of the group does that in its own write.
 
     With hooks, the Machine already has the new state; a NodeUpgrade created by hand has no group upgrade.
     """
