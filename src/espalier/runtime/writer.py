@@ -31,10 +31,10 @@ from espalier.runtime.cache import Cache
 from espalier.runtime.own_writes import OwnWrites
 from espalier.runtime.transforms import strip_managed_fields
 
-Belongs: TypeAlias = Callable[[Resource, Object], str]
-"""Returns whose an object is, for messages; empty if it is the writer's own."""
+OtherOwner: TypeAlias = Callable[[Resource, Object], str]
+"""Returns the other owner of an object, for messages; empty if it is the writer's own."""
 
-NEVER = "1"
+NONEXISTENT_VERSION = "1"
 """A resource version that no stored object has. An apply with it creates an object, or fails with a Conflict if one
 exists: an object that a cache does not show yet is not overwritten."""
 
@@ -60,7 +60,7 @@ class NameTaken(Exception):
 
 
 def taken(resource: Resource, key: Key, holder: str) -> str:
-    """An object that belongs to somebody else, for messages."""
+    """The name of an object and its owner, for messages."""
     return f"{resource.kind}.{resource.group or 'core'} {key} ({holder})"
 
 
@@ -88,7 +88,7 @@ class Writer:
         """The same writer, which also updates these caches."""
         return Writer(self.client, {**self._caches, **caches}, self._field_manager, self._own_writes)
 
-    def by(self, client: Client) -> Writer:
+    def with_client(self, client: Client) -> Writer:
         """The same writer with another client of the same API server, such as one behind a fence."""
         return Writer(client, self._caches, self._field_manager, self._own_writes)
 
@@ -111,15 +111,15 @@ class Writer:
         """Replace the whole object."""
         return self._wrote(resource, await self.client.replace(resource, body))
 
-    async def apply(self, resource: Resource, body: Tree, belongs: Belongs) -> Object:
+    async def apply(self, resource: Resource, body: Tree, other_owner: OtherOwner) -> Object:
         """Take ownership of these fields of an object, even from others; create it if it does not exist.
 
         Raises `NameTaken` if the object belongs to somebody else, and `Conflict` if it is another one than in the
         cache: then nothing was written.
         """
         metadata = body["metadata"]
-        live = self._judged(resource, Key(metadata.get("namespace", ""), metadata["name"]), belongs)
-        expected = {"uid": live.metadata.uid} if live is not None else {"resourceVersion": NEVER}
+        live = self._cached_own(resource, Key(metadata.get("namespace", ""), metadata["name"]), other_owner)
+        expected = {"uid": live.metadata.uid} if live is not None else {"resourceVersion": NONEXISTENT_VERSION}
         written = {**body, "metadata": {**metadata, **expected}}
         try:
             applied = await self.client.apply(resource, written, field_manager=self._field_manager)
@@ -147,7 +147,7 @@ class Writer:
     ) -> Object:
         """Replace the object's status, if it differs. With `before`, the decoded status, other fields in it stay."""
         wanted = msgspec.to_builtins(status)
-        present = current.decode(_Reported).status or {} if before is None else msgspec.to_builtins(before)
+        present = current.decode(_WithStatus).status or {} if before is None else msgspec.to_builtins(before)
         if present == wanted:  # the usual case
             return current
         if resource in self._own_writes:
@@ -168,7 +168,7 @@ class Writer:
         present = current.metadata.finalizers
         if finalizer in present:
             others = [other for other in present if other != finalizer]
-            await self._patch_if_there(resource, current, {"metadata": {"finalizers": others}})
+            await self._patch_if_exists(resource, current, {"metadata": {"finalizers": others}})
 
     async def add_owner(
         self, resource: Resource, current: Object, owner: OwnerReference, labels: Mapping[str, str] | None = None
@@ -187,39 +187,43 @@ class Writer:
         others = [other for other in present if other.uid != uid]
         if len(others) < len(present):
             patch = {"metadata": {"ownerReferences": msgspec.to_builtins(others)}}
-            await self._patch_if_there(resource, current, patch)
+            await self._patch_if_exists(resource, current, patch)
 
     async def delete(
-        self, resource: Resource, current: Object, belongs: Belongs, precondition: Precondition = Precondition.UID
+        self,
+        resource: Resource,
+        current: Object,
+        other_owner: OtherOwner,
+        precondition: Precondition = Precondition.UID,
     ) -> None:
         """Delete exactly this object, unless it is being deleted already.
 
         Raises `NameTaken` if it belongs to somebody else by now, and `Conflict` if another one has its name, or, with
         `Precondition.VERSION`, if it changed.
         """
-        if belongs is not found_by_owner:
-            self._judged(resource, current.key, belongs)
-            if holder := belongs(resource, current):
+        if other_owner is not found_by_owner:
+            self._cached_own(resource, current.key, other_owner)
+            if holder := other_owner(resource, current):
                 raise NameTaken(resource, current.key, holder)
         if current.metadata.deletion_timestamp is not None:
             return
         namespace, uid = current.namespace or None, current.metadata.uid
         version = current.resource_version if precondition is Precondition.VERSION else None
         try:
-            left = await self.client.delete(resource, current.name, namespace, uid=uid, resource_version=version)
+            remaining = await self.client.delete(resource, current.name, namespace, uid=uid, resource_version=version)
         except NotFound:
             return
-        if left is not None:
-            self._wrote(resource, left)
+        if remaining is not None:  # it has finalizers or a grace period
+            self._wrote(resource, remaining)
 
-    def _judged(self, resource: Resource, key: Key, belongs: Belongs) -> Object | None:
+    def _cached_own(self, resource: Resource, key: Key, other_owner: OtherOwner) -> Object | None:
         """The cached object. Raises `NameTaken` if it belongs to somebody else."""
         live = self._caches[resource].get(key)
-        if live is not None and (holder := belongs(resource, live)):
+        if live is not None and (holder := other_owner(resource, live)):
             raise NameTaken(resource, key, holder)
         return live
 
-    async def _patch_if_there(self, resource: Resource, current: Object, patch: Tree) -> None:
+    async def _patch_if_exists(self, resource: Resource, current: Object, patch: Tree) -> None:
         try:
             await self._patch(resource, current, patch, Precondition.VERSION)
         except NotFound:
@@ -235,15 +239,15 @@ class Writer:
     ) -> Object:
         if not patch:
             return current
-        seen = {"uid": current.metadata.uid}
+        expected = {"uid": current.metadata.uid}
         if precondition is Precondition.VERSION:
-            seen["resourceVersion"] = current.resource_version
+            expected["resourceVersion"] = current.resource_version
         try:
             written = await self.client.patch(
                 resource,
                 current.name,
                 current.namespace or None,
-                patch={**patch, "metadata": {**patch.get("metadata", {}), **seen}},
+                patch={**patch, "metadata": {**patch.get("metadata", {}), **expected}},
                 type=PatchType.MERGE,
                 subresource=subresource,
             )
@@ -260,13 +264,13 @@ class Writer:
         return strip_managed_fields(object_)
 
 
-class _Reported(Observed, frozen=True):
+class _WithStatus(Observed, frozen=True):
     status: Tree | None = None
 
 
 def _stale(refusal: Invalid, resource: Resource, name: str) -> ApiError:
     """A Conflict if the refusal is because of the uid, which means that it is another object; else the refusal."""
     causes = refusal.status.details.causes if refusal.status.details else ()
-    if {cause.field for cause in causes} == {"metadata.uid"}:  # repeated for built-in kinds
+    if {cause.field for cause in causes} == {"metadata.uid"}:  # built-in kinds repeat the cause
         return Conflict.of(f"{resource.kind} {name} was recreated by somebody else")
     return refusal

@@ -21,7 +21,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import Conflict
 from espalier.kube.wire import Request, Response, Stream
 from espalier.providers.registry import PROVIDERS
-from espalier.runtime.writer import NEVER, NameTaken
+from espalier.runtime.writer import NONEXISTENT_VERSION, NameTaken
 from tests.support.observed_clusters import applied, as_object, datacenter, example, observer
 
 WORDS = ("core", "control", "plane", "1", "md-0")
@@ -231,7 +231,7 @@ def test_no_write_leaves_for_an_object_of_others_and_each_names_the_object_that_
             with pytest.raises(NameTaken, match="made for Cluster team-b/other"):
                 await gone.delete(resource, as_object(theirs), mine)
             assert server.asked == []
-            for there, expected in ((False, {"resourceVersion": NEVER}), (True, {"uid": "ours"})):
+            for there, expected in ((False, {"resourceVersion": NONEXISTENT_VERSION}), (True, {"uid": "ours"})):
                 ours = {**tree, "metadata": {**tree["metadata"], "uid": "ours", "resourceVersion": "9"}}
                 seen = observer(garden, *([ours] if there else []))
                 await seen.writer(Client(server)).apply(resource, tree, mine)

@@ -134,7 +134,7 @@ class Attempt(Generic[S]):
             operation=self.operation or OperationType.RECONCILE,
             state=codec.decode(self.seen.status.state) if codec else None,
             cluster=self._cluster_object,
-            writer=self.tools.writer.by(fenced(self.tools.writer.client, GuardFence(self.guard))),
+            writer=self.tools.writer.with_client(fenced(self.tools.writer.client, GuardFence(self.guard))),
             guard=self.guard,
             progress=self,
         )

@@ -145,7 +145,7 @@ class MachineController:
 
     async def _act(self, namespace: str, classes: Sequence[Object], guard: Guard) -> Outcome:
         cloud = await self._cloud(namespace, classes[0], guard)
-        writer = self._writer.by(fenced(self._writer.client, GuardFence(guard)))
+        writer = self._writer.with_client(fenced(self._writer.client, GuardFence(guard)))
         virtual_machines = await cloud.machines()
         present = self._views.of(namespace)
         snapshot = Snapshot(

@@ -8,7 +8,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
-from espalier.runtime.writer import Belongs, found_by_owner
+from espalier.runtime.writer import OtherOwner, found_by_owner
 from espalier.shoots.flow.task import Action, Failure, Overdue, Verdict
 from espalier.shoots.gardenlet.comparison import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Context
@@ -30,11 +30,11 @@ def write_action(what: str, *writes: Callable[[], Awaitable[object]]) -> Action:
     return Action(what, run)
 
 
-def of_shoot(ctx: Context) -> Belongs:
+def of_shoot(ctx: Context) -> OtherOwner:
     """Return the check that a write to a namespace or a Cluster makes first: it refuses objects of other shoots."""
     scope = ctx.scope
 
-    def belongs(_resource: Resource, found: Object) -> str:
+    def other_owner(_resource: Resource, found: Object) -> str:
         uid = scope.holder_of(found)
         if uid == scope.uid:
             return ""
@@ -42,11 +42,11 @@ def of_shoot(ctx: Context) -> Belongs:
             return f"of the shoot with UID {uid}"
         return f"of no shoot; if it belongs to this one, annotate it with {SHOOT_UID}={scope.uid}"
 
-    return belongs
+    return other_owner
 
 
 def apply_object(
-    ctx: Context, resource: Resource, live: Object | None, body: Tree, belongs: Belongs = found_by_owner
+    ctx: Context, resource: Resource, live: Object | None, body: Tree, other_owner: OtherOwner = found_by_owner
 ) -> Verdict:
     """`Done` if the object is as rendered, else the action that applies it."""
     rendered = stamped(body)
@@ -55,10 +55,12 @@ def apply_object(
     name = body["metadata"]["name"]
     if live is not None and live.metadata.deletion_timestamp is not None:
         return Wait("BeingDeleted", f"{resource.kind} {name} is being deleted and will then be recreated", after=SOON)
-    return write_action(f"apply {resource.kind} {name}", lambda: ctx.tools.seed.apply(resource, rendered, belongs))
+    return write_action(f"apply {resource.kind} {name}", lambda: ctx.tools.seed.apply(resource, rendered, other_owner))
 
 
-def delete_object(ctx: Context, resource: Resource, live: Object | None, belongs: Belongs = found_by_owner) -> Verdict:
+def delete_object(
+    ctx: Context, resource: Resource, live: Object | None, other_owner: OtherOwner = found_by_owner
+) -> Verdict:
     """`Done` if the object does not exist, else the action that deletes it."""
     if live is None:
         return Done()
@@ -66,7 +68,9 @@ def delete_object(ctx: Context, resource: Resource, live: Object | None, belongs
         finalizers = ", ".join(live.metadata.finalizers)
         why = f", held by finalizers {finalizers}" if finalizers else ""
         return Wait("BeingDeleted", f"{resource.kind} {live.name} is being deleted{why}", after=SOON)
-    return write_action(f"delete {resource.kind} {live.name}", lambda: ctx.tools.seed.delete(resource, live, belongs))
+    return write_action(
+        f"delete {resource.kind} {live.name}", lambda: ctx.tools.seed.delete(resource, live, other_owner)
+    )
 
 
 def combined(verdicts: Iterable[Verdict]) -> Verdict:
