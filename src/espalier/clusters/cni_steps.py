@@ -17,7 +17,7 @@ from espalier.clusters.drift_correction import seen_in_workload
 from espalier.clusters.rendered import Manifest
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, Unreachable
 from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
-from espalier.runtime.remote_tasks import FRESH, Failed
+from espalier.runtime.remote_tasks import RESULT_TTL, Failed
 
 AGAIN = 60.0
 """Seconds after which the CNI is compared again while a step waits for nodes: it may have been deleted meanwhile."""
@@ -105,7 +105,7 @@ def _wait_for_missing(lost: Sequence[str]) -> Outcome:
     """
     if not lost:
         return Continue()
-    return Wait(readiness.CNI_INSTALLATION, f"waiting for {', '.join(lost)} to be created", after=FRESH)
+    return Wait(readiness.CNI_INSTALLATION, f"waiting for {', '.join(lost)} to be created", after=RESULT_TTL)
 
 
 async def _restored(ctx: Context, drifts: Sequence[Drift]) -> bool | Failed | None:

@@ -55,11 +55,11 @@ async def keep(ctx: Context) -> None:
         return
     digest = hashlib.sha256(scope.object.metadata.uid.encode() + content).hexdigest()[:16]
     is_copied = scope.cluster.metadata.annotations.get(names.KUBECONFIG_ANNOTATION) == digest
-    if copies.is_good(scope.key, digest) and (is_copied or ctx.copied is not None):
+    if copies.is_valid(scope.key, digest) and (is_copied or ctx.copied is not None):
         return  # removing the annotation with the digest recreates the copy
     if is_copied:
         # A manager that has just started sends no request, unless the last copy failed.
-        if ctx.copied is not None or copies.is_over(scope.key, digest):
+        if ctx.copied is not None or copies.has_expired(scope.key, digest):
             ctx.copied = await _write(ctx, content, replaces=False)  # the Secret is a copy already, or the user's own
         copies.keep(scope.key, digest, CHECK_EVERY if ctx.copied is None else TRY_EVERY)
         return

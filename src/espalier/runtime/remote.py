@@ -31,19 +31,19 @@ class _Counting:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._under_way = 0
+        self._in_flight = 0
         self.idle = asyncio.Event()
         self.idle.set()
 
     async def request(self, request: Request) -> Response:
         """Send one request."""
-        self._under_way += 1
+        self._in_flight += 1
         self.idle.clear()
         try:
             return await self._transport.request(request)
         finally:
-            self._under_way -= 1
-            if not self._under_way:
+            self._in_flight -= 1
+            if not self._in_flight:
                 self.idle.set()
 
     async def stream(self, request: Request) -> Stream | Response:
@@ -51,7 +51,7 @@ class _Counting:
         return await self._transport.stream(request)
 
     async def close(self) -> None:
-        """Give up connections."""
+        """Close all connections."""
         await self._transport.close()
 
 

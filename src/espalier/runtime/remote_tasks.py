@@ -28,19 +28,19 @@ T_co = TypeVar("T_co", covariant=True)
 
 _log = structlog.get_logger("espalier.remote_tasks")
 
-A_MOMENT = 0.2
+WAIT_SECONDS = 0.2
 """Seconds that a reconcile waits for its remote task, and for which a task keeps others from starting."""
 
-FRESH = 30.0
+RESULT_TTL = 30.0
 """Seconds for which a result is valid, so that a burst of events causes one remote task."""
 
-LONGEST = 300.0
+TASK_TIMEOUT = 300.0
 """The timeout of a remote task in seconds. That of each request is much shorter."""
 
-REMEMBERED = 1800.0
+PROGRESS_TTL = 1800.0
 """Seconds for which finished parts of a remote task count as done. Somebody may have reverted them since."""
 
-AT_ONCE = 8
+MAX_STARTING = 8
 """The number of remote tasks that may start at the same time."""
 
 
@@ -78,7 +78,7 @@ class Failed:
 class _Result:
     identity: Hashable
     value: Any
-    good_until: float
+    expires_at: float
 
 
 @dataclass
@@ -87,7 +87,7 @@ class _Progress:
 
     identity: Hashable
     done: int
-    good_until: float
+    expires_at: float
 
 
 class RemoteTasks:
@@ -95,7 +95,7 @@ class RemoteTasks:
 
     def __init__(self, remotes: RemoteClients) -> None:
         self._remotes = remotes
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._start_slots = asyncio.Semaphore(MAX_STARTING)
         self._results: dict[Key, dict[str, _Result]] = {}
         self._progress: dict[Key, _Progress] = {}
         self._running: dict[Key, asyncio.Task[None]] = {}
@@ -110,20 +110,20 @@ class RemoteTasks:
         failure is returned, and the next call retries: the caller decides how soon.
         """
         key = cluster.owner or cluster.capi
-        known = self._known(key, remote_task)
+        known = self._valid_result(key, remote_task)
         if known is None and key not in self._running:
-            begins = not self._turns.locked()
+            starts_now = not self._start_slots.locked()
             task = asyncio.get_running_loop().create_task(
                 self._do(key, cluster, remote_task), name=f"{remote_task.name} cluster {key}"
             )
             self._running[key] = task
-            if begins:
+            if starts_now:
                 self._awaited.add(key)
                 try:
-                    await asyncio.wait({task}, timeout=A_MOMENT)
+                    await asyncio.wait({task}, timeout=WAIT_SECONDS)
                 finally:
                     self._awaited.discard(key)
-                known = self._known(key, remote_task)
+                known = self._valid_result(key, remote_task)
         if known is None:
             return self._last_failure(key, remote_task)
         value: T | Failed = self._take_result(key, known, remote_task.writes)
@@ -146,21 +146,21 @@ class RemoteTasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _of(self, key: Key, remote_task: RemoteTask[Any]) -> _Result | None:
+    def _stored_result(self, key: Key, remote_task: RemoteTask[Any]) -> _Result | None:
         result = self._results.get(key, {}).get(remote_task.name)
         return result if result is not None and result.identity == remote_task.identity else None
 
-    def _known(self, key: Key, remote_task: RemoteTask[Any]) -> _Result | None:
-        result = self._of(key, remote_task)
-        return result if result is not None and asyncio.get_running_loop().time() < result.good_until else None
+    def _valid_result(self, key: Key, remote_task: RemoteTask[Any]) -> _Result | None:
+        result = self._stored_result(key, remote_task)
+        return result if result is not None and asyncio.get_running_loop().time() < result.expires_at else None
 
     def _last_failure(self, key: Key, remote_task: RemoteTask[Any]) -> Failed | None:
-        result = self._of(key, remote_task)
+        result = self._stored_result(key, remote_task)
         return result.value if result is not None and isinstance(result.value, Failed) else None
 
     def _take_result(self, key: Key, result: _Result, writes: bool) -> Any:
         if writes and isinstance(result.value, Failed):
-            result.good_until = 0.0
+            result.expires_at = 0.0
         elif writes:
             self._results.pop(key, None)
         return result.value
@@ -168,8 +168,8 @@ class RemoteTasks:
     async def _do(self, key: Key, cluster: ClusterIdentity, remote_task: RemoteTask[Any]) -> None:
         try:
             value = await self._attempt(key, cluster, remote_task)
-            good_until = asyncio.get_running_loop().time() + FRESH
-            self._results.setdefault(key, {})[remote_task.name] = _Result(remote_task.identity, value, good_until)
+            expires_at = asyncio.get_running_loop().time() + RESULT_TTL
+            self._results.setdefault(key, {})[remote_task.name] = _Result(remote_task.identity, value, expires_at)
         finally:
             del self._running[key]
             if key not in self._awaited:
@@ -177,7 +177,7 @@ class RemoteTasks:
 
     async def _attempt(self, key: Key, cluster: ClusterIdentity, remote_task: RemoteTask[T]) -> T | Failed:
         try:
-            async with self._turn(), asyncio.timeout(LONGEST):
+            async with self._start_slot(), asyncio.timeout(TASK_TIMEOUT):
                 client = self._remotes.get(cluster, remote_task.kubeconfig)
                 await self._do_parts(key, remote_task, client)
                 return await remote_task.run(client)
@@ -194,22 +194,22 @@ class RemoteTasks:
         loop = asyncio.get_running_loop()
         progress = self._progress.pop(key, None)
         done = 0
-        if progress is not None and progress.identity == remote_task.identity and loop.time() < progress.good_until:
+        if progress is not None and progress.identity == remote_task.identity and loop.time() < progress.expires_at:
             self._progress[key] = progress
             done = progress.done
         for part in remote_task.parts[done:]:
             await part(client)
             done += 1
-            self._progress[key] = _Progress(remote_task.identity, done, loop.time() + REMEMBERED)
+            self._progress[key] = _Progress(remote_task.identity, done, loop.time() + PROGRESS_TTL)
         self._progress.pop(key, None)
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
+    async def _start_slot(self) -> AsyncIterator[None]:
         """One of a few slots for starting tasks, released after a moment, or when the task is done."""
-        await self._turns.acquire()
-        with ExitStack() as over:
-            over.callback(self._turns.release)
-            timer = asyncio.get_running_loop().call_later(A_MOMENT, over.close)
+        await self._start_slots.acquire()
+        with ExitStack() as stack:
+            stack.callback(self._start_slots.release)
+            timer = asyncio.get_running_loop().call_later(WAIT_SECONDS, stack.close)
             try:
                 yield
             finally:

@@ -32,30 +32,30 @@ class Expiry(Source):
 
     def __init__(self) -> None:
         super().__init__()
-        self._good: dict[Key, tuple[str, asyncio.TimerHandle]] = {}
-        self._over: dict[Key, str] = {}
+        self._valid: dict[Key, tuple[str, asyncio.TimerHandle]] = {}
+        self._expired: dict[Key, str] = {}
 
-    def is_good(self, key: Key, value: str) -> bool:
-        """True if this value was kept for the key, and is still valid."""
-        kept = self._good.get(key)
-        return kept is not None and kept[0] == value
+    def is_valid(self, key: Key, value: str) -> bool:
+        """True if this value is stored for the key, and is still valid."""
+        entry = self._valid.get(key)
+        return entry is not None and entry[0] == value
 
-    def is_over(self, key: Key, value: str) -> bool:
-        """True if this value was kept for the key, and has expired."""
-        return self._over.get(key) == value
+    def has_expired(self, key: Key, value: str) -> bool:
+        """True if this value was stored for the key, and has expired."""
+        return self._expired.get(key) == value
 
     def keep(self, key: Key, value: str, seconds: float) -> None:
-        """Keep a value for a key, valid for so many seconds."""
+        """Store a value for a key, valid for so many seconds."""
         self.forget(key)
-        self._good[key] = (value, asyncio.get_running_loop().call_later(seconds, self._expire, key))
+        self._valid[key] = (value, asyncio.get_running_loop().call_later(seconds, self._expire, key))
 
     def forget(self, key: Key) -> None:
         """Remove the value of a key; it will not be sent."""
-        self._over.pop(key, None)
-        kept = self._good.pop(key, None)
-        if kept is not None:
-            kept[1].cancel()
+        self._expired.pop(key, None)
+        entry = self._valid.pop(key, None)
+        if entry is not None:
+            entry[1].cancel()
 
     def _expire(self, key: Key) -> None:
-        self._over[key] = self._good.pop(key)[0]
+        self._expired[key] = self._valid.pop(key)[0]
         self.send(key)

@@ -19,7 +19,7 @@ from espalier.clusters.context import Context
 from espalier.clusters.rendered import Manifest
 from espalier.kube.wire import Response
 from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
-from espalier.runtime.remote_tasks import FRESH
+from espalier.runtime.remote_tasks import RESULT_TTL
 from espalier.runtime.sources import Expiry
 from espalier.runtime.virtual import Simulation, run
 from tests.support.made_clusters import objects
@@ -163,7 +163,7 @@ def test_only_missing_objects_are_restored_and_after_a_rest_once_more(step: Step
         assert one.applied_kinds == []
         if step is compare_cni:
             assert isinstance(outcome, Wait)
-            assert (outcome.reason, outcome.after) == (readiness.CNI_INSTALLATION, FRESH)
+            assert (outcome.reason, outcome.after) == (readiness.CNI_INSTALLATION, RESULT_TTL)
             assert "DaemonSet kube-system/kindnet" in outcome.message
         else:
             assert outcome == Continue(), "nodes are waited for, and that comes again"
@@ -274,7 +274,7 @@ def test_an_object_being_deleted_is_awaited_and_the_rest_is_restored() -> None:
             assert isinstance(outcome, Wait)
             assert "DaemonSet kube-system/kindnet" in outcome.message
             assert one.env.rate_limits.is_limited(GARDEN) is bool(others), "it was corrected"
-            await asyncio.sleep(FRESH + 1)
+            await asyncio.sleep(RESULT_TTL + 1)
 
     story(tell)
 
@@ -306,7 +306,7 @@ def test_another_cni_waits_for_its_turn_unless_the_one_that_was_there_is_lost() 
         assert await one.do(restore_cni) == Continue()
         assert one.applied_kinds == []
         one.lose()
-        await asyncio.sleep(FRESH + 1)
+        await asyncio.sleep(RESULT_TTL + 1)
         assert await one.do(restore_cni) == Continue()
         assert one.applied_kinds == one.kinds
 

@@ -216,10 +216,10 @@ def test_nothing_is_remembered_of_a_deleted_cluster() -> None:
         assert story.due == []
         await story.keep()
         await asyncio.sleep(CHECK_EVERY + 1)
-        assert story.copies.is_over(GARDEN, digest())
+        assert story.copies.has_expired(GARDEN, digest())
         story.copies.forget(GARDEN)
         story.copies.forget(GARDEN)  # of which nothing is known
-        assert not story.copies.is_over(GARDEN, digest())
+        assert not story.copies.has_expired(GARDEN, digest())
 
     story(tell)
 

@@ -24,7 +24,7 @@ def named(name: str) -> ClusterIdentity:
 
 GARDEN = named("garden")
 
-QUICK, SLOW = remote_tasks.A_MOMENT / 2, 3.0
+QUICK, SLOW = remote_tasks.WAIT_SECONDS / 2, 3.0
 MUTE = b"kubeconfig of a cluster that gives no answer"
 
 
@@ -127,7 +127,7 @@ def test_a_slow_remote_task_blocks_nobody_and_sends_an_event_when_done() -> None
         loop = asyncio.get_running_loop()
         began = loop.time()
         assert await made.send(GARDEN, look()) is None
-        assert loop.time() - began <= remote_tasks.A_MOMENT
+        assert loop.time() - began <= remote_tasks.WAIT_SECONDS
         began = loop.time()
         assert await made.send(GARDEN, look()) is None
         assert loop.time() == began, "only who sends a remote task waits a moment for it"
@@ -149,7 +149,7 @@ def test_a_result_is_kept_for_a_while_for_its_own_remote_task() -> None:
         assert await made.send(GARDEN, look("cni-2")) == "no cni-2"
         await made.send(GARDEN, look("cni-2", b"another"))
         assert workload.asked == 3
-        await asyncio.sleep(remote_tasks.FRESH + 1)
+        await asyncio.sleep(remote_tasks.RESULT_TTL + 1)
         await made.send(GARDEN, look("cni-2", b"another"))
         assert workload.asked == 4
 
@@ -211,7 +211,7 @@ def test_a_failure_is_returned_until_the_next_attempt_is_over() -> None:
 def test_a_remote_task_without_end_times_out() -> None:
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
         assert await made.send(GARDEN, look()) is None
-        await asyncio.sleep(remote_tasks.LONGEST + 1)
+        await asyncio.sleep(remote_tasks.TASK_TIMEOUT + 1)
         assert isinstance(await made.send(GARDEN, look()), Failed)
 
     story(Workload(10_000), tell)
@@ -233,7 +233,7 @@ def test_few_remote_tasks_begin_at_once_and_all_get_their_turn() -> None:
         keys = [named(f"garden-{number}") for number in range(count)]
         await asyncio.gather(*(made.send(key, look()) for key in keys))
         await asyncio.sleep(20)
-        assert workload.most_at_once == remote_tasks.AT_ONCE
+        assert workload.most_at_once == remote_tasks.MAX_STARTING
         assert workload.asked == count
         assert None not in [await made.send(key, look()) for key in keys]
 
@@ -267,7 +267,7 @@ def test_those_that_give_no_answer_make_way_for_the_next() -> None:
         before = [asyncio.create_task(made.send(key, look(kubeconfig=MUTE))) for key in mute]
         await asyncio.sleep(0)
         assert await made.send(GARDEN, look()) is None
-        await asyncio.sleep(remote_tasks.A_MOMENT * (count / remote_tasks.AT_ONCE + 1))
+        await asyncio.sleep(remote_tasks.WAIT_SECONDS * (count / remote_tasks.MAX_STARTING + 1))
         assert done == [GARDEN.owner]
         assert await asyncio.gather(*before) == [None] * count
 
@@ -315,7 +315,7 @@ def test_a_long_remote_task_gets_further_with_each_attempt() -> None:
     async def story() -> None:
         clients = RemoteClients(lambda _: Client(Workload(QUICK)))
         sent = RemoteTasks(clients)
-        assert remote_tasks.LONGEST < 20 * 40.0
+        assert remote_tasks.TASK_TIMEOUT < 20 * 40.0
         remote_task, begun = in_parts(20)
         attempts = 0
         while (told := await sent.send(GARDEN, remote_task)) is not True:
@@ -338,14 +338,14 @@ def test_a_task_done_long_ago_or_for_other_content_is_done_again() -> None:
         sent = RemoteTasks(clients)
         remote_task, begun = in_parts(20)
         await sent.send(GARDEN, remote_task)
-        await asyncio.sleep(remote_tasks.LONGEST + 1)
+        await asyncio.sleep(remote_tasks.TASK_TIMEOUT + 1)
         assert begun == list(range(8))
         other, other_begun = in_parts(2, "cni-2", seconds=0.0)
         assert await sent.send(GARDEN, other) is True
         assert other_begun == [0, 1]
         remote_task, begun = in_parts(20)
         await sent.send(GARDEN, remote_task)
-        await asyncio.sleep(remote_tasks.LONGEST + remote_tasks.REMEMBERED + 1)
+        await asyncio.sleep(remote_tasks.TASK_TIMEOUT + remote_tasks.PROGRESS_TTL + 1)
         del begun[:]
         await sent.send(GARDEN, remote_task)  # tells of the failure
         await sent.send(GARDEN, remote_task)

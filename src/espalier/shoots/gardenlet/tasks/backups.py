@@ -226,9 +226,9 @@ def wait_for_source_lease(ctx: Context) -> Verdict:
         "SourceLeaseNotExpired",
         f"extensions of seed {seed} may still act for up to {seconds:g} seconds, until their lease expires",
     )
-    if tools.lease_waits.is_over(key, value):
+    if tools.lease_waits.has_expired(key, value):
         return Done()
-    if tools.lease_waits.is_good(key, value):
+    if tools.lease_waits.is_valid(key, value):
         return wait
 
     async def begin() -> Continue | Wait | Failure:
