@@ -55,7 +55,7 @@ class Lease(KubeObject):
     spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
 
 
-class _Found(Part):
+class _ObservedLease(Part):
     """The fields of a Lease that are read."""
 
     spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
@@ -89,13 +89,13 @@ class Election:
         self._rng = rng
         self._timing = timing or Timing()
         self._alive = alive
-        self._seen = ""  # resource version of the Lease, and when it was seen first
-        self._seen_at = 0.0
+        self._observed_version = ""  # resource version of the Lease; empty: read it again
+        self._observed_at = 0.0
         self._holder = ""
         self._transitions = 0
         self._logged = ""
         self.trouble: KubeError | None = None
-        """The error that keeps this candidate from the Lease until somebody acts: a missing right or namespace."""
+        """The error that keeps this candidate from leading until somebody acts: a missing right or namespace."""
 
     async def acquire(self) -> None:
         """Wait until this candidate leads."""
@@ -122,16 +122,16 @@ class Election:
         """Release the Lease, so that the next leader need not wait. Call it after the last write; errors are logged."""
         self.fence.close()
         if self._holder == self.identity:
-            # One second, not none: as client-go has it, an API server wants a positive number.
+            # One second, as in client-go: the API server rejects 0.
             spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._now()}
             try:
                 async with asyncio.timeout(self._timing.retry):
-                    await self._give_back(spec)
+                    await self._patch_released(spec)
                 self._holder = ""
             except (KubeError, TimeoutError) as error:
                 _log.warning("could not release the lease", error=str(error))
 
-    async def _give_back(self, spec: dict[str, Any]) -> None:
+    async def _patch_released(self, spec: dict[str, Any]) -> None:
         try:
             await self._patch(spec)
         except Conflict:  # a cancelled renewal was written after all, or another candidate holds it
@@ -147,37 +147,37 @@ class Election:
         started = self._clock.monotonic()
         try:
             async with asyncio.timeout(seconds):
-                led = await action()
+                leads = await action()
         except (KubeError, TimeoutError) as error:
             if isinstance(error, (AlreadyExists, Conflict, NotFound)):
-                self._seen = ""  # somebody was faster: look again
+                self._observed_version = ""  # somebody else wrote first: read it again
             self._failed(error)
             return False
         self._logged, self.trouble = "", None
-        if led:
+        if leads:
             self._holder = self.identity
             self.fence.extend(started + self._timing.renew)
-        return led
+        return leads
 
     def _failed(self, error: KubeError | TimeoutError) -> None:
         self.trouble = error if isinstance(error, (Forbidden, NotFound)) else None
-        why = str(error) or "no answer in time"
-        if why != self._logged and not isinstance(error, (AlreadyExists, Conflict)):
-            _log.warning("could not read or write the lease", error=why)
-        self._logged = why
+        message = str(error) or "no answer in time"
+        if message != self._logged and not isinstance(error, (AlreadyExists, Conflict)):
+            _log.warning("could not read or write the lease", error=message)
+        self._logged = message
 
     async def _try_to_acquire(self) -> bool:
         try:
-            found = await self._client.get(LEASE, self.name, self.namespace)
+            lease = await self._client.get(LEASE, self.name, self.namespace)
         except NotFound:
             self._transitions = 0
-            self._saw(await self._client.create(LEASE, self._new_lease()))
+            self._observe(await self._client.create(LEASE, self._new_lease()))
             return True
-        spec = found.decode(_Found).spec
+        spec = lease.decode(_ObservedLease).spec
         self._holder, self._transitions = spec.holder_identity, spec.lease_transitions
-        if found.resource_version != self._seen:
-            self._saw(found)
-        expired = self._clock.monotonic() >= self._seen_at + spec.lease_duration_seconds
+        if lease.resource_version != self._observed_version:
+            self._observe(lease)
+        expired = self._clock.monotonic() >= self._observed_at + spec.lease_duration_seconds
         if self._holder and self._holder != self.identity and not expired:
             return False
         if self._holder != self.identity:
@@ -186,24 +186,24 @@ class Election:
         return True
 
     async def _renew(self) -> bool:
-        if not self._seen and not await self._is_ours():
+        if not self._observed_version and not await self._is_ours():
             return False
         await self._patch(self._spec(acquired=False))
         return True
 
     async def _is_ours(self) -> bool:
-        """Read the Lease; true if this candidate holds it. Raises `KubeError`."""
-        found = await self._client.get(LEASE, self.name, self.namespace)
-        self._holder = found.decode(_Found).spec.holder_identity
-        self._saw(found)
+        """Read the Lease. True if this candidate holds it. Raises `KubeError`."""
+        lease = await self._client.get(LEASE, self.name, self.namespace)
+        self._holder = lease.decode(_ObservedLease).spec.holder_identity
+        self._observe(lease)
         return self._holder == self.identity
 
     async def _patch(self, spec: dict[str, Any]) -> None:
-        patch = {"metadata": {"resourceVersion": self._seen}, "spec": spec}
-        self._saw(await self._client.patch(LEASE, self.name, self.namespace, patch=patch, type=PatchType.MERGE))
+        patch = {"metadata": {"resourceVersion": self._observed_version}, "spec": spec}
+        self._observe(await self._client.patch(LEASE, self.name, self.namespace, patch=patch, type=PatchType.MERGE))
 
-    def _saw(self, lease: Object) -> None:
-        self._seen, self._seen_at = lease.resource_version, self._clock.monotonic()
+    def _observe(self, lease: Object) -> None:
+        self._observed_version, self._observed_at = lease.resource_version, self._clock.monotonic()
 
     def _spec(self, *, acquired: bool) -> dict[str, Any]:
         now = self._now()

@@ -19,10 +19,10 @@ from espalier.runtime.fencing import Fence
 
 T = TypeVar("T")
 
-ANSWER_WITHIN = 2.0
+HEARTBEAT_TIMEOUT = 2.0
 """Seconds within which the event loop has to answer for the Lease to be renewed."""
 
-_ASK_EVERY = 0.5
+_HEARTBEAT_SECONDS = 0.5
 
 Candidate = Callable[[Client, Callable[[], bool]], Election]
 """Creates the election from the thread's client and a function that returns True while the event loop answers."""
@@ -39,32 +39,32 @@ class ElectionThread:
         self.fence = fence
         self._candidate = candidate
         self._connect = connect
-        self._answered = time.monotonic()
+        self._last_heartbeat = time.monotonic()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: Client | None = None
         self._election: Election | None = None
-        self._beat: asyncio.TimerHandle | None = None
+        self._heartbeat_timer: asyncio.TimerHandle | None = None
 
     async def acquire(self) -> None:
         """Wait until this candidate leads."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             threading.Thread(target=self._run, args=(self._loop,), name="leader election", daemon=True).start()
-            self._answer()
-            await self._there(self._make())
-        await self._there(self._chosen.acquire())
+            self._heartbeat()
+            await self._on_thread(self._start())
+        await self._on_thread(self._started_election.acquire())
 
     async def hold(self) -> None:
         """Renew until leadership is lost; the fence is closed on return."""
-        await self._there(self._chosen.hold())
+        await self._on_thread(self._started_election.hold())
 
     async def release(self) -> None:
         """Release the Lease and end the thread."""
         if self._loop is None:
             return
-        if self._beat is not None:
-            self._beat.cancel()
-        await self._there(self._leave())
+        if self._heartbeat_timer is not None:
+            self._heartbeat_timer.cancel()
+        await self._on_thread(self._stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._loop = None
 
@@ -74,29 +74,29 @@ class ElectionThread:
         return self._election.trouble if self._election is not None else None
 
     @property
-    def _chosen(self) -> Election:
+    def _started_election(self) -> Election:
         if self._election is None:
             raise RuntimeError("the election has not started")
         return self._election
 
-    async def _make(self) -> None:
+    async def _start(self) -> None:
         self._client = self._connect()
-        self._election = self._candidate(self._client, self._answers)
+        self._election = self._candidate(self._client, self._loop_responds)
 
-    async def _leave(self) -> None:
+    async def _stop(self) -> None:
         if self._election is not None:
             await self._election.release()
         if self._client is not None:
             await self._client.close()
 
-    def _answers(self) -> bool:
-        return time.monotonic() - self._answered < ANSWER_WITHIN
+    def _loop_responds(self) -> bool:
+        return time.monotonic() - self._last_heartbeat < HEARTBEAT_TIMEOUT
 
-    def _answer(self) -> None:
-        self._answered = time.monotonic()
-        self._beat = asyncio.get_running_loop().call_later(_ASK_EVERY, self._answer)
+    def _heartbeat(self) -> None:
+        self._last_heartbeat = time.monotonic()
+        self._heartbeat_timer = asyncio.get_running_loop().call_later(_HEARTBEAT_SECONDS, self._heartbeat)
 
-    async def _there(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    async def _on_thread(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the thread and wait for it; cancelling the wait cancels the coroutine."""
         assert self._loop is not None  # noqa: S101 - set by acquire
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))

@@ -63,9 +63,9 @@ async def test_an_event_loop_that_does_not_answer_loses_the_lease() -> None:
     await election.acquire()
     holding = asyncio.create_task(election.hold())
     await asyncio.sleep(0)
-    election._answered = time.monotonic() - 60  # the loop has not answered for a minute,
-    assert election._beat is not None
-    election._beat.cancel()  # and goes on so
+    election._last_heartbeat = time.monotonic() - 60  # the loop has not answered for a minute,
+    assert election._heartbeat_timer is not None
+    election._heartbeat_timer.cancel()  # and goes on so
     async with asyncio.timeout(60):
         await holding
     assert not fence.is_open
