@@ -24,7 +24,7 @@ from espalier.runtime.mapping import ToKeys, own_key
 from espalier.runtime.metrics import ControllerMeasures, Metrics
 from espalier.runtime.outcome import Fault, Outcome, Wait, fault_of
 from espalier.runtime.predicates import Predicate, any_change
-from espalier.runtime.queue import LOW, Backoff, Taken, WorkQueue
+from espalier.runtime.queue import LOW_PRIORITY, Backoff, Taken, WorkQueue
 
 Reconcile: TypeAlias = Callable[[Key], Awaitable[Outcome]]
 
@@ -72,9 +72,9 @@ class Controller:
         self._running_tasks: dict[asyncio.Task[None], None] = {}
         self._reconcile_ids = itertools.count(1)
         self._open = False
-        self._pump_is_due = False
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_at = 0.0
+        self._start_is_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
 
     def measured_by(self, metrics: Metrics) -> None:
         """Report to these metrics."""
@@ -100,7 +100,7 @@ class Controller:
             if wanted:
                 for object_ in (old, new) if to_keys is not own_key else (new or old,):
                     if object_ is not None:
-                        self._enqueue_all_of(to_keys, object_, LOW if first else priority)
+                        self._enqueue_all_of(to_keys, object_, LOW_PRIORITY if first else priority)
 
         cache.subscribe(changed)
 
@@ -108,7 +108,7 @@ class Controller:
         """Enqueue a reconcile of `key`, after so many seconds."""
         loop = asyncio.get_running_loop()
         self._queue.add(key, loop.time(), after=after, priority=priority)
-        self._pump_soon(loop)
+        self._start_ready_soon(loop)
 
     @property
     def busy(self) -> bool:
@@ -121,7 +121,7 @@ class Controller:
             await cache.wait_synced()
         loop = asyncio.get_running_loop()
         self._open = True
-        self._pump_soon(loop)
+        self._start_ready_soon(loop)
         try:
             if self._resync is None:
                 await loop.create_future()
@@ -129,7 +129,7 @@ class Controller:
                 await self._enqueue_all_every(self._resync)
         finally:
             self._close()
-            await _end(list(self._running_tasks))
+            await _cancel(list(self._running_tasks))
 
     async def drain(self) -> None:
         """Start no further reconcile, and wait for the running ones."""
@@ -139,9 +139,9 @@ class Controller:
 
     def _close(self) -> None:
         self._open = False
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _enqueue_all_of(self, to_keys: ToKeys, object_: Object, priority: int) -> None:
         try:
@@ -156,16 +156,16 @@ class Controller:
             await asyncio.sleep(seconds * (0.9 + 0.2 * self._rng.random()))
             for cache, to_keys in self._watches:
                 for object_ in cache.list():
-                    self._enqueue_all_of(to_keys, object_, LOW)
+                    self._enqueue_all_of(to_keys, object_, LOW_PRIORITY)
 
-    def _pump_soon(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._open and not self._pump_is_due:
-            self._pump_is_due = True
-            loop.call_soon(self._pump)
+    def _start_ready_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._open and not self._start_is_due:
+            self._start_is_due = True
+            loop.call_soon(self._start_ready)
 
-    def _pump(self) -> None:
+    def _start_ready(self) -> None:
         """Start reconciles while there are keys and free workers, and set the timer for the next delayed key."""
-        self._pump_is_due = False
+        self._start_is_due = False
         if not self._open:
             return
         loop = asyncio.get_running_loop()
@@ -177,27 +177,27 @@ class Controller:
             task = loop.create_task(self._reconcile_key(taken), name=f"{self.name} {taken.key}")
             self._running_tasks[task] = None
             task.add_done_callback(self._reconcile_done)
-        self._set_alarm(loop)
+        self._set_timer(loop)
 
-    def _set_alarm(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
         at = self._queue.next_at()
-        if self._alarm is not None:
-            if self._alarm_at == at:
+        if self._timer is not None:
+            if self._timer_at == at:
                 return
-            self._alarm.cancel()
-            self._alarm = None
+            self._timer.cancel()
+            self._timer = None
         if at is not None and len(self._running_tasks) < self._workers:
-            # The handle cannot be asked for its time: uvloop makes a plain one when the time has come already.
-            self._alarm, self._alarm_at = loop.call_at(at, self._wake), at
+            # The handle may lack its time: uvloop returns a plain one if the time has come already.
+            self._timer, self._timer_at = loop.call_at(at, self._wake), at
 
     def _wake(self) -> None:
-        # Loops may wake us a moment early: then the pump takes nothing and has to set the alarm again.
-        self._alarm = None
-        self._pump()
+        # Loops may call this a little early: then no key is ready, and the timer has to be set again.
+        self._timer = None
+        self._start_ready()
 
     def _reconcile_done(self, task: asyncio.Task[None]) -> None:
         del self._running_tasks[task]
-        self._pump_soon(asyncio.get_running_loop())
+        self._start_ready_soon(asyncio.get_running_loop())
 
     async def _reconcile_key(self, taken: Taken[Key]) -> None:
         key = taken.key
@@ -269,7 +269,7 @@ def _measure(measures: ControllerMeasures, outcome: Outcome, seconds: float, pan
         measures.success.inc()
 
 
-async def _end(tasks: list[asyncio.Task[None]]) -> None:
+async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

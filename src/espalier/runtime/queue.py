@@ -15,7 +15,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-LOW = -100
+LOW_PRIORITY = -100
 """The priority of initial lists and resyncs: real events go first."""
 
 
@@ -62,7 +62,7 @@ class WorkQueue(Generic[K]):
     def __init__(self, backoff: Backoff | None = None, spacing: float = 0.0) -> None:
         self._backoff = backoff or Backoff()
         self._spacing = spacing
-        self._resting: dict[K, float] = {}  # until when; oldest first
+        self._spaced_until: dict[K, float] = {}  # until when; oldest first
         self._entries: dict[K, _Entry[K]] = {}
         self._ready: list[tuple[int, int, _Entry[K]]] = []
         self._delayed: list[tuple[float, int, _Entry[K]]] = []
@@ -82,14 +82,14 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K, now: float, *, after: float = 0.0, priority: int = 0) -> None:
         """Add a key, to be ready after `after` seconds."""
-        ready_at = max(now + after, self._resting.get(key, 0.0)) if self._resting else now + after
+        ready_at = max(now + after, self._spaced_until.get(key, 0.0)) if self._spaced_until else now + after
         entry = self._entries.get(key)
         if entry is None:
             self._places += 1
             self.adds += 1
             entry = self._entries[key] = _Entry(key, self._places, priority, ready_at)
             if key not in self.taken:
-                self._enter(entry, now)
+                self._place_entry(entry, now)
             return
         if priority <= entry.priority and ready_at >= entry.ready_at:
             return
@@ -102,7 +102,7 @@ class WorkQueue(Generic[K]):
             if raised:
                 heappush(self._ready, (-entry.priority, entry.place, entry))
         elif sooner:
-            self._enter(entry, now)
+            self._place_entry(entry, now)
 
     def retry(self, key: K, now: float, *, priority: int = 0, longest: float = math.inf) -> float:
         """Add a key for a retry. Returns the pause in seconds, which doubles until `forget`, up to `longest`."""
@@ -138,11 +138,11 @@ class WorkQueue(Generic[K]):
         del self.taken[key]
         entry = self._entries.get(key)
         if self._spacing:
-            self._rest(key, now)
+            self._start_spacing(key, now)
             if entry is not None:
-                entry.ready_at = max(entry.ready_at, self._resting[key])
+                entry.ready_at = max(entry.ready_at, self._spaced_until[key])
         if entry is not None:
-            self._enter(entry, now)
+            self._place_entry(entry, now)
 
     def next_at(self) -> float | None:
         """The time at which the next delayed key becomes ready; None if none is delayed. Ready keys do not count."""
@@ -161,16 +161,16 @@ class WorkQueue(Generic[K]):
                 depth[entry.priority] = depth.get(entry.priority, 0) + 1
         return depth
 
-    def _rest(self, key: K, now: float) -> None:
-        while self._resting:
-            oldest = next(iter(self._resting))
-            if self._resting[oldest] > now:
+    def _start_spacing(self, key: K, now: float) -> None:
+        while self._spaced_until:
+            oldest = next(iter(self._spaced_until))
+            if self._spaced_until[oldest] > now:
                 break
-            del self._resting[oldest]
-        self._resting.pop(key, None)
-        self._resting[key] = now + self._spacing
+            del self._spaced_until[oldest]
+        self._spaced_until.pop(key, None)
+        self._spaced_until[key] = now + self._spacing
 
-    def _enter(self, entry: _Entry[K], now: float) -> None:
+    def _place_entry(self, entry: _Entry[K], now: float) -> None:
         if entry.ready_at <= now:
             entry.ready = True
             heappush(self._ready, (-entry.priority, entry.place, entry))

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from espalier.runtime.queue import LOW, Backoff, WorkQueue
+from espalier.runtime.queue import LOW_PRIORITY, Backoff, WorkQueue
 
 KEYS = st.sampled_from("abcde")
-PRIORITIES = st.sampled_from([LOW, -1, 0, 7])
+PRIORITIES = st.sampled_from([LOW_PRIORITY, -1, 0, 7])
 PAUSES = st.sampled_from([0.0, 0.0, 0.5, 1.0, 20.0])
 
 
@@ -107,7 +107,7 @@ def test_keys_of_one_priority_come_in_the_order_of_their_arrival() -> None:
 def test_an_event_overtakes_a_flood_of_resyncs() -> None:
     queue: WorkQueue[int] = WorkQueue()
     for key in range(10_000):
-        queue.add(key, 0.0, priority=LOW)
+        queue.add(key, 0.0, priority=LOW_PRIORITY)
     queue.add(9_999, 0.0)
     taken = queue.take(0.0)
     assert taken is not None
@@ -117,9 +117,9 @@ def test_an_event_overtakes_a_flood_of_resyncs() -> None:
 def test_depth_counts_ready_keys_by_priority() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a", 0.0)
-    queue.add("b", 0.0, priority=LOW)
+    queue.add("b", 0.0, priority=LOW_PRIORITY)
     queue.add("c", 0.0, after=1.0)
-    assert queue.depth() == {0: 1, LOW: 1}
+    assert queue.depth() == {0: 1, LOW_PRIORITY: 1}
 
 
 @given(st.integers(0, 200))
