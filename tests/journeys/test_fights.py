@@ -21,7 +21,7 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
-from espalier.runtime.write_limits import BURST, LONGEST_PAUSE, REPEATED
+from espalier.runtime.write_limits import BURST, LONGEST_PAUSE, REPEAT_THRESHOLD
 from tests.support.faults import Interceptor, is_of_manager, is_of_workload
 from tests.support.managed_clusters import NAMESPACE
 from tests.support.managed_environment import ManagedEnvironment, managed_environment
@@ -32,7 +32,7 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTES = 8
 ENOUGH = 1000
 """Writes of one object after which a fight ends, lost: without a limit no time passes between them."""
-PROGRESS = 5 * REPEATED
+PROGRESS = 5 * REPEAT_THRESHOLD
 """Writes of an object that are no fight yet: of each stage of a cluster, what is said before it was said too often."""
 FIELDS_OF_THE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 
@@ -226,6 +226,6 @@ def test_the_upgrade_of_a_large_cluster_is_no_fight(machines: int) -> None:
             await env.until(
                 lambda now: bool(now.status.ready) and now.status.observed_generation >= generation, seconds=7200
             )
-            assert [one.samples for one in env.manager.metrics.braked_writes.collect()] == [[]]
+            assert [one.samples for one in env.manager.metrics.limited_writes.collect()] == [[]]
 
     virtual.run(main, epoch=EPOCH, seed=1)

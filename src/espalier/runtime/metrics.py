@@ -151,7 +151,7 @@ MEASURES: tuple[Measure, ...] = (
 )
 
 
-class QueueFacts(Protocol):
+class QueueCounters(Protocol):
     """The counters of a work queue."""
 
     adds: int
@@ -161,7 +161,7 @@ class QueueFacts(Protocol):
         """Ready keys by priority."""
 
 
-class CacheFacts(Protocol):
+class CacheSize(Protocol):
     """The size of a cache."""
 
     def __len__(self) -> int: ...
@@ -203,40 +203,40 @@ class Metrics:
         self.work_duration = WORK_SECONDS.histogram(registry)
         self.leader = LEADER.gauge(registry)
         self.uninstalled = UNINSTALLED.gauge(registry)
-        self.braked_writes = LIMITED_WRITES.counter(registry)
+        self.limited_writes = LIMITED_WRITES.counter(registry)
         self.webhook_requests = WEBHOOK_REQUESTS.counter(registry)
         self.webhook_latency = WEBHOOK_SECONDS.histogram(registry)
         self.webhook_in_flight = WEBHOOKS_IN_FLIGHT.gauge(registry)
-        self._facts = _Facts()
-        registry.register(self._facts)
+        self._scrape_collector = _ScrapeCollector()
+        registry.register(self._scrape_collector)
 
     def controller(
-        self, name: str, queue: QueueFacts, workers: int, unfinished: Callable[[], Iterable[float]]
+        self, name: str, queue: QueueCounters, workers: int, unfinished: Callable[[], Iterable[float]]
     ) -> ControllerMeasures:
         """The metrics of a controller. `unfinished` returns the seconds so far of each running reconcile."""
-        self._facts.queues[name] = (queue, unfinished)
+        self._scrape_collector.queues[name] = (queue, unfinished)
         self.max_concurrent.labels(name).set(workers)
         return ControllerMeasures(self, name)
 
-    def cache(self, resource: Resource, cache: CacheFacts) -> None:
+    def cache(self, resource: Resource, cache: CacheSize) -> None:
         """Report the objects and bytes of a cache."""
-        self._facts.caches.append((resource.group_resource, cache))
+        self._scrape_collector.caches.append((resource.group_resource, cache))
 
     def on_limited(self, resource: str) -> None:
         """Count a write that was not sent, to any cluster."""
-        self.braked_writes.labels(resource).inc()
+        self.limited_writes.labels(resource).inc()
 
     def exposition(self) -> bytes:
         """Everything in the Prometheus text format."""
         return generate_latest(self.registry)
 
 
-class _Facts(Collector):
+class _ScrapeCollector(Collector):
     """Reads queues and caches when scraped."""
 
     def __init__(self) -> None:
-        self.queues: dict[str, tuple[QueueFacts, Callable[[], Iterable[float]]]] = {}
-        self.caches: list[tuple[str, CacheFacts]] = []
+        self.queues: dict[str, tuple[QueueCounters, Callable[[], Iterable[float]]]] = {}
+        self.caches: list[tuple[str, CacheSize]] = []
 
     def collect(self) -> Iterator[Metric]:
         depth = QUEUE_DEPTH.gauge_family()

@@ -28,24 +28,24 @@ from espalier.runtime.fencing import with_transport
 _log = structlog.get_logger("espalier.write_limits")
 
 BURST = 100
-"""Repeated writes of one object by one field manager that are allowed at once: a user who changes his mind, or an
-unstable machine, is not a conflict of writers."""
+"""Repeated writes of one object by one field manager that are allowed at once: repeated changes by a user, or an
+unstable machine, are not a conflict of writers."""
 
 REFILL = 4.0
 """Seconds after which one more is allowed; this rate is allowed for ever."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
-_FORGOTTEN_AFTER = BURST * REFILL
+_RESET_AFTER = BURST * REFILL
 
-REPEATED = 5
-"""How often the same content is written until it counts, and then with all of these writes: two events of a replaced
-machine may look alike, while a conflict of writers does not end."""
+REPEAT_THRESHOLD = 5
+"""How often the same content is written until it counts as repeated, then with all of these writes: two events of a
+replaced machine may look alike, while a conflict of writers does not end."""
 
-MOST_CONTENTS = 256
+MAX_CONTENTS = 256
 """The number of contents of one object to remember: so many different writes in between mean progress."""
 
-_CHANGES_BY_ITSELF = re.compile(
+_VOLATILE_FIELDS = re.compile(
     rb'(?<!"leaseExpiration":)"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^"]{0,16}"'  # a time, except that of a lease
     rb'|"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"'  # a uid, which differs for a new object
     rb'|"resourceVersion":"[^"]*"'
@@ -53,7 +53,7 @@ _CHANGES_BY_ITSELF = re.compile(
 )
 """Fields that differ in writes of the same content."""
 
-_BESIDE = frozenset({"events", "leases", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"})
+_UNLIMITED = frozenset({"events", "leases", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"})
 """Kinds without a limit."""
 
 
@@ -68,9 +68,9 @@ def ignored(_resource: str) -> None:
 class TooManyWrites(KubeError):
     """A write was not sent because it repeats too many earlier ones; the next is allowed `after` so many seconds."""
 
-    def __init__(self, what: str, after: float) -> None:
+    def __init__(self, path: str, after: float) -> None:
         super().__init__(
-            f"{what} is written too often: another writer reverts it each time; retrying within {LONGEST_PAUSE:g} s. "
+            f"{path} is written too often: another writer reverts it each time; retrying within {LONGEST_PAUSE:g} s. "
             "Its metadata.managedFields (kubectl get --show-managed-fields) name the other writer"
         )
         self.after = after
@@ -92,13 +92,13 @@ class _Account:
     def times(self, content: bytes, now: float) -> int:
         """The number of writes of this content, including this one."""
         count, last = self.written.get(content, (0, now))
-        return count + 1 if now - last <= _FORGOTTEN_AFTER else 1
+        return count + 1 if now - last <= _RESET_AFTER else 1
 
     def wrote(self, content: bytes, times: int, now: float) -> None:
         """Remember a write."""
         self.written[content] = (times, now)
         self.written.move_to_end(content)
-        if len(self.written) > MOST_CONTENTS:
+        if len(self.written) > MAX_CONTENTS:
             self.written.popitem(last=False)
 
 
@@ -115,13 +115,13 @@ class WriteLimit:
         account.used = max(0.0, account.used - (now - account.seen) / REFILL)
         account.seen = now
         times = account.times(content, now)
-        if times < REPEATED:
+        if times < REPEAT_THRESHOLD:
             account.wrote(content, times, now)
             return
-        if now - account.counted > _FORGOTTEN_AFTER:
+        if now - account.counted > _RESET_AFTER:
             account.pause = 0.0
         account.counted = now
-        cost = REPEATED if times == REPEATED else 1
+        cost = REPEAT_THRESHOLD if times == REPEAT_THRESHOLD else 1
         if now < account.until:
             self._on_limited(_resource(path))
             raise TooManyWrites(path, account.until - now)
@@ -136,7 +136,7 @@ class WriteLimit:
 
     def _account(self, key: tuple[str, str], now: float) -> _Account:
         accounts = self._accounts
-        while accounts and now - next(iter(accounts.values())).seen > _FORGOTTEN_AFTER:
+        while accounts and now - next(iter(accounts.values())).seen > _RESET_AFTER:
             accounts.popitem(last=False)
         account = accounts.setdefault(key, _Account(now))
         accounts.move_to_end(key)
@@ -164,7 +164,7 @@ class LimitedTransport:
         return await self._transport.stream(request)
 
     async def close(self) -> None:
-        """Give up connections."""
+        """Close all connections."""
         await self._transport.close()
 
 
@@ -175,7 +175,7 @@ def limited(client: Client, limit: WriteLimit | None = None) -> Client:
 
 def _object(request: Request) -> str:
     """The path of the written object; empty if it has no limit or no name."""
-    if _resource(request.path) in _BESIDE:
+    if _resource(request.path) in _UNLIMITED:
         return ""
     if request.method != "POST":
         return request.path
@@ -188,8 +188,8 @@ def _object(request: Request) -> str:
 
 def _content(request: Request) -> bytes:
     """A digest of what is written, without fields that change in every write."""
-    same = _CHANGES_BY_ITSELF.sub(b"", request.body)
-    return hashlib.blake2b(request.method.encode() + b" " + same, digest_size=16).digest()
+    stable = _VOLATILE_FIELDS.sub(b"", request.body)
+    return hashlib.blake2b(request.method.encode() + b" " + stable, digest_size=16).digest()
 
 
 def _resource(path: str) -> str:

@@ -24,9 +24,9 @@ from espalier.runtime.virtual import Simulation
 from espalier.runtime.write_limits import (
     BURST,
     LONGEST_PAUSE,
-    MOST_CONTENTS,
+    MAX_CONTENTS,
     REFILL,
-    REPEATED,
+    REPEAT_THRESHOLD,
     LimitedTransport,
     TooManyWrites,
     WriteLimit,
@@ -72,12 +72,12 @@ def test_a_storm_becomes_one_write_a_minute() -> None:
     assert len([moment for moment in through if moment > 1800]) <= 31
 
 
-@given(st.integers(MOST_CONTENTS, 2_000), st.floats(0, 10))
+@given(st.integers(MAX_CONTENTS, 2_000), st.floats(0, 10))
 @settings(max_examples=20, deadline=None)
 def test_writes_that_make_progress_are_never_braked_though_some_are_equal(count: int, pause: float) -> None:
     limit = WriteLimit()
     for number in range(count):
-        for _ in range(REPEATED - 1):
+        for _ in range(REPEAT_THRESHOLD - 1):
             limit.check(PATH, "me", str(number).encode(), number * pause)
 
 
@@ -93,7 +93,7 @@ def test_a_cycle_of_a_few_contents_is_held_up_though_there_was_progress_before(c
         with suppress(TooManyWrites):
             limit.check(PATH, "me", str(number % count).encode(), number / 100)
             through += 1
-    assert through <= max(count * REPEATED, BURST) + 20 * BURST / 100 / REFILL + 7
+    assert through <= max(count * REPEAT_THRESHOLD, BURST) + 20 * BURST / 100 / REFILL + 7
 
 
 def test_the_same_with_another_time_uid_and_generation_is_the_same_and_another_message_is_not() -> None:
