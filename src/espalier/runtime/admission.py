@@ -57,7 +57,8 @@ class AdmissionResponse(msgspec.Struct, frozen=True):
     ) -> AdmissionResponse:
         """A refusal of an object with all its violations."""
         causes = tuple(
-            StatusCause(reason="FieldValueInvalid", message=one.sentence, field=one.field) for one in violations
+            StatusCause(reason="FieldValueInvalid", message=violation.sentence, field=violation.field)
+            for violation in violations
         )
         text = "; ".join(map(str, violations)) if len(violations) == 1 else "".join(f"\n* {one}" for one in violations)
         return cls.refuse_fields(f'{object_.kind} "{object_.name}" is refused: {text}', causes, warnings)
@@ -154,24 +155,24 @@ def review(body: bytes, handler: Handler) -> tuple[bytes, AdmissionResponse]:
     """Answer one AdmissionReview. Raises `NoReview`, and whatever the handler does."""
     try:
         json_trees.require_flat(body)
-        asked = _decode(body).request
+        parsed = _decode(body).request
         request = AdmissionRequest(
-            asked.operation,
-            asked.kind.kind,
-            asked.namespace,
-            asked.name,
-            User(asked.user_info.username, tuple(asked.user_info.groups)),
-            _object(asked.object),
-            _object(asked.old_object),
-            asked.sub_resource,
-            bool(asked.dry_run),
+            parsed.operation,
+            parsed.kind.kind,
+            parsed.namespace,
+            parsed.name,
+            User(parsed.user_info.username, tuple(parsed.user_info.groups)),
+            _object(parsed.object),
+            _object(parsed.old_object),
+            parsed.sub_resource,
+            bool(parsed.dry_run),
         )
     except json_trees.TooDeep as error:
         return _refused_unread(body, error)
     except msgspec.MsgspecError as error:
         raise NoReview(f"not an {KIND} of {API_VERSION}: {error}") from error
     response = handler(request)
-    return encode(asked.uid, request.object, response), response
+    return encode(parsed.uid, request.object, response), response
 
 
 _UID = re.compile(rb'"uid": ?"([0-9a-f-]{1,64})"')
@@ -208,7 +209,7 @@ def encode(uid: str, object_: Object | None, response: AdmissionResponse) -> byt
         }
         if response.causes:
             details: dict[str, Any] = {"causes": msgspec.to_builtins(response.causes)}
-            if object_ is not None:  # kubectl begins its complaint with these
+            if object_ is not None:  # kubectl begins its error message with these
                 details |= {"name": object_.name, "kind": object_.kind}
             answer["status"]["details"] = details
     elif response.changed is not None and object_ is not None:

@@ -51,8 +51,8 @@ class Cache:
 
     @property
     def is_absent(self) -> bool:
-        """True if the kind itself is not defined, which is allowed for an optional one only."""
-        return any(one.position == ABSENT for one in self._mirrors.values())
+        """True if the API server does not define the kind, which only an optional source allows."""
+        return any(mirror.position == ABSENT for mirror in self._mirrors.values())
 
     async def wait_synced(self) -> None:
         """Wait until the first list is complete."""
@@ -113,29 +113,29 @@ class Cache:
     # The single mirror of a cache that is followed as a whole.
 
     @property
-    def _sole(self) -> _Mirror:
+    def _whole(self) -> _Mirror:
         (mirror,) = self._mirrors.values()
         return mirror
 
     def begin_list(self, *, restored: bool = False) -> None:
-        """A list begins; it will show all earlier writes."""
-        self._sole.begin_list(restored=restored)
+        """Begin a list, which will show all earlier writes."""
+        self._whole.begin_list(restored=restored)
 
     def listed(self, objects: Sequence[Object]) -> None:
-        """A page of the list: handlers are called for differences only."""
-        self._sole.listed(objects)
+        """Store a page of the list; handlers are called for differences only."""
+        self._whole.listed(objects)
 
     def end_list(self, resource_version: str) -> None:
         """Remove objects that the list lacks: they were deleted without a watch."""
-        self._sole.end_list(resource_version)
+        self._whole.end_list(resource_version)
 
     def happened(self, type: EventType, object: Object) -> None:
-        """An event of the watch."""
-        self._sole.happened(type, object)
+        """Store an event of the watch."""
+        self._whole.happened(type, object)
 
-    # What the mirrors call.
+    # Called by the mirrors.
 
-    def _begin(self, namespace: str | None) -> dict[Key, None]:
+    def _begin_list(self, namespace: str | None) -> dict[Key, None]:
         """The keys that a new list will confirm or remove."""
         if namespace is None:
             self._written.clear()
@@ -144,7 +144,7 @@ class Cache:
             del self._written[key]
         return {key: None for key in self._objects.keys if key.namespace == namespace}
 
-    def _show(self, object_: Object, *, restored: bool) -> None:
+    def _store_listed(self, object_: Object, *, restored: bool) -> None:
         key = object_.key
         present = self._objects.get(key)
         if present is not None and present.resource_version == object_.resource_version:
@@ -155,27 +155,27 @@ class Cache:
         if self._written.get(key, 0) <= (_number(object_.resource_version) or 0):
             self._put(object_)
 
-    def _end(self, unlisted: Iterable[Key], resource_version: str) -> None:
+    def _end_list(self, unlisted: Iterable[Key], resource_version: str) -> None:
         """Remove objects that were not listed, unless they were written after the list."""
-        moment = _number(resource_version) or 0
+        listed_at = _number(resource_version) or 0
         for key in unlisted:
-            if self._written.get(key, 0) <= moment:
+            if self._written.get(key, 0) <= listed_at:
                 self._written.pop(key, None)
                 self._remove(key, None)
         if all(mirror.position for mirror in self._mirrors.values()):
             self._synced.set()
 
-    def _event(self, type: EventType, object: Object) -> None:
+    def _store_event(self, type: EventType, object: Object) -> None:
         if type == "BOOKMARK":
             return
-        if self._written and self._knows(object, type):
+        if self._written and self._is_covered_by_own_write(object, type):
             return
         if type == "DELETED":
             self._remove(object.key, object)
         else:
             self._put(object)
 
-    def _knows(self, object_: Object, type_: EventType) -> bool:
+    def _is_covered_by_own_write(self, object_: Object, type_: EventType) -> bool:
         """True if an event is not newer than an own write."""
         written = self._written.get(object_.key)
         version = _number(object_.resource_version)
@@ -198,9 +198,9 @@ class Cache:
         old = self._objects.remove(key)
         if old is None:
             return
-        seen = old if last is None else self._transform(last)
+        before = old if last is None else self._transform(last)
         for handler in self._handlers:
-            handler(seen, None, False)
+            handler(before, None, False)
 
     def _selects(self, object_: Object) -> bool:
         source = self.source
@@ -222,7 +222,7 @@ class _Mirror:
         self.position = ""
 
     def begin_list(self, *, restored: bool = False) -> None:
-        self._unlisted = self._cache._begin(self._namespace)
+        self._unlisted = self._cache._begin_list(self._namespace)
         self._restored = restored
         if restored:
             self.position = ""
@@ -231,7 +231,7 @@ class _Mirror:
         unlisted = self._unlisted if self._unlisted is not None else {}
         for object_ in objects:
             unlisted.pop(object_.key, None)
-            self._cache._show(object_, restored=self._restored)
+            self._cache._store_listed(object_, restored=self._restored)
 
     def wrote(self, key: Key) -> None:
         """An own write was stored.
@@ -244,12 +244,12 @@ class _Mirror:
 
     def end_list(self, resource_version: str) -> None:
         self.position = resource_version
-        self._cache._end(self._unlisted or (), resource_version)
+        self._cache._end_list(self._unlisted or (), resource_version)
         self._unlisted = None
 
     def happened(self, type: EventType, object: Object) -> None:
         self.position = object.resource_version
-        self._cache._event(type, object)
+        self._cache._store_event(type, object)
 
 
 class Caches:
@@ -310,15 +310,21 @@ class Caches:
     def unfilled(self) -> dict[Resource, KubeError | TimeoutError | None]:
         """The kinds whose first lists are not complete, with the error of the last attempt, if it failed."""
         waiting = {cache.source: None for cache in self._caches.values() if not cache.synced}
-        reflectors = [one for one in self._tasks.values() if one.source in waiting and one.trouble is not None]
-        return {source.resource: None for source in waiting} | {one.source.resource: one.trouble for one in reflectors}
+        reflectors = [
+            reflector
+            for reflector in self._tasks.values()
+            if reflector.source in waiting and reflector.trouble is not None
+        ]
+        return {source.resource: None for source in waiting} | {
+            reflector.source.resource: reflector.trouble for reflector in reflectors
+        }
 
     @property
     def silent_since(self) -> float | None:
         """When (by the loop's clock) the last watch lost the server; None while any watch is connected."""
-        found = [reflector.silent_since for reflector in self._tasks.values()]
-        lost = [since for since in found if since is not None]
-        return max(lost) if lost and len(lost) == len(found) else None
+        times = [reflector.silent_since for reflector in self._tasks.values()]
+        lost = [since for since in times if since is not None]
+        return max(lost) if lost and len(lost) == len(times) else None
 
     async def wait_synced(self) -> None:
         """Wait until every first list is complete."""
@@ -326,7 +332,7 @@ class Caches:
             await cache.wait_synced()
 
     async def run(self) -> None:
-        """Keep all caches up to date until cancelled. Raises errors that a new connection can't fix (our bugs)."""
+        """Keep all caches up to date until cancelled. Raises errors that a retry cannot fix (bugs)."""
         self._stopped = asyncio.get_running_loop().create_future()
         for cache in self._caches.values():
             self._follow(cache)

@@ -117,56 +117,56 @@ class ServingCertificate:
 
     async def _reconcile(self, key: Key) -> Outcome:
         try:
-            outcome = await self._keep(key)
+            outcome = await self._ensure(key)
         except KubeError as error:
             self.trouble = error
             raise
         self.trouble = None
         return outcome
 
-    async def _keep(self, key: Key) -> Outcome:
+    async def _ensure(self, key: Key) -> Outcome:
         now = self._clock.now()
         secret = self._secrets.get(key)
-        kept = _read(secret) if secret is not None else None
+        stored = _read(secret) if secret is not None else None
         if secret is None:
-            kept = self._renewed(None, now)
-            self._secrets.wrote(await self._client.create(SECRET, _secret(key, kept)))
-        elif kept is None or not kept.is_valid_for(self._names, now):
-            kept = self._renewed(kept, now)
-            self._secrets.wrote(await self._write(secret, kept))
+            stored = self._renewed(None, now)
+            self._secrets.wrote(await self._client.create(SECRET, _secret(key, stored)))
+        elif stored is None or not stored.is_valid_for(self._names, now):
+            stored = self._renewed(stored, now)
+            self._secrets.wrote(await self._write(secret, stored))
         for resource, cache in self._configurations:
             for configuration in cache.list():
-                await self._trust(resource, cache, configuration, kept.trusted)
+                await self._trust(resource, cache, configuration, stored.trusted)
         for registration in self._registrations:
-            await registration.trust(kept.trusted)
-        if kept.serving.certificate != self._served:
-            self._served = kept.serving.certificate
-            self._serve(kept.serving)
-            _log.info("loaded the serving certificate", not_after=kept.serving.not_after.isoformat())
-        renew_in = (kept.renew_at - now).total_seconds()
+            await registration.trust(stored.trusted)
+        if stored.serving.certificate != self._served:
+            self._served = stored.serving.certificate
+            self._serve(stored.serving)
+            _log.info("loaded the serving certificate", not_after=stored.serving.not_after.isoformat())
+        renew_in = (stored.renew_at - now).total_seconds()
         return Wait("CertificateValid", "waiting for the renewal of the serving certificate", after=max(renew_in, 1.0))
 
-    def _renewed(self, kept: Kept | None, now: datetime) -> Kept:
+    def _renewed(self, stored: StoredCertificates | None, now: datetime) -> StoredCertificates:
         """A new serving pair; with a new authority if the old one is unusable or due for renewal."""
         trusted = b""
-        if kept is None or _renew_at(kept.authority) <= now:
+        if stored is None or _renew_at(stored.authority) <= now:
             days = self._lifetime.authority
             authority = Authority.create("espalier-webhooks", now=now, days=days, rng=self._rng)
-            if kept is not None:
-                trusted = _still_valid(kept.trusted, now)
+            if stored is not None:
+                trusted = _still_valid(stored.trusted, now)
         else:
-            authority, trusted = kept.authority, kept.trusted
+            authority, trusted = stored.authority, stored.trusted
         days = self._lifetime.serving
-        names = self._names if kept is None else _with_those_of_others(self._names, kept.serving)
+        names = self._names if stored is None else _with_names_of_other_replicas(self._names, stored.serving)
         serving = authority.issue_server(self._names[0], names=names, now=now, days=days)
         if authority.certificate not in trusted:
             trusted = authority.certificate + trusted
-        return Kept(Authority.load(authority.certificate, authority.key, self._rng), serving, trusted)
+        return StoredCertificates(Authority.load(authority.certificate, authority.key, self._rng), serving, trusted)
 
-    async def _write(self, secret: Object, kept: Kept) -> Object:
+    async def _write(self, secret: Object, stored: StoredCertificates) -> Object:
         patch = {
             "metadata": {"resourceVersion": secret.resource_version},
-            "data": msgspec.to_builtins(_data(kept)),
+            "data": msgspec.to_builtins(_data(stored)),
         }
         return await self._client.patch(SECRET, secret.name, secret.namespace, patch=patch, type=PatchType.MERGE)
 
@@ -174,16 +174,16 @@ class ServingCertificate:
         """Set the caBundle of each webhook that has another one, guarded by a test of its name at that index."""
         wanted = base64.b64encode(trusted).decode()
         patch: list[dict[str, Any]] = []
-        for place, webhook in enumerate(configuration.tree.get("webhooks") or []):
+        for index, webhook in enumerate(configuration.tree.get("webhooks") or []):
             if webhook["clientConfig"].get("caBundle") != wanted:
-                path = f"/webhooks/{place}"
+                path = f"/webhooks/{index}"
                 patch.append({"op": "test", "path": f"{path}/name", "value": webhook["name"]})
                 patch.append({"op": "add", "path": f"{path}/clientConfig/caBundle", "value": wanted})
         if patch:
             cache.wrote(await self._client.patch(resource, configuration.name, patch=patch, type=PatchType.JSON))
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredCertificates(msgspec.Struct, frozen=True):
     """The content of the Secret: the signing authority, the serving pair, and the certificates to trust."""
 
     authority: Authority
@@ -200,36 +200,36 @@ class Kept(msgspec.Struct, frozen=True):
         return now < self.renew_at and set(names) <= set(_names(self.serving.x509))
 
 
-def _read(secret: Object) -> Kept | None:
+def _read(secret: Object) -> StoredCertificates | None:
     """Parse a Secret; None if it is unusable and has to be replaced."""
     data = secret.decode(Secret).data
     try:
-        authority = Authority.load(_first(data["ca.crt"]), data["ca.key"])
+        authority = Authority.load(_signing_certificate(data["ca.crt"]), data["ca.key"])
         serving = KeyPair(data["tls.crt"], data["tls.key"])
         serving.x509.verify_directly_issued_by(authority.x509)
     except Exception as error:  # the Secret may have any content
         _log.warning("replacing the serving certificate, which is unusable", error=type(error).__name__)
         return None
-    return Kept(authority, serving, data["ca.crt"])
+    return StoredCertificates(authority, serving, data["ca.crt"])
 
 
-def _data(kept: Kept) -> dict[str, bytes]:
+def _data(stored: StoredCertificates) -> dict[str, bytes]:
     return {
-        "ca.crt": kept.trusted,
-        "ca.key": kept.authority.key,
-        "tls.crt": kept.serving.certificate,
-        "tls.key": kept.serving.key,
+        "ca.crt": stored.trusted,
+        "ca.key": stored.authority.key,
+        "tls.crt": stored.serving.certificate,
+        "tls.key": stored.serving.key,
     }
 
 
-def _secret(key: Key, kept: Kept) -> Secret:
+def _secret(key: Key, stored: StoredCertificates) -> Secret:
     metadata = ObjectMeta(name=key.name, namespace=key.namespace)
-    return Secret(metadata=metadata, type="kubernetes.io/tls", data=_data(kept))
+    return Secret(metadata=metadata, type="kubernetes.io/tls", data=_data(stored))
 
 
 def _renew_at(pair: KeyPair) -> datetime:
-    begun = pair.x509.not_valid_before_utc
-    return begun + (pair.not_after - begun) * 2 / 3
+    start = pair.x509.not_valid_before_utc
+    return start + (pair.not_after - start) * 2 / 3
 
 
 def _still_valid(bundle: bytes, now: datetime) -> bytes:
@@ -241,12 +241,12 @@ def _still_valid(bundle: bytes, now: datetime) -> bytes:
     )
 
 
-def _first(bundle: bytes) -> bytes:
+def _signing_certificate(bundle: bytes) -> bytes:
     """The signing authority, which is the first of the bundle."""
     return x509.load_pem_x509_certificates(bundle)[0].public_bytes(Encoding.PEM)
 
 
-def _with_those_of_others(names: Sequence[str], serving: KeyPair) -> Sequence[str]:
+def _with_names_of_other_replicas(names: Sequence[str], serving: KeyPair) -> Sequence[str]:
     """Our names and those of other replicas, which may differ, for example during an upgrade, but share this pair.
 
     If each renewed it for its own names only, they would replace it in turns for ever.

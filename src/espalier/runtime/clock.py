@@ -12,7 +12,7 @@ _SINCE_BOOT: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 class Clock(Protocol):
-    """Tells the time. Timers belong to the event loop, whose time a simulation controls as well."""
+    """The source of time. Timers belong to the event loop, whose time a simulation controls as well."""
 
     def now(self) -> datetime:
         """The wall clock, aware, UTC."""

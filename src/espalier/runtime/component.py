@@ -55,7 +55,9 @@ def assemble(
     host = Host(manager, client or manager.client, caches or manager.caches, webhooks)
     for component in components:
         component.build(host)
-        if webhooks is not None and (unserved := {one.path for one in component.webhooks} - set(webhooks.paths)):
+        if webhooks is not None and (
+            unserved := {webhook.path for webhook in component.webhooks} - set(webhooks.paths)
+        ):
             raise ValueError(f"component {component.name} serves no webhook at {', '.join(sorted(unserved))}")
     if webhooks is not None:
         manager.add(webhooks)

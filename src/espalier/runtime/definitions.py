@@ -18,7 +18,7 @@ class _Condition(Observed, frozen=True):
 
 
 class _ServedStatus(Observed, frozen=True):
-    conditions: list[_Condition] | None = None  # a CRD that was just made says null
+    conditions: list[_Condition] | None = None  # null in a CRD that was just created
 
 
 class _Served(Observed, frozen=True):
@@ -31,7 +31,7 @@ async def until_established(client: Client, definitions: Set[str]) -> None:
     """Wait until the server serves all CustomResourceDefinitions with these names."""
     missing = set(definitions)
     listed = await client.list(CUSTOM_RESOURCE_DEFINITION)
-    missing -= {found.name for found in listed.items if _is_established(found)}
+    missing -= {crd.name for crd in listed.items if _is_established(crd)}
     while missing:
         events = client.watch(CUSTOM_RESOURCE_DEFINITION, resource_version=listed.resource_version)
         async with aclosing(events):

@@ -32,7 +32,7 @@ def health_application(
 
 
 def metrics_application(metrics: Metrics) -> web.Application:
-    """The measures of a manager under /metrics."""
+    """The metrics of a manager under /metrics."""
 
     async def expose(request: web.Request) -> web.Response:
         return web.Response(
@@ -50,13 +50,13 @@ def _handler(
     checks = {**counting, **notices}
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        one = request.match_info.get("check")
-        if one is not None and one not in checks:
-            raise web.HTTPNotFound(text=f"unknown check {one}; known checks: {', '.join(checks)}\n")
+        requested = request.match_info.get("check")
+        if requested is not None and requested not in checks:
+            raise web.HTTPNotFound(text=f"unknown check {requested}; known checks: {', '.join(checks)}\n")
         excluded = request.query.getall("exclude", [])
-        chosen = [one] if one is not None else [check for check in checks if check not in excluded]
+        chosen = [requested] if requested is not None else [check for check in checks if check not in excluded]
         troubles = {check: checks[check]() for check in chosen}
-        failed = any(trouble for check, trouble in troubles.items() if check == one or check in counting)
+        failed = any(trouble for check, trouble in troubles.items() if check == requested or check in counting)
         if not any(troubles.values()) and "verbose" not in request.query:
             return web.Response(text="ok")
         lines = [

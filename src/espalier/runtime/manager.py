@@ -143,7 +143,7 @@ class Manager:
         """Listed with the checks, but without effect on readiness."""
         self._election = election
         if election is not None:
-            self.checks["leadership"] = lambda: self._why(LEASE, election.trouble)
+            self.checks["leadership"] = lambda: self._error_message(LEASE, election.trouble)
         self._addresses = (health_address, metrics_address)
         self._grace = grace
         self._fill_within = fill_within
@@ -180,7 +180,7 @@ class Manager:
                 self._spawn(component.run(), type(component).__name__)
 
     def prepare(self, preparation: Preparation) -> None:
-        """Have the leader run this, and start controllers once it is prepared."""
+        """Have the leader run this before its controllers, which start once it is prepared."""
         self._preparations.append(preparation)
 
     @property
@@ -215,7 +215,7 @@ class Manager:
 
     async def _start(self) -> None:
         await self._serve()
-        self._spawn(self._log_troubles(), "telling")
+        self._spawn(self._log_troubles(), "log troubles")
         for caches in self._caches:
             self._spawn(caches.run(), "caches")
         for webhooks in self._webhooks:
@@ -224,10 +224,10 @@ class Manager:
         for cache in (cache for caches in self._caches for cache in caches.all):
             self.metrics.cache(cache.source.resource, cache)
         if self._election is not None:
-            leads = self.metrics.leader.labels(self._election.name)
-            leads.set(0)
+            gauge = self.metrics.leader.labels(self._election.name)
+            gauge.set(0)
             await self._election.acquire()
-            leads.set(1)
+            gauge.set(1)
             self._spawn(self._hold(self._election), "leadership")
         for preparation in self._preparations:
             self._spawn(preparation.run(), type(preparation).__name__)
@@ -331,16 +331,18 @@ class Manager:
 
     def _caches_check(self) -> str:
         certificates = (webhooks.certificate for webhooks in self._webhooks)
-        followed = [*self._caches, *(certificate.caches for certificate in certificates if certificate is not None)]
+        watched = [*self._caches, *(certificate.caches for certificate in certificates if certificate is not None)]
         kinds: dict[str, dict[str, None]] = {}
-        for caches in followed:
+        for caches in watched:
             for resource, error in caches.unfilled.items():
-                kinds.setdefault(self._why(resource, _explained(resource, error)), {})[resource.group_resource] = None
+                kinds.setdefault(self._error_message(resource, _grouped_error(resource, error)), {})[
+                    resource.group_resource
+                ] = None
         return "; ".join(
             f"not listed yet: {', '.join(names)}{f' ({why})' if why else ''}" for why, names in kinds.items()
         )
 
-    def _why(self, resource: Resource, error: KubeError | TimeoutError | None) -> str:
+    def _error_message(self, resource: Resource, error: KubeError | TimeoutError | None) -> str:
         if error is None:
             return ""
         why = str(error).strip() or "no answer in time"
@@ -349,11 +351,11 @@ class Manager:
     def _webhooks_check(self) -> str:
         waiting = [webhooks for webhooks in self._webhooks if not webhooks.serving]
         certificates = [webhooks.certificate for webhooks in waiting if webhooks.certificate is not None]
-        troubles = filter(None, (self._why(SECRET, certificate.trouble) for certificate in certificates))
+        troubles = filter(None, (self._error_message(SECRET, certificate.trouble) for certificate in certificates))
         return ": ".join(["the webhook server does not serve yet", *troubles]) if waiting else ""
 
 
-def _explained(resource: Resource, error: KubeError | TimeoutError | None) -> KubeError | TimeoutError | None:
+def _grouped_error(resource: Resource, error: KubeError | TimeoutError | None) -> KubeError | TimeoutError | None:
     """The same error for all kinds of a version that the API server lacks, so that they are named together."""
     if not isinstance(error, NotFound):
         return error

@@ -31,13 +31,13 @@ def owners_of(resource: Resource, *, any_owner: bool = False) -> ToKeys:
 
 
 def named_by_label(name: str, *, namespace: str | None = None) -> ToKeys:
-    """The key in these labels; without a `namespace` label, in the object's own namespace. None if one is missing."""
+    """The key in these labels; without a `namespace` label, in the object's own namespace. No key if one is missing."""
 
     def to_keys(object_: Object) -> Iterable[Key]:
         labels = object_.metadata.labels
-        found = labels.get(name)
-        where = object_.namespace if namespace is None else labels.get(namespace)
-        return (Key(where, found),) if found and where is not None else ()
+        value = labels.get(name)
+        key_namespace = object_.namespace if namespace is None else labels.get(namespace)
+        return (Key(key_namespace, value),) if value and key_namespace is not None else ()
 
     return to_keys
 

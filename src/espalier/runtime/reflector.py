@@ -31,15 +31,15 @@ WATCH_SECONDS = 300
 
 _PAGE = 500
 _GRACE = 30.0
-_AT_ONCE = 1.0  # a watch that ends within this time without an event is a failure
+_SHORTEST_WATCH = 1.0  # a watch that ends within this time without an event is a failure
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 
 
-def earlier(one: str, other: str) -> bool:
+def earlier(version: str, other: str) -> bool:
     """True if a resource version is before another one: numbers of any length, as in Kubernetes since 1.35."""
-    if not (one.isdecimal() and other.isdecimal()):
+    if not (version.isdecimal() and other.isdecimal()):
         return False
-    return (len(one), one) < (len(other), other)
+    return (len(version), version) < (len(other), other)
 
 
 ABSENT = "absent"
@@ -66,19 +66,19 @@ class Mirror(Protocol):
     """The receiver of a source's lists and events."""
 
     def begin_list(self, *, restored: bool = False) -> None:
-        """A list will be requested; it shows all earlier writes.
+        """Begin a list, which will show all earlier writes.
 
         `restored`: the server was restored to an earlier state, so earlier resource versions are invalid.
         """
 
     def listed(self, objects: Sequence[Object]) -> None:
-        """A page of the list."""
+        """Receive a page of the list."""
 
     def end_list(self, resource_version: str) -> None:
-        """The list is complete as of this version: what it did not have does not exist."""
+        """End the list, complete as of this version: objects that it did not have do not exist."""
 
     def happened(self, type: EventType, object: Object) -> None:
-        """One event of the watch."""
+        """Receive an event of the watch."""
 
 
 class Reflector:
@@ -114,18 +114,18 @@ class Reflector:
                 await self._watch()
             except (KubeError, TimeoutError) as error:
                 if isinstance(error, NotFound) and self.source.optional:
-                    self._absent()
-                self._consider(error)
+                    self._empty_mirror()
+                self._prepare_retry(error)
                 await self._pause(error)
 
-    def _absent(self) -> None:
+    def _empty_mirror(self) -> None:
         """Make the mirror empty, as the kind is not defined. It is requested again later."""
         self._position = ""
         self._mirror.begin_list()
         self._mirror.end_list(ABSENT)
 
-    def _consider(self, error: KubeError | TimeoutError) -> None:
-        """Decide if and how to list again after a failure."""
+    def _prepare_retry(self, error: KubeError | TimeoutError) -> None:
+        """Decide if and how to list again after this failure."""
         match error:
             case Expired():
                 # During a list: the revision of the pages was compacted, so request all in one page.
@@ -167,7 +167,7 @@ class Reflector:
         self._reset_failures()
 
     async def _watch(self) -> None:
-        source, begun_from = self.source, self._position
+        source, start_version = self.source, self._position
         seconds = int(WATCH_SECONDS * (1 + self._rng.random()))
         loop = asyncio.get_running_loop()
         opened_at = math.inf
@@ -180,7 +180,7 @@ class Reflector:
         events = self._client.watch(
             source.resource,
             self._namespace,
-            resource_version=begun_from,
+            resource_version=start_version,
             labels=source.labels,
             fields=source.fields,
             timeout_seconds=seconds,
@@ -199,19 +199,19 @@ class Reflector:
         except NotKubernetes:
             raise  # such an answer does not count as a working server
         except BaseException:
-            self._lived(begun_from, loop.time() - opened_at)
+            self._made_progress(start_version, loop.time() - opened_at)
             raise
         finally:
-            self._ended_early = loop.time() - opened_at < seconds - _AT_ONCE
-        if not self._lived(begun_from, loop.time() - opened_at):
+            self._ended_early = loop.time() - opened_at < seconds - _SHORTEST_WATCH
+        if not self._made_progress(start_version, loop.time() - opened_at):
             await self._pause(None)
 
-    def _lived(self, begun_from: str, seconds: float) -> bool:
-        """True if a watch made progress or lasted: only that resets the pause."""
-        lived = self._position != begun_from or seconds >= _AT_ONCE
-        if lived:
+    def _made_progress(self, start_version: str, seconds: float) -> bool:
+        """True if a watch sent an event or lasted: only that resets the pause."""
+        made_progress = self._position != start_version or seconds >= _SHORTEST_WATCH
+        if made_progress:
             self._failures = 0
-        return lived
+        return made_progress
 
     def _reset_failures(self) -> None:
         self.silent_since = self.trouble = None
@@ -224,14 +224,14 @@ class Reflector:
             self.silent_since = asyncio.get_running_loop().time()
         import structlog  # noqa: PLC0415  tests that fill caches by hand need not load it
 
-        why = (str(error) or "no answer in time") if error else "the server ended the watch at once"
+        message = (str(error) or "no answer in time") if error else "the server ended the watch at once"
         logger = structlog.get_logger("espalier.cache")
         # A repeated error is logged once, as it may last for days.
-        (logger.debug if why == self._logged else logger.warning)(
+        (logger.debug if message == self._logged else logger.warning)(
             "watch interrupted",
             resource=self.source.resource.group_resource,
-            error=why,
+            error=message,
             retry_in_seconds=round(pause, 3),
         )
-        self.trouble, self._logged = error, why
+        self.trouble, self._logged = error, message
         await asyncio.sleep(pause)

@@ -25,15 +25,15 @@ class Snapshot(Caches):
     def fill(self, objects: Iterable[Object]) -> None:
         """Set the content of all caches to these objects."""
         by_kind: dict[tuple[str, str], list[Object]] = {}
-        for found in objects:
-            by_kind.setdefault((found.head.api_version, found.kind), []).append(found)
-            self._objects[found.head.api_version, found.kind, found.key] = found
+        for object_ in objects:
+            by_kind.setdefault((object_.head.api_version, object_.kind), []).append(object_)
+            self._objects[object_.head.api_version, object_.kind, object_.key] = object_
         for cache in self.all:
             source = cache.source
             of_kind = by_kind.get((source.resource.api_version, source.resource.kind), ())
             cache.begin_list()
-            seen = (one for one in of_kind if not source.namespaces or one.namespace in source.namespaces)
-            cache.listed([Object(one.raw) for one in seen])  # each cache changes its own
+            selected = (each for each in of_kind if not source.namespaces or each.namespace in source.namespaces)
+            cache.listed([Object(each.raw) for each in selected])  # a transform may change the object
             cache.end_list("0")
 
     def put(self, object_: Object) -> None:

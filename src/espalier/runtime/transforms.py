@@ -36,10 +36,10 @@ def keep_managed_fields(*managers: str) -> Transform:
     """As `strip_managed_fields`, but keeps the entries of these field managers, to decide what to write."""
 
     def transform(object_: Object) -> Object:
-        found = object_.metadata.managed_fields
-        if found is None:
+        managed_fields = object_.metadata.managed_fields
+        if managed_fields is None:
             return object_
-        whole = bytes(found)
+        whole = bytes(managed_fields)
         kept = [encoded for entry, encoded in fields.entries(whole) if entry.manager in managers]
         if not kept:
             return strip_managed_fields(object_)

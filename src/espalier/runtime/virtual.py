@@ -86,7 +86,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return []
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> NoReturn:
-        """Refused."""
+        """Raise `NotInSimulation`."""
         raise NotInSimulation(f"a simulation has no threads to run {func!r}")
 
     add_reader = add_writer = _refused("sockets")
@@ -95,10 +95,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
     subprocess_exec = subprocess_shell = _refused("processes")
 
     def _process_events(self, event_list: list[Any]) -> None:
-        """Nothing comes from outside."""
+        """Do nothing: no events come from outside."""
 
     def _write_to_self(self) -> None:
-        """Nobody has to be woken."""
+        """Do nothing: `select` never blocks."""
 
     def _waiting(self) -> str:
         return ", ".join(sorted(task.get_name() for task in asyncio.all_tasks(self)))

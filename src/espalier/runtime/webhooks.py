@@ -49,7 +49,7 @@ class Webhooks:
     def __init__(
         self,
         *,
-        host: str = "0.0.0.0",  # noqa: S104 - API servers call from afar
+        host: str = "0.0.0.0",  # noqa: S104 - API servers call from other hosts
         port: int | None = 9443,
         client_ca: bytes | None = None,
     ) -> None:
@@ -60,7 +60,7 @@ class Webhooks:
         self._metrics: Metrics | None = None
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self._asks_who = client_ca is not None
+        self._requires_client_certificate = client_ca is not None
         if client_ca is not None:
             self._context.verify_mode = ssl.CERT_OPTIONAL
             self._context.load_verify_locations(cadata=client_ca.decode("ascii"))
@@ -142,7 +142,7 @@ class Webhooks:
         return answer
 
     def use(self, pair: KeyPair) -> None:
-        """Use this certificate for new connections."""
+        """Serve new connections with this certificate."""
         # The ssl module loads a certificate chain from a file only; this one (mode 0600) is deleted right after.
         with tempfile.NamedTemporaryFile() as file:
             file.write(pair.certificate + pair.key)
@@ -156,7 +156,7 @@ class Webhooks:
             return
         await self._certified.wait()
         application = web.Application(client_max_size=LARGEST_BODY)
-        application.router.add_post("/{path:.*}", self._answer)
+        application.router.add_post("/{path:.*}", self._respond)
         server = HttpServer(application, self._host, self._port, context=self._context)
         await server.start()
         self._server = server
@@ -167,22 +167,22 @@ class Webhooks:
             await self._server.stop()
             self._server = None
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def _respond(self, request: web.Request) -> web.Response:
         with self._in_flight(request.path):
-            return await self._answer_to(request)
+            return await self._respond_to(request)
 
     def _in_flight(self, path: str) -> AbstractContextManager[None]:
         if self._metrics is None or path not in self.paths:
             return nullcontext()
         return self._metrics.webhook_in_flight.labels(path).track_inprogress()
 
-    async def _answer_to(self, request: web.Request) -> web.Response:
-        known = request.path in self._endpoints
-        if self._asks_who and not known and not request.get_extra_info("peercert"):
+    async def _respond_to(self, request: web.Request) -> web.Response:
+        is_endpoint = request.path in self._endpoints
+        if self._requires_client_certificate and not is_endpoint and not request.get_extra_info("peercert"):
             raise web.HTTPForbidden(text="reviews require the client certificate of an API server\n")
         body = await body_of(request)
         try:
-            answer = await self.call(request.path, body) if known else self.review(request.path, body)
+            answer = await self.call(request.path, body) if is_endpoint else self.review(request.path, body)
             return web.Response(body=answer, content_type="application/json")
         except (NoReview, BadBody) as error:
             raise web.HTTPBadRequest(text=f"{error}\n") from error
