@@ -20,10 +20,10 @@ def parsed(text: str) -> Address | None:
     connected to.
     """
     try:
-        found = ipaddress.ip_address(text.partition("%")[0])
+        address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return None
-    return getattr(found, "ipv4_mapped", None) or found
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 class Place(NamedTuple):
@@ -38,10 +38,10 @@ def place(text: str) -> Place | None:
 
     Addresses are in their shortest form, without brackets and zones, and names in lower case without a final dot.
     """
-    given = text.strip()
-    host, port = given, API_PORT
-    if parsed(given) is None and (found := _WITH_PORT.fullmatch(given)) is not None:
-        host, port = found[1], str(int(found[2]))
+    text = text.strip()
+    host, port = text, API_PORT
+    if parsed(text) is None and (match := _WITH_PORT.fullmatch(text)) is not None:
+        host, port = match[1], str(int(match[2]))
     host = host.strip("[]").lower().rstrip(".")
     address = parsed(host)
     return Place(str(address) if address is not None else host, port) if host else None

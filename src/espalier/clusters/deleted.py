@@ -125,14 +125,14 @@ def broken(capi_objects: ClusterAPIObjects) -> str:
 def missing_certificates(capi_objects: ClusterAPIObjects) -> str:
     """The missing Secrets with certificates and keys, and the remedy; empty if none is missing."""
     cluster, control_plane = capi_objects.cluster, capi_objects.control_plane
-    said = contract.missing_certificates(control_plane) if control_plane else ""
-    if cluster is None or not said:
+    message = contract.missing_certificates(control_plane) if control_plane else ""
+    if cluster is None or not message:
         return ""
-    words = set(re.findall(r"[a-z]+", said))
-    gone = [one for one in contract.CERTIFICATES if one in words]
+    names = set(re.findall(r"[a-z]+", message))
+    gone = [one for one in contract.CERTIFICATES if one in names]
     metadata = cluster.metadata
     which = ", ".join(f"{metadata.namespace}/{metadata.name}-{one}" for one in gone)
-    what = f"Secret {which} is missing" if len(gone) == 1 else f"Secrets {which} are missing" if gone else said
+    what = f"Secret {which} is missing" if len(gone) == 1 else f"Secrets {which} are missing" if gone else message
     return (
         f"{what}: restore what is missing from a backup, or from /etc/kubernetes/pki of a control plane machine. "
         "It can't be regenerated, because machines trust only these keys, and none can join without it. If there is "

@@ -207,8 +207,9 @@ def _spec(tree: Tree) -> Tree:
 
 
 def refused(changes: Iterable[OwnerChange]) -> Wait | None:
-    """The message with all changes that can't be made in place, for which nothing of the cluster is written; else
-    empty.
+    """Wait while any change can't be made in place: then nothing of the cluster is written. None if all can.
+
+    The message lists all refusals.
     """
     refusals = [one.refusal for one in changes if one.refusal]
     return Wait(STOPPED, "; ".join(refusals)) if refusals else None

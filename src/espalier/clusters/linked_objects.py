@@ -31,8 +31,8 @@ def of_group(kind: type[K], render_input: RenderInput, group: WorkerNodeGroupCon
 
 def of_etcd(kind: type[K], render_input: RenderInput) -> K:
     """The machine config of external etcd."""
-    asked = render_input.spec.external_etcd_configuration
-    return _named(kind, render_input, asked.machine_group_ref if asked is not None else None)
+    etcd = render_input.spec.external_etcd_configuration
+    return _named(kind, render_input, etcd.machine_group_ref if etcd is not None else None)
 
 
 def _named(kind: type[K], render_input: RenderInput, reference: Ref | None) -> K:

@@ -1,4 +1,4 @@
-"""Which Cluster is the record of the management cluster, and which Clusters it manages.
+"""The Cluster that is the record of the management cluster, and the Clusters that it manages.
 
 A ConfigMap in the system's namespace names it, where users of other namespaces can't write. Without the ConfigMap the
 oldest record counts, so no later Cluster can take the place of the management cluster.
@@ -27,7 +27,7 @@ BY_MANAGER = "manager"
 SELF = ""
 """The index key of self-managed Clusters."""
 
-HOW = "create it with `espalier manifests --management-cluster NAMESPACE/NAME` (see docs/management-cluster.md)"
+REMEDY = "create it with `espalier manifests --management-cluster NAMESPACE/NAME` (see docs/management-cluster.md)"
 
 
 class ManagementCluster:
@@ -39,9 +39,9 @@ class ManagementCluster:
         self.clusters = clusters
         clusters.add_indexes({BY_MANAGER: _by_manager})
 
-    def watched_by(self, controller: Controller, everybody: Callable[[], Iterable[Key]]) -> None:
+    def watched_by(self, controller: Controller, all_keys: Callable[[], Iterable[Key]]) -> None:
         """Enqueue all Clusters when the ConfigMap changes."""
-        controller.watch(self.named, lambda _changed: everybody())
+        controller.watch(self.named, lambda _changed: all_keys())
 
     def configured_by(self, cluster: Object) -> Iterable[Key]:
         """The ConfigMap that names this Cluster."""
@@ -91,10 +91,10 @@ class ManagementCluster:
         where = f"ConfigMap {names.MANAGEMENT_CLUSTER}"
         key = self.key
         if not self.is_named:
-            so = f"Cluster {key}, the oldest record, is used" if key else "there is no record either"
-            return f"{where}, which names the management cluster, does not exist: {so}; {HOW}"
+            fallback = f"Cluster {key}, the oldest record, is used" if key else "there is no record either"
+            return f"{where}, which names the management cluster, does not exist: {fallback}; {REMEDY}"
         if key is None:
-            return f"{where} must have namespace and name of the management cluster's Cluster in its data; {HOW}"
+            return f"{where} must have namespace and name of the management cluster's Cluster in its data; {REMEDY}"
         found = self.clusters.get(key)
         decoded = _decoded(found) if found is not None else None
         if decoded is None or not is_self_managed(decoded):
@@ -114,10 +114,10 @@ def controller(
             recorder.event(found, "Warning", "ManagementClusterInvalid", known.trouble)
         return Done()
 
-    made = Controller("management-cluster", reconcile, workers=1, resync=resync, rng=rng)
-    made.watch(known.named)
-    made.watch(known.clusters, known.configured_by, predicate=generation_changed)
-    return made
+    result = Controller("management-cluster", reconcile, workers=1, resync=resync, rng=rng)
+    result.watch(known.named)
+    result.watch(known.clusters, known.configured_by, predicate=generation_changed)
+    return result
 
 
 def named_by(found: Object) -> Key | None:

@@ -18,10 +18,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3600.0
 repeated corrections is corrected again."""
 
 TOLERATED = 5
-"""Corrections of a field, each within `FORGOTTEN_AFTER` of the last, until it counts as a fight."""
+"""Corrections of a field, each within `FORGOTTEN_AFTER` of the last, until it counts as a conflict of writers."""
 
 FORGOTTEN_AFTER = 600.0
-"""Seconds without a change after which the corrections of a field are forgotten; longer than the pause of a fight."""
+"""Seconds without a change after which the corrections of a field are forgotten, on top of its pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class _Corrected:
     @property
     def pause(self) -> float:
         """Seconds until it may be corrected again."""
-        doubled = min(self.times - TOLERATED, 10)  # the power would overflow in a fight of weeks
+        doubled = min(self.times - TOLERATED, 10)  # the power would overflow in a conflict of weeks
         return 0.0 if doubled < 0 else min(FIRST_PAUSE * 2**doubled, LONGEST_PAUSE)
 
     def is_forgotten(self, now: float) -> bool:
@@ -48,22 +48,22 @@ class RateLimits(Source):
     def __init__(self) -> None:
         super().__init__()
         self._limited: set[Key] = set()
-        self._wanted: set[Key] = set()
+        self._deferred: set[Key] = set()
         self._pauses: dict[Key, float] = {}
-        self._trying: set[Key] = set()
+        self._retrying: set[Key] = set()
         self._corrected: dict[Key, dict[str, _Corrected]] = {}
-        self._waking: set[tuple[Key, float]] = set()
+        self._scheduled: set[tuple[Key, float]] = set()
 
     def is_limited(self, key: Key) -> bool:
         """True if a cluster has to wait; it is enqueued later then."""
         if key in self._limited:
-            self._wanted.add(key)
+            self._deferred.add(key)
         return key in self._limited
 
     def limit(self, key: Key) -> None:
         """Record that a cluster was corrected now."""
         self._limited.add(key)
-        asyncio.get_running_loop().call_later(SECONDS, self._over, key)
+        asyncio.get_running_loop().call_later(SECONDS, self._end_limit, key)
 
     def corrected(self, key: Key, fields: Iterable[str]) -> None:
         """Record that these fields of a cluster's objects were corrected now, whatever they were changed to."""
@@ -84,8 +84,8 @@ class RateLimits(Source):
         held = {name: one for name in fields if (one := known.get(name)) is not None and now < one.last + one.pause}
         if held:
             due = min(one.last + one.pause for one in held.values())
-            if (key, due) not in self._waking:
-                self._waking.add((key, due))
+            if (key, due) not in self._scheduled:
+                self._scheduled.add((key, due))
                 loop.call_at(due, self._send_if_corrected, key, due)
         return {name: one.times for name, one in held.items()}
 
@@ -95,30 +95,30 @@ class RateLimits(Source):
         self._corrected.pop(key, None)
 
     def _send_if_corrected(self, key: Key, due: float) -> None:
-        self._waking.discard((key, due))
+        self._scheduled.discard((key, due))
         if key in self._corrected:
             self.send(key)
 
     def try_again(self, key: Key) -> None:
         """Enqueue an unreachable cluster again, with growing delay while that lasts."""
-        if key in self._trying:
+        if key in self._retrying:
             return
         pause = self._pauses.get(key, FIRST_PAUSE)
         self._pauses[key] = min(2 * pause, LONGEST_PAUSE)
-        self._trying.add(key)
-        asyncio.get_running_loop().call_later(pause, self._tried, key)
+        self._retrying.add(key)
+        asyncio.get_running_loop().call_later(pause, self._retry, key)
 
     def answered(self, key: Key) -> None:
         """Reset the delay: the cluster was reachable."""
         self._pauses.pop(key, None)
 
-    def _tried(self, key: Key) -> None:
-        self._trying.discard(key)
+    def _retry(self, key: Key) -> None:
+        self._retrying.discard(key)
         if key in self._pauses:
             self.send(key)
 
-    def _over(self, key: Key) -> None:
+    def _end_limit(self, key: Key) -> None:
         self._limited.discard(key)
-        if key in self._wanted:
-            self._wanted.discard(key)
+        if key in self._deferred:
+            self._deferred.discard(key)
             self.send(key)
