@@ -261,15 +261,16 @@ def versions() -> Iterator[str]:
             (
                 f"`{kind}`",
                 f"`{one.infrastructure.cluster.kind}`, `{one.infrastructure.machine.kind}`",
-                "simulated machines; systemd-nspawn containers in place of Docker's",
+                one.tested_with,
             )
             for kind, one in PROVIDERS.items()
         ),
     )
     yield ""
     yield (
-        f"Cluster API's own provider for vSphere (CAPV {_version('capv')}) makes machines in govmomi's simulator of a "
-        "vCenter (`make test`). No test runs those of the others. To add a provider: [providers.md](../providers.md)."
+        f"The simulator of a vCenter is govmomi {_version('vcenter')}, with CAPV {_version('capv')} as Cluster API's "
+        "provider (`make test` with `make real-assets`). No test runs the Cluster API providers of the other "
+        "infrastructures. To add a provider: [providers.md](../providers.md)."
     )
     yield from ("", "## CNI", "")
     kinds = ", ".join(f"`{kind}`" for kind, one in PROVIDERS.items() if one.has_kindnetd)

@@ -254,7 +254,9 @@ class Provider:
     kinds: tuple[type[KubeObject], ...] = ()
     """Its kinds of `anywhere.eks.amazonaws.com`: their CRDs are installed with the manager."""
     annotations: tuple[MetadataKey, ...] = ()
-    """Its own annotations of rendered objects, for the reference page."""
+    """Its own annotations of rendered and linked objects, for the reference page."""
+    tested_with: str = "simulated machines"
+    """The machines and servers with which tests run its clusters, for the reference page."""
 
 
 Providers: TypeAlias = Mapping[str, Provider]

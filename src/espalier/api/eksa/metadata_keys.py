@@ -120,15 +120,8 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "set it together with `credentials-servers`",
     ),
     MetadataKey(
-        f"{GROUP}/hardware-namespaces",
-        "Hardware in `eksa-system`",
-        Writer.USER,
-        "Comma-separated namespaces whose Clusters may use the Hardware; without it, all.",
-        "set it on the Hardware of tenants, and give that Hardware its own labels (reason `MachineConfigInvalid`)",
-    ),
-    MetadataKey(
         f"{GROUP}/credentials-in-workload-clusters",
-        "Secrets with credentials for vCenters and Prism Centrals, in `eksa-system`",
+        "Secrets with credentials of providers, in `eksa-system`",
         Writer.USER,
         "With `allowed`: workload clusters may get the credentials of the user that creates machines. Administrators "
         "of such a cluster can read them.",

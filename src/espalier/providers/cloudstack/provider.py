@@ -54,4 +54,5 @@ def cloudstack(look_up: LookUp) -> Provider:
         controllers=configs(look_up).controllers,
         rights=(Right((CloudStackDatacenterConfig.resource, CloudStackMachineConfig.resource), ("patch",), "status"),),
         annotations=disks.ANNOTATIONS,
+        tested_with="simulated machines; checks with a CloudStack API that the tests serve",
     )

@@ -15,4 +15,5 @@ DOCKER = Provider(
     optional_images=("haproxy.image", "eksD.kindNode"),
     settings=render.settings,
     has_kindnetd=True,
+    tested_with="simulated machines; systemd-nspawn containers as real nodes, in place of Docker's",
 )

@@ -48,4 +48,5 @@ def nutanix(look_up: LookUp) -> Provider:
         workload=cloud_controller.workload,
         controllers=configs(look_up).controllers,
         rights=(Right((NutanixDatacenterConfig.resource, NutanixMachineConfig.resource), ("patch",), "status"),),
+        tested_with="simulated machines; checks with a Prism Central that the tests serve",
     )

@@ -50,4 +50,5 @@ def snow(look_up: LookUp) -> Provider:
         settings=render.settings,
         controllers=configs(look_up).controllers,
         rights=(Right((SnowDatacenterConfig.resource, SnowMachineConfig.resource), ("patch",), "status"),),
+        tested_with="simulated machines; checks with device APIs that the tests serve",
     )

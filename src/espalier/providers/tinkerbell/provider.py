@@ -6,7 +6,7 @@ from espalier.clusters.provider import Links, Provider
 from espalier.kube.rbac import Right
 from espalier.providers.tinkerbell import references, render, rules
 from espalier.providers.tinkerbell.cluster_api import INFRASTRUCTURE
-from espalier.providers.tinkerbell.hardware import controller
+from espalier.providers.tinkerbell.hardware import controller, rack
 from espalier.providers.tinkerbell.hardware.findings import problems
 from espalier.providers.tinkerbell.kinds import (
     KINDS,
@@ -38,4 +38,6 @@ TINKERBELL = Provider(
     controllers=(controller.controller,),
     rights=(Right((TinkerbellMachineConfig.resource,), ("patch",), "status"),),
     system_rights=controller.RIGHTS,
+    annotations=rack.ANNOTATIONS,
+    tested_with="simulated machines on the Hardware of the management cluster",
 )

@@ -53,4 +53,5 @@ def vsphere(look_up: LookUp) -> Provider:
         workload=cloud_controller.workload,
         controllers=configs(look_up).controllers,
         rights=(Right((VSphereDatacenterConfig.resource, VSphereMachineConfig.resource), ("patch",), "status"),),
+        tested_with="simulated machines; checks, and Cluster API's provider, with govmomi's simulator of a vCenter",
     )

@@ -11,6 +11,7 @@ import msgspec
 from espalier.api import conditions
 from espalier.api.core import Secret
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.reference import MetadataKey, Writer
 from espalier.clusters import addresses
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware.kinds import (
@@ -23,6 +24,17 @@ from espalier.providers.tinkerbell.hardware.kinds import (
 
 NAMESPACES = f"{GROUP}/hardware-namespaces"
 """Annotation of Hardware: the namespaces whose Clusters may use it, separated by commas; without it, all."""
+
+ANNOTATIONS = (
+    MetadataKey(
+        NAMESPACES,
+        "Hardware in `eksa-system`",
+        Writer.USER,
+        "Comma-separated namespaces whose Clusters may use the Hardware; without it, all.",
+        "set it on the Hardware of tenants, and give that Hardware its own labels (reason `MachineConfigInvalid`)",
+    ),
+)
+"""Meaning of the annotations, for the reference page."""
 
 SKIP_CONTACT_CHECK = "bmc.tinkerbell.org/skip-contact-check"
 """Label of a BMC Machine that may be unreachable."""
