@@ -25,7 +25,7 @@ from espalier.runtime.writer import Writer
 from espalier.simulator.capi import predicates
 from espalier.simulator.capi.cluster import Clusters
 from espalier.simulator.capi.etcdadm import EtcdadmClusters
-from espalier.simulator.capi.inventory import Inventory, Scheme, in_cluster, made_of, owned_by
+from espalier.simulator.capi.inventory import Inventory, Scheme, in_cluster, owned_by, sets_of_template
 from espalier.simulator.capi.kubeadm_config import KubeadmConfigs
 from espalier.simulator.capi.kubeadm_control_plane import KubeadmControlPlanes
 from espalier.simulator.capi.machine import Machines
@@ -132,7 +132,7 @@ class _Wiring:
         for cache in (inventory.control_planes, inventory.deployments):
             controller.watch(cache, _cluster)
         controller.watch(inventory.etcds, _cluster)
-        controller.watch(inventory.sets, _cluster, predicate=change_of(predicates.ties))
+        controller.watch(inventory.sets, _cluster, predicate=change_of(predicates.ownership))
         controller.watch(inventory.machines, _cluster, predicate=change_of(predicates.counted_machine))
         for provider in inventory.kinds:
             controller.watch(inventory.infrastructure[provider.cluster.kind], self._clusters_of_infrastructure)
@@ -194,7 +194,7 @@ class _Wiring:
         )
         controller.watch(inventory.clusters, self._in_cluster(inventory.deployments), predicate=pause_changed)
         for templates in (inventory.config_templates, *inventory.machine_templates):
-            controller.watch(templates, self._deployments_of_template, predicate=change_of(predicates.ties))
+            controller.watch(templates, self._deployments_of_template, predicate=change_of(predicates.ownership))
         return controller
 
     def _deployments_of_machine(self, machine: Object) -> Iterable[Key]:
@@ -202,7 +202,7 @@ class _Wiring:
         return (Key(machine.namespace, name),) if name else ()
 
     def _deployments_of_template(self, template: Object) -> Iterable[Key]:
-        sets = made_of(self._inventory.sets, template)
+        sets = sets_of_template(self._inventory.sets, template)
         return [key for found in sets for key in owners_of(MachineDeployment.resource)(found)]
 
     def sets(self) -> Controller:
@@ -215,7 +215,7 @@ class _Wiring:
         for templates in (inventory.config_templates, *inventory.machine_templates):
             controller.watch(templates, self._sets_of_template)
         for parts in inventory.machine_parts:
-            controller.watch(parts, named_by_label(names.SET_NAME_LABEL), predicate=change_of(predicates.ties))
+            controller.watch(parts, named_by_label(names.SET_NAME_LABEL), predicate=change_of(predicates.ownership))
         return controller
 
     def _sets_of_machine(self, machine: Object) -> Iterable[Key]:
@@ -229,7 +229,7 @@ class _Wiring:
 
     def _sets_of_template(self, template: Object) -> Iterable[Key]:
         """Each kind has its own watch, so a template may arrive after the set that uses it."""
-        return [found.key for found in made_of(self._inventory.sets, template)]
+        return [found.key for found in sets_of_template(self._inventory.sets, template)]
 
     def machines(self) -> Controller:
         inventory = self._inventory
@@ -256,7 +256,9 @@ class _Wiring:
             inventory.clusters, self._in_cluster(inventory.configs), predicate=change_of(predicates.awaited_cluster)
         )
         # Also those of other machines: the oldest of the control plane initializes the cluster.
-        controller.watch(inventory.machines, self._in_same(inventory.configs), predicate=change_of(predicates.ties))
+        controller.watch(
+            inventory.machines, self._in_same(inventory.configs), predicate=change_of(predicates.ownership)
+        )
         return controller
 
     def health_checks(self) -> Controller:
@@ -264,7 +266,9 @@ class _Wiring:
         controller = self._controller("simulated-machine-health-check", MachineHealthChecks(self._scheme).reconcile)
         controller.watch(inventory.health_checks)
         controller.watch(
-            inventory.machines, self._in_same(inventory.health_checks), predicate=change_of(predicates.examined_machine)
+            inventory.machines,
+            self._in_same(inventory.health_checks),
+            predicate=change_of(predicates.health_checked_machine),
         )
         controller.watch(inventory.clusters, self._in_cluster(inventory.health_checks), predicate=pause_changed)
         return controller
@@ -278,7 +282,7 @@ class _Wiring:
             inventory.clusters, self._in_cluster(inventory.etcds), predicate=change_of(predicates.awaited_cluster)
         )
         for cache in (inventory.etcd_configs, *inventory.machine_templates):
-            controller.watch(cache, in_same, predicate=change_of(predicates.ties))
+            controller.watch(cache, in_same, predicate=change_of(predicates.ownership))
 
         def of_member(machine: Object) -> Iterable[Key]:
             return in_same(machine) if external_etcd.MACHINE_LABEL in machine.metadata.labels else ()

@@ -16,7 +16,7 @@ from espalier.simulator.capi import predicates
 
 View = Callable[[Object], Any]
 
-OWNED, COUNTED, EXAMINED = predicates.owned_machine, predicates.counted_machine, predicates.examined_machine
+OWNED, COUNTED, EXAMINED = predicates.owned_machine, predicates.counted_machine, predicates.health_checked_machine
 EVERYBODY = {OWNED, COUNTED, EXAMINED}
 
 

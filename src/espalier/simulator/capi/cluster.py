@@ -16,7 +16,7 @@ from espalier.clusterapi.objects import is_paused, owner_reference
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
-from espalier.simulator.capi.cluster_status import Observed, status, taken_over
+from espalier.simulator.capi.cluster_status import Observed, spec_changes, status
 from espalier.simulator.capi.inventory import Scheme, in_cluster
 
 RESOURCE = Cluster.resource
@@ -30,15 +30,15 @@ class BlockingObject(NamedTuple):
 
 
 def stages(observed: Observed) -> Iterator[tuple[str, list[BlockingObject]]]:
-    """The order of deletion before the infrastructure: workers, control plane, etcd."""
-    workers = [BlockingObject(MachineDeployment.resource, found) for found in observed.deployments]
+    """The objects to delete before the infrastructure, in order, with a description: workers, control plane, etcd."""
+    workers = [BlockingObject(MachineDeployment.resource, deployment) for deployment in observed.deployments]
     workers += [
-        BlockingObject(MachineSet.resource, found) for found in observed.sets if not found.metadata.owner_references
+        BlockingObject(MachineSet.resource, set_) for set_ in observed.sets if not set_.metadata.owner_references
     ]
     workers += [
-        BlockingObject(Machine.resource, found)
-        for found in observed.machine_objects
-        if not found.metadata.owner_references
+        BlockingObject(Machine.resource, machine)
+        for machine in observed.machine_objects
+        if not machine.metadata.owner_references
     ]
     yield "worker objects", workers
     control_plane = observed.control_plane_object
@@ -54,10 +54,10 @@ class Clusters:
 
     def _observe(self, key: Key) -> Observed | None:
         inventory = self._scheme.inventory
-        found = inventory.clusters.get(key)
-        if found is None or is_paused(found):
+        object_ = inventory.clusters.get(key)
+        if object_ is None or is_paused(object_):
             return None
-        cluster = found.decode(Cluster)
+        cluster = object_.decode(Cluster)
         infrastructure = control_plane = None
         if reference := cluster.spec.infrastructure_ref:
             infrastructure = inventory.infrastructure_object(reference.kind, Key(key.namespace, reference.name))
@@ -67,10 +67,12 @@ class Clusters:
         if external := cluster.spec.managed_external_etcd_ref:
             etcd = inventory.etcds.get(Key(key.namespace, external.name))
         machines = [
-            one for one in in_cluster(inventory.machines, key) if external_etcd.MACHINE_LABEL not in one.metadata.labels
+            machine
+            for machine in in_cluster(inventory.machines, key)
+            if external_etcd.MACHINE_LABEL not in machine.metadata.labels
         ]
         return Observed(
-            object=found,
+            object=object_,
             cluster=cluster,
             infrastructure_object=infrastructure,
             infrastructure=infrastructure.decode(InfrastructureCluster) if infrastructure else None,
@@ -81,7 +83,7 @@ class Clusters:
             sets=tuple(in_cluster(inventory.sets, key)),
             machines=tuple(machine.decode(Machine) for machine in machines),
             machine_objects=tuple(machines),
-            answers=self._scheme.workload_clusters.reach(key) is not None,
+            reachable=self._scheme.workload_clusters.reach(key) is not None,
         )
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -94,14 +96,14 @@ class Clusters:
         writer = self._scheme.writer
         current = await writer.add_finalizer(RESOURCE, observed.object, names.CLUSTER_FINALIZER)
         await self._adopt(observed)
-        if spec := taken_over(observed):
+        if spec := spec_changes(observed):
             await writer.merge(RESOURCE, current, {"spec": spec})
             return Wait("SpecChanged", "waiting for the cache to show the changed cluster")
         await writer.status(RESOURCE, current, status(observed, self._scheme.clock.now()))
         return Done()
 
     async def _adopt(self, observed: Observed) -> None:
-        """Set the cluster as owner of infrastructure and control plane."""
+        """Set the cluster as owner of infrastructure, control plane and external etcd."""
         owner = owner_reference(RESOURCE, observed.object, controller=False)
         labels = {names.CLUSTER: observed.object.name}
         infrastructure = observed.infrastructure_object
@@ -114,11 +116,11 @@ class Clusters:
             await self._scheme.writer.add_owner(EtcdadmCluster.resource, observed.etcd_object, owner, labels)
 
     async def _delete(self, observed: Observed) -> Outcome:
-        for what, held in stages(observed):
-            if held:
-                for each in held:
-                    await self._scheme.writer.delete(each.resource, each.object, found_by_owner)
-                return await self._still_deleting(observed, f"waiting for {len(held)} {what} to be deleted")
+        for description, objects in stages(observed):
+            if objects:
+                for blocking in objects:
+                    await self._scheme.writer.delete(blocking.resource, blocking.object, found_by_owner)
+                return await self._still_deleting(observed, f"waiting for {len(objects)} {description} to be deleted")
         infrastructure = observed.infrastructure_object
         resource = self._scheme.inventory.resource(infrastructure.kind) if infrastructure is not None else None
         if infrastructure is not None and resource is not None:

@@ -1,4 +1,4 @@
-"""An observed cluster, and its status. Pure."""
+"""The observed state of a Cluster, and the status computed from it. Pure."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Observed:
     sets: tuple[Object, ...]
     machines: tuple[Machine, ...]
     machine_objects: tuple[Object, ...]
-    answers: bool
+    reachable: bool
     """True if its API server is reachable now."""
 
     @cached_property
     def typed_deployments(self) -> list[MachineDeployment]:
-        """The worker node groups."""
-        return [found.decode(MachineDeployment) for found in self.deployments]
+        """The MachineDeployments of the cluster, decoded."""
+        return [deployment.decode(MachineDeployment) for deployment in self.deployments]
 
     @cached_property
     def machine_rollup(self) -> Rollup:
@@ -54,16 +54,19 @@ class Observed:
         return _rollup(self.machines)
 
     @cached_property
-    def workers(self) -> Rollup:
-        """The worker machines."""
+    def worker_rollup(self) -> Rollup:
+        """The rollup of the worker machines."""
         return _rollup(machine for machine in self.machines if names.CONTROL_PLANE not in machine.metadata.labels)
 
     @property
-    def reached(self) -> bool:
-        """True if its API server is reachable. Short outages do not count, as in Cluster API's probe."""
+    def probe_succeeds(self) -> bool:
+        """The status of RemoteConnectionProbe: once True, it stays so while the infrastructure reports no obstacle.
+
+        Cluster API's probe fails after an outage of some minutes; this one tolerates any.
+        """
         if obstacle(self.infrastructure_object):
             return False
-        return self.answers or condition_list.is_true(self.cluster.status.conditions, _PROBE)
+        return self.reachable or condition_list.is_true(self.cluster.status.conditions, _PROBE)
 
     @property
     def provisioned(self) -> bool:
@@ -86,7 +89,7 @@ class Observed:
 
 
 def status(observed: Observed, now: datetime, waiting: str | None = None) -> ClusterStatus:
-    """The status of a cluster; `waiting` is what its deletion waits for."""
+    """The status of a cluster; `waiting` is the object that its deletion waits for, None unless it is being deleted."""
     generation = observed.cluster.metadata.generation
     infrastructure = observed.infrastructure
     etcd = observed.etcd_object.decode(EtcdadmCluster).status if observed.etcd_object else None
@@ -110,13 +113,13 @@ def status(observed: Observed, now: datetime, waiting: str | None = None) -> Clu
     )
 
 
-def taken_over(observed: Observed) -> Tree:
-    """The cluster's spec with the control plane endpoint from its infrastructure."""
-    present = observed.cluster.spec.control_plane_endpoint
-    found = observed.infrastructure.spec.control_plane_endpoint if observed.infrastructure else None
-    if present is not None and present.host:
+def spec_changes(observed: Observed) -> Tree:
+    """A merge patch of the cluster's spec: the endpoint of its infrastructure, empty once the cluster has one."""
+    current = observed.cluster.spec.control_plane_endpoint
+    endpoint = observed.infrastructure.spec.control_plane_endpoint if observed.infrastructure else None
+    if current is not None and current.host:
         return {}
-    return {"controlPlaneEndpoint": msgspec.to_builtins(found)} if found is not None and found.host else {}
+    return {"controlPlaneEndpoint": msgspec.to_builtins(endpoint)} if endpoint is not None and endpoint.host else {}
 
 
 def _phase(observed: Observed) -> str:
@@ -143,7 +146,7 @@ def _control_plane_counts(observed: Observed) -> MachineCounts | None:
 
 
 def _worker_counts(observed: Observed) -> MachineCounts:
-    rollup = observed.workers
+    rollup = observed.worker_rollup
     return MachineCounts(
         desired_replicas=sum(1 if d.spec.replicas is None else d.spec.replicas for d in observed.typed_deployments),
         replicas=rollup.replicas,
@@ -176,22 +179,22 @@ def _conditions(observed: Observed, waiting: str | None) -> Iterator[Condition]:
     )
     control_plane = _control_plane_condition(observed)
     workers = _workers_condition(observed)
-    silence = obstacle(observed.infrastructure_object) or "Remote connection not established yet"
+    probe_message = obstacle(observed.infrastructure_object) or "Remote connection not established yet"
     probe = condition(
         _PROBE,
-        observed.reached,
-        "ProbeSucceeded" if observed.reached else "ProbeFailed",
-        "" if observed.reached else silence,
+        observed.probe_succeeds,
+        "ProbeSucceeded" if observed.probe_succeeds else "ProbeFailed",
+        "" if observed.probe_succeeds else probe_message,
     )
     yield from (infrastructure, initialized, control_plane, workers, probe)
     yield from _machine_conditions(observed)
     yield deleting(waiting)
     yield condition("Paused", False, "NotPaused")
-    failing = [part for part in (infrastructure, control_plane, workers) if part.status != "True"]
+    failing = [entry for entry in (infrastructure, control_plane, workers) if entry.status != "True"]
     if waiting is not None:
         yield condition("Available", False, "NotAvailable", f"* Deleting: {waiting}")
     elif failing:
-        message = "\n".join(f"* {part.type}: {part.message}" for part in failing)
+        message = "\n".join(f"* {entry.type}: {entry.message}" for entry in failing)
         yield condition("Available", False, "NotAvailable", message)
     else:
         yield condition("Available", True, "Available")
@@ -221,24 +224,24 @@ def _workers_condition(observed: Observed) -> Condition:
     if not observed.deployments:
         return condition("WorkersAvailable", True, "NoWorkers")
     messages = []
-    for found in observed.typed_deployments:
-        available = condition_list.get(found.status.conditions, "Available")
+    for deployment in observed.typed_deployments:
+        available = condition_list.get(deployment.status.conditions, "Available")
         if available is None or available.status != "True":
-            said = available.message if available else "not reported yet"
-            messages.append(f"* MachineDeployment {found.metadata.name}: {said}")
+            message = available.message if available else "not reported yet"
+            messages.append(f"* MachineDeployment {deployment.metadata.name}: {message}")
     return condition("WorkersAvailable", not messages, "NotAvailable" if messages else "Available", "\n".join(messages))
 
 
 def _machine_conditions(observed: Observed) -> Iterator[Condition]:
     control_plane = _rollup(machine for machine in observed.machines if names.CONTROL_PLANE in machine.metadata.labels)
-    for prefix, rollup in (("ControlPlane", control_plane), ("Worker", observed.workers)):
-        shared = {statement.type: statement for statement in rollup.conditions(rollup.replicas)}
+    for prefix, rollup in (("ControlPlane", control_plane), ("Worker", observed.worker_rollup)):
+        conditions = {entry.type: entry for entry in rollup.conditions(rollup.replicas)}
         for type_ in ("MachinesReady", "MachinesUpToDate"):
-            yield msgspec.structs.replace(shared[type_], type=f"{prefix}{type_}")
+            yield msgspec.structs.replace(conditions[type_], type=f"{prefix}{type_}")
     counts = [_control_plane_counts(observed), _worker_counts(observed)]
     desired = 0 if observed.deleting else sum((count.desired_replicas or 0) for count in counts if count)
     yield from (
-        s
-        for s in observed.machine_rollup.conditions(desired)
-        if s.type in {"RollingOut", "ScalingUp", "ScalingDown", "Remediating"}
+        entry
+        for entry in observed.machine_rollup.conditions(desired)
+        if entry.type in {"RollingOut", "ScalingUp", "ScalingDown", "Remediating"}
     )

@@ -44,7 +44,7 @@ class Inventory:
     etcd_configs: Cache
     infrastructure: dict[str, Cache]
     hosts: dict[str, Cache]
-    """By the kind of their machines."""
+    """Caches of the hosts that machines run on, by the kind of the infrastructure machines."""
     kinds: tuple[Infrastructure, ...]
 
     @classmethod
@@ -72,7 +72,11 @@ class Inventory:
                 for provider in kinds
                 for resource in (provider.cluster, provider.machine, provider.machine_template)
             },
-            hosts={one.machine.kind: cache(one.hosts.resource, optional=True) for one in kinds if one.hosts},
+            hosts={
+                provider.machine.kind: cache(provider.hosts.resource, optional=True)
+                for provider in kinds
+                if provider.hosts
+            },
             kinds=tuple(kinds),
         )
 
@@ -120,8 +124,8 @@ def owned_by(cache: Cache, uid: str) -> list[Object]:
     return sorted(cache.by_index(BY_CONTROLLER, uid), key=lambda object_: object_.name)
 
 
-def made_of(cache: Cache, template: Object) -> list[Object]:
-    """The sets whose machines are created from a template."""
+def sets_of_template(cache: Cache, template: Object) -> list[Object]:
+    """The MachineSets that refer to a template, of infrastructure machines or of bootstrap configurations."""
     return cache.by_index(BY_TEMPLATE, f"{template.key}/{template.kind}")
 
 
@@ -139,7 +143,7 @@ def _by_cluster(object_: Object) -> Iterable[str]:
 
 @dataclass(frozen=True)
 class Scheme:
-    """Caches, writer, clock and random number generator. `rng` generates names and keys."""
+    """The dependencies that the controllers share. `rng` generates the names of new objects."""
 
     inventory: Inventory
     writer: Writer

@@ -38,53 +38,61 @@ def _machine(object_: Object) -> _Machine:
     return object_.decode(_Machine)
 
 
-def ties(object_: Object) -> Any:
-    """The owners of an object, and whether it is being deleted."""
+def ownership(object_: Object) -> Any:
+    """The uid, labels, owners and deletion timestamp of an object."""
     metadata = object_.metadata
     return (metadata.uid, metadata.labels, metadata.owner_references, metadata.deletion_timestamp)
 
 
 def counted_machine(object_: Object) -> Any:
-    """A machine as one of many (`Rollup`)."""
-    found = _machine(object_)
-    counted = [(one.type, one.status) for one in found.status.conditions if one.type in _COUNTED]
-    return (ties(object_), found.spec.get("version"), counted)
+    """The fields of a machine that a `Rollup` counts."""
+    machine = _machine(object_)
+    conditions = [
+        (entry.type, entry.status) for entry in machine.status.conditions if entry.type in _COUNTED_CONDITIONS
+    ]
+    return (ownership(object_), machine.spec.get("version"), conditions)
 
 
-_COUNTED = ("Ready", "Available", "UpToDate")
+_COUNTED_CONDITIONS = ("Ready", "Available", "UpToDate")
 
 
 def owned_machine(object_: Object) -> Any:
-    """A machine for its owner: spec and conditions.
+    """A machine for its owner: spec, node ref and conditions.
 
-    Without the fields that a machine copies from its parts: for those the owner would only write a new
-    observedGeneration.
+    Without the fields that are copied from the infrastructure machine, and the name of the bootstrap data Secret: for
+    those the owner would only write a new observedGeneration.
     """
-    found = _machine(object_)
-    asked = {name: value for name, value in found.spec.items() if name not in _TAKEN_OVER}
-    asked["bootstrap"] = (found.spec.get("bootstrap") or {}).get("configRef")
-    holds = [(one.type, one.status) for one in found.status.conditions]
-    return (ties(object_), object_.metadata.annotations, asked, found.status.node_ref, holds)
+    machine = _machine(object_)
+    spec = {name: value for name, value in machine.spec.items() if name not in _COPIED_FIELDS}
+    spec["bootstrap"] = (machine.spec.get("bootstrap") or {}).get("configRef")
+    conditions = [(entry.type, entry.status) for entry in machine.status.conditions]
+    return (ownership(object_), object_.metadata.annotations, spec, machine.status.node_ref, conditions)
 
 
-_TAKEN_OVER = ("providerID", "failureDomain")
-"""And the name of the bootstrap data Secret."""
+_COPIED_FIELDS = ("providerID", "failureDomain")
+"""Fields of a Machine's spec that its controller copies from the infrastructure machine."""
 
 
-def examined_machine(object_: Object) -> Any:
+def health_checked_machine(object_: Object) -> Any:
     """A machine for health checks. The node's conditions show in messages; nodes are not watched themselves."""
-    found = _machine(object_)
-    health = [one for one in found.status.conditions if one.type in _HEALTH]
-    return (ties(object_), object_.metadata.annotations, found.spec.get("providerID"), found.status.node_ref, health)
+    machine = _machine(object_)
+    conditions = [entry for entry in machine.status.conditions if entry.type in _HEALTH_CONDITIONS]
+    return (
+        ownership(object_),
+        object_.metadata.annotations,
+        machine.spec.get("providerID"),
+        machine.status.node_ref,
+        conditions,
+    )
 
 
-_HEALTH = ("NodeHealthy", "HealthCheckSucceeded", "OwnerRemediated")
+_HEALTH_CONDITIONS = ("NodeHealthy", "HealthCheckSucceeded", "OwnerRemediated")
 
 
 def compared_part(object_: Object) -> Any:
     """A machine's part as its control plane compares it: its spec, and the template that it was cloned from."""
     metadata = object_.metadata
-    return (ties(object_), metadata.generation, metadata.annotations)
+    return (ownership(object_), metadata.generation, metadata.annotations)
 
 
 def awaited_cluster(object_: Object) -> Any:
@@ -96,4 +104,4 @@ def awaited_cluster(object_: Object) -> Any:
 
 def booting_machine(object_: Object) -> Any:
     """An infrastructure machine for its infrastructure cluster."""
-    return (ties(object_), object_.decode(InfrastructureMachine).status.provisioned)
+    return (ownership(object_), object_.decode(InfrastructureMachine).status.provisioned)
