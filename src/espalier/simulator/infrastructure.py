@@ -40,7 +40,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.simulator import bootstrap_data
 from espalier.simulator.bootstrap_data import Kubeadm
-from espalier.simulator.capi.certificates import authority_of, find, secret_name
+from espalier.simulator.capi.certificates import authority_of, find_secret, secret_name
 from espalier.simulator.capi.inventory import Scheme, in_cluster
 from espalier.simulator.capi.reaching import CLOSED
 from espalier.simulator.host_pool import HostPool
@@ -377,7 +377,7 @@ async def open_workload(
     if found is None:
         raise ValueError(f"Cluster {cluster} does not exist")
     typed = found.decode(Cluster)
-    authority = await find(scheme, cluster, "ca")
+    authority = await find_secret(scheme, cluster, "ca")
     if authority is None:
         name = Key(cluster.namespace, secret_name(cluster.name, "ca"))
         raise ValueError(

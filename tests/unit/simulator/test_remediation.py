@@ -14,7 +14,7 @@ from espalier.api.meta import Tree
 from espalier.clusterapi.remediation import REMEDIATION_FOR
 from espalier.kube.objects import Object, to_bytes
 from espalier.runtime.outcome import Wait
-from espalier.simulator.capi.control_plane import Move, Observed, OwnedMachine, next_move, unclaimed
+from espalier.simulator.capi.control_plane import Observed, OwnedMachine, Scaling, next_scaling, pending_remediation
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SICK = [
@@ -92,21 +92,21 @@ MINUTES = timedelta(minutes=20)
 )
 def test_retries_are_counted_and_limited(annotations: Tree, limits: dict[str, Any], expected: object) -> None:
     sick = machine("b", annotations, SICK)
-    move = next_move(observed(machine("a"), sick, machine("c"), **limits), NOW)
-    if isinstance(move, Wait):
-        assert move.reason == expected
+    scaling = next_scaling(observed(machine("a"), sick, machine("c"), **limits), NOW)
+    if isinstance(scaling, Wait):
+        assert scaling.reason == expected
     else:
-        assert isinstance(move, Move)
-        assert move.remove is sick
-        assert move.remediates is not None
-        assert move.remediates.retry_count == expected
+        assert isinstance(scaling, Scaling)
+        assert scaling.remove is sick
+        assert scaling.remediates is not None
+        assert scaling.remediates.retry_count == expected
 
 
 def test_the_next_machine_takes_the_place_of_the_one_that_went_and_no_other_does() -> None:
     status = {"machine": "b", "time": "2026-01-01T11:59:00Z", "retryCount": 1}
-    assert unclaimed(observed(machine("a"), machine("b"), status=status)) is None, "it is still there"
-    found = unclaimed(observed(machine("a"), machine("c"), status=status))
+    assert pending_remediation(observed(machine("a"), machine("b"), status=status)) is None, "it is still there"
+    found = pending_remediation(observed(machine("a"), machine("c"), status=status))
     assert found is not None
     assert (found.machine, found.retry_count) == ("b", 1)
     claimed = machine("d", in_place_of("b", MINUTES, 1))
-    assert unclaimed(observed(machine("a"), claimed, status=status)) is None
+    assert pending_remediation(observed(machine("a"), claimed, status=status)) is None

@@ -30,17 +30,17 @@ RENEW_BEFORE = timedelta(days=180)
 
 
 def secret_name(cluster: str, purpose: str) -> str:
-    """Name of a Secret of a cluster: `ca`, `etcd`, `proxy`, `sa` or `kubeconfig`."""
+    """The name of a Secret of a cluster; `purpose` is `ca`, `etcd`, `proxy`, `sa` or `kubeconfig`."""
     return f"{cluster}-{purpose}"
 
 
-async def find(scheme: Scheme, cluster: Key, purpose: str) -> Object | None:
+async def find_secret(scheme: Scheme, cluster: Key, purpose: str) -> Object | None:
     """A Secret of a cluster. One without the label by which Secrets are watched is read directly, as by Cluster API."""
     key = Key(cluster.namespace, secret_name(cluster.name, purpose))
     return scheme.inventory.secrets.get(key) or await scheme.writer.read(SECRET, key)
 
 
-def unavailable(purposes: Sequence[str]) -> str:
+def unavailable_message(purposes: Sequence[str]) -> str:
     """Cluster API's message about missing certificates."""
     if len(purposes) == 1:
         return f"Cluster certificate for {purposes[0]} is not available, please check cluster certificate secrets"
@@ -58,7 +58,7 @@ def authority_of(secret: Secret, keys: random.Random | None = None) -> Authority
 def certificate_secrets(
     cluster: Key, owner: OwnerReference, *, now: datetime, keys: random.Random | None, existing: set[str]
 ) -> Iterator[Tree]:
-    """The missing Secrets with certificates and keys."""
+    """The Secrets with certificates and keys whose names are not among the `existing`."""
     for purpose, common_name in AUTHORITIES.items():
         if secret_name(cluster.name, purpose) not in existing:
             pair: KeyPair = Authority.create(common_name, now=now, rng=keys)
@@ -85,14 +85,20 @@ def kubeconfig_secret(
 
 
 def needs_renewal(kubeconfig: bytes, endpoint: str, now: datetime) -> bool:
-    """True if a kubeconfig made by `kubeconfig_secret` expires soon, or has another server."""
-    found = _facts(kubeconfig)
-    return found is not None and (found[0] != endpoint or found[1] - now < RENEW_BEFORE)
+    """True if the client certificate of a kubeconfig expires soon, or its server is not `endpoint`.
+
+    False for a kubeconfig of the user, one without a client certificate.
+    """
+    server_and_expiry = _server_and_expiry(kubeconfig)
+    if server_and_expiry is None:
+        return False
+    server, expiry = server_and_expiry
+    return server != endpoint or expiry - now < RENEW_BEFORE
 
 
 @lru_cache(maxsize=4096)
-def _facts(kubeconfig: bytes) -> tuple[str, datetime] | None:
-    """The server of a kubeconfig and the expiry of its certificate; None for a kubeconfig of the user.
+def _server_and_expiry(kubeconfig: bytes) -> tuple[str, datetime] | None:
+    """The server of a kubeconfig and the expiry of its client certificate; None without one, or if it is invalid.
 
     Cached: called in every reconcile of a control plane, and YAML and certificates are slow to parse.
     """

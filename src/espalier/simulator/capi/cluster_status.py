@@ -20,7 +20,7 @@ from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.infrastructure import InfrastructureCluster
 from espalier.kube.objects import Object
 from espalier.simulator.capi.reaching import obstacle
-from espalier.simulator.capi.rollup import Rollup, deleting
+from espalier.simulator.capi.rollup import Rollup, deleting_condition
 
 _PROBE = "RemoteConnectionProbe"
 
@@ -188,7 +188,7 @@ def _conditions(observed: Observed, waiting: str | None) -> Iterator[Condition]:
     )
     yield from (infrastructure, initialized, control_plane, workers, probe)
     yield from _machine_conditions(observed)
-    yield deleting(waiting)
+    yield deleting_condition(waiting)
     yield condition("Paused", False, "NotPaused")
     failing = [entry for entry in (infrastructure, control_plane, workers) if entry.status != "True"]
     if waiting is not None:

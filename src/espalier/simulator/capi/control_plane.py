@@ -1,4 +1,4 @@
-"""An observed control plane with its machines, and the one change that is due (Cluster API's rules)."""
+"""The observed state of a control plane, and the machine to create or delete next, by Cluster API's rules. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from espalier.runtime.outcome import Wait
 
 @dataclass(frozen=True)
 class OwnedMachine(MachineObjects):
-    """A control plane machine, and whether its control plane components run."""
+    """A machine of a control plane, with its bootstrap configuration and infrastructure machine."""
 
     @property
     def healthy(self) -> bool:
@@ -58,11 +58,11 @@ class Observed:
     orphans: tuple[Object, ...] = ()
     """The control plane machines to adopt."""
     obstacle: str = ""
-    """Why its API server can't run."""
-    lost_certificates: tuple[str, ...] = ()
-    """The missing certificates of an initialized control plane, by the suffixes of their Secrets."""
-    unlabelled: tuple[str, ...] = ()
-    """Names of Secrets with certificates that lack the label of their cluster."""
+    """The reason why its API server can't run; empty if it can."""
+    missing_certificates: tuple[str, ...] = ()
+    """The certificates that an initialized control plane lacks, by the suffixes of their Secrets."""
+    unlabelled_secrets: tuple[str, ...] = ()
+    """Names of the Secrets with certificates that lack label `cluster.x-k8s.io/cluster-name`."""
 
     @property
     def key(self) -> Key:
@@ -104,82 +104,90 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Move:
-    """The one change that is due: create a machine (None), or delete this machine."""
+class Scaling:
+    """The next scaling operation: scale down by deleting a machine, or scale up by creating one."""
 
     remove: OwnedMachine | None
+    """The machine to delete; None to create one."""
     remediates: Remediation | None = None
     """The remediation record, when the machine is deleted because it is unhealthy."""
 
 
-def next_move(observed: Observed, now: datetime) -> Move | Wait | None:
-    """The change that replicas and outdated machines require; one at a time, on a healthy control plane only."""
+def next_scaling(observed: Observed, now: datetime) -> Scaling | Wait | None:
+    """The scaling operation that remediation, a rollout or `replicas` requires; None if none is due.
+
+    One at a time, and only while the other machines are healthy: until then a `Wait`.
+    """
     machines = observed.machines
     staying = [owned for owned in machines if not owned.is_deleted]
     outdated = [owned for owned in staying if owned.object.name in observed.outdated]
-    sick = [owned for owned in staying if awaits_remediation(owned.machine)]
-    if sick and len(staying) > 1:
+    unhealthy = [owned for owned in staying if awaits_remediation(owned.machine)]
+    if unhealthy and len(staying) > 1:
         # The only machine of a control plane is never remediated: a new one could not join.
-        doomed = _chosen(sick)
-        remembered = _remediation(observed, doomed, now)
-        if isinstance(remembered, Wait):
-            return remembered
-        move = Move(doomed, remembered)
+        remediated = _machine_to_delete(unhealthy)
+        remediation = _remediation(observed, remediated, now)
+        if isinstance(remediation, Wait):
+            return remediation
+        scaling = Scaling(remediated, remediation)
     elif outdated:
-        grow = len(machines) < observed.replicas + observed.max_surge
-        move = Move(None) if grow else Move(_chosen(outdated))
+        may_surge = len(machines) < observed.replicas + observed.max_surge
+        scaling = Scaling(None) if may_surge else Scaling(_machine_to_delete(outdated))
     elif len(staying) < observed.replicas:
-        move = Move(None)
+        scaling = Scaling(None)
     elif len(staying) > observed.replicas:
-        move = Move(_chosen(staying))
+        scaling = Scaling(_machine_to_delete(staying))
     else:
         return None
     if not machines:
-        return move
+        return scaling
     if deleting := [owned.object.name for owned in machines if owned.is_deleted]:
         return Wait("MachineDeleting", f"waiting for the deletion of machine {deleting[0]}")
     # A machine may join before there is a pod network; no ready machine is deleted before the others are ready.
-    others = [owned for owned in machines if owned is not move.remove]
-    needs_ready = move.remove is not None and move.remove.ready
+    others = [owned for owned in machines if owned is not scaling.remove]
+    needs_ready = scaling.remove is not None and scaling.remove.ready
     waiting = [owned.object.name for owned in others if not (owned.ready if needs_ready else owned.healthy)]
     if waiting:
         return Wait("MachineNotReady", f"waiting for machine {waiting[0]} to become ready")
-    return move
+    return scaling
 
 
-def unclaimed(observed: Observed) -> Remediation | None:
-    """The remediation that the next new machine completes."""
-    known = last_remediation(observed.control_plane.status.last_remediation)
-    if known is None or any(owned.object.name == known.machine for owned in observed.machines):
+def pending_remediation(observed: Observed) -> Remediation | None:
+    """The last remediation, until a machine that replaces the remediated one exists; else None."""
+    recorded = last_remediation(observed.control_plane.status.last_remediation)
+    if recorded is None or any(owned.object.name == recorded.machine for owned in observed.machines):
         return None
     claimed = [from_annotation(owned.machine.metadata.annotations.get(REMEDIATION_FOR)) for owned in observed.machines]
-    return None if any(one is not None and one.machine == known.machine for one in claimed) else known
+    return None if any(claim is not None and claim.machine == recorded.machine for claim in claimed) else recorded
 
 
-def _remediation(observed: Observed, doomed: OwnedMachine, now: datetime) -> Remediation | Wait:
-    """The remediation record of a machine; or why it is not replaced: too many replacements failed."""
+def _remediation(observed: Observed, owned: OwnedMachine, now: datetime) -> Remediation | Wait:
+    """The record of the remediation of an unhealthy machine, or a `Wait` while retries are deferred or exhausted."""
     limits = observed.control_plane.spec.remediation or ControlPlaneRemediation()
-    known = last_remediation(observed.control_plane.status.last_remediation)
-    if known is not None and known.machine == doomed.object.name:
-        return known  # it is being deleted
-    found = Remediation(machine=doomed.object.name, time=condition_list.timestamp(now))
-    before = from_annotation(doomed.machine.metadata.annotations.get(REMEDIATION_FOR))
-    if before is None or not before.at:
-        return found
-    passed = (now - datetime.fromisoformat(before.at)).total_seconds()
-    if passed > (_HEALTHY_FOR if limits.min_healthy_period_seconds is None else limits.min_healthy_period_seconds):
-        return found
-    if passed < (left := limits.retry_period_seconds or 0):
-        return Wait("RemediationDeferred", f"machine {doomed.object.name} will be replaced later", after=left - passed)
-    if limits.max_retry is not None and before.retry_count >= limits.max_retry:
-        return Wait("RemediationFailed", f"machine {doomed.object.name} is not replaced: {limits.max_retry} failed")
-    return msgspec.structs.replace(found, retry_count=before.retry_count + 1)
+    recorded = last_remediation(observed.control_plane.status.last_remediation)
+    if recorded is not None and recorded.machine == owned.object.name:
+        return recorded  # it is being deleted
+    remediation = Remediation(machine=owned.object.name, time=condition_list.timestamp(now))
+    previous = from_annotation(owned.machine.metadata.annotations.get(REMEDIATION_FOR))
+    if previous is None or not previous.at:
+        return remediation
+    elapsed = (now - datetime.fromisoformat(previous.at)).total_seconds()
+    if elapsed > (
+        _MIN_HEALTHY_SECONDS if limits.min_healthy_period_seconds is None else limits.min_healthy_period_seconds
+    ):
+        return remediation
+    if elapsed < (retry_period := limits.retry_period_seconds or 0):
+        return Wait(
+            "RemediationDeferred", f"machine {owned.object.name} will be replaced later", after=retry_period - elapsed
+        )
+    if limits.max_retry is not None and previous.retry_count >= limits.max_retry:
+        return Wait("RemediationFailed", f"machine {owned.object.name} is not replaced: {limits.max_retry} failed")
+    return msgspec.structs.replace(remediation, retry_count=previous.retry_count + 1)
 
 
-_HEALTHY_FOR = 3600
-"""Seconds of health after which a replacement no longer counts as a retry of the same remediation."""
+_MIN_HEALTHY_SECONDS = 3600
+"""The default minHealthyPeriodSeconds: after it, a replacement no longer counts as a retry of the same remediation."""
 
 
-def _chosen(machines: list[OwnedMachine]) -> OwnedMachine:
+def _machine_to_delete(machines: list[OwnedMachine]) -> OwnedMachine:
     """The machine to delete: annotated ones first, then unhealthy ones, then the oldest."""
     return min(machines, key=lambda owned: removal.control_plane_order(owned.machine))

@@ -14,9 +14,9 @@ from espalier.api.meta import Condition, Tree
 from espalier.clusterapi import names
 from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.kubernetes_versions import oldest
-from espalier.simulator.capi.certificates import secret_name, unavailable
-from espalier.simulator.capi.control_plane import Move, Observed, next_move
-from espalier.simulator.capi.rollup import Rollup, deleting, enough
+from espalier.simulator.capi.certificates import secret_name, unavailable_message
+from espalier.simulator.capi.control_plane import Observed, Scaling, next_scaling
+from espalier.simulator.capi.rollup import Rollup, available_condition, deleting_condition
 
 
 def status(observed: Observed, now: datetime, deleting_waits_for: str | None = None) -> KubeadmControlPlaneStatus:
@@ -44,20 +44,21 @@ def status(observed: Observed, now: datetime, deleting_waits_for: str | None = N
 
 
 def _last_remediation(observed: Observed, now: datetime) -> Tree | None:
-    """The remediation of the machine that is deleted now, else the recorded one."""
-    move = next_move(observed, now)
-    if not isinstance(move, Move) or move.remediates is None:
+    """The record of the remediation that is due, else the one in the status."""
+    scaling = next_scaling(observed, now)
+    if not isinstance(scaling, Scaling) or scaling.remediates is None:
         return observed.control_plane.status.last_remediation
-    found = move.remediates
-    return {"machine": found.machine, "time": found.time, "retryCount": found.retry_count}
+    remediation = scaling.remediates
+    return {"machine": remediation.machine, "time": remediation.time, "retryCount": remediation.retry_count}
 
 
 def _conditions(observed: Observed, rollup: Rollup, waiting: str | None) -> Iterator[Condition]:
-    certificates = secret_name(observed.key.name, "ca") in observed.secrets and not observed.lost_certificates
-    said = unavailable(observed.lost_certificates) if observed.lost_certificates else ""
-    if observed.unlabelled and not said:
-        said = f"without label {names.CLUSTER}={observed.key.name}: Secret {', '.join(observed.unlabelled)}; add it"
-    yield condition("CertificatesAvailable", certificates, "Available" if certificates else "NotAvailable", said)
+    certificates = secret_name(observed.key.name, "ca") in observed.secrets and not observed.missing_certificates
+    message = unavailable_message(observed.missing_certificates) if observed.missing_certificates else ""
+    if observed.unlabelled_secrets and not message:
+        secrets = ", ".join(observed.unlabelled_secrets)
+        message = f"without label {names.CLUSTER}={observed.key.name}: Secret {secrets}; add it"
+    yield condition("CertificatesAvailable", certificates, "Available" if certificates else "NotAvailable", message)
     yield condition(
         "Initialized",
         observed.initialized,
@@ -68,21 +69,21 @@ def _conditions(observed: Observed, rollup: Rollup, waiting: str | None) -> Iter
     if waiting is not None or not observed.initialized:
         state = "being deleted" if waiting is not None else "not initialized"
         yield condition("Available", False, "NotAvailable", f"the control plane is {state}")
-    elif observed.lost_certificates:
+    elif observed.missing_certificates:
         yield condition("Available", False, "NotAvailable", "* Control plane certificates are not available")
     elif observed.obstacle:
         yield condition("Available", False, "NotAvailable", observed.obstacle)
     else:
-        # Members of etcd join with their nodes and leave before them, so those there are have their quorum.
-        yield enough("Available", healthy, 1, rollup.replicas)
+        # Members of etcd join with their nodes and are removed before them, so etcd always has its quorum.
+        yield available_condition("Available", healthy, 1, rollup.replicas)
     for type_ in ("EtcdClusterHealthy", "ControlPlaneComponentsHealthy"):
         yield condition(type_, bool(healthy), "Healthy" if healthy else "NotHealthy")
     yield from rollup.conditions(0 if waiting is not None else observed.replicas)
-    yield deleting(waiting)
+    yield deleting_condition(waiting)
 
 
 def component_conditions(machine: Machine) -> Iterator[Condition]:
-    """Static pods of a simulated machine run as soon as it is a node."""
+    """The conditions of a machine's static pods and etcd member: all run as soon as the machine has a node ref."""
     runs = machine.status.node_ref is not None
     for component in ("APIServerPod", "ControllerManagerPod", "SchedulerPod", "EtcdPod", "EtcdMember"):
         reason = ("Running" if component.endswith("Pod") else "Healthy") if runs else "InspectionFailed"

@@ -19,7 +19,7 @@ from espalier.clusterapi.objects import cluster_key, controller_of, is_paused, n
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.simulator import bootstrap_data
-from espalier.simulator.capi.certificates import find, unavailable
+from espalier.simulator.capi.certificates import find_secret, unavailable_message
 from espalier.simulator.capi.inventory import Inventory, Scheme, in_cluster
 
 
@@ -46,18 +46,20 @@ class Observed:
 
 def observe(inventory: Inventory, key: Key) -> Observed | None:
     """The config with its machine and cluster; None while one is missing, deleted or paused."""
-    found = inventory.configs.get(key)
-    if found is None or found.metadata.deletion_timestamp is not None or is_paused(found):
+    object_ = inventory.configs.get(key)
+    if object_ is None or object_.metadata.deletion_timestamp is not None or is_paused(object_):
         return None
-    owner = controller_of(found.metadata)
+    owner = controller_of(object_.metadata)
     machine = inventory.machines.get(Key(key.namespace, owner.name)) if owner and owner.kind == "Machine" else None
-    cluster = inventory.clusters.get(cluster_key(found))
+    cluster = inventory.clusters.get(cluster_key(object_))
     if machine is None or cluster is None or is_paused(cluster):
         return None
     typed = cluster.decode(Cluster)
     if typed.spec.paused:
         return None
-    return Observed(found, found.decode(KubeadmConfig), machine.decode(Machine), typed, _is_oldest(inventory, machine))
+    return Observed(
+        object_, object_.decode(KubeadmConfig), machine.decode(Machine), typed, _is_oldest(inventory, machine)
+    )
 
 
 def _is_oldest(inventory: Inventory, machine: Object) -> bool:
@@ -81,7 +83,7 @@ def obstacle(observed: Observed) -> Wait | None:
     return None
 
 
-def secret(observed: Observed) -> Tree:
+def bootstrap_secret(observed: Observed) -> Tree:
     """The Secret with the bootstrap data."""
     data = bootstrap_data.render(
         observed.config.spec,
@@ -103,7 +105,7 @@ def secret(observed: Observed) -> Tree:
     return new_object(SECRET, metadata, type=names.CLUSTER_SECRET, data=encoded)
 
 
-_CHECK_AGAIN = 30.0
+_RETRY_SECONDS = 30.0
 
 
 class KubeadmConfigs:
@@ -113,38 +115,38 @@ class KubeadmConfigs:
         self._scheme = scheme
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Generate the bootstrap data of one machine, as soon as possible."""
+        """Generate the bootstrap data of one machine, once its cluster is ready for it."""
         observed = observe(self._scheme.inventory, key)
         if observed is None:
             return Done()
-        made = observed.config.status.initialization.data_secret_created
-        waiting = None if made else obstacle(observed) or await self._without_authority(observed)
-        if waiting is None and not made:
-            await self._scheme.writer.create(SECRET, secret(observed))
-            made = True
+        created = observed.config.status.initialization.data_secret_created
+        waiting = None if created else obstacle(observed) or await self._await_authority(observed)
+        if waiting is None and not created:
+            await self._scheme.writer.create(SECRET, bootstrap_secret(observed))
+            created = True
         available = (
             condition("DataSecretAvailable", True, "Available")
-            if made
+            if created
             else condition("DataSecretAvailable", False, "NotAvailable", waiting.message if waiting else "")
         )
         await self._scheme.writer.status(
-            KubeadmConfig.resource, observed.object, self._status(observed, made, available)
+            KubeadmConfig.resource, observed.object, self._status(observed, created, available)
         )
         return waiting or Done()
 
-    async def _without_authority(self, observed: Observed) -> Wait | None:
-        """The CA certificate hashes by which a joining machine trusts the cluster."""
-        if not observed.initialized or await find(self._scheme, cluster_key(observed.object), "ca") is not None:
+    async def _await_authority(self, observed: Observed) -> Wait | None:
+        """The outcome while the cluster's CA is missing: joining machines discover the cluster by its hash."""
+        if not observed.initialized or await find_secret(self._scheme, cluster_key(observed.object), "ca") is not None:
             return None
-        return Wait("CertificatesMissing", unavailable(["ca"]), after=_CHECK_AGAIN)
+        return Wait("CertificatesMissing", unavailable_message(["ca"]), after=_RETRY_SECONDS)
 
-    def _status(self, observed: Observed, made: bool, available: Condition) -> KubeadmConfigStatus:
+    def _status(self, observed: Observed, created: bool, available: Condition) -> KubeadmConfigStatus:
         generation = observed.config.metadata.generation
-        ready = condition("Ready", available.status == "True", "Ready" if made else "NotReady", available.message)
+        ready = condition("Ready", available.status == "True", "Ready" if created else "NotReady", available.message)
         certificates = condition("CertificatesAvailable", True, "Available")
         return KubeadmConfigStatus(
-            initialization=KubeadmConfigInitialization(data_secret_created=made),
-            data_secret_name=observed.object.name if made else "",
+            initialization=KubeadmConfigInitialization(data_secret_created=created),
+            data_secret_name=observed.object.name if created else "",
             observed_generation=generation,
             conditions=stated(
                 observed.config.status.conditions,

@@ -33,20 +33,20 @@ from espalier.simulator.bootstrap_data import Kubeadm
 from espalier.simulator.capi.certificates import (
     authority_of,
     certificate_secrets,
-    find,
+    find_secret,
     kubeconfig_secret,
     needs_renewal,
     secret_name,
-    unavailable,
+    unavailable_message,
 )
-from espalier.simulator.capi.control_plane import Observed, OwnedMachine, next_move, unclaimed
+from espalier.simulator.capi.control_plane import Observed, OwnedMachine, next_scaling, pending_remediation
 from espalier.simulator.capi.control_plane_status import component_conditions, status
 from espalier.simulator.capi.inventory import Scheme, in_cluster, owned_by
 from espalier.simulator.capi.machine_parts import adopt, complete, machine_body, orphans
 from espalier.simulator.capi.reaching import obstacle
 
 RESOURCE = KubeadmControlPlane.resource
-_CHECK_AGAIN = 30.0
+_RETRY_SECONDS = 30.0
 
 
 class KubeadmControlPlanes:
@@ -55,32 +55,38 @@ class KubeadmControlPlanes:
     def __init__(self, scheme: Scheme, served: Callable[[Key, Endpoint], Endpoint]) -> None:
         self._scheme = scheme
         self._served = served
-        """Where the API server of a cluster is reached, by its key and endpoint."""
+        """The endpoint at which the API server of a cluster is served, by its key and the endpoint in its spec."""
 
     def _observe(self, key: Key) -> Observed | None:
         inventory = self._scheme.inventory
-        found = inventory.control_planes.get(key)
-        if found is None or is_paused(found):
+        object_ = inventory.control_planes.get(key)
+        if object_ is None or is_paused(object_):
             return None
-        owner = owning_cluster(found.metadata)
+        owner = owning_cluster(object_.metadata)
         cluster = (
             inventory.clusters.get(Key(key.namespace, owner.name))
             if owner
-            else inventory.clusters.get(cluster_key(found))
+            else inventory.clusters.get(cluster_key(object_))
         )
         if cluster is None or is_paused(cluster):
             return None
         typed_cluster = cluster.decode(Cluster)
         if typed_cluster.spec.paused:
             return None
-        typed = found.decode(KubeadmControlPlane)
+        typed = object_.decode(KubeadmControlPlane)
         template = typed.spec.machine_template.spec.infrastructure_ref
-        named = typed_cluster.spec.infrastructure_ref
-        infrastructure = inventory.infrastructure_object(named.kind, Key(key.namespace, named.name)) if named else None
-        machines = owned_by(inventory.machines, found.metadata.uid)
+        cluster_infrastructure = typed_cluster.spec.infrastructure_ref
+        infrastructure = (
+            inventory.infrastructure_object(
+                cluster_infrastructure.kind, Key(key.namespace, cluster_infrastructure.name)
+            )
+            if cluster_infrastructure
+            else None
+        )
+        machines = owned_by(inventory.machines, object_.metadata.uid)
         machines.sort(key=lambda machine: machine.metadata.creation_timestamp or "")
         return Observed(
-            object=found,
+            object=object_,
             control_plane=typed,
             cluster_object=cluster,
             cluster=typed_cluster,
@@ -88,23 +94,23 @@ class KubeadmControlPlanes:
             secrets={secret.name: secret for secret in in_cluster(inventory.secrets, cluster.key)},
             infrastructure_template=inventory.infrastructure_object(template.kind, Key(key.namespace, template.name)),
             other_machines=sum(
-                external_etcd.MACHINE_LABEL not in one.metadata.labels
-                for one in in_cluster(inventory.machines, cluster.key)
+                external_etcd.MACHINE_LABEL not in machine.metadata.labels
+                for machine in in_cluster(inventory.machines, cluster.key)
             )
             - len(machines),
             obstacle=obstacle(infrastructure),
             orphans=orphans(self._scheme, cluster.key, lambda machine: names.CONTROL_PLANE in machine.metadata.labels),
         )
 
-    def _owned(self, found: Object) -> OwnedMachine:
+    def _owned(self, object_: Object) -> OwnedMachine:
         inventory = self._scheme.inventory
-        machine = found.decode(Machine)
+        machine = object_.decode(Machine)
         config = machine.spec.bootstrap.config_ref
         infrastructure = machine.spec.infrastructure_ref
         return OwnedMachine(
-            found,
-            inventory.configs.get(Key(found.namespace, config.name)) if config else None,
-            inventory.infrastructure_object(infrastructure.kind, Key(found.namespace, infrastructure.name)),
+            object_,
+            inventory.configs.get(Key(object_.namespace, config.name)) if config else None,
+            inventory.infrastructure_object(infrastructure.kind, Key(object_.namespace, infrastructure.name)),
         )
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -133,7 +139,7 @@ class KubeadmControlPlanes:
                 self._kubeconfig,
                 self._external_etcd,
                 self._update_in_place,
-                self._move,
+                self._scale,
                 self._addons,
                 self._await_certificates,
             ),
@@ -149,20 +155,22 @@ class KubeadmControlPlanes:
         return Continue()
 
     async def _with_certificates(self, observed: Observed) -> Observed:
-        """Check the certificates of an initialized control plane."""
+        """The observed state with the missing and unlabelled certificates of an initialized control plane."""
         if not observed.initialized:
             return observed
-        secrets, lost, unlabelled = dict(observed.secrets), [], []
+        secrets, missing, unlabelled = dict(observed.secrets), [], []
         for purpose in CERTIFICATES:
             name = secret_name(observed.key.name, purpose)
             if name in secrets:
                 continue
-            if (found := await find(self._scheme, observed.key, purpose)) is None:
-                lost.append(purpose)
+            if (secret := await find_secret(self._scheme, observed.key, purpose)) is None:
+                missing.append(purpose)
             else:
-                secrets[name] = found
+                secrets[name] = secret
                 unlabelled.append(name)
-        return replace(observed, secrets=secrets, lost_certificates=tuple(lost), unlabelled=tuple(unlabelled))
+        return replace(
+            observed, secrets=secrets, missing_certificates=tuple(missing), unlabelled_secrets=tuple(unlabelled)
+        )
 
     async def _certificates(self, observed: Observed) -> Outcome:
         """Create the Secrets with certificates, owned by the control plane.
@@ -214,22 +222,22 @@ class KubeadmControlPlanes:
 
     async def _external_etcd(self, observed: Observed) -> Outcome:
         """Wait for EKS Anywhere's external etcd, and set its endpoints in the control plane."""
-        named = observed.cluster.spec.managed_external_etcd_ref
-        if named is None:
+        etcd_ref = observed.cluster.spec.managed_external_etcd_ref
+        if etcd_ref is None:
             return Continue()
-        found = self._scheme.inventory.etcds.get(Key(observed.object.namespace, named.name))
-        etcd = found.decode(EtcdadmCluster) if found is not None else None
+        object_ = self._scheme.inventory.etcds.get(Key(observed.object.namespace, etcd_ref.name))
+        etcd = object_.decode(EtcdadmCluster) if object_ is not None else None
         if etcd is None or not external_etcd.is_ready(etcd):
-            return Wait("WaitingForExternalEtcd", f"waiting for {named.kind} {named.name}")
+            return Wait("WaitingForExternalEtcd", f"waiting for {etcd_ref.kind} {etcd_ref.name}")
         endpoints = etcd.status.endpoints.split(",")
         if list(external_etcd.endpoints(observed.control_plane)) == endpoints:
             return Continue()
         external = {"clusterConfiguration": {"etcd": {"external": {"endpoints": endpoints}}}}
         await self._scheme.writer.merge(RESOURCE, observed.object, {"spec": {"kubeadmConfigSpec": external}})
-        return Wait("SpecChanged", "waiting to see the endpoints of etcd")
+        return Wait("SpecChanged", "waiting for the cache to show the endpoints of etcd")
 
     async def _update_in_place(self, observed: Observed) -> Outcome:
-        """Update labels, annotations and deletion timeouts in place, create missing parts, set UpToDate."""
+        """Update the fields that need no rollout, create missing parts, and set the conditions of the machines."""
         for owned in observed.machines:
             if owned.is_deleted:
                 continue
@@ -272,17 +280,17 @@ class KubeadmControlPlanes:
             names.CONTROL_PLANE_NAME_LABEL: observed.object.name,
         }
 
-    async def _move(self, observed: Observed) -> Outcome:
-        move = next_move(observed, self._scheme.clock.now())
-        if move is None:
+    async def _scale(self, observed: Observed) -> Outcome:
+        scaling = next_scaling(observed, self._scheme.clock.now())
+        if scaling is None:
             return Continue()
-        if isinstance(move, Wait):
-            return move
-        if move.remove is not None:
-            await self._scheme.writer.delete(Machine.resource, move.remove.object, found_by_owner)
-            return Wait("MachineDeleting", f"waiting for the deletion of machine {move.remove.object.name}")
-        if observed.lost_certificates:
-            return Wait("CertificatesMissing", unavailable(observed.lost_certificates), after=_CHECK_AGAIN)
+        if isinstance(scaling, Wait):
+            return scaling
+        if scaling.remove is not None:
+            await self._scheme.writer.delete(Machine.resource, scaling.remove.object, found_by_owner)
+            return Wait("MachineDeleting", f"waiting for the deletion of machine {scaling.remove.object.name}")
+        if observed.missing_certificates:
+            return Wait("CertificatesMissing", unavailable_message(observed.missing_certificates), after=_RETRY_SECONDS)
         if observed.infrastructure_template is None:
             wanted = observed.control_plane.spec.machine_template.spec.infrastructure_ref
             return Wait("TemplateMissing", f"waiting for {wanted.kind} {wanted.name}")
@@ -298,7 +306,7 @@ class KubeadmControlPlanes:
             taints=template.spec.taints,
         )
         annotations = dict(template.metadata.annotations) if template.metadata else {}
-        if (remediation := unclaimed(observed)) is not None:
+        if (remediation := pending_remediation(observed)) is not None:
             annotations[REMEDIATION_FOR] = msgspec.json.encode(remediation).decode()
         owner = owner_reference(RESOURCE, observed.object)
         body = machine_body(Key(observed.key.namespace, name), owner, spec, self._labels(observed), annotations)
@@ -326,7 +334,7 @@ class KubeadmControlPlanes:
         )
 
     async def _addons(self, observed: Observed) -> Outcome:
-        """Upgrade kube-proxy and CoreDNS once every machine has the version."""
+        """Upgrade kube-proxy and CoreDNS, after all machines: only then the steps before return `Continue`."""
         workload = self._scheme.workload_clusters.reach(observed.key)
         if not observed.initialized or workload is None or not observed.machines:
             return Continue()
@@ -339,9 +347,9 @@ class KubeadmControlPlanes:
         return Continue()
 
     async def _await_certificates(self, observed: Observed) -> Outcome:
-        """Find restored Secrets without the label: no watch sees them."""
-        if observed.lost_certificates:
-            return Wait("CertificatesMissing", unavailable(observed.lost_certificates), after=_CHECK_AGAIN)
+        """Retry while certificates are missing: no watch reports a restored Secret that lacks the label."""
+        if observed.missing_certificates:
+            return Wait("CertificatesMissing", unavailable_message(observed.missing_certificates), after=_RETRY_SECONDS)
         return Continue()
 
     async def _delete(self, observed: Observed) -> Outcome:

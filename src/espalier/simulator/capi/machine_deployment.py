@@ -24,7 +24,7 @@ from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
 from espalier.simulator.capi.inventory import Scheme, owned_by
 from espalier.simulator.capi.machine_parts import is_current, propagated, template_hash
-from espalier.simulator.capi.rollup import Rollup, deleting, enough
+from espalier.simulator.capi.rollup import Rollup, available_condition, deleting_condition
 
 
 @dataclass(frozen=True)
@@ -245,9 +245,9 @@ class MachineDeployments:
             conditions=stated(
                 observed.deployment.status.conditions,
                 [
-                    enough("Available", rollup.available, desired - missing, desired),
+                    available_condition("Available", rollup.available, desired - missing, desired),
                     *rollup.conditions(desired),
-                    deleting(waiting),
+                    deleting_condition(waiting),
                 ],
                 now=self._scheme.clock.now(),
                 generation=generation,

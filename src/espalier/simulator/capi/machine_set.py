@@ -21,7 +21,7 @@ from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
 from espalier.simulator.capi.inventory import Scheme, owned_by
 from espalier.simulator.capi.machine_parts import adopt, complete, is_current, machine_body, orphans, propagated
-from espalier.simulator.capi.rollup import Rollup, deleting
+from espalier.simulator.capi.rollup import Rollup, deleting_condition
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class MachineSets:
         return MachineSetStatus(
             conditions=stated(
                 observed.set.status.conditions,
-                [*rollup.conditions(desired), deleting(waiting)],
+                [*rollup.conditions(desired), deleting_condition(waiting)],
                 now=self._scheme.clock.now(),
                 generation=generation,
             ),

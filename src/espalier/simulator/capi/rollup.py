@@ -15,13 +15,12 @@ from espalier.clusterapi.conditions import condition
 
 @dataclass(frozen=True)
 class Rollup:
-    """Counts of machines; `up_to_date` is the owner's judgement."""
+    """Counts of machines, and the names of those that are not ready or not up to date."""
 
     replicas: int = 0
     ready: int = 0
     available: int = 0
     up_to_date: int = 0
-    deleting: int = 0
     versions: tuple[VersionCount, ...] = ()
     not_ready: tuple[str, ...] = ()
     outdated: tuple[str, ...] = ()
@@ -37,7 +36,6 @@ class Rollup:
             ready=sum(condition_list.is_true(machine.status.conditions, "Ready") for machine in listed),
             available=sum(condition_list.is_true(machine.status.conditions, "Available") for machine in listed),
             up_to_date=sum(machine.metadata.name not in old for machine in listed),
-            deleting=sum(machine.metadata.deletion_timestamp is not None for machine in listed),
             versions=tuple(VersionCount(version=version, replicas=versions[version]) for version in sorted(versions)),
             not_ready=tuple(
                 m.metadata.name for m in listed if not condition_list.is_true(m.status.conditions, "Ready")
@@ -46,18 +44,18 @@ class Rollup:
         )
 
     def conditions(self, desired: int) -> Iterator[Condition]:
-        """The conditions that control planes, deployments and sets share."""
+        """The conditions that KubeadmControlPlanes, MachineDeployments and MachineSets share."""
         yield condition(
             "MachinesReady",
             not self.not_ready,
             "NotReady" if self.not_ready else "Ready" if self.replicas else "NoReplicas",
-            _listing("not ready", self.not_ready),
+            _machines_message("not ready", self.not_ready),
         )
         yield condition(
             "MachinesUpToDate",
             not self.outdated,
             "UpToDate" if not self.outdated else "NotUpToDate",
-            _listing("not up to date", self.outdated),
+            _machines_message("not up to date", self.outdated),
         )
         yield condition(
             "RollingOut",
@@ -71,15 +69,15 @@ class Rollup:
         yield condition("Paused", False, "NotPaused")
 
 
-def deleting(waiting: str | None) -> Condition:
-    """The Deleting condition; None unless it is being deleted."""
+def deleting_condition(waiting: str | None) -> Condition:
+    """The Deleting condition; `waiting` is its message, None unless the object is being deleted."""
     if waiting is None:
         return condition("Deleting", False, "NotDeleting")
     return condition("Deleting", True, "Deleting", waiting)
 
 
-def enough(type_: str, available: int, needed: int, total: int) -> Condition:
-    """The Available condition."""
+def available_condition(type_: str, available: int, needed: int, total: int) -> Condition:
+    """A condition that is True if at least `needed` of `total` replicas are available."""
     if available >= needed:
         return condition(type_, True, "Available")
     return condition(
@@ -94,8 +92,8 @@ def _scaling(type_: str, is_scaling: bool, replicas: int, desired: int) -> Condi
     return condition(type_, True, type_, f"Scaling {direction} from {replicas} to {desired} replicas")
 
 
-def _listing(what: str, machines: Sequence[str]) -> str:
+def _machines_message(state: str, machines: Sequence[str]) -> str:
     if not machines:
         return ""
     shown = ", ".join(machines[:3]) + (f" and {len(machines) - 3} more" if len(machines) > 3 else "")
-    return f"Machines {shown} {what}"
+    return f"Machines {shown} {state}"
