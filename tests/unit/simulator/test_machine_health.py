@@ -23,10 +23,10 @@ from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.schema import violations
 from espalier.simulator.capi.health import (
     CheckedNode,
+    MachineHealth,
     NodeCondition,
     NodeHealth,
-    Verdict,
-    examine,
+    check_machine,
     is_remediable,
     remediations,
 )
@@ -60,17 +60,17 @@ def ago(seconds: int) -> str:
 @pytest.mark.parametrize(
     ("found", "seen", "verdict"),
     [
-        (machine(), node("True", 9999), Verdict()),
-        (machine(), node("False", 9999), Verdict()),
-        (machine(), node("Unknown", 100), Verdict(within=200.0)),
-        (machine(), node("Unknown", 300), Verdict("its node's Ready has been Unknown over 300 seconds")),
-        (machine(), None, Verdict("its node was deleted")),
-        (machine(node=False, created=100), None, Verdict(within=500.0)),
-        (machine(node=False, created=600), None, Verdict("it did not become a node within 600 seconds")),
+        (machine(), node("True", 9999), MachineHealth()),
+        (machine(), node("False", 9999), MachineHealth()),
+        (machine(), node("Unknown", 100), MachineHealth(next_check=200.0)),
+        (machine(), node("Unknown", 300), MachineHealth("its node's Ready has been Unknown over 300 seconds")),
+        (machine(), None, MachineHealth("its node was deleted")),
+        (machine(node=False, created=100), None, MachineHealth(next_check=500.0)),
+        (machine(node=False, created=600), None, MachineHealth("it did not become a node within 600 seconds")),
     ],
 )
-def test_verdicts(found: Machine, seen: CheckedNode | None, verdict: Verdict) -> None:
-    assert examine(found, seen, CHECKS, NOW) == verdict
+def test_verdicts(found: Machine, seen: CheckedNode | None, verdict: MachineHealth) -> None:
+    assert check_machine(found, seen, CHECKS, NOW) == verdict
 
 
 def test_the_longest_time_that_a_check_can_name_is_waited_for() -> None:
@@ -81,10 +81,10 @@ def test_the_longest_time_that_a_check_can_name_is_waited_for() -> None:
         ],
     )
     for verdict in (
-        examine(machine(node=False), None, longest, NOW),
-        examine(machine(), node("Unknown", 0), longest, NOW),
+        check_machine(machine(node=False), None, longest, NOW),
+        check_machine(machine(), node("Unknown", 0), longest, NOW),
     ):
-        assert verdict == Verdict(within=float(LARGEST_INT32))
+        assert verdict == MachineHealth(next_check=float(LARGEST_INT32))
 
 
 @pytest.mark.parametrize("seconds", [-1, LARGEST_INT32 + 1])
@@ -99,7 +99,7 @@ def test_a_check_names_no_longer_time(seconds: int) -> None:
 
 def test_a_startup_timeout_of_zero_waits_for_ever() -> None:
     checks = HealthChecks(node_startup_timeout_seconds=0)
-    assert examine(machine(node=False, created=99999), None, checks, NOW) == Verdict()
+    assert check_machine(machine(node=False, created=99999), None, checks, NOW) == MachineHealth()
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
 from espalier.simulator.capi.inventory import Scheme, owned_by
-from espalier.simulator.capi.machine_parts import complete, machine_body
+from espalier.simulator.capi.machine_parts import create_missing_parts, machine_body
 
 RESOURCE = EtcdadmCluster.resource
 FINALIZER = "etcdcluster.cluster.x-k8s.io"
@@ -39,7 +39,7 @@ _UP_TO_DATE = "EtcdMachinesSpecUpToDate"
 
 @dataclass(frozen=True)
 class Member:
-    """A machine of an etcd, with the objects that it was created from."""
+    """A machine of an external etcd, with its bootstrap configuration and infrastructure machine."""
 
     object: Object
     machine: Machine
@@ -48,19 +48,19 @@ class Member:
 
     @property
     def address(self) -> str:
-        """Its endpoint; empty until it has booted."""
-        found = self.infrastructure.decode(InfrastructureMachine).status if self.infrastructure else None
-        if found is None or not found.provisioned:
+        """Its internal IP address; empty until it has booted."""
+        status = self.infrastructure.decode(InfrastructureMachine).status if self.infrastructure else None
+        if status is None or not status.provisioned:
             return ""
-        return next((one.address for one in found.addresses if one.type == "InternalIP"), "")
+        return next((address.address for address in status.addresses if address.type == "InternalIP"), "")
 
     @property
-    def goes(self) -> bool:
+    def is_deleting(self) -> bool:
         """True if its deletion was requested."""
         return self.machine.metadata.deletion_timestamp is not None
 
-    def is_as(self, etcd: EtcdadmCluster) -> bool:
-        """True if it matches the current template."""
+    def is_up_to_date(self, etcd: EtcdadmCluster) -> bool:
+        """True if it matches the templates in the spec."""
         cloned = self.infrastructure.metadata.annotations.get(CLONED_FROM_NAME) if self.infrastructure else None
         same = cloned in (None, etcd.spec.infrastructure_template.name)
         return same and (self.config is None or self.config.spec == etcd.spec.etcdadm_config_spec)
@@ -68,7 +68,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Observed:
-    """An etcd, its cluster and its members, oldest first."""
+    """An EtcdadmCluster, its Cluster and its members, oldest first."""
 
     object: Object
     etcd: EtcdadmCluster
@@ -83,14 +83,14 @@ class Observed:
 
     @property
     def outdated(self) -> list[Member]:
-        """Outdated members."""
-        return [one for one in self.members if not one.goes and not one.is_as(self.etcd)]
+        """The members that differ from the templates, without those being deleted."""
+        return [member for member in self.members if not member.is_deleting and not member.is_up_to_date(self.etcd)]
 
     @property
     def endpoints(self) -> list[str]:
-        """The endpoints of members."""
-        found = (one.address for one in self.members if not one.goes)
-        return sorted(f"https://{address}:{_PORT}" for address in found if address)
+        """The client URLs of the booted members, sorted, without those being deleted."""
+        addresses = (member.address for member in self.members if not member.is_deleting)
+        return sorted(f"https://{address}:{_PORT}" for address in addresses if address)
 
     @property
     def is_complete(self) -> bool:
@@ -98,8 +98,8 @@ class Observed:
         return len(self.members) == self.replicas == len(self.endpoints) and not self.outdated
 
     @property
-    def was_replaced(self) -> bool:
-        """True if members were outdated before: otherwise an upgrading annotation is kept."""
+    def was_outdated(self) -> bool:
+        """True if members were outdated before; else a rollout that an upgrading annotation announces is still to come."""
         return condition_list.get(self.etcd.status.conditions, _UP_TO_DATE) is not None
 
 
@@ -111,29 +111,29 @@ class EtcdadmClusters:
 
     def _observe(self, key: Key) -> Observed | None:
         inventory = self._scheme.inventory
-        found = inventory.etcds.get(key)
-        owner = owning_cluster(found.metadata) if found is not None else None
+        object_ = inventory.etcds.get(key)
+        owner = owning_cluster(object_.metadata) if object_ is not None else None
         cluster = inventory.clusters.get(Key(key.namespace, owner.name)) if owner else None
-        if found is None or cluster is None or is_paused(found) or is_paused(cluster):
+        if object_ is None or cluster is None or is_paused(object_) or is_paused(cluster):
             return None
-        etcd = found.decode(EtcdadmCluster)
+        etcd = object_.decode(EtcdadmCluster)
         template = etcd.spec.infrastructure_template
-        machines = owned_by(inventory.machines, found.metadata.uid)
+        machines = owned_by(inventory.machines, object_.metadata.uid)
         machines.sort(key=lambda machine: (machine.metadata.creation_timestamp or "", machine.name))
         return Observed(
-            found,
+            object_,
             etcd,
             cluster,
             inventory.infrastructure_object(template.kind, Key(key.namespace, template.name)),
-            tuple(self._member(one) for one in machines),
+            tuple(self._member(machine) for machine in machines),
         )
 
-    def _member(self, found: Object) -> Member:
-        inventory, machine = self._scheme.inventory, found.decode(Machine)
-        config = inventory.etcd_configs.get(found.key)
+    def _member(self, object_: Object) -> Member:
+        inventory, machine = self._scheme.inventory, object_.decode(Machine)
+        config = inventory.etcd_configs.get(object_.key)
         kind = machine.spec.infrastructure_ref.kind
-        infrastructure = inventory.infrastructure_object(kind, found.key)
-        return Member(found, machine, config.decode(EtcdadmConfig) if config else None, infrastructure)
+        infrastructure = inventory.infrastructure_object(kind, object_.key)
+        return Member(object_, machine, config.decode(EtcdadmConfig) if config else None, infrastructure)
 
     async def reconcile(self, key: Key) -> Outcome:
         """Reconcile one EtcdadmCluster."""
@@ -151,12 +151,12 @@ class EtcdadmClusters:
         current = await writer.add_finalizer(RESOURCE, observed.object, FINALIZER)
         await self._adopt(observed)
         for member in observed.members:
-            await self._complete(observed, member)
-        await self._move(observed)
-        is_over = observed.is_complete and observed.was_replaced
-        if is_over and external_etcd.UPGRADING in current.metadata.annotations:
-            gone = {"metadata": {"annotations": {external_etcd.UPGRADING: None}}}
-            current = await writer.merge(RESOURCE, current, gone)
+            await self._create_missing_parts(observed, member)
+        await self._scale(observed)
+        is_rolled_out = observed.is_complete and observed.was_outdated
+        if is_rolled_out and external_etcd.UPGRADING in current.metadata.annotations:
+            change = {"metadata": {"annotations": {external_etcd.UPGRADING: None}}}
+            current = await writer.merge(RESOURCE, current, change)
         await writer.status(RESOURCE, current, self._status(observed))
         return Done()
 
@@ -168,16 +168,16 @@ class EtcdadmClusters:
             owner = owner_reference(Cluster.resource, observed.cluster, controller=False)
             await self._scheme.writer.add_owner(resource, template, owner)
 
-    async def _move(self, observed: Observed) -> None:
-        """Make one change: create the first member, add one, or remove one."""
-        staying = [one for one in observed.members if not one.goes]
+    async def _scale(self, observed: Observed) -> None:
+        """Create or delete one member, unless an earlier change is still in progress."""
+        staying = [member for member in observed.members if not member.is_deleting]
         if len(staying) != len(observed.endpoints) or len(staying) != len(observed.members):
-            return  # a member comes or goes
+            return  # a member boots or is being deleted
         provisioned = observed.cluster.decode(Cluster).status.initialization.infrastructure_provisioned
         surplus = len(staying) - observed.replicas
         if surplus > 0:
-            doomed = (observed.outdated or staying)[0]
-            await self._scheme.writer.delete(Machine.resource, doomed.object, found_by_owner)
+            removed = (observed.outdated or staying)[0]
+            await self._scheme.writer.delete(Machine.resource, removed.object, found_by_owner)
         elif (surplus < 0 or observed.outdated) and provisioned and observed.template is not None:
             await self._create(observed)
 
@@ -193,18 +193,20 @@ class EtcdadmClusters:
         body = machine_body(key, owner_reference(RESOURCE, observed.object), spec, labels, {})
         created = await self._scheme.writer.create(Machine.resource, body)
         if created is not None:
-            await self._complete(observed, Member(created, created.decode(Machine), None, None))
+            await self._create_missing_parts(observed, Member(created, created.decode(Machine), None, None))
 
-    async def _complete(self, observed: Observed, member: Member) -> None:
-        """Create the parts of a machine, and its bootstrap data."""
-        if member.goes:
+    async def _create_missing_parts(self, observed: Observed, member: Member) -> None:
+        """Create the missing parts of a machine: infrastructure machine, EtcdadmConfig and bootstrap data."""
+        if member.is_deleting:
             return
-        writer, found = self._scheme.writer, member.object
-        await complete(self._scheme, found, member.machine, infrastructure_template=observed.template, config=None)
-        owner = msgspec.to_builtins(owner_reference(Machine.resource, found))
+        writer, object_ = self._scheme.writer, member.object
+        await create_missing_parts(
+            self._scheme, object_, member.machine, infrastructure_template=observed.template, config=None
+        )
+        owner = msgspec.to_builtins(owner_reference(Machine.resource, object_))
         metadata: Tree = {
-            "name": found.name,
-            "namespace": found.namespace,
+            "name": object_.name,
+            "namespace": object_.namespace,
             "labels": {names.CLUSTER: observed.cluster.name},
             "ownerReferences": [owner],
         }
@@ -215,16 +217,16 @@ class EtcdadmClusters:
         if member.machine.spec.bootstrap.data_secret_name is None:
             data = {"value": base64.b64encode(b"#cloud-config\n").decode()}
             await writer.create(SECRET, new_object(SECRET, metadata, type=names.CLUSTER_SECRET, data=data))
-            status = EtcdadmConfigStatus(data_secret_name=found.name, ready=True)
-            config = self._scheme.inventory.etcd_configs.get(found.key)
+            status = EtcdadmConfigStatus(data_secret_name=object_.name, ready=True)
+            config = self._scheme.inventory.etcd_configs.get(object_.key)
             if config is not None:
                 await writer.status(EtcdadmConfig.resource, config, status)
-            await writer.merge(Machine.resource, found, {"spec": {"bootstrap": {"dataSecretName": found.name}}})
+            await writer.merge(Machine.resource, object_, {"spec": {"bootstrap": {"dataSecretName": object_.name}}})
 
     def _up_to_date(self, observed: Observed) -> Iterator[Condition]:
-        if observed.outdated or observed.was_replaced:
-            is_so = not observed.outdated
-            yield condition(_UP_TO_DATE, is_so, "UpToDate" if is_so else "RollingUpdateInProgress")
+        if observed.outdated or observed.was_outdated:
+            is_up_to_date = not observed.outdated
+            yield condition(_UP_TO_DATE, is_up_to_date, "UpToDate" if is_up_to_date else "RollingUpdateInProgress")
 
     def _status(self, observed: Observed) -> EtcdadmClusterStatus:
         ready = observed.is_complete

@@ -10,7 +10,7 @@ from espalier.api.meta import Observed
 from espalier.clusterapi.intstr import share
 
 STARTUP_SECONDS = 600
-"""The default time within which a machine must become a node (0: no limit)."""
+"""The default nodeStartupTimeoutSeconds, within which a machine must become a node; 0 means no limit."""
 
 
 class NodeCondition(Observed, frozen=True):
@@ -33,41 +33,49 @@ class CheckedNode(Observed, frozen=True):
     status: NodeHealth = NodeHealth()
 
 
-class Verdict(NamedTuple):
-    """Why a machine is unhealthy (empty: healthy), and in how many seconds it may become so if nothing changes."""
+class MachineHealth(NamedTuple):
+    """The result of checking one machine."""
 
     problem: str = ""
-    within: float | None = None
+    """The reason why it is unhealthy; empty if it is healthy."""
+    next_check: float | None = None
+    """Seconds until it may become unhealthy if nothing changes; None if it can't."""
 
 
-def examine(machine: Machine, node: CheckedNode | None, checks: HealthChecks | None, now: datetime) -> Verdict:
-    """Check one machine. `node` is None while it has none."""
+def check_machine(
+    machine: Machine, node: CheckedNode | None, checks: HealthChecks | None, now: datetime
+) -> MachineHealth:
+    """Check one machine; `node` is None while it has none. Without `checks` only the startup timeout applies."""
     if node is None:
         if machine.status.node_ref is not None:
-            return Verdict("its node was deleted")
+            return MachineHealth("its node was deleted")
         limit = STARTUP_SECONDS
         if checks and checks.node_startup_timeout_seconds is not None:
             limit = checks.node_startup_timeout_seconds
         if not limit:
-            return Verdict()
-        left = _left(machine.metadata.creation_timestamp or "", limit, now)
-        return Verdict(within=left) if left > 0 else Verdict(f"it did not become a node within {limit} seconds")
-    soonest: float | None = None
+            return MachineHealth()
+        remaining = _remaining(machine.metadata.creation_timestamp or "", limit, now)
+        return (
+            MachineHealth(next_check=remaining)
+            if remaining > 0
+            else MachineHealth(f"it did not become a node within {limit} seconds")
+        )
+    next_check: float | None = None
     for unhealthy in checks.unhealthy_node_conditions if checks else ():
-        for observed in node.status.conditions:
-            if (observed.type, observed.status) != (unhealthy.type, unhealthy.status):
+        for reported in node.status.conditions:
+            if (reported.type, reported.status) != (unhealthy.type, unhealthy.status):
                 continue
-            left = _left(observed.last_transition_time, unhealthy.timeout_seconds, now)
-            if left <= 0:
-                return Verdict(
-                    f"its node's {observed.type} has been {observed.status} over {unhealthy.timeout_seconds} seconds"
+            remaining = _remaining(reported.last_transition_time, unhealthy.timeout_seconds, now)
+            if remaining <= 0:
+                return MachineHealth(
+                    f"its node's {reported.type} has been {reported.status} over {unhealthy.timeout_seconds} seconds"
                 )
-            soonest = left if soonest is None else min(soonest, left)
-    return Verdict(within=soonest)
+            next_check = remaining if next_check is None else min(next_check, remaining)
+    return MachineHealth(next_check=next_check)
 
 
 def remediations(trigger: RemediationTrigger | None, expected: int, unhealthy: int) -> int:
-    """The number of machines that may still be replaced; 0 when too many are unhealthy."""
+    """The number of machines that may still be remediated (`remediationsAllowed`); 0 when too many are unhealthy."""
     if trigger is not None and trigger.unhealthy_in_range:
         low, _, high = trigger.unhealthy_in_range.strip("[]").partition("-")
         return int(high) - unhealthy + 1 if int(low) <= unhealthy <= int(high) else 0
@@ -76,13 +84,13 @@ def remediations(trigger: RemediationTrigger | None, expected: int, unhealthy: i
 
 
 def is_remediable(trigger: RemediationTrigger | None, expected: int, unhealthy: int) -> bool:
-    """True if the unhealthy machines may be replaced."""
+    """True if the unhealthy machines may be remediated."""
     if trigger is not None and trigger.unhealthy_in_range:
         return remediations(trigger, expected, unhealthy) > 0
     return unhealthy <= share(trigger.unhealthy_less_than_or_equal_to if trigger else None, expected, default="100%")
 
 
-def _left(since: str, seconds: int, now: datetime) -> float:
+def _remaining(since: str, seconds: int, now: datetime) -> float:
     if not since:
         return float(seconds)
     return (datetime.fromisoformat(since) + timedelta(seconds=seconds) - now).total_seconds()

@@ -42,7 +42,7 @@ from espalier.simulator.capi.certificates import (
 from espalier.simulator.capi.control_plane import Observed, OwnedMachine, next_scaling, pending_remediation
 from espalier.simulator.capi.control_plane_status import component_conditions, status
 from espalier.simulator.capi.inventory import Scheme, in_cluster, owned_by
-from espalier.simulator.capi.machine_parts import adopt, complete, machine_body, orphans
+from espalier.simulator.capi.machine_parts import adopt, create_missing_parts, machine_body, orphans
 from espalier.simulator.capi.reaching import obstacle
 
 RESOURCE = KubeadmControlPlane.resource
@@ -241,7 +241,7 @@ class KubeadmControlPlanes:
         for owned in observed.machines:
             if owned.is_deleted:
                 continue
-            await self._complete(observed, owned.object, owned.machine)
+            await self._create_missing_parts(observed, owned.object, owned.machine)
             current = await self._scheme.writer.merge(Machine.resource, owned.object, self._propagated(observed))
             fields = observed.outdated.get(owned.object.name, ())
             verdict = (
@@ -312,10 +312,10 @@ class KubeadmControlPlanes:
         body = machine_body(Key(observed.key.namespace, name), owner, spec, self._labels(observed), annotations)
         created = await self._scheme.writer.create(Machine.resource, body)
         if created is not None:
-            await self._complete(observed, created, created.decode(Machine))
+            await self._create_missing_parts(observed, created, created.decode(Machine))
         return Wait("MachineCreated", f"waiting for machine {name}")
 
-    async def _complete(self, observed: Observed, machine: Object, typed: Machine) -> None:
+    async def _create_missing_parts(self, observed: Observed, machine: Object, typed: Machine) -> None:
         template = observed.control_plane.spec.machine_template.metadata
         wanted = observed.object.tree["spec"].get("kubeadmConfigSpec") or {}
         spec = dict(control_plane_bootstrap(wanted, typed.spec.version))
@@ -329,7 +329,7 @@ class KubeadmControlPlanes:
             "annotations": template.annotations if template else {},
             "spec": spec,
         }
-        await complete(
+        await create_missing_parts(
             self._scheme, machine, typed, infrastructure_template=observed.infrastructure_template, config=config
         )
 

@@ -17,7 +17,7 @@ from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.clusterapi.objects import is_paused, owner_reference
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
-from espalier.simulator.capi.health import CheckedNode, Verdict, examine, is_remediable, remediations
+from espalier.simulator.capi.health import CheckedNode, MachineHealth, check_machine, is_remediable, remediations
 from espalier.simulator.capi.inventory import Scheme, in_cluster
 
 RESOURCE = MachineHealthCheck.resource
@@ -25,11 +25,11 @@ RESOURCE = MachineHealthCheck.resource
 
 @dataclass(frozen=True)
 class Target:
-    """A checked machine."""
+    """A machine that the health check selects, with its health."""
 
     object: Object
     machine: Machine
-    verdict: Verdict
+    health: MachineHealth
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Observed:
     @property
     def unhealthy(self) -> int:
         """The number of unhealthy machines."""
-        return sum(bool(target.verdict.problem) for target in self.targets)
+        return sum(bool(target.health.problem) for target in self.targets)
 
     @property
     def remediable(self) -> bool:
-        """True if they may be replaced."""
+        """True if the unhealthy machines may be remediated."""
         remediation = self.check.spec.remediation
         return is_remediable(remediation.trigger_if if remediation else None, len(self.targets), self.unhealthy)
 
@@ -61,10 +61,10 @@ class MachineHealthChecks:
 
     def _observe(self, key: Key) -> Observed | None:
         inventory = self._scheme.inventory
-        found = inventory.health_checks.get(key)
-        if found is None or is_paused(found) or found.metadata.deletion_timestamp is not None:
+        object_ = inventory.health_checks.get(key)
+        if object_ is None or is_paused(object_) or object_.metadata.deletion_timestamp is not None:
             return None
-        check = found.decode(MachineHealthCheck)
+        check = object_.decode(MachineHealthCheck)
         cluster = inventory.clusters.get(Key(key.namespace, check.spec.cluster_name))
         if cluster is None or is_paused(cluster) or cluster.decode(Cluster).spec.paused:
             return None
@@ -80,10 +80,10 @@ class MachineHealthChecks:
             if SKIP_REMEDIATION_ANNOTATION in typed.metadata.annotations or is_paused(machine):
                 continue
             node = workload.node(typed.spec.provider_id) if workload and typed.spec.provider_id else None
-            unseen = workload is None and typed.status.node_ref is not None
-            verdict = examine(typed, node.decode(CheckedNode) if node else None, check.spec.checks, now)
-            targets.append(Target(machine, typed, Verdict() if unseen else verdict))
-        return Observed(found, check, cluster, tuple(targets))
+            is_unreachable = workload is None and typed.status.node_ref is not None
+            health = check_machine(typed, node.decode(CheckedNode) if node else None, check.spec.checks, now)
+            targets.append(Target(machine, typed, MachineHealth() if is_unreachable else health))
+        return Observed(object_, check, cluster, tuple(targets))
 
     async def reconcile(self, key: Key) -> Outcome:
         """Reconcile one MachineHealthCheck."""
@@ -96,24 +96,25 @@ class MachineHealthChecks:
         for target in observed.targets:
             await self._write_conditions(target, observed.remediable)
         await writer.status(RESOURCE, current, self._status(observed))
-        soonest = min((t.verdict.within for t in observed.targets if t.verdict.within is not None), default=None)
-        return Done() if soonest is None else Wait("Watching", "machines may become unhealthy", after=soonest)
+        checks = (target.health.next_check for target in observed.targets)
+        next_check = min((seconds for seconds in checks if seconds is not None), default=None)
+        return Done() if next_check is None else Wait("Watching", "machines may become unhealthy", after=next_check)
 
     async def _write_conditions(self, target: Target, remediable: bool) -> None:
-        """Write the condition to machines that are or were unhealthy."""
+        """Write HealthCheckSucceeded to a machine that is or was unhealthy, and OwnerRemediated if its owner may act."""
         present = target.machine.status.conditions
-        problem = target.verdict.problem
+        problem = target.health.problem
         if not problem and condition_list.get(present, "HealthCheckSucceeded") is None:
             return
-        verdicts: list[Condition] = [
+        changes: list[Condition] = [
             condition("HealthCheckSucceeded", not problem, "UnhealthyNode" if problem else "Healthy", problem)
         ]
         if problem and remediable:
-            verdicts.append(condition("OwnerRemediated", False, "WaitingForRemediation"))
+            changes.append(condition("OwnerRemediated", False, "WaitingForRemediation"))
         generation = target.machine.metadata.generation
-        conditions = stated(present, verdicts, now=self._scheme.clock.now(), generation=generation)
+        conditions = stated(present, changes, now=self._scheme.clock.now(), generation=generation)
         if not problem:
-            conditions = [kept for kept in conditions if kept.type != "OwnerRemediated"]
+            conditions = [entry for entry in conditions if entry.type != "OwnerRemediated"]
         status = msgspec.structs.replace(target.machine.status, conditions=conditions)
         await self._scheme.writer.status(Machine.resource, target.object, status)
 

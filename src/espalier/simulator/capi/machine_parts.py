@@ -39,7 +39,7 @@ def machine_body(
     return new_object(Machine.resource, metadata, spec=tree)
 
 
-async def complete(
+async def create_missing_parts(
     scheme: Scheme, machine: Object, typed: Machine, *, infrastructure_template: Object | None, config: Tree | None
 ) -> None:
     """Create the machine's missing objects: the infrastructure machine (a clone of the template) and the KubeadmConfig.

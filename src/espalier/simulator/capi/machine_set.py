@@ -20,7 +20,14 @@ from espalier.runtime.concurrency import together
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
 from espalier.simulator.capi.inventory import Scheme, owned_by
-from espalier.simulator.capi.machine_parts import adopt, complete, is_current, machine_body, orphans, propagated
+from espalier.simulator.capi.machine_parts import (
+    adopt,
+    create_missing_parts,
+    is_current,
+    machine_body,
+    orphans,
+    propagated,
+)
 from espalier.simulator.capi.rollup import Rollup, deleting_condition
 
 
@@ -126,9 +133,9 @@ class MachineSets:
         body = machine_body(key, owner, spec, labels, template["metadata"]["annotations"])
         created = await self._scheme.writer.create(Machine.resource, body)
         if created is not None:
-            await self._complete(observed, created, created.decode(Machine))
+            await self._create_missing_parts(observed, created, created.decode(Machine))
 
-    async def _complete(self, observed: Observed, machine: Object, typed: Machine) -> None:
+    async def _create_missing_parts(self, observed: Observed, machine: Object, typed: Machine) -> None:
         config: Tree | None = None
         if observed.config_template is not None:
             template = observed.config_template.tree["spec"]["template"]
@@ -139,13 +146,13 @@ class MachineSets:
                 names.CLONED_FROM_NAME: reference.name,
                 names.CLONED_FROM_KIND: f"{observed.config_template.kind}.bootstrap.cluster.x-k8s.io",
             }
-        await complete(
+        await create_missing_parts(
             self._scheme, machine, typed, infrastructure_template=observed.infrastructure_template, config=config
         )
 
     async def _bring_up_to_date(self, observed: Observed, machine: Object, typed: Machine) -> None:
         """Update machines in place, create missing parts, set UpToDate."""
-        await self._complete(observed, machine, typed)
+        await self._create_missing_parts(observed, machine, typed)
         machine = await self._scheme.writer.merge(Machine.resource, machine, propagated(observed.set.spec.template))
         verdict = (
             condition("UpToDate", True, "UpToDate")
