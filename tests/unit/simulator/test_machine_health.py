@@ -58,7 +58,7 @@ def ago(seconds: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("found", "seen", "verdict"),
+    ("found", "seen", "health"),
     [
         (machine(), node("True", 9999), MachineHealth()),
         (machine(), node("False", 9999), MachineHealth()),
@@ -69,8 +69,8 @@ def ago(seconds: int) -> str:
         (machine(node=False, created=600), None, MachineHealth("it did not become a node within 600 seconds")),
     ],
 )
-def test_verdicts(found: Machine, seen: CheckedNode | None, verdict: MachineHealth) -> None:
-    assert check_machine(found, seen, CHECKS, NOW) == verdict
+def test_health_of_one_machine(found: Machine, seen: CheckedNode | None, health: MachineHealth) -> None:
+    assert check_machine(found, seen, CHECKS, NOW) == health
 
 
 def test_the_longest_time_that_a_check_can_name_is_waited_for() -> None:
@@ -80,11 +80,11 @@ def test_the_longest_time_that_a_check_can_name_is_waited_for() -> None:
             UnhealthyNodeCondition(type="Ready", status="Unknown", timeout_seconds=LARGEST_INT32)
         ],
     )
-    for verdict in (
+    for health in (
         check_machine(machine(node=False), None, longest, NOW),
         check_machine(machine(), node("Unknown", 0), longest, NOW),
     ):
-        assert verdict == MachineHealth(next_check=float(LARGEST_INT32))
+        assert health == MachineHealth(next_check=float(LARGEST_INT32))
 
 
 @pytest.mark.parametrize("seconds", [-1, LARGEST_INT32 + 1])

@@ -55,7 +55,7 @@ class Member:
         return next((address.address for address in status.addresses if address.type == "InternalIP"), "")
 
     @property
-    def is_deleting(self) -> bool:
+    def is_deleted(self) -> bool:
         """True if its deletion was requested."""
         return self.machine.metadata.deletion_timestamp is not None
 
@@ -84,12 +84,12 @@ class Observed:
     @property
     def outdated(self) -> list[Member]:
         """The members that differ from the templates, without those being deleted."""
-        return [member for member in self.members if not member.is_deleting and not member.is_up_to_date(self.etcd)]
+        return [member for member in self.members if not member.is_deleted and not member.is_up_to_date(self.etcd)]
 
     @property
     def endpoints(self) -> list[str]:
         """The client URLs of the booted members, sorted, without those being deleted."""
-        addresses = (member.address for member in self.members if not member.is_deleting)
+        addresses = (member.address for member in self.members if not member.is_deleted)
         return sorted(f"https://{address}:{_PORT}" for address in addresses if address)
 
     @property
@@ -99,7 +99,7 @@ class Observed:
 
     @property
     def was_outdated(self) -> bool:
-        """True if members were outdated before; else a rollout that an upgrading annotation announces is still to come."""
+        """True if members have ever been outdated. Before, an upgrading annotation announces a rollout to come."""
         return condition_list.get(self.etcd.status.conditions, _UP_TO_DATE) is not None
 
 
@@ -170,7 +170,7 @@ class EtcdadmClusters:
 
     async def _scale(self, observed: Observed) -> None:
         """Create or delete one member, unless an earlier change is still in progress."""
-        staying = [member for member in observed.members if not member.is_deleting]
+        staying = [member for member in observed.members if not member.is_deleted]
         if len(staying) != len(observed.endpoints) or len(staying) != len(observed.members):
             return  # a member boots or is being deleted
         provisioned = observed.cluster.decode(Cluster).status.initialization.infrastructure_provisioned
@@ -197,7 +197,7 @@ class EtcdadmClusters:
 
     async def _create_missing_parts(self, observed: Observed, member: Member) -> None:
         """Create the missing parts of a machine: infrastructure machine, EtcdadmConfig and bootstrap data."""
-        if member.is_deleting:
+        if member.is_deleted:
             return
         writer, object_ = self._scheme.writer, member.object
         await create_missing_parts(

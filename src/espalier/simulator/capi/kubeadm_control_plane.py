@@ -242,9 +242,9 @@ class KubeadmControlPlanes:
             if owned.is_deleted:
                 continue
             await self._create_missing_parts(observed, owned.object, owned.machine)
-            current = await self._scheme.writer.merge(Machine.resource, owned.object, self._propagated(observed))
+            current = await self._scheme.writer.merge(Machine.resource, owned.object, self._in_place_fields(observed))
             fields = observed.outdated.get(owned.object.name, ())
-            verdict = (
+            up_to_date = (
                 condition("UpToDate", False, "NotUpToDate", "\n".join(f"* {field} is outdated" for field in fields))
                 if fields
                 else condition("UpToDate", True, "UpToDate")
@@ -252,7 +252,7 @@ class KubeadmControlPlanes:
             machine = owned.machine
             conditions = stated(
                 machine.status.conditions,
-                [verdict, *component_conditions(machine)],
+                [up_to_date, *component_conditions(machine)],
                 now=self._scheme.clock.now(),
                 generation=machine.metadata.generation,
             )
@@ -260,7 +260,7 @@ class KubeadmControlPlanes:
             await self._scheme.writer.status(Machine.resource, current, status)
         return Continue()
 
-    def _propagated(self, observed: Observed) -> Tree:
+    def _in_place_fields(self, observed: Observed) -> Tree:
         template = observed.control_plane.spec.machine_template
         spec = msgspec.to_builtins(template.spec)
         return {

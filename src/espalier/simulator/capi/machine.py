@@ -17,11 +17,17 @@ from espalier.kube.merging import difference
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
 from espalier.simulator.capi.inventory import Scheme, in_cluster
-from espalier.simulator.capi.machine_status import Observed, available_in, node_deletion_in, spec_changes, status
+from espalier.simulator.capi.machine_status import (
+    Observed,
+    node_deletion_remaining,
+    seconds_until_available,
+    spec_changes,
+    status,
+)
 
 
-def _cluster_goes(observed: Observed) -> bool:
-    """True if the cluster is being deleted: its nodes are then not deleted one by one."""
+def _is_cluster_deleted(observed: Observed) -> bool:
+    """True if the cluster is deleted or being deleted: its nodes are then not deleted one by one."""
     return observed.cluster is None or observed.cluster.metadata.deletion_timestamp is not None
 
 
@@ -33,10 +39,10 @@ class Machines:
 
     def _observe(self, key: Key) -> Observed | None:
         inventory = self._scheme.inventory
-        found = inventory.machines.get(key)
-        if found is None:
+        object_ = inventory.machines.get(key)
+        if object_ is None:
             return None
-        machine = found.decode(Machine)
+        machine = object_.decode(Machine)
         config = None
         if reference := machine.spec.bootstrap.config_ref:
             config = inventory.configs.get(Key(key.namespace, reference.name))
@@ -47,7 +53,7 @@ class Machines:
         workload = self._scheme.workload_clusters.reach(cluster)
         typed = infrastructure.decode(InfrastructureMachine) if infrastructure else None
         return Observed(
-            object=found,
+            object=object_,
             machine=machine,
             cluster=inventory.clusters.get(cluster),
             config_object=config,
@@ -75,14 +81,14 @@ class Machines:
         if spec := spec_changes(observed):
             await writer.merge(Machine.resource, current, {"spec": spec})
             return Wait("SpecChanged", "waiting for the cache to show the changed machine")
-        await self._label_node(observed)
+        await self._annotate_node(observed)
         now = self._scheme.clock.now()
         wanted = status(observed, now)
         await writer.status(Machine.resource, current, wanted)
         ready = condition_list.get(wanted.conditions, "Ready")
         if ready is None or ready.status != "True":
             return Wait("NotReady", ready.message if ready else "")
-        remaining = available_in(observed.machine, ready, now)
+        remaining = seconds_until_available(observed.machine, ready, now)
         return (
             Wait("WaitingForMinReadySeconds", "ready, but not for long enough", after=remaining)
             if remaining
@@ -99,8 +105,8 @@ class Machines:
         if observed.infrastructure_object is not None and resource is not None:
             await self._scheme.writer.add_owner(resource, observed.infrastructure_object, owner, labels)
 
-    async def _label_node(self, observed: Observed) -> None:
-        """Annotate the node with its machine."""
+    async def _annotate_node(self, observed: Observed) -> None:
+        """Annotate the node with its machine, the machine's owner and the cluster."""
         if observed.node is None or observed.workload is None:
             return
         owner = controller_of(observed.machine.metadata)
@@ -116,7 +122,7 @@ class Machines:
             )
 
     async def _delete(self, observed: Observed) -> Outcome:
-        """Delete in order: infrastructure, bootstrap data, node, machine."""
+        """Delete in order: infrastructure machine, bootstrap configuration, node, finalizer."""
         writer = self._scheme.writer
         waiting = ""
         resource = self._scheme.inventory.resource(observed.machine.spec.infrastructure_ref.kind)
@@ -131,33 +137,33 @@ class Machines:
                 Machine.resource, observed.object, status(observed, self._scheme.clock.now(), deleting=waiting)
             )
             return Wait("Deleting", waiting)
-        if hindered := await self._delete_node(observed):
+        if obstacle := await self._delete_node(observed):
             now = self._scheme.clock.now()
-            remaining = node_deletion_in(observed.machine, now)
+            remaining = node_deletion_remaining(observed.machine, now)
             if remaining > 0:
-                await writer.status(Machine.resource, observed.object, status(observed, now, deleting=hindered))
-                return Wait("NodeNotDeleted", hindered, after=min(5.0, remaining))
+                await writer.status(Machine.resource, observed.object, status(observed, now, deleting=obstacle))
+                return Wait("NodeNotDeleted", obstacle, after=min(5.0, remaining))
         await writer.remove_finalizer(Machine.resource, observed.object, names.MACHINE_FINALIZER)
         return Done()
 
     async def _delete_node(self, observed: Observed) -> str:
-        """Delete the machine's node. Returns a temporary obstacle, if there is one."""
-        if _cluster_goes(observed):
+        """Delete the machine's node. Return what prevents it for now; empty if nothing does."""
+        if _is_cluster_deleted(observed):
             return ""
-        hindered = ""
+        obstacle = ""
         if observed.workload is None and (reference := observed.machine.status.node_ref) is not None:
-            hindered = f"waiting for the cluster's API server to delete node {reference.name}"
+            obstacle = f"waiting for the cluster's API server to delete node {reference.name}"
         elif observed.workload is not None and (node := observed.node) is not None:
             try:
                 await observed.workload.client.delete(NODE, node.name, uid=node.metadata.uid)
             except NotFound:
                 return ""
             except KubeError as error:
-                hindered = f"node {node.name} can't be deleted: {error}"
-        return hindered if hindered and self._serves(observed) else ""
+                obstacle = f"node {node.name} can't be deleted: {error}"
+        return obstacle if obstacle and self._has_control_plane(observed) else ""
 
-    def _serves(self, observed: Observed) -> bool:
-        """True if a control plane machine is left that could run the API server."""
+    def _has_control_plane(self, observed: Observed) -> bool:
+        """True if the cluster has a control plane machine that is not being deleted: its API server may come back."""
         cluster = Key(observed.object.namespace, observed.machine.spec.cluster_name)
         return any(
             names.CONTROL_PLANE in machine.metadata.labels and machine.metadata.deletion_timestamp is None

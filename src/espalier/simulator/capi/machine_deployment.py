@@ -23,7 +23,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
 from espalier.simulator.capi.inventory import Scheme, owned_by
-from espalier.simulator.capi.machine_parts import is_current, propagated, template_hash
+from espalier.simulator.capi.machine_parts import in_place_fields, is_current, template_hash
 from espalier.simulator.capi.rollup import Rollup, available_condition, deleting_condition
 
 
@@ -42,7 +42,7 @@ class OwnedSet:
 
     @property
     def available(self) -> int:
-        """The number of available machines that stay, after pending removals."""
+        """The number of available machines, at most `replicas`: those that the set is about to delete do not count."""
         available = sum(
             condition_list.is_true(machine.status.conditions, "Available")
             and machine.metadata.deletion_timestamp is None
@@ -53,7 +53,7 @@ class OwnedSet:
 
 @dataclass(frozen=True)
 class Observed:
-    """A deployment and its sets, oldest first."""
+    """A MachineDeployment, its Cluster and its MachineSets, oldest revision first."""
 
     object: Object
     deployment: MachineDeployment
@@ -67,17 +67,17 @@ class Observed:
 
     @cached_property
     def newest(self) -> OwnedSet | None:
-        """The set whose machines match the template."""
+        """The set with the deployment's template; None until it exists."""
         return next((owned for owned in self.sets if is_current(owned.set, self.deployment)), None)
 
     @property
     def limits(self) -> tuple[int, int]:
-        """maxSurge and maxUnavailable: by default 1 and 0."""
+        """maxSurge and maxUnavailable, as numbers of machines: by default 1 and 0."""
         rollout = self.deployment.spec.rollout
         rolling = rollout.strategy.rolling_update if rollout and rollout.strategy else None
         surge = share(rolling.max_surge if rolling else None, self.replicas, default=1, round_up=True)
-        missing = share(rolling.max_unavailable if rolling else None, self.replicas, default=0)
-        return (surge, missing) if surge or missing else (1, 0)
+        unavailable = share(rolling.max_unavailable if rolling else None, self.replicas, default=0)
+        return (surge, unavailable) if surge or unavailable else (1, 0)
 
 
 def scale(
@@ -85,18 +85,18 @@ def scale(
 ) -> Iterator[tuple[OwnedSet, int]]:
     """Replicas of each set: the newest scales up within maxSurge, old ones scale down within maxUnavailable.
 
-    Machines that still exist count against maxSurge even when their set no longer wants them.
+    `limits` are maxSurge and maxUnavailable. Existing machines count against maxSurge even above their set's replicas.
     """
-    surge, missing = limits
+    max_surge, max_unavailable = limits
     existing = sum(max(owned.replicas, len(owned.machines)) for owned in (*old, newest))
-    room = max(0, replicas + surge - existing)
+    room = max(0, replicas + max_surge - existing)
     yield newest, min(replicas, newest.replicas + room) if newest.replicas < replicas else replicas
-    removable = max(0, sum(owned.available for owned in (*old, newest)) - (replicas - missing))
+    removable = max(0, sum(owned.available for owned in (*old, newest)) - (replicas - max_unavailable))
     for owned in old:
         unavailable = owned.replicas - owned.available
-        take = min(owned.replicas, unavailable + removable)
-        removable -= max(0, take - unavailable)
-        yield owned, owned.replicas - take
+        removed = min(owned.replicas, unavailable + removable)
+        removable -= max(0, removed - unavailable)
+        yield owned, owned.replicas - removed
 
 
 class MachineDeployments:
@@ -107,22 +107,22 @@ class MachineDeployments:
 
     def _observe(self, key: Key) -> Observed | None:
         inventory = self._scheme.inventory
-        found = inventory.deployments.get(key)
-        if found is None or is_paused(found):
+        object_ = inventory.deployments.get(key)
+        if object_ is None or is_paused(object_):
             return None
-        typed = found.decode(MachineDeployment)
+        typed = object_.decode(MachineDeployment)
         cluster = inventory.clusters.get(Key(key.namespace, typed.spec.cluster_name))
         if cluster is None or is_paused(cluster) or typed.spec.paused or cluster.decode(Cluster).spec.paused:
             return None
         sets = sorted(
-            owned_by(inventory.sets, found.metadata.uid),
+            owned_by(inventory.sets, object_.metadata.uid),
             key=lambda owned: (int(owned.metadata.annotations.get(names.REVISION, "0")), owned.name),
         )
-        return Observed(found, typed, cluster, tuple(self._owned(owned) for owned in sets))
+        return Observed(object_, typed, cluster, tuple(self._owned(owned) for owned in sets))
 
-    def _owned(self, found: Object) -> OwnedSet:
-        machines = owned_by(self._scheme.inventory.machines, found.metadata.uid)
-        return OwnedSet(found, found.decode(MachineSet), tuple(machine.decode(Machine) for machine in machines))
+    def _owned(self, object_: Object) -> OwnedSet:
+        machines = owned_by(self._scheme.inventory.machines, object_.metadata.uid)
+        return OwnedSet(object_, object_.decode(MachineSet), tuple(machine.decode(Machine) for machine in machines))
 
     async def reconcile(self, key: Key) -> Outcome:
         """Reconcile one MachineDeployment."""
@@ -139,12 +139,12 @@ class MachineDeployments:
         current = await writer.add_owner(resource, current, owner, labels)
         await self._adopt_templates(observed)
         if observed.deployment.spec.replicas is None:
-            # Cluster API's webhook: what its sets have stays, as far as an autoscaler may choose it.
-            there = sum(owned.replicas for owned in observed.sets) if observed.sets else 1
+            # As Cluster API's webhook: keep the replicas of the sets, within the limits of an autoscaler.
+            present = sum(owned.replicas for owned in observed.sets) if observed.sets else 1
             await writer.merge(
-                resource, current, {"spec": {"replicas": within_autoscaler_limits(observed.deployment, there)}}
+                resource, current, {"spec": {"replicas": within_autoscaler_limits(observed.deployment, present)}}
             )
-            return Wait("ReplicasChosen", "waiting to see the number of machines")
+            return Wait("ReplicasChosen", "waiting for the cache to show the replicas")
         newest = observed.newest
         if newest is None:
             await writer.create(MachineSet.resource, self._new_set(observed))
@@ -154,7 +154,7 @@ class MachineDeployments:
         return Done()
 
     async def _adopt_templates(self, observed: Observed) -> None:
-        """Set the cluster as owner of the templates."""
+        """Set the cluster as owner of the templates of bootstrap configurations and infrastructure machines."""
         spec = observed.deployment.spec.template.spec
         owner = owner_reference(Cluster.resource, observed.cluster, controller=False)
         labels: Tree = {}
@@ -190,7 +190,7 @@ class MachineDeployments:
         }
         match = {**deployment.spec.selector.match_labels, names.TEMPLATE_HASH: hash_}
         template = msgspec.to_builtins(deployment.spec.template)
-        template["metadata"] = {**propagated(deployment.spec.template)["metadata"], "labels": labels}
+        template["metadata"] = {**in_place_fields(deployment.spec.template)["metadata"], "labels": labels}
         spec: Tree = {
             "clusterName": deployment.spec.cluster_name,
             "replicas": 0 if observed.sets else observed.replicas,
@@ -210,7 +210,7 @@ class MachineDeployments:
             if owned is not newest and not owned.replicas and not owned.machines:
                 await self._scheme.writer.delete(MachineSet.resource, owned.object, found_by_owner)
                 continue
-            template = propagated(observed.deployment.spec.template)
+            template = in_place_fields(observed.deployment.spec.template)
             change = {"spec": {"replicas": wanted[owned.object.name], "template": template}}
             await self._scheme.writer.merge(MachineSet.resource, owned.object, change)
 
@@ -234,7 +234,7 @@ class MachineDeployments:
         statuses = [owned.set.status for owned in observed.sets]
         desired = 0 if waiting is not None else observed.replicas
         generation = observed.deployment.metadata.generation
-        _, missing = observed.limits
+        _, max_unavailable = observed.limits
         phase = "Running"
         if rollup.replicas < desired:
             phase = "ScalingUp"
@@ -245,7 +245,7 @@ class MachineDeployments:
             conditions=stated(
                 observed.deployment.status.conditions,
                 [
-                    available_condition("Available", rollup.available, desired - missing, desired),
+                    available_condition("Available", rollup.available, desired - max_unavailable, desired),
                     *rollup.conditions(desired),
                     deleting_condition(waiting),
                 ],

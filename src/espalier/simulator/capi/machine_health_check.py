@@ -101,7 +101,7 @@ class MachineHealthChecks:
         return Done() if next_check is None else Wait("Watching", "machines may become unhealthy", after=next_check)
 
     async def _write_conditions(self, target: Target, remediable: bool) -> None:
-        """Write HealthCheckSucceeded to a machine that is or was unhealthy, and OwnerRemediated if its owner may act."""
+        """Write HealthCheckSucceeded to a machine that is or was unhealthy; OwnerRemediated if it may be remediated."""
         present = target.machine.status.conditions
         problem = target.health.problem
         if not problem and condition_list.get(present, "HealthCheckSucceeded") is None:

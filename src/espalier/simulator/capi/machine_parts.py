@@ -1,4 +1,4 @@
-"""Creates, updates and adopts machines and their objects, by the templates of their owners."""
+"""Creates and adopts Machines and their parts (infrastructure machine, KubeadmConfig), by their owners' templates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from espalier.simulator.capi.inventory import Scheme, in_cluster
 def machine_body(
     key: Key, owner: OwnerReference, spec: MachineSpec, labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> Tree:
-    """A Machine to create. The templates in `spec` are cloned into objects with the machine's name."""
+    """A Machine to create. Its references name the clones of the templates in `spec`, which have the machine's name."""
     tree = msgspec.to_builtins(spec)
     for reference in (tree["infrastructureRef"], tree["bootstrap"].get("configRef")):
         if reference is not None:
@@ -77,14 +77,14 @@ async def create_missing_parts(
 
 def _part_metadata(machine: Object, typed: Machine, template: Tree) -> Tree:
     labels = {**(template.get("labels") or {}), names.CLUSTER: typed.spec.cluster_name}
-    roles = (
+    copied = (
         names.CONTROL_PLANE,
         names.CONTROL_PLANE_NAME_LABEL,
         names.DEPLOYMENT,
         names.SET_NAME_LABEL,
         names.TEMPLATE_HASH,
     )
-    labels |= {role: machine.metadata.labels[role] for role in roles if role in machine.metadata.labels}
+    labels |= {label: machine.metadata.labels[label] for label in copied if label in machine.metadata.labels}
     return {
         "name": machine.name,
         "namespace": machine.namespace,
@@ -97,46 +97,47 @@ def _part_metadata(machine: Object, typed: Machine, template: Tree) -> Tree:
 def orphans(scheme: Scheme, cluster: Key, selects: Callable[[Machine], bool]) -> tuple[Object, ...]:
     """The selected machines of a cluster without a controller, except those being deleted."""
     return tuple(
-        found
-        for found in in_cluster(scheme.inventory.machines, cluster)
-        if controller_of(found.metadata) is None
-        and found.metadata.deletion_timestamp is None
-        and selects(found.decode(Machine))
+        machine
+        for machine in in_cluster(scheme.inventory.machines, cluster)
+        if controller_of(machine.metadata) is None
+        and machine.metadata.deletion_timestamp is None
+        and selects(machine.decode(Machine))
     )
 
 
-async def adopt(scheme: Scheme, found: tuple[Object, ...], owner: OwnerReference) -> Wait:
-    """Make `owner` the controller of these machines. They count once the change shows in the cache."""
-    await together(scheme.writer.add_owner(Machine.resource, machine, owner) for machine in found)
+async def adopt(scheme: Scheme, machines: tuple[Object, ...], owner: OwnerReference) -> Wait:
+    """Make `owner` the controller of these machines. Return a `Wait`: they count once the cache shows the change."""
+    await together(scheme.writer.add_owner(Machine.resource, machine, owner) for machine in machines)
     return Wait(
-        "MachinesAdopted", f"waiting for the cache to show adopted machines {', '.join(one.name for one in found)}"
+        "MachinesAdopted",
+        f"waiting for the cache to show adopted machines {', '.join(machine.name for machine in machines)}",
     )
 
 
-IN_PLACE = ("deletion", "minReadySeconds", "readinessGates", "taints")
-"""Fields of a machine's spec that are updated without a new machine (Cluster API's rule)."""
+IN_PLACE_FIELDS = ("deletion", "minReadySeconds", "readinessGates", "taints")
+"""Fields of a machine's spec whose change needs no rollout (Cluster API's rule)."""
 
 
 def template_hash(template: MachineTemplate) -> str:
-    """A hash of the fields whose change requires new machines."""
+    """A hash of the fields whose change needs a rollout: ten hexadecimal digits."""
     spec: Tree = msgspec.to_builtins(template.spec)
-    lasting = {name: value for name, value in spec.items() if name not in ("clusterName", *IN_PLACE)}
-    return hashlib.sha256(msgspec.json.encode(lasting, order="sorted")).hexdigest()[:10]
+    rollout_fields = {name: value for name, value in spec.items() if name not in ("clusterName", *IN_PLACE_FIELDS)}
+    return hashlib.sha256(msgspec.json.encode(rollout_fields, order="sorted")).hexdigest()[:10]
 
 
 def is_current(set_: MachineSet, deployment: MachineDeployment) -> bool:
-    """True if the set has the deployment's template."""
+    """True if the set's template needs no rollout to become the deployment's."""
     current, desired = of_machine_template(set_.spec.template), of_machine_template(deployment.spec.template)
     return not reasons_to_replace(current, desired)
 
 
-def propagated(template: MachineTemplate) -> Tree:
-    """The fields that are updated in place: labels, annotations, deletion timeouts and the like."""
+def in_place_fields(template: MachineTemplate) -> Tree:
+    """A merge patch with the fields of a template that are updated in place: labels, annotations, `IN_PLACE_FIELDS`."""
     spec = msgspec.to_builtins(template.spec)
     return {
         "metadata": {
             "labels": dict(template.metadata.labels),
             "annotations": dict(template.metadata.annotations),
         },
-        "spec": {name: spec[name] for name in IN_PLACE if name in spec},
+        "spec": {name: spec[name] for name in IN_PLACE_FIELDS if name in spec},
     }

@@ -1,4 +1,4 @@
-"""The MachineSet controller: keeps a number of machines of one template."""
+"""The MachineSet controller: creates and deletes machines until there are `replicas` of one template."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from espalier.simulator.capi.inventory import Scheme, owned_by
 from espalier.simulator.capi.machine_parts import (
     adopt,
     create_missing_parts,
+    in_place_fields,
     is_current,
     machine_body,
     orphans,
-    propagated,
 )
 from espalier.simulator.capi.rollup import Rollup, deleting_condition
 
 
 @dataclass(frozen=True)
 class Observed:
-    """A set, its machines, and the templates of new ones."""
+    """A MachineSet, its deployment and machines, and the templates of new machines."""
 
     object: Object
     set: MachineSet
@@ -50,8 +50,8 @@ class Observed:
         return [pair for pair in self.machines if pair[1].metadata.deletion_timestamp is None]
 
     @cached_property
-    def current(self) -> bool:
-        """True if machines of this set match the deployment's template."""
+    def is_current(self) -> bool:
+        """True if its machines are up to date: the set has the template of its deployment, or no deployment."""
         return self.deployment is None or is_current(self.set, self.deployment)
 
 
@@ -63,20 +63,20 @@ class MachineSets:
 
     def _observe(self, key: Key) -> Observed | None:
         inventory = self._scheme.inventory
-        found = inventory.sets.get(key)
-        if found is None or is_paused(found):
+        object_ = inventory.sets.get(key)
+        if object_ is None or is_paused(object_):
             return None
-        cluster = inventory.clusters.get(cluster_key(found))
+        cluster = inventory.clusters.get(cluster_key(object_))
         if cluster is None or is_paused(cluster) or cluster.decode(Cluster).spec.paused:
             return None
-        typed = found.decode(MachineSet)
-        owner = controller_of(found.metadata)
+        typed = object_.decode(MachineSet)
+        owner = controller_of(object_.metadata)
         deployment = inventory.deployments.get(Key(key.namespace, owner.name)) if owner else None
         template = typed.spec.template.spec
         config = template.bootstrap.config_ref
-        machines = owned_by(inventory.machines, found.metadata.uid)
+        machines = owned_by(inventory.machines, object_.metadata.uid)
         return Observed(
-            object=found,
+            object=object_,
             set=typed,
             machines=tuple((machine, machine.decode(Machine)) for machine in machines),
             deployment=deployment.decode(MachineDeployment) if deployment else None,
@@ -101,7 +101,7 @@ class MachineSets:
         if observed.orphans:
             return await adopt(self._scheme, observed.orphans, owner_reference(MachineSet.resource, observed.object))
         await self._scale(observed)
-        await together(self._bring_up_to_date(observed, *owned) for owned in observed.staying)
+        await together(self._update_in_place(observed, *owned) for owned in observed.staying)
         await writer.status(MachineSet.resource, current, self._status(observed, None))
         return Done()
 
@@ -114,16 +114,16 @@ class MachineSets:
         surplus = sorted((typed for _, typed in staying), key=removal.machine_set_order)[
             : max(0, len(staying) - replicas)
         ]
-        doomed = {machine.metadata.name for machine in surplus}
+        surplus_names = {machine.metadata.name for machine in surplus}
         for machine, _ in staying:
-            if machine.name in doomed:
+            if machine.name in surplus_names:
                 await self._scheme.writer.delete(Machine.resource, machine, found_by_owner)
         await together(self._create(observed) for _ in range(replicas - len(staying)))
 
     async def _create(self, observed: Observed) -> None:
         key = Key(observed.object.namespace, names.suffixed(observed.object.name, self._scheme.rng))
         spec = observed.set.spec.template.spec
-        template = propagated(observed.set.spec.template)
+        template = in_place_fields(observed.set.spec.template)
         labels = {
             **template["metadata"]["labels"],
             names.CLUSTER: spec.cluster_name,
@@ -150,18 +150,20 @@ class MachineSets:
             self._scheme, machine, typed, infrastructure_template=observed.infrastructure_template, config=config
         )
 
-    async def _bring_up_to_date(self, observed: Observed, machine: Object, typed: Machine) -> None:
-        """Update machines in place, create missing parts, set UpToDate."""
+    async def _update_in_place(self, observed: Observed, machine: Object, typed: Machine) -> None:
+        """Create the missing parts of a machine, update the fields that need no rollout, and set condition UpToDate."""
         await self._create_missing_parts(observed, machine, typed)
-        machine = await self._scheme.writer.merge(Machine.resource, machine, propagated(observed.set.spec.template))
-        verdict = (
+        machine = await self._scheme.writer.merge(
+            Machine.resource, machine, in_place_fields(observed.set.spec.template)
+        )
+        up_to_date = (
             condition("UpToDate", True, "UpToDate")
-            if observed.current
+            if observed.is_current
             else condition("UpToDate", False, "NotUpToDate", f"* {observed.object.name} is not the newest MachineSet")
         )
         conditions = stated(
             typed.status.conditions,
-            [verdict],
+            [up_to_date],
             now=self._scheme.clock.now(),
             generation=typed.metadata.generation,
         )
@@ -182,7 +184,7 @@ class MachineSets:
 
     def _status(self, observed: Observed, waiting: str | None) -> MachineSetStatus:
         machines = [typed for _, typed in observed.machines]
-        outdated = () if observed.current else [machine.metadata.name for machine in machines]
+        outdated = () if observed.is_current else [machine.metadata.name for machine in machines]
         rollup = Rollup.of(machines, outdated)
         desired = 0 if waiting is not None else 1 if observed.set.spec.replicas is None else observed.set.spec.replicas
         generation = observed.set.metadata.generation

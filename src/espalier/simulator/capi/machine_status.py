@@ -1,4 +1,4 @@
-"""An observed machine, and its status. Pure."""
+"""The observed state of a Machine, and the status computed from it. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from espalier.simulator.capi.reaching import Reachable
 
 @dataclass(frozen=True)
 class Observed:
-    """A machine and its existing objects."""
+    """A machine, its cluster, its existing parts and its node."""
 
     object: Object
     machine: Machine
@@ -51,7 +51,7 @@ class _Node(msgspec.Struct, rename="camel"):
 
 
 def spec_changes(observed: Observed) -> Tree:
-    """The machine's spec with values from bootstrap and infrastructure objects."""
+    """A merge patch of the machine's spec: bootstrap data Secret, provider ID and failure domain of its parts."""
     spec: Tree = {}
     config = observed.config
     if observed.machine.spec.bootstrap.data_secret_name is None and config and config.status.data_secret_name:
@@ -67,7 +67,7 @@ def spec_changes(observed: Observed) -> Tree:
 
 
 def status(observed: Observed, now: datetime, *, deleting: str = "") -> MachineStatus:
-    """The machine's status. `deleting` is what its deletion waits for."""
+    """The machine's status; `deleting` is the message of condition Deleting while it is being deleted."""
     machine = observed.machine
     bootstrapped = machine.status.initialization.bootstrap_data_secret_created or bool(
         machine.spec.bootstrap.data_secret_name or (observed.config and observed.config.status.data_secret_name)
@@ -121,12 +121,12 @@ def _conditions(
         "Ready" if bootstrapped else "NotReady",
         "" if bootstrapped else (config and config.message) or "the bootstrap data are not generated yet",
     )
-    is_gone = provisioned and observed.infrastructure is None
+    is_deleted = provisioned and observed.infrastructure is None
     infrastructure = condition(
         "InfrastructureReady",
-        provisioned and not is_gone,
-        contract.DELETED if is_gone else "Ready" if provisioned else "NotReady",
-        _infrastructure_message(observed, is_gone=is_gone) if is_gone or not provisioned else "",
+        provisioned and not is_deleted,
+        contract.DELETED if is_deleted else "Ready" if provisioned else "NotReady",
+        _infrastructure_message(observed, is_deleted=is_deleted) if is_deleted or not provisioned else "",
     )
     node_healthy, node_ready = _node_conditions(observed)
     is_deleting = observed.machine.metadata.deletion_timestamp is not None
@@ -146,8 +146,8 @@ def _conditions(
     yield _available(observed.machine, ready, now)
 
 
-def _infrastructure_message(observed: Observed, *, is_gone: bool) -> str:
-    if is_gone:
+def _infrastructure_message(observed: Observed, *, is_deleted: bool) -> str:
+    if is_deleted:
         return f"{observed.machine.spec.infrastructure_ref.kind} has been deleted while the Machine still exists"
     if observed.infrastructure is None:
         return f"{observed.machine.spec.infrastructure_ref.kind} does not exist"
@@ -158,7 +158,7 @@ def _infrastructure_message(observed: Observed, *, is_gone: bool) -> str:
 def _node_conditions(observed: Observed) -> tuple[Condition, Condition]:
     known = [condition_list.get(observed.machine.status.conditions, type_) for type_ in ("NodeHealthy", "NodeReady")]
     if observed.workload is None and known[0] is not None and known[1] is not None:
-        return known[0], known[1]  # Unreachable: the last observed condition stays.
+        return known[0], known[1]  # the API server is unreachable: the last observed conditions stay
     if observed.node is None:
         if observed.machine.status.node_ref is not None:
             reason, message = "NodeDeleted", "the node of this machine was deleted"
@@ -166,16 +166,16 @@ def _node_conditions(observed: Observed) -> tuple[Condition, Condition]:
         reason, message = "InspectionFailed", "waiting for the machine to register its node"
         return condition("NodeHealthy", None, reason, message), condition("NodeReady", None, reason, message)
     reported = observed.node.decode(_Node).status.conditions
-    seen = condition_list.get(reported, "Ready")
-    ready = seen is not None and seen.status == "True"
-    message = "" if ready else f"* Node.Ready: {seen.message if seen else 'not reported yet'}"
+    reported_ready = condition_list.get(reported, "Ready")
+    ready = reported_ready is not None and reported_ready.status == "True"
+    message = "" if ready else f"* Node.Ready: {reported_ready.message if reported_ready else 'not reported yet'}"
     return (
         condition("NodeHealthy", ready, "NodeHealthy" if ready else "NodeNotHealthy", message),
         condition("NodeReady", ready, "NodeReady" if ready else "NodeNotReady", message),
     )
 
 
-def available_in(machine: Machine, ready: Condition, now: datetime) -> float:
+def seconds_until_available(machine: Machine, ready: Condition, now: datetime) -> float:
     """Seconds until a ready machine is available (`minReadySeconds`); 0 when it is."""
     minimum = machine.spec.min_ready_seconds or 0
     if not minimum:
@@ -187,13 +187,13 @@ def available_in(machine: Machine, ready: Condition, now: datetime) -> float:
 
 
 NODE_DELETION_SECONDS = 10
-"""The default nodeDeletionTimeout."""
+"""The default nodeDeletionTimeoutSeconds."""
 
 
-def node_deletion_in(machine: Machine, now: datetime) -> float:
-    """Seconds for which a deleted machine still waits for the deletion of its node, infinite without a limit."""
-    asked = machine.spec.deletion.node_deletion_timeout_seconds if machine.spec.deletion else None
-    timeout = NODE_DELETION_SECONDS if asked is None else asked
+def node_deletion_remaining(machine: Machine, now: datetime) -> float:
+    """Seconds until a deleted machine no longer waits for the deletion of its node; infinite without a timeout."""
+    configured = machine.spec.deletion.node_deletion_timeout_seconds if machine.spec.deletion else None
+    timeout = NODE_DELETION_SECONDS if configured is None else configured
     since = machine.metadata.deletion_timestamp
     if not timeout or not since:
         return math.inf
@@ -204,6 +204,6 @@ def node_deletion_in(machine: Machine, now: datetime) -> float:
 def _available(machine: Machine, ready: Condition, now: datetime) -> Condition:
     if ready.status != "True":
         return condition("Available", False, "NotReady")
-    if available_in(machine, ready, now) > 0:
+    if seconds_until_available(machine, ready, now) > 0:
         return condition("Available", False, "WaitingForMinReadySeconds")
     return condition("Available", True, "Available")

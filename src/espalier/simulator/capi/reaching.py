@@ -1,4 +1,4 @@
-"""Access of the management cluster's controllers to nodes of workload clusters."""
+"""The access of Cluster API's controllers to workload clusters (its ClusterCache)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Reachable(Protocol):
 
 
 class WorkloadClusters(Protocol):
-    """All workload clusters."""
+    """The workload clusters of a management cluster."""
 
     def reach(self, cluster: Key) -> Reachable | None:
         """A workload cluster, None while it is unreachable. Never blocks."""
