@@ -119,9 +119,9 @@ def test_infrastructure_that_somebody_makes_again_by_hand_loses_nothing_that_was
 def test_nothing_that_a_cluster_stored_is_kept_after_it() -> None:
     async def story(env: ManagedEnvironment) -> None:
         key = Key(SYSTEM_NAMESPACE, GARDEN.name)
-        assert env.workloads.holds(key)
+        assert env.workloads.has_data(key)
         await delete_again(env)
-        assert not env.workloads.holds(key)
+        assert not env.workloads.has_data(key)
 
     journey(story)
 

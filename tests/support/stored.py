@@ -39,7 +39,7 @@ async def _read(home: Path, at: datetime) -> Stored:
     management = await _read_file(SqliteStore(home / "management.db"))
     folders, workloads = FolderStores(home), MemoryStores()
     for key in management.table("clusters.cluster.x-k8s.io").objects:
-        assert folders.holds(key), f"the archive has no store of cluster {key}"
+        assert folders.exists(key), f"the archive has no store of cluster {key}"
         copied(await _read_file(folders.open(Key(SYSTEM_NAMESPACE, key.name))), workloads.open(key))
     return Stored(management, workloads, at)
 

@@ -34,7 +34,7 @@ from espalier.simulator.capi.machine_health_check import MachineHealthChecks
 from espalier.simulator.capi.machine_set import MachineSets
 from espalier.simulator.capi.reaching import obstacle
 from espalier.simulator.host_pool import users_of
-from espalier.simulator.infrastructure import Boots, InfrastructureClusters, InfrastructureMachines, always
+from espalier.simulator.infrastructure import Boots, InfrastructureClusters, InfrastructureMachines, always_boots
 from espalier.simulator.pods.controller import Pods
 from espalier.simulator.workload_controllers.controller import WorkloadControllers
 from espalier.simulator.workloads import Workloads
@@ -46,7 +46,7 @@ class Timing:
 
     boot: float = 1.0
     pods: float = 0.05
-    boots: Boots = always
+    boots: Boots = always_boots
     """Decides which machines boot successfully."""
 
 

@@ -57,7 +57,7 @@ def finalizer_of(resource: Resource) -> str:
 
 
 def address_of(uid: str) -> str:
-    """An address for a machine: from a private range, stable for each machine."""
+    """The IP address of a machine: a hash of its uid, within 172.16.0.0/12."""
     digest = hashlib.sha256(uid.encode()).digest()
     return f"172.{16 + digest[0] % 16}.{digest[1]}.{1 + digest[2] % 254}"
 
@@ -71,58 +71,60 @@ class InfrastructureClusters:
         self._kinds = kinds
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Give one cluster its address, keep its API server running, and remove both on deletion.
+        """Set the endpoint of one cluster, keep its API server running, and remove both on deletion.
 
-        The API server's data are on the machines, and outlive infrastructure that somebody deletes.
+        While the Cluster stays, the API server's data are kept: they are on the machines.
         """
-        found = self._scheme.inventory.infrastructure_object(self._kinds.cluster.kind, key)
-        if found is None or is_paused(found):
+        object_ = self._scheme.inventory.infrastructure_object(self._kinds.cluster.kind, key)
+        if object_ is None or is_paused(object_):
             return Done()
         resource = self._kinds.cluster
         writer = self._scheme.writer
-        owner = self._owner(found)
-        if found.metadata.deletion_timestamp is not None:
+        owner = self._owner(object_)
+        if object_.metadata.deletion_timestamp is not None:
             if owner is not None and owner.metadata.deletion_timestamp is None:
                 await self._workloads.stop(owner.key)
             else:
-                await self._workloads.remove(cluster_key(found))
-            await writer.remove_finalizer(resource, found, finalizer_of(resource))
+                await self._workloads.remove(cluster_key(object_))
+            await writer.remove_finalizer(resource, object_, finalizer_of(resource))
             return Done()
         if owner is None:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
-        typed = found.decode(InfrastructureCluster)
-        found = await writer.add_finalizer(resource, found, finalizer_of(resource))
+        typed = object_.decode(InfrastructureCluster)
+        object_ = await writer.add_finalizer(resource, object_, finalizer_of(resource))
         endpoint = typed.spec.control_plane_endpoint
         if endpoint is None or not endpoint.host:
-            asked = owner.decode(Cluster).spec.control_plane_endpoint
-            is_new = asked is None or not asked.host
-            if is_new and self._workloads.reach(owner.key) is None:  # a former cluster's data
+            configured = owner.decode(Cluster).spec.control_plane_endpoint
+            is_new = configured is None or not configured.host
+            if is_new and self._workloads.reach(owner.key) is None:  # data of an earlier cluster with this name
                 await self._workloads.remove(owner.key)
-            endpoint = asked if asked is not None and asked.host else self._workloads.reserve(owner.key)
+            endpoint = configured if configured is not None and configured.host else self._workloads.reserve(owner.key)
             address = {"controlPlaneEndpoint": msgspec.to_builtins(endpoint)}
-            found = await writer.merge(resource, found, {"spec": address})
-        problem = await self._keep_open(owner, endpoint)
-        await self._report(found, typed, problem)
+            object_ = await writer.merge(resource, object_, {"spec": address})
+        problem = await self._run_api_server(owner, endpoint)
+        await self._report(object_, typed, problem)
         return problem or Done()
 
-    def _owner(self, found: Object) -> Object | None:
-        owner = owning_cluster(found.metadata)
-        return self._scheme.inventory.clusters.get(Key(found.namespace, owner.name)) if owner else None
+    def _owner(self, object_: Object) -> Object | None:
+        owner = owning_cluster(object_.metadata)
+        return self._scheme.inventory.clusters.get(Key(object_.namespace, owner.name)) if owner else None
 
-    async def _keep_open(self, owner: Object, endpoint: Endpoint) -> Wait | None:
-        """Run the API server of a cluster whose control plane has booted. Returns the obstacle, if there is one."""
+    async def _run_api_server(self, owner: Object, endpoint: Endpoint) -> Wait | None:
+        """Run the API server of a cluster once a control plane machine has booted. Return a `Wait` if it can't run."""
         running = _booted_versions(self._scheme, self._kinds, owner.key)
         if not running:
-            self._workloads.keep(endpoint)
+            self._workloads.mark_port_used(endpoint)
             return None
         try:
-            workload = await open_workload(self._scheme, self._workloads, self._kinds, owner.key, newest(running))
-        except _OBSTACLES as error:
-            return _blocked(error)
+            workload = await run_workload_cluster(
+                self._scheme, self._workloads, self._kinds, owner.key, newest(running)
+            )
+        except _OBSTACLE_ERRORS as error:
+            return _obstacle(error)
         workload.version = newest(running)
         return None
 
-    async def _report(self, found: Object, typed: InfrastructureCluster, problem: Wait | None) -> None:
+    async def _report(self, object_: Object, typed: InfrastructureCluster, problem: Wait | None) -> None:
         ready = (
             condition("Ready", False, problem.reason, problem.message) if problem else condition("Ready", True, "Ready")
         )
@@ -133,21 +135,22 @@ class InfrastructureClusters:
             failure_domains=typed.spec.failure_domains,
             conditions=conditions,
         )
-        await self._scheme.writer.status(self._kinds.cluster, found, status.of(self._kinds.contract))
+        await self._scheme.writer.status(self._kinds.cluster, object_, status.of(self._kinds.contract))
 
 
 Boots = Callable[[Machine], bool]
-"""True if the machine boots successfully."""
+"""Decides whether a machine boots: not while it returns False."""
 
 
-def always(_machine: Machine) -> bool:
+def always_boots(_machine: Machine) -> bool:
     """True for every machine."""
     return True
 
 
 class InfrastructureMachines:
-    """Reconciles the machine kind of one provider. Machines boot for `boot_seconds`, and not while `boots` returns
-    False.
+    """Reconciles the machine kind of one provider.
+
+    Machines boot for `boot_seconds`, and not while `boots` returns False.
     """
 
     def __init__(
@@ -157,7 +160,7 @@ class InfrastructureMachines:
         kinds: Infrastructure,
         *,
         boot_seconds: float,
-        boots: Boots = always,
+        boots: Boots = always_boots,
     ) -> None:
         self._scheme = scheme
         self._workloads = workloads
@@ -166,132 +169,133 @@ class InfrastructureMachines:
         self._boots = boots
         self._hosts = HostPool(scheme, kinds)
         self._powered_on: dict[Key, tuple[str, float]] = {}
-        """The power-on time by uid of each booting machine: machines reboot when this process restarts."""
+        """The uid and monotonic power-on time of each booting machine: in memory only, a restart boots them again."""
 
     async def reconcile(self, key: Key) -> Outcome:
         """Reconcile one machine: bootstrap data, boot, node."""
-        found = self._scheme.inventory.infrastructure_object(self._kinds.machine.kind, key)
-        if found is None or found.metadata.deletion_timestamp is not None:
+        object_ = self._scheme.inventory.infrastructure_object(self._kinds.machine.kind, key)
+        if object_ is None or object_.metadata.deletion_timestamp is not None:
             self._powered_on.pop(key, None)
-            if found is None:
-                await self._forget(key)
+            if object_ is None:
+                await self._delete_node(key)
                 await self._hosts.release(key)
             return Done()
-        if is_paused(found):
+        if is_paused(object_):
             return Done()
-        typed = found.decode(InfrastructureMachine)
+        typed = object_.decode(InfrastructureMachine)
         if typed.status.provisioned:
-            if not typed.status.addresses:  # removed by hand: members of an etcd are known by them
-                await self._report_running(found, typed)
+            if not typed.status.addresses:  # removed by hand; etcd members need them
+                await self._report_running(object_, typed)
             return Done()
-        outcome = await self._boot(found, typed)
+        outcome = await self._boot(object_, typed)
         if isinstance(outcome, Wait):
-            await self._report(found, typed, ready=condition("Ready", False, outcome.reason, outcome.message))
+            await self._report(object_, typed, ready=condition("Ready", False, outcome.reason, outcome.message))
         return outcome
 
-    async def _forget(self, gone: Key) -> None:
-        """Delete the node of deleted infrastructure, as cloud controller managers do.
+    async def _delete_node(self, machine: Key) -> None:
+        """Delete the node of a deleted infrastructure machine, as cloud controller managers do.
 
         The Machine controller deletes the node too, unless somebody removed the Machine's finalizer before.
         """
-        for workload in self._workloads.running(gone.namespace):
-            node = workload.node(self._kinds.provider_id.format(cluster=workload.key.name, name=gone.name))
+        for workload in self._workloads.running(machine.namespace):
+            node = workload.node(self._kinds.provider_id.format(cluster=workload.key.name, name=machine.name))
             if node is not None:
                 with suppress(NotFound):
                     await workload.client.delete(NODE, node.name, uid=node.metadata.uid)
 
-    async def _boot(self, found: Object, typed: InfrastructureMachine) -> Outcome:
+    async def _boot(self, object_: Object, typed: InfrastructureMachine) -> Outcome:
         inventory = self._scheme.inventory
-        owner = controller_of(found.metadata)
-        owner_object = inventory.machines.get(Key(found.namespace, owner.name)) if owner else None
+        owner = controller_of(object_.metadata)
+        owner_object = inventory.machines.get(Key(object_.namespace, owner.name)) if owner else None
         if owner_object is None:
             return Wait("WaitingForOwner", "waiting for the Machine to own this infrastructure")
         machine = owner_object.decode(Machine)
         data_name = machine.spec.bootstrap.data_secret_name
-        secret = inventory.secrets.get(Key(found.namespace, data_name)) if data_name else None
+        secret = inventory.secrets.get(Key(object_.namespace, data_name)) if data_name else None
         if secret is None:
             return Wait("WaitingForBootstrapData", "waiting for the bootstrap data of the machine")
-        if (waits := await self._hosts.take(found)) is not None:
-            return waits
-        remaining = self._still_boots(found)
+        if (wait := await self._hosts.take(object_)) is not None:
+            return wait
+        remaining = self._boot_remaining(object_)
         if remaining > 0:
             return Wait("Booting", "the machine is booting", after=remaining)
         if not self._boots(machine):
             return Wait("Booting", "the machine does not boot", after=1.0)
         if external_etcd.MACHINE_LABEL in machine.metadata.labels:
-            return await self._provision(found, typed, Key(found.namespace, machine.spec.cluster_name))
+            return await self._provision(object_, typed, Key(object_.namespace, machine.spec.cluster_name))
         data = secret.decode(Secret).data.get("value", b"")
         kubeadm = bootstrap_data.read(data, version=machine.spec.version, node_name=machine.metadata.name)
-        cluster = Key(found.namespace, machine.spec.cluster_name)
+        cluster = Key(object_.namespace, machine.spec.cluster_name)
         try:
-            workload = await self._reach(cluster, kubeadm)
-        except _OBSTACLES as error:
-            return _blocked(error)
+            workload = await self._api_server(cluster, kubeadm)
+        except _OBSTACLE_ERRORS as error:
+            return _obstacle(error)
         if workload is None:
             # A lost control plane needs somebody to act: no retry each second.
-            after = 30.0 if (lost := self._lost(cluster)) else 1.0
-            return Wait("ControlPlaneUnreachable", lost or "waiting for the API server of the cluster", after=after)
-        return await self._join(found, typed, machine, kubeadm, workload)
+            after = 30.0 if (message := self._lost_data_message(cluster)) else 1.0
+            return Wait("ControlPlaneUnreachable", message or "waiting for the API server of the cluster", after=after)
+        return await self._join_cluster(object_, typed, machine, kubeadm, workload)
 
-    def _still_boots(self, found: Object) -> float:
+    def _boot_remaining(self, object_: Object) -> float:
         """Seconds until the machine has booted; the first call powers it on."""
         now = self._scheme.clock.monotonic()
-        uid, since = self._powered_on.get(found.key, ("", now))
-        if uid != found.metadata.uid:
+        uid, since = self._powered_on.get(object_.key, ("", now))
+        if uid != object_.metadata.uid:
             since = now
-            self._powered_on[found.key] = (found.metadata.uid, now)
+            self._powered_on[object_.key] = (object_.metadata.uid, now)
         return since + self._boot_seconds - now
 
-    async def _reach(self, cluster: Key, kubeadm: Kubeadm) -> WorkloadCluster | None:
+    async def _api_server(self, cluster: Key, kubeadm: Kubeadm) -> WorkloadCluster | None:
         """The API server of the cluster; control plane machines start it.
 
         The first machine starts with an empty store. One that joins after all others are gone uses the existing store.
         """
         workload = self._workloads.reach(cluster)
-        joins = kubeadm.control_plane and self._workloads.holds(cluster)
+        joins = kubeadm.control_plane and self._workloads.has_data(cluster)
         if kubeadm.init or (workload is None and joins):
-            workload = await open_workload(
+            workload = await run_workload_cluster(
                 self._scheme, self._workloads, self._kinds, cluster, kubeadm.version, may_be_new=kubeadm.init
             )
         if kubeadm.init and workload is not None:
             await workload.install(kubeadm)
         return workload
 
-    def _lost(self, cluster: Key) -> str:
-        """The message when the API server can't run any more because its data are lost."""
-        if self._workloads.holds(cluster) or _booted_versions(self._scheme, self._kinds, cluster):
+    def _lost_data_message(self, cluster: Key) -> str:
+        """A message if the API server can't run any more because its data are lost; empty otherwise."""
+        if self._workloads.has_data(cluster) or _booted_versions(self._scheme, self._kinds, cluster):
             return ""
         return f"the data of the API server of cluster {cluster.name} is lost: delete the cluster and create it again"
 
-    async def _join(
+    async def _join_cluster(
         self,
-        found: Object,
+        object_: Object,
         typed: InfrastructureMachine,
         machine: Machine,
         kubeadm: Kubeadm,
         workload: WorkloadCluster,
     ) -> Outcome:
-        provider_id = self._kinds.provider_id.format(cluster=workload.key.name, name=found.name)
+        provider_id = self._kinds.provider_id.format(cluster=workload.key.name, name=object_.name)
         address = address_of(typed.metadata.uid)
         await workload.register(kubeadm, provider_id=provider_id, address=address)
-        self._powered_on.pop(found.key, None)
+        self._powered_on.pop(object_.key, None)
         if kubeadm.control_plane:
             await self._report_expiry(machine)
-        found = await self._scheme.writer.merge(self._kinds.machine, found, {"spec": {"providerID": provider_id}})
-        await self._report_running(found, typed)
+        object_ = await self._scheme.writer.merge(self._kinds.machine, object_, {"spec": {"providerID": provider_id}})
+        await self._report_running(object_, typed)
         return Done()
 
-    async def _provision(self, found: Object, typed: InfrastructureMachine, cluster: Key) -> Outcome:
-        """Provision a machine that does not become a node: it runs, and has an address."""
-        self._powered_on.pop(found.key, None)
-        provider_id = self._kinds.provider_id.format(cluster=cluster.name, name=found.name)
-        found = await self._scheme.writer.merge(self._kinds.machine, found, {"spec": {"providerID": provider_id}})
-        await self._report_running(found, typed)
+    async def _provision(self, object_: Object, typed: InfrastructureMachine, cluster: Key) -> Outcome:
+        """Provision a machine that does not become a node, as a member of an external etcd."""
+        self._powered_on.pop(object_.key, None)
+        provider_id = self._kinds.provider_id.format(cluster=cluster.name, name=object_.name)
+        object_ = await self._scheme.writer.merge(self._kinds.machine, object_, {"spec": {"providerID": provider_id}})
+        await self._report_running(object_, typed)
         return Done()
 
     async def _report_expiry(self, machine: Machine) -> None:
-        """Annotate when the machine's certificates expire: Cluster API would connect to find out, which is impossible
-        here.
+        """Annotate the KubeadmConfig with the expiry of the machine's certificates.
+
+        Cluster API reads it from the API server's certificate, which here is not the machine's.
         """
         reference = machine.spec.bootstrap.config_ref
         configs = self._scheme.inventory.configs
@@ -301,14 +305,19 @@ class InfrastructureMachines:
             annotations = {names.CERTIFICATES_EXPIRY: condition_list.timestamp(expiry)}
             await self._scheme.writer.merge(KubeadmConfig.resource, config, {"metadata": {"annotations": annotations}})
 
-    async def _report_running(self, found: Object, typed: InfrastructureMachine) -> None:
-        owner = controller_of(found.metadata)
-        addresses = machine_addresses(owner.name if owner else found.name, address_of(typed.metadata.uid))
+    async def _report_running(self, object_: Object, typed: InfrastructureMachine) -> None:
+        owner = controller_of(object_.metadata)
+        addresses = machine_addresses(owner.name if owner else object_.name, address_of(typed.metadata.uid))
         ready = condition("Ready", True, "Ready")
-        await self._report(found, typed, ready=ready, addresses=msgspec.convert(addresses, list[MachineAddress]))
+        await self._report(object_, typed, ready=ready, addresses=msgspec.convert(addresses, list[MachineAddress]))
 
     async def _report(
-        self, found: Object, typed: InfrastructureMachine, *, ready: Condition, addresses: Sequence[MachineAddress] = ()
+        self,
+        object_: Object,
+        typed: InfrastructureMachine,
+        *,
+        ready: Condition,
+        addresses: Sequence[MachineAddress] = (),
     ) -> None:
         conditions = stated(
             typed.status.conditions,
@@ -322,26 +331,26 @@ class InfrastructureMachines:
             failure_domain=typed.spec.failure_domain,
             conditions=conditions,
         )
-        await self._scheme.writer.status(self._kinds.machine, found, status.of(self._kinds.contract))
+        await self._scheme.writer.status(self._kinds.machine, object_, status.of(self._kinds.contract))
 
 
-_OBSTACLES = (OSError, ValueError, Unusable)
+_OBSTACLE_ERRORS = (OSError, ValueError, Unusable)
 """Errors for which an API server can't run until somebody acts."""
 
 
-def _blocked(error: Exception) -> Wait:
-    why = f"the API server does not run: {error}"
+def _obstacle(error: Exception) -> Wait:
+    message = f"the API server does not run: {error}"
     if isinstance(error, AddressTaken):
-        return Wait(CLOSED, f"{why}; it starts automatically when the address is free", after=_TRY_AGAIN)
+        return Wait(CLOSED, f"{message}; it starts automatically when the address is free", after=_RETRY_SECONDS)
     if isinstance(error, Unusable):
-        why += (
+        message += (
             "; restore the file from a backup, or repair it, and it starts automatically within seconds; or delete "
             "the cluster and create it again"
         )
-    return Wait(contract.CONTROL_PLANE_BROKEN, why, after=_TRY_AGAIN)
+    return Wait(contract.CONTROL_PLANE_BROKEN, message, after=_RETRY_SECONDS)
 
 
-_TRY_AGAIN = 5.0
+_RETRY_SECONDS = 5.0
 
 
 def _booted_versions(scheme: Scheme, kinds: Infrastructure, cluster: Key) -> list[str]:
@@ -355,7 +364,7 @@ def _booted_versions(scheme: Scheme, kinds: Infrastructure, cluster: Key) -> lis
     return [machine.spec.version for machine in machines if machine.spec.infrastructure_ref.name in booted]
 
 
-async def open_workload(
+async def run_workload_cluster(
     scheme: Scheme,
     workloads: Workloads,
     kinds: Infrastructure,
@@ -373,10 +382,10 @@ async def open_workload(
     running = workloads.reach(cluster)
     if running is not None:
         return running
-    found = scheme.inventory.clusters.get(cluster)
-    if found is None:
+    object_ = scheme.inventory.clusters.get(cluster)
+    if object_ is None:
         raise ValueError(f"Cluster {cluster} does not exist")
-    typed = found.decode(Cluster)
+    typed = object_.decode(Cluster)
     authority = await find_secret(scheme, cluster, "ca")
     if authority is None:
         name = Key(cluster.namespace, secret_name(cluster.name, "ca"))
@@ -397,5 +406,7 @@ async def open_workload(
     provider = kinds.provider_id.partition("{")[0]
     machines = scheme.inventory.infrastructure[kinds.machine.kind].list(cluster.namespace)
     present = {kinds.provider_id.format(cluster=cluster.name, name=machine.name) for machine in machines}
-    await workload.forget(lambda provider_id: provider_id in present or not provider_id.startswith(provider))
+    await workload.delete_orphaned_nodes(
+        lambda provider_id: provider_id in present or not provider_id.startswith(provider)
+    )
     return workload

@@ -16,7 +16,7 @@ from espalier.simulator.hosts import static_pods as hosts
 from espalier.simulator.hosts.static_pods import MIRROR, StaticPod
 
 NOT_READY_TAINT = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
-"""The taints of every new node, until its network is ready."""
+"""The taint of every new node, until its network is ready."""
 
 CAPACITY = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "64Gi", "pods": "110"}
 
@@ -63,7 +63,7 @@ def node(kubeadm: Kubeadm, *, provider_id: str, address: str, container_runtime:
 
 
 def node_info(version: str, container_runtime: str) -> Tree:
-    """The conditions that a kubelet reports."""
+    """The nodeInfo that a kubelet reports; `container_runtime` is the version of containerd."""
     return {
         "architecture": "amd64",
         "bootID": "",
@@ -84,7 +84,7 @@ def ready_conditions(now: str) -> list[Tree]:
 
 
 def unready_conditions(now: str) -> list[Tree]:
-    """The conditions of a node without CNI, in the kubelet's words."""
+    """The conditions of a node without a CNI plugin, with the kubelet's message."""
     message = (
         "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
         "message:Network plugin returns error: cni plugin not initialized"
@@ -93,8 +93,8 @@ def unready_conditions(now: str) -> list[Tree]:
 
 
 def _conditions(ready: str, reason: str, message: str, now: str) -> list[Tree]:
-    statements = [(type_, "False", why, text) for type_, why, text in _PRESSURES]
-    statements.append(("Ready", ready, reason, message))
+    conditions = [(type_, "False", why, text) for type_, why, text in _PRESSURES]
+    conditions.append(("Ready", ready, reason, message))
     return [
         {
             "type": type_,
@@ -104,25 +104,25 @@ def _conditions(ready: str, reason: str, message: str, now: str) -> list[Tree]:
             "lastHeartbeatTime": now,
             "lastTransitionTime": now,
         }
-        for type_, status, why, text in statements
+        for type_, status, why, text in conditions
     ]
 
 
 def static_pods(kubeadm: Kubeadm, *, node_uid: str) -> list[Tree]:
-    """The mirror pods of a control plane node, with the images and flags of its release."""
-    return [_static_pod(pod, kubeadm.node_name, node_uid) for pod in _rendered(kubeadm).values()]
+    """The mirror pods of a control plane node, with the images and flags of its kubeadm configuration."""
+    return [_mirror_pod(pod, kubeadm.node_name, node_uid) for pod in _rendered(kubeadm).values()]
 
 
 def missing_mirrors(configuration: ClusterConfiguration, node: Object, pods: Iterable[Object]) -> list[Tree]:
-    """The mirror pods that a control plane node with some of them, `pods`, lacks; none of a node without any."""
-    there = {pod.name: pod for pod in pods}
+    """The mirror pods that a control plane node lacks; `pods` are those it has. Empty without any, whose version counts."""
+    present = {pod.name: pod for pod in pods}
     version = ""
-    for pod in there.values():
+    for pod in present.values():
         image = str((pod.tree["spec"].get("containers") or [{}])[0].get("image") or "")
         version = max(version, image.rpartition(":")[2] if "/kube-" in image else "")
-    found = hosts.rendered(msgspec.to_builtins(configuration), version) if version else {}
-    made = [_static_pod(pod, node.name, node.metadata.uid) for pod in found.values()]
-    return [one for one in made if one["metadata"]["name"] not in there]
+    rendered = hosts.rendered(msgspec.to_builtins(configuration), version) if version else {}
+    mirrors = [_mirror_pod(pod, node.name, node.metadata.uid) for pod in rendered.values()]
+    return [mirror for mirror in mirrors if mirror["metadata"]["name"] not in present]
 
 
 def _rendered(kubeadm: Kubeadm) -> Mapping[str, StaticPod]:
@@ -130,7 +130,7 @@ def _rendered(kubeadm: Kubeadm) -> Mapping[str, StaticPod]:
     return hosts.rendered(configuration, kubeadm.version)
 
 
-def _static_pod(pod: StaticPod, node_name: str, node_uid: str) -> Tree:
+def _mirror_pod(pod: StaticPod, node_name: str, node_uid: str) -> Tree:
     volumes = [{"name": f"host-{number}", "hostPath": {"path": path}} for number, path in enumerate(pod.host_paths)]
     return {
         "apiVersion": POD.api_version,
@@ -155,8 +155,8 @@ def _static_pod(pod: StaticPod, node_name: str, node_uid: str) -> Tree:
     }
 
 
-def mirror_again(pod: Object) -> Tree:
-    """A mirror pod, as recreated by its kubelet."""
+def recreated_mirror(pod: Object) -> Tree:
+    """The mirror pod that a kubelet creates in place of a deleted one: without status and server-set metadata."""
     kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
     metadata = {part: value for part, value in pod.tree["metadata"].items() if part in kept}
     return {"apiVersion": POD.api_version, "kind": POD.kind, "metadata": metadata, "spec": pod.tree["spec"]}

@@ -18,17 +18,17 @@ class Stores(Protocol):
     def open(self, cluster: Key) -> Store:
         """The store of a cluster, with its existing data."""
 
-    def holds(self, cluster: Key) -> bool:
-        """True if a cluster has a store from before."""
+    def exists(self, cluster: Key) -> bool:
+        """True if there is a store of the cluster, whether opened by this process or before."""
 
-    def place(self, cluster: Key) -> str:
+    def location(self, cluster: Key) -> str:
         """The location of a store, for messages."""
 
     async def remove(self, cluster: Key) -> None:
         """Delete the data of a cluster; idempotent."""
 
 
-_OBJECTS = "objects.db"
+_DATABASE = "objects.db"
 
 
 class FolderStores:
@@ -41,15 +41,15 @@ class FolderStores:
         """The store of a cluster, with its existing data."""
         folder = self._folder(cluster)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return SqliteStore(folder / _OBJECTS)
+        return SqliteStore(folder / _DATABASE)
 
-    def holds(self, cluster: Key) -> bool:
-        """True if a cluster has a store from before."""
-        return (self._folder(cluster) / _OBJECTS).exists()
+    def exists(self, cluster: Key) -> bool:
+        """True if there is a store of the cluster, whether opened by this process or before."""
+        return (self._folder(cluster) / _DATABASE).exists()
 
-    def place(self, cluster: Key) -> str:
+    def location(self, cluster: Key) -> str:
         """The path of the file."""
-        return str(self._folder(cluster) / _OBJECTS)
+        return str(self._folder(cluster) / _DATABASE)
 
     async def remove(self, cluster: Key) -> None:
         """Delete the cluster's folder; idempotent."""
@@ -71,12 +71,12 @@ class MemoryStores:
         """The store of a cluster, with its existing data."""
         return self._stores.setdefault(cluster, MemoryStore())
 
-    def holds(self, cluster: Key) -> bool:
-        """True if a cluster has a store from before."""
+    def exists(self, cluster: Key) -> bool:
+        """True if there is a store of the cluster, whether opened by this process or before."""
         return cluster in self._stores
 
-    def place(self, cluster: Key) -> str:
-        """Its name."""
+    def location(self, cluster: Key) -> str:
+        """A description: it has no path."""
         return f"the memory of cluster {cluster}"
 
     async def remove(self, cluster: Key) -> None:

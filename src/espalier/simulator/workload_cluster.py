@@ -45,7 +45,7 @@ from espalier.simulator.bootstrap_data import CONTROL_PLANE_LABEL, Kubeadm
 from espalier.simulator.hosts.static_pods import MIRROR
 
 CONTAINER_RUNTIME = "2.1.5"
-"""Version of containerd that simulated machines claim to run."""
+"""The version of containerd that simulated nodes report."""
 
 WATCHED = (
     NODE,
@@ -67,17 +67,17 @@ Changed = Callable[[Key, Object], None]
 _BY_PROVIDER_ID = "provider-id"
 
 
-class _ProviderSpec(msgspec.Struct):
+class _NodeSpec(msgspec.Struct):
     provider_id: str = msgspec.field(name="providerID", default="")
 
 
-class _Provided(msgspec.Struct):
-    spec: _ProviderSpec = msgspec.field(default_factory=_ProviderSpec)
+class _NodeView(msgspec.Struct):
+    spec: _NodeSpec = msgspec.field(default_factory=_NodeSpec)
 
 
 def _by_provider_id(node: Object) -> Iterable[str]:
-    found = node.decode(_Provided).spec.provider_id
-    return (found,) if found else ()
+    provider_id = node.decode(_NodeView).spec.provider_id
+    return (provider_id,) if provider_id else ()
 
 
 class WorkloadCluster:
@@ -102,7 +102,7 @@ class WorkloadCluster:
         self.authority = authority
         self.network = network
         self.deleted_mirrors: dict[Key, Tree] = {}
-        """Deleted mirror pods, which the kubelets recreate."""
+        """Mirror pods that were deleted, until the kubelets recreate them."""
         self.tokens: dict[str, User] = {}
         """Bearer tokens that the API server accepts over the network: those of pods that run as processes."""
         self.client = Client(InProcessTransport(server), field_manager="espalier-laptop", user_agent="espalier-laptop")
@@ -115,7 +115,7 @@ class WorkloadCluster:
             for resource in WATCHED
         }
         self._shell: HttpShell | None = None
-        self._following: asyncio.Task[None] | None = None
+        self._cache_task: asyncio.Task[None] | None = None
 
     @property
     def version(self) -> str:
@@ -131,15 +131,18 @@ class WorkloadCluster:
         return self._watched[resource]
 
     def object(self, resource: Resource, key: Key) -> Object | None:
-        """One of the `WATCHED` objects."""
+        """An object of one of the `WATCHED` kinds, from its cache."""
         return self._watched[resource].get(key)
 
     def node(self, provider_id: str) -> Object | None:
-        """The node of a machine."""
+        """The node with this provider ID, from the cache."""
         return next(iter(self._watched[NODE].by_index(_BY_PROVIDER_ID, provider_id)), None)
 
     async def start(self, changed: Changed, serving: KeyPair | None) -> None:
-        """Serve; with a serving certificate over the network as well. Raises `AddressTaken`."""
+        """Serve in this process, and with a `serving` certificate over the network as well.
+
+        Returns when the caches are synced. Raises `AddressTaken`.
+        """
         if serving is not None:
             shell = HttpShell(
                 self.server,
@@ -153,31 +156,31 @@ class WorkloadCluster:
             self._shell = shell
         await self.server.start()
         await self._find_deleted_mirrors()
-        self._watched[POD].subscribe(self._keep_mirror)
+        self._watched[POD].subscribe(self._track_mirror)
         for cache in self._watched.values():
             cache.subscribe(self._notifier(changed))
-        self._following = asyncio.create_task(self._caches.run(), name=f"workload cluster {self.key}")
+        self._cache_task = asyncio.create_task(self._caches.run(), name=f"workload cluster {self.key}")
         await self._caches.wait_synced()
 
     async def _find_deleted_mirrors(self) -> None:
-        """Mirror pods that were deleted just before another process ended: nobody remembers them."""
+        """Add to `deleted_mirrors` what was deleted just before another process ended, which nobody recreated."""
         try:
-            found = await self.client.get(CONFIG_MAP, "kubeadm-config", KUBE_SYSTEM)
-            configuration = addons.cluster_configuration(found.tree)
+            kubeadm_config = await self.client.get(CONFIG_MAP, "kubeadm-config", KUBE_SYSTEM)
+            configuration = addons.cluster_configuration(kubeadm_config.tree)
         except (NotFound, ValueError):
             return
         pods = (await self.client.list(POD, KUBE_SYSTEM)).items
         mirrors = [pod for pod in pods if MIRROR in pod.metadata.annotations]
         for node in (await self.client.list(NODE, labels=CONTROL_PLANE_LABEL)).items:
-            of_it = [pod for pod in mirrors if pod.tree["spec"].get("nodeName") == node.name]
-            for tree in nodes.missing_mirrors(configuration, node, of_it):
+            node_mirrors = [pod for pod in mirrors if pod.tree["spec"].get("nodeName") == node.name]
+            for tree in nodes.missing_mirrors(configuration, node, node_mirrors):
                 self.deleted_mirrors[Key(tree["metadata"]["namespace"], tree["metadata"]["name"])] = tree
 
-    def _keep_mirror(self, old: Object | None, new: Object | None, _first: bool) -> None:
+    def _track_mirror(self, old: Object | None, new: Object | None, _first: bool) -> None:
         if new is not None:
             self.deleted_mirrors.pop(new.key, None)
         elif old is not None and MIRROR in old.metadata.annotations:
-            self.deleted_mirrors[old.key] = nodes.mirror_again(old)
+            self.deleted_mirrors[old.key] = nodes.recreated_mirror(old)
 
     def _notifier(self, changed: Changed) -> Callable[[Object | None, Object | None, bool], None]:
         def notify(old: Object | None, new: Object | None, _first: bool) -> None:
@@ -189,9 +192,9 @@ class WorkloadCluster:
 
     async def stop(self) -> None:
         """Stop serving; the data stay."""
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+        if self._cache_task is not None:
+            self._cache_task.cancel()
+            await asyncio.gather(self._cache_task, return_exceptions=True)
         if self._shell is not None:
             await self._shell.stop()
         await self.client.close()
@@ -204,10 +207,14 @@ class WorkloadCluster:
         await together(self.create(resource, body) for resource, body in objects)
 
     async def register(self, kubeadm: Kubeadm, *, provider_id: str, address: str) -> None:
-        """Start a kubelet: create its node, and static pods on a control plane."""
+        """Register a node as its kubelet does, with mirror pods on a control plane; existing objects are kept.
+
+        Raises `ValueError` when kubeadm's configuration in the cluster is invalid.
+        """
         if kubeadm.control_plane and kubeadm.cluster is None:  # a joining machine reads it from the cluster
-            found = await self.client.get(CONFIG_MAP, "kubeadm-config", KUBE_SYSTEM)
-            kubeadm = msgspec.structs.replace(kubeadm, cluster=addons.cluster_configuration(found.tree))
+            kubeadm_config = await self.client.get(CONFIG_MAP, "kubeadm-config", KUBE_SYSTEM)
+            configuration = addons.cluster_configuration(kubeadm_config.tree)
+            kubeadm = msgspec.structs.replace(kubeadm, cluster=configuration)
         now = condition_list.timestamp(self._clock.now())
         node = await self.create(
             NODE,
@@ -218,16 +225,17 @@ class WorkloadCluster:
             pods = nodes.static_pods(kubeadm, node_uid=node.metadata.uid)
             await together(self.create(POD, pod) for pod in pods)
 
-    async def forget(self, has_machine: Callable[[str], bool]) -> None:
-        """Delete the nodes whose machine (by provider ID) is gone: it may have been deleted while this API server did
-        not run.
+    async def delete_orphaned_nodes(self, has_machine: Callable[[str], bool]) -> None:
+        """Delete the nodes whose machine, by provider ID, was deleted while this API server did not run.
+
+        Nodes without a provider ID are kept.
         """
-        gone = [
+        orphaned = [
             node
             for node in self._watched[NODE].list()
-            if (provider_id := node.decode(_Provided).spec.provider_id) and not has_machine(provider_id)
+            if (provider_id := node.decode(_NodeView).spec.provider_id) and not has_machine(provider_id)
         ]
-        for node in gone:
+        for node in orphaned:
             with suppress(NotFound):
                 await self.client.delete(NODE, node.name, uid=node.metadata.uid)
 

@@ -1,4 +1,4 @@
-"""Hosts the API servers of workload clusters: many in one process, each with its own address, CA and store."""
+"""The API servers of workload clusters: many in one process, each with its own address, CA and store."""
 
 from __future__ import annotations
 
@@ -53,23 +53,23 @@ class Workloads:
         self._subscribers: list[Changed] = []
 
     def subscribe(self, changed: Changed) -> None:
-        """Subscribe to changed nodes, pods, and owners of pods."""
+        """Call `changed` with each changed object of the `WATCHED` kinds, of every cluster."""
         self._subscribers.append(changed)
 
     def reach(self, cluster: Key) -> WorkloadCluster | None:
-        """A running workload cluster."""
+        """The running workload cluster with this key, None if it does not run."""
         return self._running.get(cluster)
 
     def running(self, namespace: str) -> list[WorkloadCluster]:
         """The running workload clusters of a namespace."""
         return [workload for key, workload in self._running.items() if key.namespace == namespace]
 
-    def holds(self, cluster: Key) -> bool:
+    def has_data(self, cluster: Key) -> bool:
         """True if there are data of a workload cluster, running or not."""
-        return cluster in self._running or self._stores.holds(cluster)
+        return cluster in self._running or self._stores.exists(cluster)
 
     def at(self, server: str) -> WorkloadCluster | None:
-        """The running workload cluster with this address (`https://host:port`)."""
+        """The running workload cluster at an address (`https://host:port`), None if there is none."""
         return self._by_address.get(server)
 
     def connect(self, kubeconfig: bytes) -> Client:
@@ -87,8 +87,8 @@ class Workloads:
         """
         if not self._listen or endpoint.host == self._host:
             return endpoint
-        place = f"{self._stores.place(cluster)} {endpoint.host}"
-        digest = hashlib.blake2b(place.encode(), digest_size=3).digest()
+        location = f"{self._stores.location(cluster)} {endpoint.host}"
+        digest = hashlib.blake2b(location.encode(), digest_size=3).digest()
         return Endpoint(host=f"127.{digest[0]}.{digest[1]}.{1 + digest[2] % 254}", port=endpoint.port)
 
     def reserve(self, cluster: Key) -> Endpoint:
@@ -108,8 +108,8 @@ class Workloads:
         self._reserved[cluster] = (endpoint, reservation)
         return endpoint
 
-    def keep(self, endpoint: Endpoint) -> None:
-        """Reserve an address from an earlier run."""
+    def mark_port_used(self, endpoint: Endpoint) -> None:
+        """Exclude the port of an existing endpoint, from an earlier run, from later reservations."""
         self._used_ports.add(endpoint.port)
 
     async def open(
@@ -130,8 +130,8 @@ class Workloads:
             running = self._running.get(cluster)
             if running is not None:
                 return running
-            if not is_new and not self._stores.holds(cluster):
-                raise Unusable(f"{self._stores.place(cluster)} is missing, and with it all data of the API server")
+            if not is_new and not self._stores.exists(cluster):
+                raise Unusable(f"{self._stores.location(cluster)} is missing, and with it all data of the API server")
             self._release(cluster)
             workload = self._new(cluster, endpoint, authority, version, network)
             try:
@@ -182,8 +182,8 @@ class Workloads:
     def _new(
         self, cluster: Key, endpoint: Endpoint, authority: Authority, version: str, network: Network
     ) -> WorkloadCluster:
-        own = random.Random(self._rng.getrandbits(64))  # noqa: S311 - names and uids, not keys
-        server = Server(self._stores.open(cluster), now=self._clock.now, random=own, version=version)
+        rng = random.Random(self._rng.getrandbits(64))  # noqa: S311 - names and uids, not keys
+        server = Server(self._stores.open(cluster), now=self._clock.now, random=rng, version=version)
         served = self.served(cluster, endpoint)
         return WorkloadCluster(cluster, endpoint, served, server, authority, network, self._clock)
 
@@ -194,8 +194,8 @@ class Workloads:
             "kubernetes.default.svc",
             f"kubernetes.default.svc.{network.domain}",
         )
-        own = dict.fromkeys((workload.endpoint.host, workload.served.host))
-        names = (*own, "localhost", *service, network.service_address(1))
+        hosts = dict.fromkeys((workload.endpoint.host, workload.served.host))
+        names = (*hosts, "localhost", *service, network.service_address(1))
         return authority.issue_server("kube-apiserver", names=names, now=self._clock.now())
 
     def _release(self, cluster: Key) -> None:

@@ -113,15 +113,15 @@ async def test_objects_and_address_survive_the_process(tmp_path: Path) -> None:
 
 async def test_a_clusters_storage_is_kept_until_it_is_removed_and_asking_makes_nothing(tmp_path: Path) -> None:
     async with hosting(tmp_path, listen=False) as workloads:
-        assert not workloads.holds(GARDEN)
+        assert not workloads.has_data(GARDEN)
         assert not list(tmp_path.iterdir())
         await opened(workloads, GARDEN)
-        assert workloads.holds(GARDEN)
+        assert workloads.has_data(GARDEN)
     async with hosting(tmp_path, listen=False) as workloads:
-        assert workloads.holds(GARDEN)
+        assert workloads.has_data(GARDEN)
         assert workloads.reach(GARDEN) is None
         await workloads.remove(GARDEN)
-        assert not workloads.holds(GARDEN)
+        assert not workloads.has_data(GARDEN)
 
 
 async def test_a_taken_port_is_said_and_can_be_tried_again(tmp_path: Path) -> None:
@@ -153,5 +153,5 @@ def test_addresses_without_a_network_are_all_different(tmp_path: Path) -> None:
     workloads = Workloads(clock=SystemClock(), rng=random.Random(1), stores=FolderStores(tmp_path), listen=False)
     first = workloads.reserve(GARDEN)
     assert workloads.reserve(GARDEN) == first
-    workloads.keep(Endpoint(host="127.0.0.1", port=first.port + 1))
+    workloads.mark_port_used(Endpoint(host="127.0.0.1", port=first.port + 1))
     assert workloads.reserve(ORCHARD).port == first.port + 2
