@@ -114,7 +114,7 @@ def static_pods(kubeadm: Kubeadm, *, node_uid: str) -> list[Tree]:
 
 
 def missing_mirrors(configuration: ClusterConfiguration, node: Object, pods: Iterable[Object]) -> list[Tree]:
-    """The mirror pods that a control plane node lacks; `pods` are those it has. Empty without any, whose version counts."""
+    """The mirror pods that a control plane node lacks, of the version of those it has, `pods`; empty without any."""
     present = {pod.name: pod for pod in pods}
     version = ""
     for pod in present.values():

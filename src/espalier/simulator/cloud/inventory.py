@@ -1,4 +1,4 @@
-"""The inventory of the cloud. Pure: it only depends on its calls."""
+"""The inventory of the cloud. Deterministic: its state depends only on the calls and their times."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def kind_of(item: AnyItem) -> ItemKind:
 
 
 class Inventory:
-    """All objects of the accounts of a cloud. Virtual machines run `boot_seconds` after creation.
+    """All items of the accounts of a cloud.
 
-    Their addresses start after `first_address`.
+    Virtual machines run `boot_seconds` after creation; their addresses start after `first_address`.
     """
 
     def __init__(self, boot_seconds: float = 30.0, first_address: str = "10.250.0.0") -> None:
@@ -45,42 +45,45 @@ class Inventory:
         self._first_address = ipaddress.ip_address(first_address)
         self._items: dict[str, AnyItem] = {}
         self._owners: dict[str, str] = {}
-        self._made: dict[str, datetime] = {}
+        self._created: dict[str, datetime] = {}
         self._numbers: Counter[str] = Counter()
         self.quotas: dict[tuple[str, ItemKind], int] = {}
         """Quotas of an account by kind; unlimited without one."""
 
     def apply(self, account: str, call: AnyCall, now: datetime) -> list[AnyItem]:
-        """Execute a request; returns the created, found or deleted item. Raises `CloudError` without any change."""
+        """Execute a request; returns the created, changed, listed or deleted items.
+
+        Raises `CloudError`, without any change.
+        """
         match call:
             case Create(item):
                 return [self._create(account, item, now)]
             case SetRecord(record):
                 return [self._set_record(account, record, now)]
             case ListItems(kind, tags):
-                return [self._shown(item, now) for item in self.of(account, kind) if has_tags(item, tags)]
+                return [self._with_state(item, now) for item in self.of(account, kind) if has_tags(item, tags)]
             case Delete(kind, id_):
                 return [self._delete(account, kind, id_)]
 
     def of(self, account: str, kind: ItemKind) -> list[AnyItem]:
-        """Items of a kind of an account, oldest first."""
+        """The items of a kind of an account, oldest first."""
         return [item for id_, item in self._items.items() if self._owners[id_] == account and kind_of(item) == kind]
 
     def all(self, kind: ItemKind) -> list[AnyItem]:
-        """Items of a kind of all accounts, oldest first."""
+        """The items of a kind of all accounts, oldest first."""
         return [item for item in self._items.values() if kind_of(item) == kind]
 
     def resolve(self, name: str, type_: str = "A") -> Record | None:
-        """A DNS record of any account: everybody may ask. As in DNS, an alias answers for every type.
+        """A DNS record of any account, None if there is none; an alias (CNAME) is the answer to a question of any type.
 
-        Of several, the oldest. Aliases are not followed: callers know the names of seeds.
+        Of several, the oldest. Aliases are not followed.
         """
-        found = (item for item in self.all("Record") if isinstance(item, Record))
-        return next((one for one in found if one.name == name and one.type in (type_, "CNAME")), None)
+        records = (item for item in self.all("Record") if isinstance(item, Record))
+        return next((record for record in records if record.name == name and record.type in (type_, "CNAME")), None)
 
-    def runs_at(self, id_: str) -> float:
-        """When a virtual machine runs, in seconds of the epoch."""
-        return self._made[id_].timestamp() + self._boot_seconds
+    def boots_at(self, id_: str) -> float:
+        """The time at which a virtual machine has booted, in seconds since the epoch."""
+        return self._created[id_].timestamp() + self._boot_seconds
 
     def _create(self, account: str, item: AnyItem, now: datetime) -> AnyItem:
         kind = kind_of(item)
@@ -90,14 +93,14 @@ class Inventory:
             raise CloudError(Refusal.QUOTA_EXCEEDED, f"{kind}: account {account} has reached its quota of {quota}")
         self._numbers[kind] += 1
         number = self._numbers[kind]
-        made = structs.replace(item, id=f"{_PREFIXES[kind]}-{number}")
-        if isinstance(made, VirtualMachine):
+        created = structs.replace(item, id=f"{_PREFIXES[kind]}-{number}")
+        if isinstance(created, VirtualMachine):
             address = str(self._first_address + number)
-            made = structs.replace(made, state="Pending", address=address)
-        self._items[made.id] = made
-        self._owners[made.id] = account
-        self._made[made.id] = now
-        return made
+            created = structs.replace(created, state="Pending", address=address)
+        self._items[created.id] = created
+        self._owners[created.id] = account
+        self._created[created.id] = now
+        return created
 
     def _check(self, account: str, item: AnyItem) -> None:
         if isinstance(item, Network):
@@ -108,7 +111,7 @@ class Inventory:
         elif isinstance(item, VirtualMachine):
             if all(network.id != item.network for network in self.of(account, "Network")):
                 raise CloudError(Refusal.INVALID, f"network: account {account} has no network {item.network}")
-        elif isinstance(item, Bucket) and any(one.name == item.name for one in self.all("Bucket")):
+        elif isinstance(item, Bucket) and any(bucket.name == item.name for bucket in self.all("Bucket")):
             raise CloudError(Refusal.NAME_TAKEN, f"bucket {item.name} already exists")
 
     def _set_record(self, account: str, record: Record, now: datetime) -> AnyItem:
@@ -123,14 +126,14 @@ class Inventory:
         item = self._items.get(id_)
         if item is None or self._owners[id_] != account or kind_of(item) != kind:
             raise CloudError(Refusal.NOT_FOUND, f"account {account} has no {kind} {id_}")
-        machines = (one for one in self.of(account, "VirtualMachine") if isinstance(one, VirtualMachine))
-        users = [one.id for one in machines if one.network == id_]
+        machines = (machine for machine in self.of(account, "VirtualMachine") if isinstance(machine, VirtualMachine))
+        users = [machine.id for machine in machines if machine.network == id_]
         if users:
             raise CloudError(Refusal.IN_USE, f"{kind} {id_} is used by {', '.join(users[:5])}")
-        del self._items[id_], self._owners[id_], self._made[id_]
+        del self._items[id_], self._owners[id_], self._created[id_]
         return item
 
-    def _shown(self, item: AnyItem, now: datetime) -> AnyItem:
-        if isinstance(item, VirtualMachine) and now.timestamp() >= self.runs_at(item.id):
+    def _with_state(self, item: AnyItem, now: datetime) -> AnyItem:
+        if isinstance(item, VirtualMachine) and now.timestamp() >= self.boots_at(item.id):
             return structs.replace(item, state="Running")
         return item

@@ -21,15 +21,18 @@ class Journal:
         self._file = file
 
     def read(self) -> list[Entry]:
-        """All entries. A last line that was cut off by a crash was never answered: it is dropped."""
+        """All entries, oldest first. Raises `JournalBroken`.
+
+        A last line that a crash cut off is removed from the file: its request was never answered.
+        """
         if not self._file.exists():
             return []
         lines = self._file.read_bytes().split(b"\n")
-        whole, rest = lines[:-1], lines[-1]
-        if rest:
+        complete, incomplete = lines[:-1], lines[-1]
+        if incomplete:
             with self._file.open("r+b") as stream:
-                stream.truncate(sum(len(line) + 1 for line in whole))
-        return [self._decoded(line, number) for number, line in enumerate(whole, 1)]
+                stream.truncate(sum(len(line) + 1 for line in complete))
+        return [self._decoded(line, number) for number, line in enumerate(complete, 1)]
 
     def add(self, entry: Entry) -> None:
         """Add an entry; it is on the disk when this returns."""

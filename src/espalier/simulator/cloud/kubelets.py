@@ -30,12 +30,15 @@ from espalier.simulator.cloud.service import Cloud
 from espalier.simulator.cloud.user_data import Bootstrap, bootstrap_of
 
 RENEWAL = 10.0
+"""Seconds between two renewals of the node's Lease, as in the kubelet."""
 LEASE_DURATION = 40
+"""Seconds, as in the kubelet."""
 RETRY = (1.0, 7.0)
+"""Least and most seconds before a failed renewal is retried."""
 NODE_LEASES = "kube-node-lease"
 
 Connect: TypeAlias = Callable[[str, Bootstrap], Client]
-"""A client of the API server at an address, with what the user data say. It may fail as any client does."""
+"""Makes a client of the API server at an address, with the bootstrap settings of the machine."""
 
 _log = structlog.get_logger("espalier.simulator.kubelet")
 
@@ -46,8 +49,7 @@ class NotResolved(KubeError):
 
 @dataclass
 class Kubelet:
-    """The state of a running kubelet: it never restarts, so `since` and `node_uid` tell whether the node was
-    preserved."""
+    """The state of a running kubelet, which never restarts: `since` and `node_uid` show whether a node stayed."""
 
     machine: VirtualMachine
     since: datetime
@@ -55,10 +57,10 @@ class Kubelet:
     renewed: datetime | None = None
     server: str = ""
     """Address of the API server of its last renewal."""
-    trouble: str = ""
-    """The reason why its last renewal failed; empty if it succeeded."""
-    longest_silence: float = 0.0
-    """Seconds: the longest time between two renewals."""
+    last_error: str = ""
+    """The reason why its last renewal failed, or why it does not become a node; empty after a success."""
+    longest_gap: float = 0.0
+    """The longest time between two renewals, in seconds."""
 
 
 @dataclass
@@ -84,7 +86,7 @@ class Kubelets:
         self._machines: dict[str, VirtualMachine] = {}
         self._running = False
         self.kubelets: dict[str, Kubelet] = {}
-        """By the id of the machine, once it runs."""
+        """By the id of the virtual machine, once it has booted."""
         cloud.observe(self._changed)
 
     async def run(self) -> None:
@@ -101,10 +103,10 @@ class Kubelets:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _changed(self, item: AnyItem, is_there: bool) -> None:
+    def _changed(self, item: AnyItem, exists: bool) -> None:
         if not isinstance(item, VirtualMachine):
             return
-        if is_there:
+        if exists:
             self._machines[item.id] = item
             if self._running:
                 self._start(item)
@@ -117,24 +119,24 @@ class Kubelets:
 
     def _start(self, machine: VirtualMachine) -> None:
         if machine.id not in self._tasks:
-            self._tasks[machine.id] = asyncio.ensure_future(self._live(machine))
+            self._tasks[machine.id] = asyncio.ensure_future(self._run_kubelet(machine))
 
-    async def _live(self, machine: VirtualMachine) -> None:
-        boots = self._cloud.inventory.runs_at(machine.id) - self._clock.now().timestamp()
+    async def _run_kubelet(self, machine: VirtualMachine) -> None:
+        boots = self._cloud.inventory.boots_at(machine.id) - self._clock.now().timestamp()
         await asyncio.sleep(max(0.0, boots))
         kubelet = self.kubelets[machine.id] = Kubelet(machine, self._clock.now())
         bootstrap = bootstrap_of(machine.user_data)
         if bootstrap is None:
-            kubelet.trouble = "the user data has no kubeconfig: the machine runs, but does not become a node"
+            kubelet.last_error = "the user data has no kubeconfig: the machine runs, but does not become a node"
             return
         resolved = _Resolved()
         while True:
             try:
                 await self._renew(kubelet, bootstrap, resolved)
             except KubeError as error:
-                if str(error) != kubelet.trouble:
+                if str(error) != kubelet.last_error:
                     _log.debug("no API server", machine=machine.name, error=str(error))
-                kubelet.trouble = str(error)
+                kubelet.last_error = str(error)
                 await asyncio.sleep(self._rng.uniform(*RETRY))
             else:
                 await asyncio.sleep(RENEWAL)
@@ -150,9 +152,9 @@ class Kubelets:
                 await client.close()
         now = self._clock.now()
         if kubelet.renewed is not None:
-            silence = (now - kubelet.renewed).total_seconds()
-            kubelet.longest_silence = max(kubelet.longest_silence, silence)
-        kubelet.renewed, kubelet.server, kubelet.trouble = now, address, ""
+            gap = (now - kubelet.renewed).total_seconds()
+            kubelet.longest_gap = max(kubelet.longest_gap, gap)
+        kubelet.renewed, kubelet.server, kubelet.last_error = now, address, ""
 
     def _resolve(self, host: str, resolved: _Resolved) -> str:
         now = self._clock.monotonic()
@@ -165,7 +167,7 @@ class Kubelets:
         return self._rng.choice(resolved.addresses)
 
     async def _register(self, client: Client, kubelet: Kubelet) -> Object:
-        """The Node of this machine, made if it is not there. Ready is said again where somebody said otherwise."""
+        """The Node of this machine, created if it does not exist; its condition Ready is set if it is not True."""
         machine = kubelet.machine
         try:
             node = await client.get(NODE, machine.name)

@@ -11,7 +11,7 @@ from espalier.api.cloud import WRITES, AnyCall, Create, Delete, ListItems, Refus
 
 
 class Entry(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One request."""
+    """A request of `caller` with the credentials of `account`; `refusal` is None if it was executed."""
 
     at: datetime
     account: str
@@ -22,15 +22,15 @@ class Entry(Struct, frozen=True, rename="camel", omit_defaults=True):
     def __str__(self) -> str:
         match self.call:
             case Create(item):
-                what = f"create {type(item).__name__} {item.name}"
+                action = f"create {type(item).__name__} {item.name}"
             case Delete(kind, id_):
-                what = f"delete {kind} {id_}"
+                action = f"delete {kind} {id_}"
             case SetRecord(record):
-                what = f"set Record {record.name} {','.join(record.values)}"
+                action = f"set Record {record.name} {','.join(record.values)}"
             case ListItems(kind, _):
-                what = f"list {kind}"
-        ended = f": {self.refusal}" if self.refusal else ""
-        return f"{self.at:%H:%M:%S.%f} {self.caller}: {what}{ended}"
+                action = f"list {kind}"
+        result = f": {self.refusal}" if self.refusal else ""
+        return f"{self.at:%H:%M:%S.%f} {self.caller}: {action}{result}"
 
 
 class RequestLog(Struct):
@@ -43,13 +43,13 @@ class RequestLog(Struct):
         self.entries.append(entry)
 
     def writes(self, since: datetime | None = None, caller: str = "") -> Iterator[Entry]:
-        """Requests for changes, whatever their result, from a moment on, by callers with a prefix."""
+        """The requests for changes, executed or refused; `since` and `caller` select as in `of`."""
         for entry in self.of(since, caller):
             if isinstance(entry.call, WRITES):
                 yield entry
 
     def of(self, since: datetime | None = None, caller: str = "") -> Iterator[Entry]:
-        """Requests from a moment on, by callers with a prefix."""
+        """The requests at `since` or later, by callers whose name begins with `caller`."""
         for entry in self.entries:
             if (since is None or entry.at >= since) and entry.caller.startswith(caller):
                 yield entry

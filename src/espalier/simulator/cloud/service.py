@@ -17,7 +17,7 @@ from espalier.simulator.cloud.request_log import Entry, RequestLog
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An injected fault: the request takes `seconds`, is `refused`, or is executed but `unanswered`."""
+    """An injected fault: the request takes `seconds` longer, is `refused`, or is executed but `unanswered`."""
 
     seconds: float = 0.0
     refused: CloudError | None = None
@@ -32,7 +32,7 @@ Observer: TypeAlias = Callable[[AnyItem, bool], None]
 
 
 class Cloud:
-    """The simulated cloud. `accounts` are tokens by account. With a `journal` it restores its state.
+    """The simulated cloud. `accounts` are tokens by account. The requests in the `journal` restore its state.
 
     The log has every authenticated request, with the time at which it was executed or refused.
     """
@@ -49,7 +49,7 @@ class Cloud:
         self._clock = clock
         self._accounts = accounts
         self._journal = journal
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._observers: list[Observer] = []
         self.inventory = Inventory(boot_seconds, first_address)
         self.log = RequestLog()
@@ -60,7 +60,7 @@ class Cloud:
                 self.inventory.apply(entry.account, entry.call, entry.at)
 
     def observe(self, observer: Observer) -> None:
-        """Report all existing items, and each change from now on."""
+        """Report the existing virtual machines and records, and each change of any item from now on."""
         self._observers.append(observer)
         for item in (*self.inventory.all("VirtualMachine"), *self.inventory.all("Record")):
             observer(item, True)
@@ -71,26 +71,26 @@ class Cloud:
         if fault.seconds:
             await asyncio.sleep(fault.seconds)
         self._authenticate(request)
-        async with self._turn:
-            items = await self._answer(request, fault.refused)
+        async with self._lock:
+            items = await self._execute(request, fault.refused)
         self._notify_observers(request.call, items)
         if fault.unanswered:
             raise CloudError(Refusal.UNAVAILABLE, "the connection was lost before the answer")
         return items
 
-    async def _answer(self, request: CloudRequest, refused: CloudError | None) -> list[AnyItem]:
+    async def _execute(self, request: CloudRequest, refused: CloudError | None) -> list[AnyItem]:
         try:
             if refused is not None:
                 raise refused
             items = self.inventory.apply(request.credentials.account, request.call, self._clock.now())
         except CloudError as error:
-            await self._logged(request, error.refusal)
+            await self._log_request(request, error.refusal)
             raise
-        await self._logged(request, None)
+        await self._log_request(request, None)
         return items
 
     def called_by(self, caller: str) -> CallCloud:
-        """A function to send requests of one caller, whose name is logged, whatever it claims."""
+        """A function that sends requests on behalf of `caller`: the log has its name before the name in the request."""
 
         async def call(request: CloudRequest) -> list[AnyItem]:
             name = f"{caller}/{request.caller}" if request.caller else caller
@@ -104,7 +104,7 @@ class Cloud:
         if not token or not hmac.compare_digest(token.encode(), credentials.token.encode()):
             raise CloudError(Refusal.UNAUTHENTICATED, f"account {credentials.account}: unknown account or wrong token")
 
-    async def _logged(self, request: CloudRequest, refusal: Refusal | None) -> None:
+    async def _log_request(self, request: CloudRequest, refusal: Refusal | None) -> None:
         entry = Entry(self._clock.now(), request.credentials.account, request.caller, request.call, refusal)
         if self._journal is not None:
             await asyncio.to_thread(self._journal.add, entry)

@@ -1,4 +1,4 @@
-"""User data of a virtual machine: files, and among them the kubeconfig by which its kubelet finds its cluster."""
+"""User data of a virtual machine: its files, among them the bootstrap kubeconfig of its kubelet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from espalier.api.meta import Observed
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.kubeconfig_entries import KubeconfigError
 
-_MOST_FILES = 1000
+_MAX_FILES = 1000
 
 
 class _File(Observed, frozen=True):
@@ -34,21 +34,21 @@ class Bootstrap(Observed, frozen=True):
 
 
 def files_of(user_data: bytes) -> dict[str, str]:
-    """Content of the files in user data, by path; empty if the format is unknown."""
+    """The content of the files in user data, by path; empty if they are too long or of another format."""
     if len(user_data) > LONGEST_USER_DATA:
         return {}
     try:
-        files = json_trees.decode(user_data, _UserData).files[:_MOST_FILES]
+        files = json_trees.decode(user_data, _UserData).files[:_MAX_FILES]
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return {}
-    return {one.path: one.content for one in files}
+    return {file.path: file.content for file in files}
 
 
 def bootstrap_of(user_data: bytes) -> Bootstrap | None:
-    """The bootstrap settings in user data; None for a machine that is not to become a node."""
-    found = files_of(user_data).get(BOOTSTRAP_KUBECONFIG, "")
+    """The bootstrap settings in user data; None without a valid kubeconfig: the machine does not become a node."""
+    kubeconfig = files_of(user_data).get(BOOTSTRAP_KUBECONFIG, "")
     try:
-        host = urlsplit(Kubeconfig.parse(found.encode()).context().server).hostname if found else None
+        host = urlsplit(Kubeconfig.parse(kubeconfig.encode()).context().server).hostname if kubeconfig else None
     except (KubeconfigError, ValueError):
         return None
-    return Bootstrap(host, found) if host else None
+    return Bootstrap(host, kubeconfig) if host else None
