@@ -1,4 +1,4 @@
-"""Makes the disk of a simulated node."""
+"""Creates the disk of a simulated node."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Machine:
     cni_plugins: str = "1.7.1"
     system: str = "ubuntu"
     static_pods: Sequence[StaticPod] = ()
-    """None on a worker."""
+    """Empty on a worker."""
 
 
 def program(name: str, version: str) -> str:
-    """A program file that only prints its version; the stand-ins read it there."""
+    """The text of a program that only prints its version; the stand-ins read the version in the text."""
     return f"#!/bin/sh\n# simulated {name} {version}\necho {name} {version}\n"
 
 

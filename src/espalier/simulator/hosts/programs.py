@@ -25,7 +25,7 @@ static pods that mount it don't come up."""
 ACCESS = "var/lib/simulated-node/access.json"
 """How the stand-ins reach the API server: `server` (host:port), `authority`, `certificate` and `key` (PEM)."""
 NODE = "SIMULATED_NODE"
-"""Environment variable that names the node's folder."""
+"""The environment variable with the path of the node's folder."""
 MANIFESTS = "etc/kubernetes/manifests"
 TEMPORARY = "etc/kubernetes/tmp"
 ETCD_DATA = "var/lib/etcd/member"
@@ -34,32 +34,32 @@ FLAGS = "var/lib/kubelet/kubeadm-flags.env"
 HASH = "kubernetes.io/config.hash"
 MERGE = "application/merge-patch+json"
 
-Ask = Callable[[str, str, Any], "tuple[int, Any]"]
+SendRequest = Callable[[str, str, Any], "tuple[int, Any]"]
 """One request to the node's API server: method, path, body -> status, object."""
-Ended = tuple[int, str]
-"""Exit code and output."""
+CommandResult = tuple[int, str]
+"""The exit code of a program, and its output."""
 
-_KEPT = ("name", "labels", "annotations", "ownerReferences")
+_KEPT_METADATA = ("name", "labels", "annotations", "ownerReferences")
 """Metadata of a recreated mirror pod."""
 
 
 class Host:
-    """One simulated node."""
+    """The programs and services of a simulated node, whose disk is the folder `root`."""
 
-    def __init__(self, root: Path, ask: Ask | None = None) -> None:
+    def __init__(self, root: Path, send_request: SendRequest | None = None) -> None:
         self._root = root
-        self._ask = ask
+        self._send_request = send_request
 
-    def run(self, command: Sequence[str]) -> Ended:
+    def run(self, command: Sequence[str]) -> CommandResult:
         """Run a command as passed to `nsenter`."""
-        words = list(command)
-        if "--" in words:
-            words = words[words.index("--") + 1 :]
-        program, arguments = words[0], words[1:]
+        command = list(command)
+        if "--" in command:
+            command = command[command.index("--") + 1 :]
+        program, arguments = command[0], command[1:]
         name = program.rpartition("/")[2]
         if program.startswith("/") and not self._version(program):
             return 127, f"{program}: no such program on the simulated node"
-        known = {
+        programs = {
             "systemctl": self._systemctl,
             "journalctl": lambda _: (0, "simulated journal: nothing of interest"),
             "kubeadm": self._kubeadm,
@@ -67,18 +67,18 @@ class Host:
         }
         if arguments == ["--version"]:
             return 0, f"{'Kubernetes' if name == 'kubelet' else name} {self._version(program)}"
-        return known[name](arguments) if name in known else (127, f"{name}: no such stand-in")
+        return programs[name](arguments) if name in programs else (127, f"{name}: no such stand-in")
 
     def boot(self) -> None:
         """Start all services with the programs on the disk, unless they run already."""
-        for unit in self._names("etc/systemd/system", "*.service"):
+        for unit in self._glob("etc/systemd/system", "*.service"):
             if unit.stem not in self._services():
                 self._start(unit.stem)
         if "pods" not in self._read(STATE):
             self._write(STATE, json.dumps({**self._read(STATE), "pods": self._manifest_hashes()}))
 
     def flags(self) -> str:
-        """The kubelet's flags, as it was started with them."""
+        """The kubelet's flags at its last start: the text of `kubeadm-flags.env`."""
         return str(self._services().get("kubelet", {}).get("flags", ""))
 
     def running(self, name: str) -> str:
@@ -86,7 +86,7 @@ class Host:
         service = self._services().get(name, {})
         return service.get("version", "") if service.get("active") else ""
 
-    def _systemctl(self, arguments: Sequence[str]) -> Ended:
+    def _systemctl(self, arguments: Sequence[str]) -> CommandResult:
         verb, unit = arguments[0], arguments[1] if len(arguments) > 1 else ""
         name = unit.removesuffix(".service")
         if verb == "show":
@@ -101,7 +101,7 @@ class Host:
             return 5, f"Failed to restart {unit}: Unit {unit} not found."
         self._start(name)
         if self.running("kubelet"):
-            self._report()
+            self._report_versions()
             self._run_static_pods()
         return 0, ""
 
@@ -119,23 +119,23 @@ class Host:
     def _start(self, name: str) -> None:
         version = self._version(self._unit(name))
         flags = self._text(FLAGS) if name == "kubelet" else ""
-        ill = self._faults().get("flag") or "\0"
-        active = bool(version) and version not in self._faults().get(name, ()) and ill not in flags
+        faulty_flag = self._faults().get("flag") or "\0"
+        active = bool(version) and version not in self._faults().get(name, ()) and faulty_flag not in flags
         services = {**self._services(), name: {"active": active, "version": version, "flags": flags.strip()}}
         self._write(STATE, json.dumps({**self._read(STATE), "services": services}))
 
-    def _ctr(self, _arguments: Sequence[str]) -> Ended:
+    def _ctr(self, _arguments: Sequence[str]) -> CommandResult:
         version = self.running("containerd")
         return (0, f"Server:\n  Version: {version}") if version else (1, "ctr: cannot access the containerd socket")
 
-    def _report(self) -> None:
-        """Report, as a starting kubelet, its version and the runtime's."""
+    def _report_versions(self) -> None:
+        """Update the Node's nodeInfo, as a starting kubelet does: its version and the container runtime's."""
         info = {"kubeletVersion": self.running("kubelet")}
         if runtime := self.running("containerd"):
             info["containerRuntimeVersion"] = f"containerd://{runtime}"
         self._request("PATCH", f"/api/v1/nodes/{self._name()}/status", {"status": {"nodeInfo": info}})
 
-    def _kubeadm(self, arguments: Sequence[str]) -> Ended:
+    def _kubeadm(self, arguments: Sequence[str]) -> CommandResult:
         version = self._version("/usr/bin/kubeadm") or self._version("/usr/local/bin/kubeadm")
         if arguments[:1] == ["version"]:
             return 0, version
@@ -143,7 +143,7 @@ class Host:
             return 1, f"[upgrade] simulated fault\nerror execution phase: {fault}"
         if arguments[:2] not in (["upgrade", "apply"], ["upgrade", "node"]):
             return 1, f"the stand-in for kubeadm does not support {' '.join(arguments)}"
-        is_control_plane = bool(self._names(MANIFESTS, "kube-apiserver.yaml"))
+        is_control_plane = bool(self._glob(MANIFESTS, "kube-apiserver.yaml"))
         access = f"etc/kubernetes/{'admin' if is_control_plane else 'kubelet'}.conf"
         if not self._text(access):
             return 1, f"error: couldn't create a client from /{access}: no such file or directory"
@@ -151,57 +151,60 @@ class Host:
         if configured is None:
             return 1, f"error: unable to fetch the kubeadm-config ConfigMap: {CONFIGURATION} is not there"
         if arguments[1] == "apply":
-            if refused := self._refused(arguments[2], version):
-                return 1, f"error execution phase preflight: the version argument is invalid:\n\n\t- {refused}"
+            if reason := self._version_error(arguments[2], version):
+                return 1, f"error execution phase preflight: the version argument is invalid:\n\n\t- {reason}"
             changed = {**configured, "kubernetesVersion": arguments[2]}
             if "--dry-run" in arguments:
                 return 0, "[upgrade/successful] finished the dry run"
-            return self._pull(changed) or self._apply(changed)
+            return self._pull_failure(changed) or self._apply(changed)
         if is_control_plane:
-            if failed := self._pull(configured):
-                return failed
+            if failure := self._pull_failure(configured):
+                return failure
             self._render(configured)
-        self._write(f"{self._next('kubeadm-kubelet-config')}/config.yaml", "kind: KubeletConfiguration\n")
+        self._write(f"{self._new_backup_folder('kubeadm-kubelet-config')}/config.yaml", "kind: KubeletConfiguration\n")
         return 0, "[upgrade] The configuration for this node was successfully updated!"
 
     def _configuration(self) -> dict[str, Any] | None:
-        """The ClusterConfiguration in kubeadm-config: what kubeadm renders static pods of."""
-        status, found = self._request("GET", CONFIGURATION, None)
+        """The ClusterConfiguration in ConfigMap kubeadm-config; None if the ConfigMap is unavailable."""
+        status, config_map = self._request("GET", CONFIGURATION, None)
         if status != 200:
             return None
-        tree = json.loads(found["data"]["ClusterConfiguration"])
+        tree = json.loads(config_map["data"]["ClusterConfiguration"])
         return tree if isinstance(tree, dict) else None
 
-    def _refused(self, version: str, own: str) -> str:
-        """Why kubeadm refuses a target version, given the API server's; an older minor is not refused."""
-        _, found = self._request("GET", "/version", None)
+    def _version_error(self, version: str, own: str) -> str:
+        """The reason why kubeadm, itself of version `own`, refuses a target version; empty if it does not.
+
+        Allowed is at most one minor above the API server's version, and at most one below `own`.
+        """
+        _, response = self._request("GET", "/version", None)
         from espalier.api.versions import parsed  # noqa: PLC0415 - only kubeadm compares versions, and all start often
 
-        asked, now, known = parsed(version), parsed(str(found.get("gitVersion", ""))), parsed(own)
-        if asked is None or now is None or known is None:
+        target, current, kubeadm = parsed(version), parsed(str(response.get("gitVersion", ""))), parsed(own)
+        if target is None or current is None or kubeadm is None:
             return f'couldn\'t parse version "{version}"'
-        if (asked.major, asked.minor) < (known.major, known.minor - 1):
+        if (target.major, target.minor) < (kubeadm.major, kubeadm.minor - 1):
             return f'Version to upgrade to "{version}" is lower than the lowest that kubeadm {own} supports'
-        if asked.prerelease is None and (asked.major, asked.minor) > (now.major, now.minor + 1):
+        if target.prerelease is None and (target.major, target.minor) > (current.major, current.minor + 1):
             return f'Version to upgrade to "{version}" is too high; kubeadm goes up by one minor at a time'
         return ""
 
-    def _pull(self, configuration: dict[str, Any]) -> Ended | None:
-        """The failure of image pulls from an unreachable registry. Stand-ins need no images and pull none."""
+    def _pull_failure(self, configuration: dict[str, Any]) -> CommandResult | None:
+        """The failure of image pulls from a registry at 127.0.0.1, where none runs; else None. Nothing is pulled."""
         repository = str(configuration.get("imageRepository") or "")
         if not repository.startswith("127.0.0.1:"):
             return None
         return 2, f"[preflight] Some fatal errors occurred:\n\t[ERROR ImagePull]: can't pull {repository}/etcd: refused"
 
-    def _apply(self, configuration: dict[str, Any]) -> Ended:
+    def _apply(self, configuration: dict[str, Any]) -> CommandResult:
         version = str(configuration["kubernetesVersion"])
         self._render(configuration)
         text = json.dumps(configuration, indent=2, sort_keys=True)
         self._request("PATCH", CONFIGURATION, {"data": {"ClusterConfiguration": text}})
         proxy = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"
-        status, found = self._request("GET", proxy, None)
+        status, daemon_set = self._request("GET", proxy, None)
         if status == 200:
-            containers = found["spec"]["template"]["spec"]["containers"]
+            containers = daemon_set["spec"]["template"]["spec"]["containers"]
             for container in containers:
                 container["image"] = f"{container['image'].rpartition(':')[0]}:{version}"
             self._request("PATCH", proxy, {"spec": {"template": {"spec": {"containers": containers}}}})
@@ -209,7 +212,8 @@ class Host:
 
     def _render(self, configuration: dict[str, Any]) -> None:
         """Rewrite manifests that differ; like kubeadm, back up the old ones, and etcd's data."""
-        backup, data = self._next("kubeadm-backup-manifests"), self._next("kubeadm-backup-etcd")
+        backup = self._new_backup_folder("kubeadm-backup-manifests")
+        data = self._new_backup_folder("kubeadm-backup-etcd")
         rendered = static_pods.rendered(configuration, str(configuration.get("kubernetesVersion", "")))
         present = {name: self._text(f"{MANIFESTS}/{name}.yaml") for name in rendered}
         if present.get("etcd"):
@@ -220,82 +224,85 @@ class Host:
                 self._write(f"{MANIFESTS}/{name}.yaml", rendered[name].manifest)
         self._run_static_pods()
 
-    def _next(self, kind: str) -> str:
-        """A new folder of kubeadm for backups of this run."""
-        return f"{TEMPORARY}/{kind}-{len(self._names(TEMPORARY, f'{kind}-*'))}"
+    def _new_backup_folder(self, kind: str) -> str:
+        """The path of a new folder of kubeadm for the backups of one run."""
+        return f"{TEMPORARY}/{kind}-{len(self._glob(TEMPORARY, f'{kind}-*'))}"
 
     def _run_static_pods(self) -> None:
-        """Start static pods with changed manifests, as the kubelet does, and update their mirror pods."""
-        known = self._read(STATE).get("pods") or {}
+        """Run static pods with changed manifests, as the kubelet does: replace or delete their mirror pods."""
+        recorded = self._read(STATE).get("pods") or {}
         hashes = self._manifest_hashes()
-        if hashes == known or self._ask is None:
+        if hashes == recorded or self._send_request is None:
             return
         for name, hash_ in hashes.items():
-            if hash_ != known.get(name):
-                self._show_static_pod(name, self._text(f"{MANIFESTS}/{name}.yaml"), hash_)
-        for name in known.keys() - hashes.keys():
-            self._hide_static_pod(self._mirror(name))
+            if hash_ != recorded.get(name):
+                self._replace_mirror(name, self._text(f"{MANIFESTS}/{name}.yaml"), hash_)
+        for name in recorded.keys() - hashes.keys():
+            self._delete_mirror(self._mirror_path(name))
         self._write(STATE, json.dumps({**self._read(STATE), "pods": hashes}))
 
     def _manifest_hashes(self) -> dict[str, str]:
-        names = [path.name for path in self._names(MANIFESTS, "[!.]*.yaml")]
+        names = [path.name for path in self._glob(MANIFESTS, "[!.]*.yaml")]
         texts = {name.removesuffix(".yaml"): self._text(f"{MANIFESTS}/{name}") for name in names}
         return {name: hashlib.sha256(text.encode()).hexdigest()[:32] for name, text in texts.items()}
 
-    def _show_static_pod(self, name: str, manifest: str, hash_: str) -> None:
-        path = self._mirror(name)
+    def _replace_mirror(self, name: str, manifest: str, hash_: str) -> None:
+        path = self._mirror_path(name)
         image, annotations = static_pods.image_of(manifest), static_pods.annotations_of(manifest)
         status, pod = self._request("GET", path, None)
         if status not in (200, 404):
             return
         if status == 404:
-            head = {"name": f"{name}-{self._name()}", "annotations": {static_pods.MIRROR: hash_}}
-            pod = {"metadata": head, "spec": {"nodeName": self._name(), "hostNetwork": True, "containers": [{}]}}
+            pod = {
+                "metadata": {"name": f"{name}-{self._name()}", "annotations": {static_pods.MIRROR: hash_}},
+                "spec": {"nodeName": self._name(), "hostNetwork": True, "containers": [{}]},
+            }
         paths = enumerate(static_pods.host_paths_of(manifest))
         volumes = [{"name": f"host-{number}", "hostPath": {"path": mounted}} for number, mounted in paths]
-        shown = {"name": name, "image": image, "command": static_pods.command_of(manifest)}
-        containers = [pod["spec"]["containers"][0] | shown, *pod["spec"]["containers"][1:]]
-        metadata = {part: pod["metadata"][part] for part in _KEPT if part in pod["metadata"]}
+        changes = {"name": name, "image": image, "command": static_pods.command_of(manifest)}
+        containers = [pod["spec"]["containers"][0] | changes, *pod["spec"]["containers"][1:]]
+        metadata = {part: pod["metadata"][part] for part in _KEPT_METADATA if part in pod["metadata"]}
         metadata["annotations"] = {**metadata["annotations"], **annotations, HASH: hash_}
         spec = {**pod["spec"], "containers": containers, "volumes": volumes}
-        if status == 200:  # as a kubelet does: the spec of a pod can't be changed
-            self._hide_static_pod(path)
-        made = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-        status, pod = self._request("POST", path.rpartition("/")[0], made)
+        if status == 200:  # as a kubelet does: the spec of a pod is immutable
+            self._delete_mirror(path)
+        mirror = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        status, pod = self._request("POST", path.rpartition("/")[0], mirror)
         if status >= 300:
             return
-        ill = self._faults().get("file") or "\0"
-        fails = any(ill in self._text(mounted) for mounted in static_pods.host_paths_of(manifest))
+        faulty_text = self._faults().get("file") or "\0"
+        fails = any(faulty_text in self._text(mounted) for mounted in static_pods.host_paths_of(manifest))
         ready = {"type": "Ready", "status": "False" if fails else "True"}
         if fails:
             ready |= {"reason": "ContainersNotReady", "message": "containers with unready status"}
-        others = [one for one in (pod.get("status") or {}).get("conditions") or () if one.get("type") != "Ready"]
+        conditions = (pod.get("status") or {}).get("conditions") or ()
+        others = [entry for entry in conditions if entry.get("type") != "Ready"]
         self._request("PATCH", f"{path}/status", {"status": {"phase": "Running", "conditions": [*others, ready]}})
 
-    def _hide_static_pod(self, path: str) -> None:
-        """Remove the annotation, so that the simulated kubelet does not recreate the mirror pod."""
+    def _delete_mirror(self, path: str) -> None:
+        """Delete a mirror pod, without its annotation, so that the simulated kubelet does not recreate it."""
         self._request("PATCH", path, {"metadata": {"annotations": {static_pods.MIRROR: None}}})
         self._request("DELETE", path, {"gracePeriodSeconds": 0})
 
-    def _mirror(self, name: str) -> str:
+    def _mirror_path(self, name: str) -> str:
         return f"/api/v1/namespaces/kube-system/pods/{name}-{self._name()}"
 
     def _request(self, method: str, path: str, body: Any) -> tuple[int, Any]:
-        if self._ask is None:
+        if self._send_request is None:
             return 503, {}
         try:
-            return self._ask(method, path, body)
+            return self._send_request(method, path, body)
         except OSError as error:
             return 503, {"message": str(error)}
 
     def _unit(self, name: str) -> str:
-        found = re.search(r"(?m)^ExecStart=(\S+)", self._text(f"etc/systemd/system/{name}.service"))
-        return found[1] if found else ""
+        match = re.search(r"(?m)^ExecStart=(\S+)", self._text(f"etc/systemd/system/{name}.service"))
+        return match[1] if match else ""
 
     def _version(self, path: str) -> str:
         """The version of a program on the disk; empty when it is missing or incomplete."""
-        found = re.match(r"#!/bin/sh\n# simulated (\S+) (\S+)\necho \1 \2\n$", self._text(path))
-        return found[2] if found else ""
+        match = re.match(r"#!/bin/sh\n# simulated (\S+) (\S+)\necho \1 \2\n$", self._text(path))
+        return match[2] if match else ""
 
     def _name(self) -> str:
         return self._text("etc/hostname").strip()
@@ -303,7 +310,9 @@ class Host:
     def _services(self) -> dict[str, Any]:
         services = self._read(STATE).get("services")
         return (
-            {name: one for name, one in services.items() if isinstance(one, dict)} if isinstance(services, dict) else {}
+            {name: service for name, service in services.items() if isinstance(service, dict)}
+            if isinstance(services, dict)
+            else {}
         )
 
     def _faults(self) -> dict[str, Any]:
@@ -311,8 +320,8 @@ class Host:
 
     def _read(self, path: str) -> dict[str, Any]:
         text = self._text(path)
-        found = json.loads(text) if text else {}
-        return found if isinstance(found, dict) else {}
+        tree = json.loads(text) if text else {}
+        return tree if isinstance(tree, dict) else {}
 
     def _write(self, path: str, text: str) -> None:
         confined.write(self._root, path, text, 0o644)
@@ -324,15 +333,15 @@ class Host:
         except OSError:
             return ""
 
-    def _names(self, folder: str, pattern: str) -> Sequence[Path]:
+    def _glob(self, folder: str, pattern: str) -> Sequence[Path]:
         try:
             return sorted(confined.place(self._root, folder).glob(pattern))
         except OSError:
             return ()
 
 
-def api_of(root: Path) -> Ask | None:
-    """The API server of the node's cluster; None when the node has no access to one."""
+def api_of(root: Path) -> SendRequest | None:
+    """A function that sends requests to the API server of the node's cluster; None without `ACCESS` to one."""
     if not confined.is_file(root, ACCESS):
         return None
     import http.client  # noqa: PLC0415 - only some stand-ins send requests, and all start often
@@ -341,7 +350,7 @@ def api_of(root: Path) -> Ask | None:
 
     access = json.loads(confined.text(root, ACCESS))
 
-    def ask(method: str, path: str, body: Any) -> tuple[int, Any]:
+    def send_request(method: str, path: str, body: Any) -> tuple[int, Any]:
         context = ssl.create_default_context(cadata=access["authority"])
         with tempfile.NamedTemporaryFile("w") as pair:
             pair.write(access["certificate"] + access["key"])
@@ -356,14 +365,14 @@ def api_of(root: Path) -> Ask | None:
         finally:
             connection.close()
 
-    return ask
+    return send_request
 
 
 def main() -> int:
-    """`nsenter ... -- COMMAND`: the node's folder is what `SIMULATED_NODE` names."""
+    """`nsenter ... -- COMMAND` on the node whose folder `SIMULATED_NODE` names. Return the exit code."""
     root = Path(os.environ[NODE])
-    code, said = Host(root, api_of(root)).run(sys.argv[1:])
-    sys.stdout.write(said + "\n" if said else "")
+    code, output = Host(root, api_of(root)).run(sys.argv[1:])
+    sys.stdout.write(output + "\n" if output else "")
     return code
 
 

@@ -1,4 +1,4 @@
-"""The static pods of a simulated control plane node, as kubeadm renders them of its configuration.
+"""The static pods of a simulated control plane node, as kubeadm renders them from its ClusterConfiguration.
 
 Standard library only: the stand-ins of a node's programs use it.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MIRROR = "kubernetes.io/config.mirror"
-"""On a pod that shows a static pod: the kubelet recreates it when somebody deletes it."""
+"""The annotation of a mirror pod: the kubelet recreates it when somebody deletes it."""
 
 COMPONENTS = {
     "kube-apiserver": "apiServer",
@@ -23,7 +23,7 @@ COMPONENTS = {
 
 @dataclass(frozen=True)
 class StaticPod:
-    """One component."""
+    """The static pod of one component."""
 
     name: str
     image: str
@@ -47,23 +47,23 @@ def rendered(configuration: Mapping[str, Any], version: str) -> dict[str, Static
     repository = configuration.get("imageRepository") or "registry.k8s.io"
     etcd = configuration.get("etcd") or {}
     local = etcd.get("local") or {}
-    found = {}
+    pods = {}
     if not etcd.get("external"):
         image = f"{local.get('imageRepository') or repository}/etcd:{local.get('imageTag') or 'latest'}"
         data = str(local.get("dataDir") or "/var/lib/etcd")
         flags = (f"--data-dir={data}", *_flags(local))
-        found["etcd"] = StaticPod("etcd", image, flags, ("/etc/kubernetes/pki/etcd", data))
+        pods["etcd"] = StaticPod("etcd", image, flags, ("/etc/kubernetes/pki/etcd", data))
     for name, part in COMPONENTS.items():
-        asked = configuration.get(part) or {}
-        paths = ("/etc/kubernetes/pki", *(str(one["hostPath"]) for one in asked.get("extraVolumes") or ()))
-        found[name] = StaticPod(name, f"{repository}/{name}:{version}", _flags(asked), paths)
-    return found
+        component = configuration.get(part) or {}
+        paths = ("/etc/kubernetes/pki", *(str(volume["hostPath"]) for volume in component.get("extraVolumes") or ()))
+        pods[name] = StaticPod(name, f"{repository}/{name}:{version}", _flags(component), paths)
+    return pods
 
 
 def image_of(manifest: str) -> str:
     """The image in a manifest; empty when there is none."""
-    found = re.search(r"(?m)^\s+image: (\S+)$", manifest)
-    return found[1] if found else ""
+    match = re.search(r"(?m)^\s+image: (\S+)$", manifest)
+    return match[1] if match else ""
 
 
 def command_of(manifest: str) -> list[str]:
@@ -73,16 +73,16 @@ def command_of(manifest: str) -> list[str]:
 
 
 def annotations_of(manifest: str) -> dict[str, str]:
-    """The annotations in a manifest."""
+    """The annotations in a manifest, without quotes; empty when there are none."""
     block = re.search(r"(?m)^  annotations:\n((?:    .*\n)*)", manifest)
     pairs = (line.strip().partition(": ") for line in (block[1] if block else "").splitlines())
     return {name: value.strip('"') for name, _, value in pairs}
 
 
 def host_paths_of(manifest: str) -> list[str]:
-    """The paths of the host that it mounts."""
+    """The host paths of the volumes in a manifest."""
     return re.findall(r"(?m)^\s+path: (\S+)$", manifest)
 
 
 def _flags(part: Mapping[str, Any]) -> list[str]:
-    return [f"--{one['name']}={one['value']}" for one in part.get("extraArgs") or ()]
+    return [f"--{arg['name']}={arg['value']}" for arg in part.get("extraArgs") or ()]
