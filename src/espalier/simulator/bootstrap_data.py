@@ -29,9 +29,7 @@ _KUBEADM_FOLDER = "/run/kubeadm/"
 
 
 class Kubeadm(Part):
-    """The relevant configuration. `init` is true on the machine that initializes the cluster; `version` is the
-    kubelet's.
-    """
+    """The settings of a machine. `init` is true if it initializes the cluster; `version` is its Kubernetes version."""
 
     version: str
     init: bool = False
@@ -43,14 +41,14 @@ class Kubeadm(Part):
 
 
 class WrittenFile(Part, kw_only=False):
-    """A file that is written to the machine, with a reference to its content."""
+    """A file that is written to the machine; simulated machines need no content."""
 
     path: str
     permissions: str = ""
 
 
 class CloudConfig(Part):
-    """The document. `runcmd` is informational: what a real machine would run, unless it has Bottlerocket."""
+    """The cloud-config. `runcmd` is informational: the commands of a real machine; empty for Bottlerocket."""
 
     kubeadm: Kubeadm
     write_files: list[WrittenFile] = msgspec.field(name="write_files", default_factory=list)
@@ -58,10 +56,10 @@ class CloudConfig(Part):
 
 
 def render(spec: KubeadmConfigSpec, *, version: str, init: bool, control_plane: bool, node_name: str) -> bytes:
-    """The bootstrap data of a machine. `node_name` is the default of the configuration's."""
+    """The bootstrap data of a machine. `node_name` is the default, if the configuration has no name of its own."""
     configuration = spec.init_configuration if init else spec.join_configuration
     registration = (configuration and configuration.node_registration) or NodeRegistration()
-    kubeadm = _decided(
+    kubeadm = _settings(
         registration,
         version=version,
         init=init,
@@ -93,16 +91,16 @@ def read(data: bytes, *, version: str = "", node_name: str = "") -> Kubeadm:
     try:
         return decode(data.removeprefix(_HEADER), CloudConfig).kubeadm
     except msgspec.MsgspecError:
-        return _of_provider(data, version, node_name)
+        return _read_provider_data(data, version, node_name)
 
 
-def _of_provider(data: bytes, version: str, node_name: str) -> Kubeadm:
+def _read_provider_data(data: bytes, version: str, node_name: str) -> Kubeadm:
     documents = {document.get("kind"): document for document in _kubeadm_documents(data)}
     cluster, init, join = (documents.get(f"{kind}Configuration") for kind in ("Cluster", "Init", "Join"))
     if init is None and join is None:
         raise ValueError("the bootstrap data can't be read: they configure neither kubeadm init nor kubeadm join")
     try:
-        return _decided(
+        return _settings(
             msgspec.convert((init or join or {}).get("nodeRegistration") or {}, NodeRegistration),
             version=version,
             init=init is not None,
@@ -125,7 +123,7 @@ def _kubeadm_documents(data: bytes) -> Iterator[Tree]:
         raise ValueError("the bootstrap data can't be read: not a cloud-config with write_files") from None
 
 
-def _decided(
+def _settings(
     registration: NodeRegistration,
     *,
     version: str,
@@ -141,7 +139,7 @@ def _decided(
         version=version,
         init=init,
         control_plane=control_plane,
-        # The template that machines of cloud providers use; simulated ones have no instance metadata.
+        # Templates of names are for machines with instance metadata, which simulated ones lack.
         node_name=node_name if "{{" in registration.name or not registration.name else registration.name,
         labels=_node_labels(registration),
         taints=taints,

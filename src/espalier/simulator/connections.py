@@ -1,4 +1,4 @@
-"""Connections within this process that can be lost: their server ends, or the network between is cut."""
+"""Connections within this process that can be lost: their server ends, or the network between them is cut."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Link:
-    """The network between two places. Cutting it drops requests in progress, and blocks new ones until restored."""
+    """The network between two places. Cutting it fails requests in progress, and new ones until it is restored."""
 
     def __init__(self, name: str = "the network") -> None:
         self.name = name
@@ -25,7 +25,7 @@ class Link:
 
     @property
     def life(self) -> Life:
-        """Its life until the next cut."""
+        """The life that ends with the next cut."""
         return self._life
 
     @property
@@ -45,20 +45,20 @@ class Link:
 
 @dataclass(frozen=True)
 class Reached:
-    """An API server, and the lives that a connection to it needs."""
+    """An API server, and the lives that a connection to it depends on: of containers, seeds and links."""
 
     endpoint: Endpoint
     lives: Sequence[Life]
 
 
 Reach = Callable[[], Reached]
-"""Looks up an API server for each request. Raises `ConnectionError`."""
+"""Looks up the API server for a request. Raises `ConnectionError`."""
 
 
 class ReachingTransport:
     """Carries requests of one user to an API server of this process that may end, move and be cut off.
 
-    A request that was sent runs to its end, whatever becomes of its sender, as with `InProcessTransport`.
+    A request that was sent runs to its end, even if its sender ends before, as with `InProcessTransport`.
     """
 
     def __init__(self, reach: Reach, user: User = ADMIN) -> None:
@@ -73,22 +73,22 @@ class ReachingTransport:
         serving = asyncio.ensure_future(reached.endpoint.serve(request, self._user))
         try:
             return await life.during(reached.lives, asyncio.shield(serving), request.timeout)
-        except ContainerEnded as over:
-            raise Unreachable(str(over)) from over
+        except ContainerEnded as ended:
+            raise Unreachable(str(ended)) from ended
         except TimeoutError:
             raise Unreachable(f"the API server did not answer within {request.timeout:g} seconds") from None
         except ApiError as error:
             return failure(error)
 
     async def stream(self, request: Request) -> Stream | Response:
-        """Start a watch, which ends with what it goes through."""
+        """Start a watch, which ends with the first of the connection's lives. Raises `Unreachable`."""
         reached = self._reached()
         request.before_send()
         try:
-            answer = await during(reached.lives, reached.endpoint.watch(request, self._user))
+            response = await during(reached.lives, reached.endpoint.watch(request, self._user))
         except ApiError as error:
             return failure(error)
-        return answer if isinstance(answer, Response) else _Cuttable(answer, reached.lives)
+        return response if isinstance(response, Response) else _InterruptibleStream(response, reached.lives)
 
     async def close(self) -> None:
         """Send no further requests; idempotent. Does not wait for running ones, whose server may be gone."""
@@ -101,45 +101,45 @@ class ReachingTransport:
             reached = self._reach()
         except ConnectionError as error:
             raise Unreachable(str(error), sent=False) from error
-        for one in reached.lives:
-            if one.over:
-                raise Unreachable(f"no route to host: {one.name} is disconnected, or has stopped", sent=False)
+        for needed in reached.lives:
+            if needed.over:
+                raise Unreachable(f"no route to host: {needed.name} is disconnected, or has stopped", sent=False)
         return reached
 
 
 async def during(lives: Sequence[Life], work: Awaitable[T]) -> T:
-    """The result of a request, unless one of the lives ends before. Raises `Unreachable`."""
+    """The result of `work`. Raises `Unreachable` when one of the lives ends before."""
     try:
         return await life.during(lives, work)
-    except ContainerEnded as over:
-        raise Unreachable(str(over)) from over
+    except ContainerEnded as ended:
+        raise Unreachable(str(ended)) from ended
 
 
-class _Cuttable:
+class _InterruptibleStream:
     """A watch that ends with the first of some lives. Events in transit are lost."""
 
     def __init__(self, stream: Stream, lives: Sequence[Life]) -> None:
         self._stream = stream
         self._items = stream.__aiter__()
-        self._cut: asyncio.Task[None] | None = None
-        self._undo = [one.at_end(self._lost) for one in lives]
+        self._closing: asyncio.Task[None] | None = None
+        self._unsubscribe = [needed.at_end(self._interrupt) for needed in lives]
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
-        item = await anext(self._items, None) if self._cut is None else None
-        if item is None or self._cut is not None:
+        item = await anext(self._items, None) if self._closing is None else None
+        if item is None or self._closing is not None:
             await self.close()
             raise StopAsyncIteration
         return item
 
     async def close(self) -> None:
         """Stop it; idempotent."""
-        for undo in self._undo:
-            undo()
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
         await self._stream.close()
 
-    def _lost(self) -> None:
-        if self._cut is None:
-            self._cut = asyncio.ensure_future(self._stream.close())
+    def _interrupt(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._stream.close())

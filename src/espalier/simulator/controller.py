@@ -33,7 +33,7 @@ from espalier.simulator.capi.machine_deployment import MachineDeployments
 from espalier.simulator.capi.machine_health_check import MachineHealthChecks
 from espalier.simulator.capi.machine_set import MachineSets
 from espalier.simulator.capi.reaching import obstacle
-from espalier.simulator.host_pool import users_of
+from espalier.simulator.host_pool import machines_of_host
 from espalier.simulator.infrastructure import Boots, InfrastructureClusters, InfrastructureMachines, always_boots
 from espalier.simulator.pods.controller import Pods
 from espalier.simulator.workload_controllers.controller import WorkloadControllers
@@ -42,7 +42,7 @@ from espalier.simulator.workloads import Workloads
 
 @dataclass(frozen=True)
 class Timing:
-    """Durations of simulated operations, in seconds."""
+    """Seconds that a boot takes, and from a change in a workload cluster until its controllers react."""
 
     boot: float = 1.0
     pods: float = 0.05
@@ -65,11 +65,11 @@ def controllers(
     cluster_api: bool,
 ) -> list[Controller]:
     """All controllers; without `cluster_api` only those of simulated machines and of workload clusters."""
-    wiring = _Wiring.of(client, caches, workloads, clock, rng, keys, infrastructures, workers)
-    return [*(wiring.cluster_api() if cluster_api else ()), *wiring.machine_controllers(timing, pods)]
+    builder = _Builder.of(client, caches, workloads, clock, rng, keys, infrastructures, workers)
+    return [*(builder.cluster_api() if cluster_api else ()), *builder.machine_controllers(timing, pods)]
 
 
-class _Wiring:
+class _Builder:
     """Builds the controllers, each with its watches."""
 
     def __init__(self, scheme: Scheme, workloads: Workloads, workers: int) -> None:
@@ -89,7 +89,7 @@ class _Wiring:
         keys: random.Random | None,
         kinds: Sequence[Infrastructure],
         workers: int,
-    ) -> _Wiring:
+    ) -> _Builder:
         inventory = Inventory.of(caches, kinds)
         writer = Writer(client, {cache.source.resource: cache for cache in inventory.all()})
         return cls(Scheme(inventory, writer, workloads, clock, rng, keys), workloads, workers)
@@ -119,11 +119,11 @@ class _Wiring:
 
     def _in_cluster(self, cache: Cache) -> ToKeys:
         """Maps a Cluster to its objects of a kind."""
-        return lambda cluster: [found.key for found in in_cluster(cache, cluster.key)]
+        return lambda cluster: [object_.key for object_ in in_cluster(cache, cluster.key)]
 
     def _in_same(self, cache: Cache) -> ToKeys:
         """Maps an object of a Cluster to the Cluster's objects of a kind."""
-        return lambda object_: [found.key for found in in_cluster(cache, cluster_key(object_))]
+        return lambda object_: [peer.key for peer in in_cluster(cache, cluster_key(object_))]
 
     def clusters(self) -> Controller:
         inventory = self._inventory
@@ -139,7 +139,7 @@ class _Wiring:
         return controller
 
     def _clusters_of_infrastructure(self, object_: Object) -> Iterable[Key]:
-        """Infrastructure without an owner is found by the cluster's name or label, by convention."""
+        """The Cluster in its label, and the one of the same name: infrastructure may not have an owner yet."""
         return (*_cluster(object_), object_.key)
 
     def control_planes(self) -> Controller:
@@ -172,7 +172,9 @@ class _Wiring:
         return controller
 
     def _control_planes_of_machine(self, machine: Object) -> Iterable[Key]:
-        """Control planes also wait for the deletion of their cluster's workers, and adopt machines."""
+        """The owner of a control plane machine; else control planes of its cluster, which adopt machines, and wait for
+        the deletion of workers.
+        """
         if names.CONTROL_PLANE in machine.metadata.labels and controller_of(machine.metadata) is not None:
             return owners_of(KubeadmControlPlane.resource)(machine)
         if names.CONTROL_PLANE in machine.metadata.labels:
@@ -180,7 +182,7 @@ class _Wiring:
         return self._in_same(self._inventory.control_planes)(machine) if machine.metadata.deletion_timestamp else ()
 
     def _control_planes_of_secret(self, secret: Object) -> Iterable[Key]:
-        """Users may bring their own, without owner."""
+        """The owner of a Secret; of one without owner, which users may create, the control planes of its cluster."""
         owned = owners_of(KubeadmControlPlane.resource)(secret)
         return owned if secret.metadata.owner_references else self._in_same(self._inventory.control_planes)(secret)
 
@@ -203,7 +205,7 @@ class _Wiring:
 
     def _deployments_of_template(self, template: Object) -> Iterable[Key]:
         sets = sets_of_template(self._inventory.sets, template)
-        return [key for found in sets for key in owners_of(MachineDeployment.resource)(found)]
+        return [key for set_ in sets for key in owners_of(MachineDeployment.resource)(set_)]
 
     def sets(self) -> Controller:
         inventory = self._inventory
@@ -219,17 +221,17 @@ class _Wiring:
         return controller
 
     def _sets_of_machine(self, machine: Object) -> Iterable[Key]:
-        """A machine without a controller may be one to adopt."""
+        """The owner of a machine; else the sets of its cluster, which may adopt it."""
         if controller_of(machine.metadata) is not None:
             return owners_of(MachineSet.resource)(machine)
         return self._in_same(self._inventory.sets)(machine)
 
     def _sets_of_deployment(self, deployment: Object) -> Iterable[Key]:
-        return [found.key for found in owned_by(self._inventory.sets, deployment.metadata.uid)]
+        return [object_.key for object_ in owned_by(self._inventory.sets, deployment.metadata.uid)]
 
     def _sets_of_template(self, template: Object) -> Iterable[Key]:
-        """Each kind has its own watch, so a template may arrive after the set that uses it."""
-        return [found.key for found in sets_of_template(self._inventory.sets, template)]
+        """The sets that use a template: it may arrive after them, because each kind has its own watch."""
+        return [object_.key for object_ in sets_of_template(self._inventory.sets, template)]
 
     def machines(self) -> Controller:
         inventory = self._inventory
@@ -289,8 +291,8 @@ class _Wiring:
 
         controller.watch(inventory.machines, of_member)
         for provider in inventory.kinds:
-            hardware = inventory.infrastructure[provider.machine.kind]
-            controller.watch(hardware, in_same, predicate=change_of(predicates.booting_machine))
+            infrastructure_machines = inventory.infrastructure[provider.machine.kind]
+            controller.watch(infrastructure_machines, in_same, predicate=change_of(predicates.booting_machine))
         return controller
 
     def infrastructure_clusters(self, provider: Infrastructure) -> Controller:
@@ -301,8 +303,8 @@ class _Wiring:
         controller.watch(cache)
 
         of_cluster = self._in_same(cache)
-        hardware = inventory.infrastructure[provider.machine.kind]
-        controller.watch(hardware, of_cluster, predicate=change_of(predicates.booting_machine))
+        infrastructure_machines = inventory.infrastructure[provider.machine.kind]
+        controller.watch(infrastructure_machines, of_cluster, predicate=change_of(predicates.booting_machine))
         # An API server has the version of its machines, also when they are upgraded in place.
         controller.watch(
             inventory.machines,
@@ -322,12 +324,13 @@ class _Wiring:
         controller.watch(cache)
 
         def of_machine(machine: Object) -> Iterable[Key]:
-            return [found.key for found in owned_by(cache, machine.metadata.uid)]
+            return [object_.key for object_ in owned_by(cache, machine.metadata.uid)]
 
         controller.watch(inventory.machines, of_machine, predicate=generation_changed)
         if provider.hosts is not None:
-            controller.watch(inventory.hosts[provider.machine.kind], users_of(provider.hosts, cache))
-        controller.watch(inventory.secrets, self._in_same(cache))  # bootstrap data may arrive after their machine
+            controller.watch(inventory.hosts[provider.machine.kind], machines_of_host(provider.hosts, cache))
+        # Bootstrap data may arrive after the Machine that names them.
+        controller.watch(inventory.secrets, self._in_same(cache))
         return controller
 
     def pods(self, pods: Pods) -> Controller:

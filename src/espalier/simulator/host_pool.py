@@ -14,7 +14,7 @@ from espalier.simulator.capi.inventory import Scheme
 
 
 class HostPool:
-    """The hosts of one provider's machines. Without any kind of hosts, every machine has one."""
+    """The hosts of one provider's machines. For a provider without hosts, `take` and `release` do nothing."""
 
     def __init__(self, scheme: Scheme, kinds: Infrastructure) -> None:
         self._scheme = scheme
@@ -22,11 +22,14 @@ class HostPool:
         self._machine = kinds.machine.kind
 
     async def take(self, machine: Object) -> Wait | None:
-        """Take the first fitting host by name for a machine; a Wait if none is free."""
+        """Label the first free host that fits, by name, with its machine. Return a `Wait` if none is free.
+
+        A machine that has a host keeps it.
+        """
         hosts = self._hosts
-        if hosts is None or self._of(hosts, machine.key):
+        if hosts is None or self._hosts_of(hosts, machine.key):
             return None
-        for host in self._sorted():
+        for host in self._all_hosts():
             if hosts.owner_name not in host.metadata.labels and hosts.fits(machine, host.metadata.labels):
                 labels = {hosts.owner_name: machine.name, hosts.owner_namespace: machine.namespace}
                 await self._scheme.writer.merge(hosts.resource, host, {"metadata": {"labels": labels}})
@@ -38,24 +41,26 @@ class HostPool:
         hosts = self._hosts
         if hosts is None:
             return
-        for host in self._of(hosts, machine):
+        for host in self._hosts_of(hosts, machine):
             labels = {hosts.owner_name: None, hosts.owner_namespace: None}
             await self._scheme.writer.merge(hosts.resource, host, {"metadata": {"labels": labels}})
 
-    def _of(self, hosts: Hosts, machine: Key) -> list[Object]:
-        return [host for host in self._sorted() if _owner(hosts, host) == machine]
+    def _hosts_of(self, hosts: Hosts, machine: Key) -> list[Object]:
+        return [host for host in self._all_hosts() if _owner(hosts, host) == machine]
 
-    def _sorted(self) -> list[Object]:
+    def _all_hosts(self) -> list[Object]:
         return sorted(self._scheme.inventory.hosts[self._machine].list(), key=lambda host: host.key)
 
 
-def users_of(hosts: Hosts, machines: Cache) -> ToKeys:
+def machines_of_host(hosts: Hosts, machines: Cache) -> ToKeys:
     """Maps a host to its machine; a free one to machines that have not booted."""
 
     def to_keys(host: Object) -> Iterable[Key]:
         if (owner := _owner(hosts, host)) is not None:
             return (owner,)
-        return [one.key for one in machines.list() if not one.decode(InfrastructureMachine).status.provisioned]
+        return [
+            machine.key for machine in machines.list() if not machine.decode(InfrastructureMachine).status.provisioned
+        ]
 
     return to_keys
 

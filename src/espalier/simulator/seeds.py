@@ -75,12 +75,12 @@ class Seed:
         self._workloads = Workloads(clock=clock, rng=rng, stores=MemoryStores(), listen=False)
         self._runtime = CoroutineRuntime(programs, clock, random.Random(rng.getrandbits(64)))  # noqa: S311 - no keys
         self._pods = Pods(self._workloads, [self._runtime], clock)
-        planners = WorkloadControllers(self._workloads, clock=clock, rng=rng, runs=self._pods.runs)
+        workload_controllers = WorkloadControllers(self._workloads, clock=clock, rng=rng, runs=self._pods.runs)
         self._pod_controller = Controller("seed-pods", replanned(self._pods.reconcile), resync=None)
-        self._planning = Controller("seed-workloads", replanned(planners.reconcile), resync=None)
+        self._workload_controller = Controller("seed-workloads", replanned(workload_controllers.reconcile), resync=None)
         self._workloads.subscribe(self._changed)
         self._life: Life | None = None
-        self._running: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[None]] = []
 
     # --- Power ------------------------------------------------------------------------------------------------------
 
@@ -91,15 +91,15 @@ class Seed:
 
     @property
     def workload(self) -> WorkloadCluster:
-        """The cluster itself. Raises `SeedDown`."""
-        found = self._workloads.reach(self.key) if self.is_up else None
-        if found is None:
+        """The running cluster. Raises `SeedDown`."""
+        workload = self._workloads.reach(self.key) if self.is_up else None
+        if workload is None:
             raise SeedDown(f"seed {self.name} has no power")
-        return found
+        return workload
 
     @property
     def life(self) -> Life:
-        """Its life until it loses power. Raises `SeedDown`."""
+        """The life that ends when the seed loses power. Raises `SeedDown`."""
         if self._life is None:
             raise SeedDown(f"seed {self.name} has no power")
         return self._life
@@ -122,8 +122,8 @@ class Seed:
         for number in range(self._node_count):
             with suppress(AlreadyExists):
                 await self.workload.client.create(NODE, self._node(number))
-        for controller in (self._planning, self._pod_controller):
-            self._running.append(asyncio.create_task(controller.run(), name=f"{controller.name} of {self.name}"))
+        for controller in (self._workload_controller, self._pod_controller):
+            self._tasks.append(asyncio.create_task(controller.run(), name=f"{controller.name} of {self.name}"))
             controller.enqueue(self.key)
 
     async def destroy(self) -> None:
@@ -135,14 +135,14 @@ class Seed:
             return
         life, self._life = self._life, None
         life.end()
-        for task in self._running:
+        for task in self._tasks:
             task.cancel()
         await self._pods.stop(self.key, grace=0)
-        await asyncio.gather(*self._running, return_exceptions=True)
-        self._running.clear()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
         await self._workloads.stop(self.key)
 
-    # --- Reaching it ------------------------------------------------------------------------------------------------
+    # --- Access -----------------------------------------------------------------------------------------------------
 
     def client(
         self,
@@ -160,7 +160,7 @@ class Seed:
 
         def reach() -> Reached:
             others = [link.life if link is not None else None, life]
-            return Reached(self.workload.server, [self.life, *(one for one in others if one is not None)])
+            return Reached(self.workload.server, [self.life, *(other for other in others if other is not None)])
 
         return Client(
             ReachingTransport(reach, user), field_manager=field_manager, user_agent=agent, rng=self.new_random()
@@ -175,7 +175,7 @@ class Seed:
         return self._runtime.network(self.workload).of_service(service, port)
 
     def connect(self, service: Key, port: int, type_: type[T]) -> T:
-        """Connect to the listener. Raises `ConnectionError`."""
+        """The endpoint of the listener behind a Service, which is a `type_`. Raises `ConnectionError`."""
         return endpoint_of(self.listener(service, port), type_)
 
     @property
@@ -205,5 +205,5 @@ class Seed:
         return node
 
     def _changed(self, cluster: Key, _object: Object) -> None:
-        self._planning.enqueue(cluster, after=POD_SECONDS)
+        self._workload_controller.enqueue(cluster, after=POD_SECONDS)
         self._pod_controller.enqueue(cluster)

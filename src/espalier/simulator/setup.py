@@ -1,4 +1,4 @@
-"""The simulator as a component: how it is built."""
+"""The simulator as a component of a manager."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def component(
 ) -> Component:
     """Simulated machines of these `infrastructures`, what happens in workload clusters, and simulated Cluster API.
 
-    `rng` makes the names of new objects. `keys` generates private keys; None for the system's randomness. `pods` runs
-    those pods that have a program as processes; whoever made it closes it. `kinds` are those of Cluster API and of its
+    `rng` generates the names of new objects. `keys` generates private keys; None for the system's randomness. `pods`
+    runs those pods that have a program; its creator closes it. `kinds` are those of Cluster API and of its
     providers. Without `cluster_api`, Cluster API's own managers are elsewhere.
     """
 
     def build(host: Host) -> None:
-        made = controllers(
+        built = controllers(
             host.client,
             host.caches,
             workloads,
@@ -46,7 +46,7 @@ def component(
             pods=pods,
             cluster_api=cluster_api,
         )
-        for controller in made:
+        for controller in built:
             host.manager.add(controller)
 
     return Component("simulator", build, tuple(kinds))

@@ -32,7 +32,7 @@ def user_of(certificate: bytes, authority: x509.Certificate) -> User | None:
 
 
 class WorkloadTransport:
-    """Chooses at each request: a cluster may start, stop and start again during a client's life.
+    """Chooses between in-process and HTTP for each request: a cluster may stop and start again during a client's life.
 
     Without `network`, a cluster of another process is `Unreachable`. Raises `KubeconfigError` for an invalid
     kubeconfig.
@@ -42,8 +42,8 @@ class WorkloadTransport:
         self._find = find
         self._access = Kubeconfig.parse(kubeconfig).context()
         self._network = network
-        self._inside: tuple[WorkloadCluster, Transport] | None = None
-        self._outside: Transport | None = None
+        self._in_process: tuple[WorkloadCluster, Transport] | None = None
+        self._over_network: Transport | None = None
 
     async def request(self, request: Request) -> Response:
         """Send one request."""
@@ -55,23 +55,23 @@ class WorkloadTransport:
 
     async def close(self) -> None:
         """Close both transports; idempotent."""
-        if self._inside is not None:
-            await self._inside[1].close()
-        if self._outside is not None:
-            await self._outside.close()
+        if self._in_process is not None:
+            await self._in_process[1].close()
+        if self._over_network is not None:
+            await self._over_network.close()
 
     def _transport(self) -> Transport:
         workload = self._find(self._access.server)
         if workload is not None:
-            if self._inside is not None and self._inside[0] is workload:
-                return self._inside[1]
+            if self._in_process is not None and self._in_process[0] is workload:
+                return self._in_process[1]
             certificate = self._access.client_certificate
             user = user_of(certificate, workload.authority.x509) if certificate else None
             if user is not None:
-                self._inside = (workload, InProcessTransport(workload.server, user))
-                return self._inside[1]
+                self._in_process = (workload, InProcessTransport(workload.server, user))
+                return self._in_process[1]
         if not self._network:
             raise Unreachable(f"no API server of this process listens at {self._access.server}", sent=False)
-        if self._outside is None:
-            self._outside = HttpTransport(self._access)
-        return self._outside
+        if self._over_network is None:
+            self._over_network = HttpTransport(self._access)
+        return self._over_network
