@@ -292,8 +292,8 @@ class KubeadmControlPlanes:
         if observed.missing_certificates:
             return Wait("CertificatesMissing", unavailable_message(observed.missing_certificates), after=_RETRY_SECONDS)
         if observed.infrastructure_template is None:
-            wanted = observed.control_plane.spec.machine_template.spec.infrastructure_ref
-            return Wait("TemplateMissing", f"waiting for {wanted.kind} {wanted.name}")
+            missing = observed.control_plane.spec.machine_template.spec.infrastructure_ref
+            return Wait("TemplateMissing", f"waiting for {missing.kind} {missing.name}")
         name = names.suffixed(observed.object.name, self._scheme.rng)
         template = observed.control_plane.spec.machine_template
         spec = MachineSpec(
@@ -317,8 +317,8 @@ class KubeadmControlPlanes:
 
     async def _create_missing_parts(self, observed: Observed, machine: Object, typed: Machine) -> None:
         template = observed.control_plane.spec.machine_template.metadata
-        wanted = observed.object.tree["spec"].get("kubeadmConfigSpec") or {}
-        spec = dict(control_plane_bootstrap(wanted, typed.spec.version))
+        bootstrap_spec = observed.object.tree["spec"].get("kubeadmConfigSpec") or {}
+        spec = dict(control_plane_bootstrap(bootstrap_spec, typed.spec.version))
         if observed.initialized:
             spec.pop("initConfiguration", None)
             spec["joinConfiguration"] = {**(spec.get("joinConfiguration") or {}), "controlPlane": {}}
@@ -340,10 +340,10 @@ class KubeadmControlPlanes:
             return Continue()
         spec = observed.control_plane.spec
         kubeadm = Kubeadm(version=spec.version, cluster=spec.kubeadm_config_spec.cluster_configuration)
-        for resource, wanted in addons.upgraded(kubeadm):
-            present = workload.object(resource, Key(KUBE_SYSTEM, wanted["metadata"]["name"]))
-            if present is not None and addons.image_of(present.tree) != addons.image_of(wanted):
-                await workload.client.apply(resource, wanted, field_manager=addons.FIELD_MANAGER)
+        for resource, desired in addons.upgraded(kubeadm):
+            present = workload.object(resource, Key(KUBE_SYSTEM, desired["metadata"]["name"]))
+            if present is not None and addons.image_of(present.tree) != addons.image_of(desired):
+                await workload.client.apply(resource, desired, field_manager=addons.FIELD_MANAGER)
         return Continue()
 
     async def _await_certificates(self, observed: Observed) -> Outcome:

@@ -83,9 +83,9 @@ class Machines:
             return Wait("SpecChanged", "waiting for the cache to show the changed machine")
         await self._annotate_node(observed)
         now = self._scheme.clock.now()
-        wanted = status(observed, now)
-        await writer.status(Machine.resource, current, wanted)
-        ready = condition_list.get(wanted.conditions, "Ready")
+        machine_status = status(observed, now)
+        await writer.status(Machine.resource, current, machine_status)
+        ready = condition_list.get(machine_status.conditions, "Ready")
         if ready is None or ready.status != "True":
             return Wait("NotReady", ready.message if ready else "")
         remaining = seconds_until_available(observed.machine, ready, now)

@@ -203,7 +203,7 @@ class MachineDeployments:
 
     async def _roll(self, observed: Observed, newest: OwnedSet) -> None:
         old = [owned for owned in observed.sets if owned is not newest]
-        wanted = {
+        replicas_by_set = {
             owned.object.name: replicas for owned, replicas in scale(observed.replicas, observed.limits, newest, old)
         }
         for owned in observed.sets:
@@ -211,7 +211,7 @@ class MachineDeployments:
                 await self._scheme.writer.delete(MachineSet.resource, owned.object, found_by_owner)
                 continue
             template = in_place_fields(observed.deployment.spec.template)
-            change = {"spec": {"replicas": wanted[owned.object.name], "template": template}}
+            change = {"spec": {"replicas": replicas_by_set[owned.object.name], "template": template}}
             await self._scheme.writer.merge(MachineSet.resource, owned.object, change)
 
     async def _delete(self, observed: Observed) -> Outcome:

@@ -156,9 +156,9 @@ def _infrastructure_message(observed: Observed, *, is_deleted: bool) -> str:
 
 
 def _node_conditions(observed: Observed) -> tuple[Condition, Condition]:
-    known = [condition_list.get(observed.machine.status.conditions, type_) for type_ in ("NodeHealthy", "NodeReady")]
-    if observed.workload is None and known[0] is not None and known[1] is not None:
-        return known[0], known[1]  # the API server is unreachable: the last observed conditions stay
+    previous = [condition_list.get(observed.machine.status.conditions, type_) for type_ in ("NodeHealthy", "NodeReady")]
+    if observed.workload is None and previous[0] is not None and previous[1] is not None:
+        return previous[0], previous[1]  # the API server is unreachable: the last observed conditions stay
     if observed.node is None:
         if observed.machine.status.node_ref is not None:
             reason, message = "NodeDeleted", "the node of this machine was deleted"
