@@ -17,6 +17,7 @@ from espalier.upgrades.cluster_tracker import ClusterTracker
 from espalier.upgrades.group import controller as group_upgrade
 from espalier.upgrades.group.control_plane import ControlPlaneGroup
 from espalier.upgrades.group.deployment import DeploymentGroup
+from espalier.upgrades.hooks import controller as hooks_controller
 from espalier.upgrades.hooks import machines
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.queries import Queries
@@ -56,7 +57,7 @@ def component(
                     tools, group, uses_hooks=uses_hooks, workers=workers, resync=resync, rng=manager.rng
                 )
             )
-        manager.add(machines.controller(tools, workers=workers, resync=resync, rng=manager.rng))
+        manager.add(hooks_controller.controller(tools, workers=workers, resync=resync, rng=manager.rng))
         if uses_hooks and host.webhooks is not None:
             queries = Queries(manager.replica_client, manager.remotes)
             node_upgrades = observer.own[NodeUpgrade.resource]

@@ -5,7 +5,6 @@ The NodeUpgrade is deleted once Cluster API has seen the result.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,15 +31,11 @@ from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.runtime.cache import Cache
-from espalier.runtime.controller import RESYNC, Controller
-from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import Writer, found_by_owner
 from espalier.upgrades import expected, names, unfinished
 from espalier.upgrades.hooks.queries import DesiredMachine, Queries, Unanswerable, goal
 from espalier.upgrades.hooks.wire import MachineObjects, Progress
 from espalier.upgrades.node.containers import KUBELET, POD_CREATED
-from espalier.upgrades.observe import cluster_of
-from espalier.upgrades.reconciling import Tools
 
 SOON, LATER = 1, 5
 """Seconds until Cluster API asks again: while a result is near, and while a step runs on the node."""
@@ -183,36 +178,3 @@ def _is_change_near(reported: Sequence[Condition]) -> bool:
         conditions.is_true(reported, PROGRESSING) and not conditions.is_true(reported, POD_CREATED)
     )
     return is_new or conditions.is_true(reported, KUBELET.condition)
-
-
-NAME = "nodeupgrade-clearing"
-
-
-def controller(
-    tools: Tools, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
-) -> Controller:
-    """The controller, with its watches."""
-    made = Controller(NAME, NodeUpgradeCleanup(tools).reconcile, workers=workers, resync=resync, rng=rng)
-    tools.observer.watch(made, NodeUpgrade.resource)
-    return made
-
-
-class NodeUpgradeCleanup:
-    """Deletes completed NodeUpgrades that Cluster API no longer asks about."""
-
-    def __init__(self, tools: Tools) -> None:
-        self._tools = tools
-
-    async def reconcile(self, key: Key) -> Outcome:
-        """Delete a NodeUpgrade if it is completed and no longer needed."""
-        observer = self._tools.observer
-        found = observer.upgrade(NodeUpgrade.resource, key.name)
-        if found is None or not is_ours(found) or not found.decode(NodeUpgrade).is_completed:
-            return Done()
-        cluster_view = observer.view(cluster_of(found))
-        if cluster_view is None:
-            return Wait("CacheNotSynced", f"reading cluster {cluster_of(found)}")
-        machine = cluster_view.capi_objects.machine(found.decode(NodeUpgrade).spec.machine.name)
-        if machine is None or UPDATE_IN_PROGRESS not in machine.object.metadata.annotations:
-            await self._tools.writer.delete(NodeUpgrade.resource, found, found_by_owner)
-        return Done()

@@ -14,8 +14,8 @@ from espalier.api.resource import Key
 from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.runtime.outcome import Done
 from espalier.runtime.writer import Precondition
+from espalier.upgrades.hooks.controller import NodeUpgradeCleanup
 from espalier.upgrades.hooks.handling import Hooks
-from espalier.upgrades.hooks.machines import NodeUpgradeCleanup
 from espalier.upgrades.hooks.queries import Owner
 from tests.support.observed_upgrades import NEW, made
 

@@ -1,0 +1,46 @@
+"""The controller that deletes completed NodeUpgrades that Cluster API no longer asks about."""
+
+from __future__ import annotations
+
+import random
+
+from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS, NodeUpgrade
+from espalier.api.resource import Key
+from espalier.runtime.controller import RESYNC, Controller
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.writer import found_by_owner
+from espalier.upgrades.hooks.machines import is_ours
+from espalier.upgrades.observe import cluster_of
+from espalier.upgrades.reconciling import Tools
+
+NAME = "nodeupgrade-clearing"
+
+
+def controller(
+    tools: Tools, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
+) -> Controller:
+    """The controller, with its watches."""
+    made = Controller(NAME, NodeUpgradeCleanup(tools).reconcile, workers=workers, resync=resync, rng=rng)
+    tools.observer.watch(made, NodeUpgrade.resource)
+    return made
+
+
+class NodeUpgradeCleanup:
+    """Deletes completed NodeUpgrades that Cluster API no longer asks about."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Delete a NodeUpgrade if it is completed and no longer needed."""
+        observer = self._tools.observer
+        found = observer.upgrade(NodeUpgrade.resource, key.name)
+        if found is None or not is_ours(found) or not found.decode(NodeUpgrade).is_completed:
+            return Done()
+        cluster_view = observer.view(cluster_of(found))
+        if cluster_view is None:
+            return Wait("CacheNotSynced", f"reading cluster {cluster_of(found)}")
+        machine = cluster_view.capi_objects.machine(found.decode(NodeUpgrade).spec.machine.name)
+        if machine is None or UPDATE_IN_PROGRESS not in machine.object.metadata.annotations:
+            await self._tools.writer.delete(NodeUpgrade.resource, found, found_by_owner)
+        return Done()
