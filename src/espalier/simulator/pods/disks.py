@@ -24,7 +24,7 @@ from espalier.simulator.workload_cluster import WorkloadCluster
 TOOLS = "var/lib/simulated-node/bin"
 SOURCES = Path(confined.__file__).parents[2]
 LIBRARIES = str(Path(semver.__file__).parents[1])
-"""The folder of the only library that stand-ins need: they start without site-packages, to be faster."""
+"""The folder of the only library that the stand-ins import: they start without site-packages, to be faster."""
 _log = structlog.get_logger("espalier.simulator.pods")
 _VERSION = re.compile(r"[\w.+-]{1,64}", re.ASCII)
 
@@ -37,10 +37,10 @@ class Disks:
         self._clock = clock
         self._booted: set[Path] = set()
 
-    def of(self, workload: WorkloadCluster, node: Object) -> Path:
-        """The disk of a node, booted; installed with the versions of the Node, if it does not exist.
+    def booted(self, workload: WorkloadCluster, node: Object) -> Path:
+        """The folder of a node's disk, booted; a missing one is installed with the versions in the Node's status.
 
-        Pods may write to it. A disk that can't boot any more is recreated.
+        Pods may write to it, so it may be unable to boot: then it is recreated.
         """
         root = confined.child(self._folder(workload), _name(node))
         if root in self._booted:
@@ -60,7 +60,7 @@ class Disks:
         self._connect(workload, root, node.name)
         Host(root).boot()
 
-    def keep(self, workload: WorkloadCluster, nodes: Collection[Object]) -> None:
+    def remove_others(self, workload: WorkloadCluster, nodes: Collection[Object]) -> None:
         """Remove the disks of all other nodes of the cluster."""
         place = self._folder(workload)
         wanted = {_name(node) for node in nodes}
@@ -73,7 +73,7 @@ class Disks:
         return confined.child(self._place, f"{workload.key.namespace}-{workload.key.name}")
 
     def _connect(self, workload: WorkloadCluster, root: Path, name: str) -> None:
-        """Give the stand-ins access to the API server (they act for kubelet and kubeadm), and an executable."""
+        """Write `nsenter`, and the API server access of the stand-ins (they act for kubelet and kubeadm)."""
         now = self._clock.now()
         pair = workload.authority.issue_client(f"system:node:{name}", groups=["system:masters"], now=now)
         access = {
@@ -91,7 +91,7 @@ class Disks:
 
 
 def nsenter_environment(root: Path) -> dict[str, str]:
-    """The environment of a program that enters a node by `nsenter`: PATH leads to the stand-in."""
+    """The environment of a program that enters a node by `nsenter`: PATH has the stand-in for it."""
     return {"PATH": str(root / TOOLS), programs.NODE: str(root)}
 
 
@@ -112,7 +112,7 @@ def _machine(workload: WorkloadCluster, node: Object) -> folder.Machine:
 
 
 def _static_pod(name: str, spec: Tree) -> StaticPod:
-    """As its mirror pod shows it, which whoever is in the cluster may have changed: on the disk it is text alone."""
+    """A static pod by its mirror pod, which users of the cluster may have changed: the disk gets it as text only."""
     container, volumes = spec["containers"][0], spec.get("volumes") or ()
     paths = [str((volume.get("hostPath") or {}).get("path", "")) for volume in volumes]
     return StaticPod(name, str(container["image"]), [str(flag) for flag in (container.get("command") or ())[1:]], paths)

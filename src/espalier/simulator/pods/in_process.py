@@ -21,16 +21,15 @@ from espalier.simulator.pods.pod_network import LOCALHOSTS, Listener, PodNetwork
 T = TypeVar("T")
 
 InProcessProgram: TypeAlias = Callable[["Container"], Awaitable[int]]
-"""Runs one container and returns its exit code. SIGTERM cancels it, and it may clean up. After SIGKILL it is cancelled
-as well, but whatever it does then reaches nothing: its life is over, its volumes are unmounted, and who spoke with it
-is cut off. So it registers with `Container.life.at_end` what the kernel does for a process, and nothing else has to be
-cleaned up."""
+"""Runs one container and returns its exit code. SIGTERM cancels it, and it may clean up. SIGKILL cancels it as well,
+but then its life is over, its volumes are unmounted and its connections closed, so its clean-up has no effect. It
+registers with `Container.life.at_end` what the kernel does at the end of a process; nothing else needs a clean-up."""
 
 InProcessPrograms: TypeAlias = Callable[[str], InProcessProgram | None]
 """The program of an image, None if there is none."""
 
 Command: TypeAlias = Callable[[Sequence[str]], Awaitable[int]]
-"""A command that can be run beside a program: gets the words behind its name, returns an exit code."""
+"""A command that an exec probe may run: gets its arguments, returns its exit code."""
 
 SendSignal: TypeAlias = Callable[[str, Signals], None]
 
@@ -72,5 +71,5 @@ class Container:
         return self.network.resolve(self.pod.namespace, host, port)
 
     def connect(self, host: str, port: int, type_: type[T]) -> T:
-        """Connect to the listener. Raises `ConnectionRefused`."""
+        """The endpoint of the listener found by `find`. Raises `ConnectionRefused`, also for one of another type."""
         return endpoint_of(self.find(host, port), type_)

@@ -12,7 +12,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
-from espalier.simulator.pods.runtime import NotYet
+from espalier.simulator.pods.runtime import DependencyMissing
 
 KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}", re.ASCII)
 """The valid keys of ConfigMaps and Secrets."""
@@ -20,80 +20,83 @@ KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}", re.ASCII)
 
 @dataclass(frozen=True)
 class Inputs:
-    """Inputs of one pod from the API. All methods raise `NotYet` while an object is missing."""
+    """Inputs of one pod from the API. All methods raise `DependencyMissing` while an object does not exist."""
 
     client: Client
     pod: Tree
-    account: Callable[[], Awaitable[Mapping[str, str]]]
-    """Token, CA and namespace for its ServiceAccount, by file name. Raises `NotYet`."""
+    service_account: Callable[[], Awaitable[Mapping[str, str]]]
+    """Token, CA and namespace for its ServiceAccount, by file name. Raises `DependencyMissing`."""
 
     async def environment(self, container: Tree) -> dict[str, str]:
-        """The environment variables of a container. Raises `NotYet`, `ValueError`."""
-        found: dict[str, str] = {}
+        """The environment variables of a container.
+
+        Raises `DependencyMissing`, `KeyError` for a missing key, and `ValueError` for an unsupported source.
+        """
+        variables: dict[str, str] = {}
         for variable in container.get("env") or ():
             source = variable.get("valueFrom") or {}
             if "fieldRef" in source:
-                found[variable["name"]] = field_of(self.pod, source["fieldRef"]["fieldPath"])
+                variables[variable["name"]] = field_of(self.pod, source["fieldRef"]["fieldPath"])
             elif "configMapKeyRef" in source:
                 reference = source["configMapKeyRef"]
-                found[variable["name"]] = (await self._data(CONFIG_MAP, reference["name"]))[reference["key"]]
+                variables[variable["name"]] = (await self._data(CONFIG_MAP, reference["name"]))[reference["key"]]
             elif "secretKeyRef" in source:
                 reference = source["secretKeyRef"]
-                found[variable["name"]] = (await self._data(SECRET, reference["name"]))[reference["key"]]
+                variables[variable["name"]] = (await self._data(SECRET, reference["name"]))[reference["key"]]
             elif source:
                 raise ValueError(
                     f"env {variable['name']} of {container['name']}: {next(iter(source))} is not simulated"
                 )
             else:
-                found[variable["name"]] = variable.get("value", "")
-        return found
+                variables[variable["name"]] = variable.get("value", "")
+        return variables
 
     async def files(self, volume: Tree) -> dict[str, str] | None:
         """The files of a volume that come from the API, by path; None for one of another kind. Raises `ValueError`."""
         if reference := volume.get("configMap"):
-            return _picked(await self._data(CONFIG_MAP, reference["name"]), reference)
+            return _selected_keys(await self._data(CONFIG_MAP, reference["name"]), reference)
         if reference := volume.get("secret"):
-            return _picked(await self._data(SECRET, reference["secretName"]), reference)
+            return _selected_keys(await self._data(SECRET, reference["secretName"]), reference)
         if projected := volume.get("projected"):
             return await self._projected(projected)
         return None
 
-    async def bound(self, claim: str) -> str:
-        """The name of the volume that a claim is bound to."""
+    async def bound_volume(self, claim: str) -> str:
+        """The name of the PersistentVolume that a PersistentVolumeClaim is bound to."""
         namespace = self.pod["metadata"]["namespace"]
         try:
             tree = (await self.client.get(PERSISTENT_VOLUME_CLAIM, claim, namespace)).tree
         except NotFound:
-            raise NotYet(f'persistentvolumeclaim "{claim}" not found') from None
+            raise DependencyMissing(f'persistentvolumeclaim "{claim}" not found') from None
         if (tree.get("status") or {}).get("phase") != "Bound":
-            raise NotYet(f'pod has unbound PersistentVolumeClaim "{claim}"')
+            raise DependencyMissing(f'pod has unbound PersistentVolumeClaim "{claim}"')
         return str(tree["spec"]["volumeName"])
 
     async def _projected(self, projected: Tree) -> dict[str, str]:
         files: dict[str, str] = {}
         for source in projected.get("sources") or ():
             if token := source.get("serviceAccountToken"):
-                files[token.get("path", "token")] = (await self.account())["token"]
+                files[token.get("path", "token")] = (await self.service_account())["token"]
             elif reference := source.get("configMap"):
-                files |= _picked(await self._authority_or(reference["name"]), reference)
+                files |= _selected_keys(await self._config_map(reference["name"]), reference)
             elif reference := source.get("secret"):
-                files |= _picked(await self._data(SECRET, reference["name"]), reference)
-            elif download := source.get("downwardAPI"):
-                for item in download.get("items") or ():
+                files |= _selected_keys(await self._data(SECRET, reference["name"]), reference)
+            elif downward_api := source.get("downwardAPI"):
+                for item in downward_api.get("items") or ():
                     files[item["path"]] = field_of(self.pod, item["fieldRef"]["fieldPath"])
         return files
 
-    async def _authority_or(self, name: str) -> dict[str, str]:
-        """A ConfigMap; the cluster's CA is known here, even before a controller created its ConfigMap."""
+    async def _config_map(self, name: str) -> dict[str, str]:
+        """The data of a ConfigMap. That of the cluster's CA is known here, even before a controller has created it."""
         if name == "kube-root-ca.crt":
-            return {"ca.crt": (await self.account())["ca.crt"]}
+            return {"ca.crt": (await self.service_account())["ca.crt"]}
         return await self._data(CONFIG_MAP, name)
 
     async def _data(self, resource: Resource, name: str) -> dict[str, str]:
         try:
             tree = (await self.client.get(resource, name, self.pod["metadata"]["namespace"])).tree
         except NotFound:
-            raise NotYet(f'{resource.kind.lower()} "{name}" not found') from None
+            raise DependencyMissing(f'{resource.kind.lower()} "{name}" not found') from None
         data: dict[str, str] = dict(tree.get("data") or {})
         if resource == SECRET:
             return {key: base64.b64decode(value).decode() for key, value in data.items()}
@@ -101,7 +104,7 @@ class Inputs:
 
 
 def field_of(pod: Tree, path: str) -> str:
-    """A field of the pod, by the downward API. Raises `ValueError`."""
+    """A field of the pod for the downward API. Raises `ValueError` for one that is not simulated."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     known = {
         "metadata.name": metadata["name"],
@@ -117,8 +120,11 @@ def field_of(pod: Tree, path: str) -> str:
     return str(known[path])
 
 
-def _picked(data: Mapping[str, str], reference: Tree) -> dict[str, str]:
-    """The keys in a volume: all, or its items. Raises `ValueError` for an invalid key."""
+def _selected_keys(data: Mapping[str, str], reference: Tree) -> dict[str, str]:
+    """The files of a volume, by path: all keys, or its `items`.
+
+    Raises `ValueError` for an invalid key, `KeyError` for an item whose key is missing.
+    """
     for key in data:
         if not KEY.fullmatch(key) or key in (".", ".."):
             raise ValueError(f"found the key {key!r}, allowed are letters, digits, '-', '_' and '.', and not '..'")

@@ -1,4 +1,4 @@
-"""The life of one run of a container: at its end, all its resources are released at once."""
+"""The lifetime of one run of a container: at its end, all its resources are released at once."""
 
 from __future__ import annotations
 
@@ -14,48 +14,52 @@ class ContainerEnded(ConnectionResetError):
 
 
 class Life:
-    """Ends once. Registered cleanups then run at once, as those of the kernel for a process."""
+    """The lifetime of one run of a container. At its end the registered cleanups run, as the kernel's for a process."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._over = False
-        self._ends: dict[object, Callable[[], object]] = {}
+        self._cleanups: dict[object, Callable[[], object]] = {}
 
     @property
     def over(self) -> bool:
         """True once it has ended."""
         return self._over
 
-    def at_end(self, act: Callable[[], object]) -> Callable[[], None]:
-        """Call `act` at the end, or now if it has ended; last registered, first called. Returns its cancellation."""
+    def at_end(self, cleanup: Callable[[], object]) -> Callable[[], None]:
+        """Call `cleanup` at the end, or now if it has ended; last registered, first called.
+
+        Returns a function that removes it.
+        """
         if self._over:
-            act()
+            cleanup()
             return _nothing
         key = object()
-        self._ends[key] = act
+        self._cleanups[key] = cleanup
 
-        def undo() -> None:
-            self._ends.pop(key, None)
+        def remove() -> None:
+            self._cleanups.pop(key, None)
 
-        return undo
+        return remove
 
     def end(self) -> None:
         """End it; idempotent."""
         if self._over:
             return
         self._over = True
-        while self._ends:
-            self._ends.popitem()[1]()
+        while self._cleanups:
+            self._cleanups.popitem()[1]()
 
     async def during(self, work: Awaitable[T]) -> T:
-        """The result of work for another container. Raises `ContainerEnded` as soon as this one ends."""
+        """The result of `work`, which continues in the background if this ends first: then `ContainerEnded`."""
         return await during((self,), work)
 
 
 async def during(lives: Sequence[Life], work: Awaitable[T], timeout: float | None = None) -> T:
-    """The result of work for others, which continues in the background if one of these ends: `ContainerEnded`.
+    """The result of `work`. Raises `ContainerEnded` as soon as one of the lives ends.
 
-    Raises `TimeoutError` after `timeout` seconds.
+    Raises `TimeoutError` after `timeout` seconds. In both cases `work` continues in the background; on cancellation it
+    is cancelled.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -75,7 +79,10 @@ async def during(lives: Sequence[Life], work: Awaitable[T], timeout: float | Non
 
 
 async def _until_done(task: asyncio.Future[T], lives: Sequence[Life], timeout: float | None) -> None:
-    """Return when the task is done, or one of the lives over: one future, as this is on the way of each request."""
+    """Return when the task is done, one of the lives is over, or `timeout` seconds have passed.
+
+    One future for all of them, because every request comes through here.
+    """
     loop = asyncio.get_running_loop()
     waiting: asyncio.Future[None] = loop.create_future()
 
@@ -83,14 +90,14 @@ async def _until_done(task: asyncio.Future[T], lives: Sequence[Life], timeout: f
         if not waiting.done():
             waiting.set_result(None)
 
-    undo = [life.at_end(wake) for life in lives]
+    removals = [life.at_end(wake) for life in lives]
     task.add_done_callback(wake)
     timer = loop.call_later(timeout, wake) if timeout is not None else None
     try:
         await waiting
     finally:
-        for each in undo:
-            each()
+        for remove in removals:
+            remove()
         if timer is not None:
             timer.cancel()
 

@@ -23,59 +23,60 @@ class Mounted(MutableMapping[str, Any]):
         self.read_only = read_only
 
     def __getitem__(self, path: str) -> Any:
-        return self._reached()[path]
+        return self._mounted_content()[path]
 
     def __setitem__(self, path: str, value: Any) -> None:
-        self._writable()[path] = value
+        self._writable_content()[path] = value
 
     def __delitem__(self, path: str) -> None:
-        del self._writable()[path]
+        del self._writable_content()[path]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._reached()))
+        return iter(list(self._mounted_content()))
 
     def __len__(self) -> int:
-        return len(self._reached())
+        return len(self._mounted_content())
 
-    def _reached(self) -> Content:
+    def _mounted_content(self) -> Content:
         if self._life.over:
             raise ContainerEnded(f"{self._life.name} has ended, and its volumes are unmounted")
         return self._content
 
-    def _writable(self) -> Content:
+    def _writable_content(self) -> Content:
         if self.read_only:
             raise PermissionError("read-only file system")
-        return self._reached()
+        return self._mounted_content()
 
 
 @dataclass
-class Disks:
-    """All volumes of one cluster: bound ones by name, others by the uid of their pod."""
+class ClusterVolumes:
+    """The volumes of one cluster: PersistentVolumes by name, emptyDirs by the uid of their pod and their name."""
 
-    bound: dict[str, Content] = field(default_factory=dict)
+    persistent: dict[str, Content] = field(default_factory=dict)
     of_pods: dict[str, dict[str, Content]] = field(default_factory=dict)
 
 
-async def mounted(container: Tree, inputs: Inputs, disks: Disks, life: Life) -> dict[str, Mounted]:
-    """The volumes of a container by path. Raises `NotYet`, and `ValueError` for unsupported ones."""
-    volumes = {volume["name"]: volume for volume in inputs.pod["spec"].get("volumes") or ()}
-    found: dict[str, Mounted] = {}
+async def mount_volumes(container: Tree, inputs: Inputs, volumes: ClusterVolumes, life: Life) -> dict[str, Mounted]:
+    """The volumes of a container by path. Raises `DependencyMissing`, and `ValueError` for unsupported ones."""
+    specs = {volume["name"]: volume for volume in inputs.pod["spec"].get("volumes") or ()}
+    mounts: dict[str, Mounted] = {}
     for mount in container.get("volumeMounts") or ():
         name = mount["name"]
-        if name not in volumes:
+        if name not in specs:
             raise ValueError(f"volumeMounts of {container['name']}: volume {name!r} does not exist")
         if mount.get("subPath") or mount.get("subPathExpr"):
             raise ValueError(f"volumeMounts of {container['name']}: subPath is not simulated")
-        content, fixed = await _content(volumes[name], inputs, disks)
-        found[mount["mountPath"]] = Mounted(content, life, read_only=fixed or bool(mount.get("readOnly")))
-    return found
+        content, always_read_only = await _content(specs[name], inputs, volumes)
+        mounts[mount["mountPath"]] = Mounted(content, life, read_only=always_read_only or bool(mount.get("readOnly")))
+    return mounts
 
 
-async def _content(volume: Tree, inputs: Inputs, disks: Disks) -> tuple[Content, bool]:
+async def _content(volume: Tree, inputs: Inputs, volumes: ClusterVolumes) -> tuple[Content, bool]:
+    """The content of a volume, and True if it is read-only whatever its mount says."""
     if claim := volume.get("persistentVolumeClaim"):
-        return disks.bound.setdefault(await inputs.bound(claim["claimName"]), {}), False
+        return volumes.persistent.setdefault(await inputs.bound_volume(claim["claimName"]), {}), False
     if "emptyDir" in volume:
-        of_pod = disks.of_pods.setdefault(inputs.pod["metadata"]["uid"], {})
+        of_pod = volumes.of_pods.setdefault(inputs.pod["metadata"]["uid"], {})
         return of_pod.setdefault(volume["name"], {}), False
     if (files := await inputs.files(volume)) is not None:
         return {path: text.encode() for path, text in files.items()}, True

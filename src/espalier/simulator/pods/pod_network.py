@@ -19,7 +19,7 @@ LOCALHOSTS = ("localhost", "127.0.0.1")
 
 
 class ConnectionRefused(ConnectionRefusedError):
-    """Nothing listens there. The message has the reason, as far as the API shows it."""
+    """Nothing listens at an address. The message has the reason, as far as the API shows it."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class PodNetwork:
     _listeners: dict[tuple[str, int], Listener] = field(default_factory=dict)
 
     def listen(self, pod: str, port: int, listener: Listener) -> None:
-        """Listen as long as the container lives. Raises `ValueError` if another container of the pod does."""
+        """Add a listener until its container ends. Raises `ValueError` if the pod already listens on the port."""
         if (pod, port) in self._listeners:
             raise ValueError(f"listen on port {port}: address already in use by another container of the pod")
         self._listeners[pod, port] = listener
@@ -56,13 +56,13 @@ class PodNetwork:
             raise ConnectionRefused(f"connection refused: the pod listens on no port {port}") from None
 
     def of_service(self, service: Key, port: int) -> Listener:
-        """The listener of a Service's first ready pod. Raises `ConnectionRefused`."""
-        found = self.workload.object(SERVICE, service)
-        if found is None:
+        """The listener of the first ready pod of a Service, by name, that listens. Raises `ConnectionRefused`."""
+        object_ = self.workload.object(SERVICE, service)
+        if object_ is None:
             raise ConnectionRefused(f"lookup {service.name}.{service.namespace}: no such host")
         pods = (pod.decode(Pod) for pod in self.workload.cache(POD).list(service.namespace))
         reasons = []
-        for backend in endpoints.backends(found.decode(Service), pods):
+        for backend in endpoints.backends(object_.decode(Service), pods):
             target = backend.target(port)
             if target is None or not backend.ready:
                 reasons.append(f"{backend.pod.metadata.name} is not ready")
@@ -71,8 +71,8 @@ class PodNetwork:
                 return self.of_pod(backend.pod.metadata.uid, target)
             except ConnectionRefused as refused:
                 reasons.append(str(refused))
-        behind = "; ".join(reasons) or "no pods are behind it"
-        raise ConnectionRefused(f"connection refused: Service {service.namespace}/{service.name}:{port}: {behind}")
+        reason = "; ".join(reasons) or "no pods are behind it"
+        raise ConnectionRefused(f"connection refused: Service {service.namespace}/{service.name}:{port}: {reason}")
 
     def resolve(self, namespace: str, host: str, port: int) -> Listener:
         """The listener at `service`, `service.namespace` or `service.namespace.svc…`. Raises `ConnectionRefused`."""

@@ -1,8 +1,8 @@
 """Probes of containers, in kubelet's order and at kubelet's times.
 
 A probe is due at the start of a container and each `periodSeconds` after it; one that is due before
-`initialDelaySeconds` have passed is left out. While a startup probe has not passed, no other probe is made. Results
-count once as many as the threshold says have come in a row.
+`initialDelaySeconds` have passed is left out. While a startup probe has not passed, no other probe is made. A result
+counts when as many equal ones as its threshold have come in a row.
 """
 
 from __future__ import annotations
@@ -54,28 +54,28 @@ class Probe:
 
 
 class Threshold:
-    """The aggregated results of a probe."""
+    """Counts the results of a probe against its success and failure thresholds."""
 
-    def __init__(self, probe: Probe, settled: bool | None = None) -> None:
+    def __init__(self, probe: Probe, result: bool | None = None) -> None:
         self._probe = probe
         self._last: bool | None = None
         self._in_a_row = 0
-        self.settled = settled
+        self.result = result
         """The current result; None until there is one."""
 
-    def take(self, passed: bool) -> bool:
+    def count(self, passed: bool) -> bool:
         """Count a result; True if it reaches its threshold."""
         self._in_a_row = self._in_a_row + 1 if passed is self._last else 1
         self._last = passed
         if self._in_a_row < (self._probe.success_threshold if passed else self._probe.failure_threshold):
             return False
-        self.settled = passed
+        self.result = passed
         return True
 
 
 @dataclass
-class Health:
-    """Carries out the probes of one run of a container."""
+class Prober:
+    """Makes the probes of one run of a container."""
 
     container: Tree
     attempt: Attempt
@@ -84,47 +84,49 @@ class Health:
     """Called with (started, ready) when one of them changes."""
     restart: Callable[[float | None], Awaitable[None]]
     """Called with the probe's grace period when the startup or liveness probe fails."""
-    _began: float = 0.0
+    _started: float = 0.0
 
     async def watch(self) -> None:
         """Probe for as long as the container runs; cancelled when it has ended."""
-        began = self._began = self.clock.monotonic()
+        started = self._started = self.clock.monotonic()
         startup = Probe.of(self.container, "startupProbe")
         readiness, liveness = Probe.of(self.container, "readinessProbe"), Probe.of(self.container, "livenessProbe")
         if startup is not None:
-            if not await self._first_result(startup, began):
+            if not await self._startup_result(startup, started):
                 await self.restart(startup.grace)
                 return
             await self.report(True, readiness is None)
         async with asyncio.TaskGroup() as group:
             if readiness is not None:
-                group.create_task(self._ready(readiness, began if startup is None else None))
+                group.create_task(self._probe_readiness(readiness, started if startup is None else None))
             if liveness is not None:
-                group.create_task(self._lives(liveness, began if startup is None else self._next(liveness, began)))
+                group.create_task(
+                    self._probe_liveness(liveness, started if startup is None else self._next_due(liveness, started))
+                )
 
-    async def _first_result(self, probe: Probe, began: float) -> bool:
+    async def _startup_result(self, probe: Probe, started: float) -> bool:
         threshold = Threshold(probe)
-        async for passed in self._results(probe, began):
-            if threshold.take(passed):
+        async for passed in self._results(probe, started):
+            if threshold.count(passed):
                 return passed
         raise AssertionError("probes go on for ever")
 
-    def _next(self, probe: Probe, began: float) -> float:
-        """When a probe is due that was not made while the container started."""
-        return began + math.ceil((self.clock.monotonic() - began) / probe.period) * probe.period
+    def _next_due(self, probe: Probe, started: float) -> float:
+        """The next time at which a probe is due that was not made while the container started."""
+        return started + math.ceil((self.clock.monotonic() - started) / probe.period) * probe.period
 
-    async def _ready(self, probe: Probe, due: float | None) -> None:
-        """Without a time it is due at once: the container has just started."""
-        threshold, before = Threshold(probe, settled=False), False
+    async def _probe_readiness(self, probe: Probe, due: float | None) -> None:
+        """Report readiness. `due`: None for at once, when the startup probe has just passed."""
+        threshold, before = Threshold(probe, result=False), False
         async for passed in self._results(probe, self.clock.monotonic() if due is None else due):
-            if threshold.take(passed) and passed is not before:
+            if threshold.count(passed) and passed is not before:
                 before = passed
                 await self.report(True, passed)
 
-    async def _lives(self, probe: Probe, due: float) -> None:
+    async def _probe_liveness(self, probe: Probe, due: float) -> None:
         threshold = Threshold(probe)
         async for passed in self._results(probe, due):
-            if threshold.take(passed) and not passed:
+            if threshold.count(passed) and not passed:
                 await self.restart(probe.grace)
                 return
 
@@ -132,16 +134,16 @@ class Health:
         """The results of a probe, each when it is due."""
         while True:
             await asyncio.sleep(max(0.0, due - self.clock.monotonic()))
-            if self.clock.monotonic() - self._began >= probe.initial_delay:
-                yield await self._once(probe)
+            if self.clock.monotonic() - self._started >= probe.initial_delay:
+                yield await self._probe_once(probe)
             due += probe.period
-            while due < self.clock.monotonic():  # a tick that passed during a slow probe is not made up for
+            while due < self.clock.monotonic():  # times that passed during a slow probe are skipped
                 due += probe.period
 
-    async def _once(self, probe: Probe) -> bool:
+    async def _probe_once(self, probe: Probe) -> bool:
         try:
             async with asyncio.timeout(probe.timeout):
-                return await self.attempt(probe.action)  # a command that it runs has ended when it is cancelled
+                return await self.attempt(probe.action)  # cancelling it ends a command that it runs
         except TimeoutError:
             return False
         except Exception as error:

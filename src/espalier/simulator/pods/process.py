@@ -27,7 +27,7 @@ LONGEST_FALLBACK = 2048
 NO_SUCH_PROGRAM = 127
 LOCALHOST = "127.0.0.1"
 ROUNDS, ROUND_SECONDS = 100, 0.1
-"""Retries, and seconds of each, before leftover processes of a pod are reported."""
+"""Attempts to kill leftover processes of a pod, and the longest wait after each in seconds, before a warning."""
 
 
 @dataclass
@@ -53,15 +53,15 @@ class ProcessRun:
         """The folder that stands for its `/`."""
         return confined.child(self.folder / ROOTS, self.name)
 
-    async def to_the_end(self) -> int:
-        """Run it; returns its exit code. On cancellation it is killed."""
+    async def run_to_completion(self) -> int:
+        """Run it; return its exit code. On cancellation it is killed. Raises `OSError`."""
         words = self._arguments()
         confined.write(self.folder, log_path(self.name), "")
         if not words:
-            said = f"exec: {self._command()[:1]}: not found in the image's program\n"
-            confined.write(self.folder, log_path(self.name), said)
+            error = f"exec: {self._command()[:1]}: not found in the image's program\n"
+            confined.write(self.folder, log_path(self.name), error)
             return NO_SUCH_PROGRAM
-        if self._stopping is not None:  # before it has begun
+        if self._stopping is not None:  # stopped before it was started
             return TERMINATED
         log = confined.open_file(self.folder, log_path(self.name), os.O_WRONLY)
         try:
@@ -88,7 +88,10 @@ class ProcessRun:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     async def probe(self, action: Tree) -> bool:
-        """Make a probe: processes have the network of this machine, and commands run as the container's do."""
+        """True if a probe passes. Ports are those of this machine; commands are those of the image's program.
+
+        Raises `OSError`, and `ValueError` for a port that the program does not listen on.
+        """
         if (request := action.get("httpGet")) is not None:
             return await answers(self._port(request["port"]), str(request.get("path") or "/"))
         if (socket := action.get("tcpSocket")) is not None:
@@ -128,9 +131,9 @@ class ProcessRun:
 
     def message(self, code: int) -> str:
         """The termination message: the program's file, or the end of its log if the pod's policy says so."""
-        said = _read(self.root, MESSAGE, limit=LONGEST_MESSAGE)
-        if said or not code or self.container.get("terminationMessagePolicy") != "FallbackToLogsOnError":
-            return said
+        message = _read(self.root, MESSAGE, limit=LONGEST_MESSAGE)
+        if message or not code or self.container.get("terminationMessagePolicy") != "FallbackToLogsOnError":
+            return message
         lines = _read(self.folder, log_path(self.name), start=-LONGEST_FALLBACK).splitlines()
         return "\n".join(lines[-LAST_LINES:])
 
@@ -144,10 +147,10 @@ class ProcessRun:
         confined.write(root, MESSAGE, "")
         for path, target in [*self.program.content.items(), *self.mounts.items()]:
             parts = confined.relative(path)
-            above = [root.joinpath(*parts[:count]) for count in range(1, len(parts))]
+            parents = [root.joinpath(*parts[:count]) for count in range(1, len(parts))]
             place = root.joinpath(*parts)
             # A link in the path is a mount: files below it would be written to its target.
-            if not parts or os.path.lexists(place) or any(one.is_symlink() or one.is_file() for one in above):
+            if not parts or os.path.lexists(place) or any(map(_is_link_or_file, parents)):
                 raise ValueError(
                     f"volumeMounts of {self.name}: mountPath {path!r} overlaps another mount or a file of the "
                     "image, which is not simulated; choose another path"
@@ -170,9 +173,9 @@ def port_number(container: Tree, port: int | str) -> int:
     """A port of a container, which a probe may call by its name. Raises `ValueError`."""
     if isinstance(port, int):
         return port
-    for one in container.get("ports") or ():
-        if one.get("name") == port:
-            return int(one["containerPort"])
+    for named in container.get("ports") or ():
+        if named.get("name") == port:
+            return int(named["containerPort"])
     raise ValueError(f"the container {container['name']} has no port named {port!r}; name one of its ports")
 
 
@@ -194,6 +197,10 @@ def log_path(container: str) -> str:
     return str(confined.child(Path(LOGS), container)) + ".log"
 
 
+def _is_link_or_file(path: Path) -> bool:
+    return path.is_symlink() or path.is_file()
+
+
 def _read(root: Path, path: str, *, start: int = 0, limit: int = confined.LONGEST_READ) -> str:
     try:
         return confined.read(root, path, start=start, limit=limit).decode(errors="replace")
@@ -201,51 +208,54 @@ def _read(root: Path, path: str, *, start: int = 0, limit: int = confined.LONGES
         return ""
 
 
-def end_left_over(folder: Path) -> bool:
-    """Kill the processes of a pod that a killed program left behind.
+def kill_leftover_processes(folder: Path) -> bool:
+    """Kill the processes of a pod that outlived the program which started them; True if none is left.
 
-    Found by an environment variable that every process of a container inherits. Finds none without /proc.
-    Returns whether nothing is left; what starts others faster than it is killed, or can't be killed, may be.
+    They are found by the environment variable `ROOT`, which every process of a container inherits; without /proc none
+    is found. False if some can't be killed, or start others faster than they are killed.
     """
-    mark = os.fsencode(f"{ROOT}={folder / ROOTS}/")
-    return any(not _any_ended(mark) for _ in range(ROUNDS))
+    root_variable = os.fsencode(f"{ROOT}={folder / ROOTS}/")
+    return any(not _kill_processes(root_variable) for _ in range(ROUNDS))
 
 
-def _any_ended(mark: bytes) -> bool:
-    """Kill what has the mark, and wait until one of it is gone, a moment at most; returns whether there was any."""
+def _kill_processes(variable: bytes) -> bool:
+    """Kill the processes whose environment has the variable; True if there were any.
+
+    Waits until one of them has ended, for `ROUND_SECONDS` at most.
+    """
     with ExitStack() as opened:
         ends = select.poll()
-        found = False
-        for number in filter(partial(_has, mark), _numbers()):
+        any_killed = False
+        for process_id in filter(partial(_has_variable, variable), _process_ids()):
             with suppress(ProcessLookupError):
-                descriptor = os.pidfd_open(number)
+                descriptor = os.pidfd_open(process_id)
                 opened.callback(os.close, descriptor)
-                if _has(mark, number):  # its number may have become another's before it was opened
-                    found = True
+                if _has_variable(variable, process_id):  # the PID may have been reused before it was opened
+                    any_killed = True
                     signal.pidfd_send_signal(descriptor, signal.SIGKILL)
                     ends.register(descriptor, select.POLLIN)
-        if found:
+        if any_killed:
             ends.poll(ROUND_SECONDS * 1000)
-        return found
+        return any_killed
 
 
-def _numbers() -> Iterator[int]:
+def _process_ids() -> Iterator[int]:
     return (int(place.name) for place in Path("/proc").glob("[0-9]*"))
 
 
-def _has(mark: bytes, process: int) -> bool:
+def _has_variable(variable: bytes, process_id: int) -> bool:
     try:
-        environment = Path("/proc", str(process), "environ").read_bytes()
-    except OSError:  # ended, or somebody else's
+        environment = Path("/proc", str(process_id), "environ").read_bytes()
+    except OSError:  # it has ended, or belongs to another user
         return False
-    return any(one.startswith(mark) for one in environment.split(b"\0"))
+    return any(assignment.startswith(variable) for assignment in environment.split(b"\0"))
 
 
 async def _end(process: asyncio.subprocess.Process, grace: float) -> None:
-    """Stop a process and its children."""
+    """Stop a process and its children: SIGTERM, and SIGKILL after `grace` seconds."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
-        # Not asyncio.timeout: in a task that is cancelled, Python before 3.11.3 takes its end for the cancellation.
+        # Not asyncio.timeout: in a cancelled task, Python before 3.11.3 takes the timeout for the cancellation.
         with suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), grace)
     with suppress(ProcessLookupError):

@@ -18,20 +18,20 @@ from espalier.runtime import confined
 from espalier.runtime.clock import Clock
 from espalier.simulator.pods.disks import Disks, nsenter_environment
 from espalier.simulator.pods.inputs import Inputs
-from espalier.simulator.pods.process import ProcessRun, end_left_over, log_path
+from espalier.simulator.pods.process import ProcessRun, kill_leftover_processes, log_path
 from espalier.simulator.pods.program import Programs
-from espalier.simulator.pods.runtime import NotYet
+from espalier.simulator.pods.runtime import DependencyMissing
 from espalier.simulator.pods.volumes import FolderVolumes
 from espalier.simulator.workload_cluster import WorkloadCluster
 
 LONGEST_LOG = confined.LONGEST_READ
-"""The maximum length of a log; of longer ones the end is kept."""
+"""Bytes of a log that are returned: the end of a longer one."""
 
 _log = structlog.get_logger("espalier.simulator.pods")
 
 
 class ProcessRuntime:
-    """Runs the containers whose images have one of the `programs`. Its files are below `home`."""
+    """Runs the containers whose images have a program in `programs`. Its files are below `home`."""
 
     def __init__(self, programs: Programs, home: Path, clock: Clock) -> None:
         self._programs = programs
@@ -43,11 +43,11 @@ class ProcessRuntime:
         return self._programs(image) is not None
 
     def pod(self, workload: WorkloadCluster, pod: Object, node: Object) -> PodProcesses:
-        """The runtime of a pod; its folder and the disk of its node are there."""
+        """The runtime of a pod, whose folder and whose node's disk are created if they do not exist."""
         folder = self._folder(pod.metadata.uid)
         folder.mkdir(parents=True, exist_ok=True)
-        root, claimed = self._disks.of(workload, node), self._volumes(workload)
-        return PodProcesses(workload, pod, node, self._programs, folder, root, claimed)
+        root, persistent_volumes = self._disks.booted(workload, node), self._volumes(workload)
+        return PodProcesses(workload, pod, node, self._programs, folder, root, persistent_volumes)
 
     async def read_log(self, pod: Tree, container: str) -> bytes:
         """The log of a container's last run; empty for one that is only simulated."""
@@ -58,10 +58,10 @@ class ProcessRuntime:
             return b""
 
     def sweep(self, workload: WorkloadCluster, pods: Collection[str]) -> None:
-        """Remove folders of pods and volumes that are gone, and the disks of such nodes."""
-        _keep(self._home / "pods", pods)
-        _keep(self._volumes(workload), {volume.name for volume in workload.cache(PERSISTENT_VOLUME).list()})
-        self._disks.keep(workload, workload.cache(NODE).list())
+        """Remove the folders of pods and volumes, and the disks of nodes, that do not exist any more."""
+        _remove_others(self._home / "pods", pods)
+        _remove_others(self._volumes(workload), {volume.name for volume in workload.cache(PERSISTENT_VOLUME).list()})
+        self._disks.remove_others(workload, workload.cache(NODE).list())
 
     def _folder(self, uid: str) -> Path:
         return confined.child(self._home / "pods", uid)
@@ -81,7 +81,7 @@ class PodProcesses:
         programs: Programs,
         folder: Path,
         root: Path,
-        claimed: Path,
+        persistent_volumes: Path,
     ) -> None:
         self._workload = workload
         self._pod = pod
@@ -89,29 +89,29 @@ class PodProcesses:
         self._folder = folder
         self._root = root
         self._token = secrets.token_urlsafe(24)
-        self._inputs = Inputs(workload.client, pod.tree, self._account)
-        self._volumes = FolderVolumes(self._inputs, root, folder / "volumes", claimed)
+        self._inputs = Inputs(workload.client, pod.tree, self._service_account)
+        self._volumes = FolderVolumes(self._inputs, root, folder / "volumes", persistent_volumes)
         self.address = internal_ip(node)
 
     async def clear(self) -> None:
-        """End the processes that a killed program left behind."""
-        while not await asyncio.to_thread(end_left_over, self._folder):
+        """Kill the processes of the pod that an earlier process of the simulator left running."""
+        while not await asyncio.to_thread(kill_leftover_processes, self._folder):
             _log.warning("leftover processes of a pod do not end", pod=self._pod.name)
 
     async def prepare(self, container: Tree) -> ProcessRun:
-        """A run, with its files in place."""
+        """A run, whose files are written. Raises as `PodRuntime.prepare`."""
         program = self._programs(str(container.get("image", "")))
         if program is None:
             raise ValueError(f"the image {container.get('image')} has no program on simulated nodes")
         mounts = await self._volumes.mounts(container)
         variables = await self._inputs.environment(container)
-        asked = {name: value for name, value in variables.items() if name in program.variables}
-        run = ProcessRun(program, container, self._folder, mounts, {**asked, **self._environment()})
+        read = {name: value for name, value in variables.items() if name in program.variables}
+        run = ProcessRun(program, container, self._folder, mounts, {**read, **self._environment()})
         run.write_files()
         return run
 
     def close(self) -> None:
-        """The API server does not accept its token any more."""
+        """Revoke the token of its ServiceAccount."""
         self._workload.tokens.pop(self._token, None)
 
     def _environment(self) -> dict[str, str]:
@@ -123,27 +123,30 @@ class PodProcesses:
             "HOSTNAME": self._pod.name,
         }
 
-    async def _account(self) -> Mapping[str, str]:
-        """The files of the pod's ServiceAccount; the API server accepts its token from now on. Raises `NotYet`."""
+    async def _service_account(self) -> Mapping[str, str]:
+        """The files of the pod's ServiceAccount, whose token the API server accepts from now on.
+
+        Raises `DependencyMissing`.
+        """
         workload, namespace = self._workload, self._pod.namespace
         name = self._pod.tree["spec"].get("serviceAccountName") or "default"
         try:
             await workload.client.get(SERVICE_ACCOUNT, name, namespace)
         except NotFound:
             if name != "default":
-                raise NotYet(f'serviceaccount "{name}" not found') from None
+                raise DependencyMissing(f'serviceaccount "{name}" not found') from None
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
         workload.tokens[self._token] = User(f"system:serviceaccount:{namespace}:{name}", groups)
         return {"token": self._token, "ca.crt": workload.authority.certificate.decode(), "namespace": namespace}
 
 
 def internal_ip(node: Object) -> str:
-    """The address of a node, empty if it has none."""
+    """The InternalIP of a node, empty if it has none."""
     addresses = (node.tree.get("status") or {}).get("addresses") or ()
-    return next((str(one["address"]) for one in addresses if one["type"] == "InternalIP"), "")
+    return next((str(address["address"]) for address in addresses if address["type"] == "InternalIP"), "")
 
 
-def _keep(place: Path, names: Collection[str]) -> None:
+def _remove_others(place: Path, names: Collection[str]) -> None:
     """Remove all folders of a place but those with these names."""
     for folder in place.iterdir() if place.is_dir() else ():
         if folder.name not in names:

@@ -13,18 +13,18 @@ KILLED, TERMINATED = 137, 143
 """Exit codes of a container that was ended by SIGKILL, or by SIGTERM without a code of its own."""
 
 
-class NotYet(Exception):
-    """A dependency of a container is missing. The message names it, as a kubelet does."""
+class DependencyMissing(Exception):
+    """A dependency of a container does not exist yet. The message names it, in kubelet's words."""
 
 
 class Run(Protocol):
     """One run of one container."""
 
-    async def to_the_end(self) -> int:
-        """Run it; its exit code. On cancellation it is killed."""
+    async def run_to_completion(self) -> int:
+        """Run it; return its exit code. On cancellation it is killed."""
 
     async def stop(self, grace: float) -> None:
-        """Ask it to end (SIGTERM), kill it after `grace` seconds, and return when it has ended; idempotent."""
+        """Terminate it (SIGTERM), kill it (SIGKILL) after `grace` seconds, and return when it has ended; idempotent."""
 
     def kill(self) -> None:
         """Kill it at once (SIGKILL); idempotent."""
@@ -33,7 +33,7 @@ class Run(Protocol):
         """True if a probe passes now: `action` has one of httpGet, tcpSocket and exec."""
 
     def message(self, code: int) -> str:
-        """Its termination message."""
+        """The termination message of a run that ended with this exit code."""
 
 
 class PodRuntime(Protocol):
@@ -48,11 +48,11 @@ class PodRuntime(Protocol):
     async def prepare(self, container: Tree) -> Run:
         """A run of a container that can begin now.
 
-        Raises `NotYet`, and `ValueError`, `KeyError`, `OSError` for what can't be run at all.
+        Raises `DependencyMissing`, and `ValueError`, `KeyError`, `OSError` for a container that can't be run.
         """
 
     def close(self) -> None:
-        """Forget the pod, whose containers have ended."""
+        """Release the resources of the pod, whose containers have ended."""
 
 
 class Runtime(Protocol):
@@ -68,6 +68,7 @@ class Runtime(Protocol):
         """The log of a container's last run, empty if there is none."""
 
     def sweep(self, workload: WorkloadCluster, pods: Collection[str]) -> None:
-        """Remove what belongs to nodes, volumes and pods that are gone; `pods` are the uids of those of all clusters
-        that are not.
+        """Remove the resources of nodes, volumes and pods that do not exist any more.
+
+        `pods` are the uids of the existing pods of all clusters, nodes and volumes are those of `workload`.
         """

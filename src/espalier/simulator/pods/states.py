@@ -24,9 +24,10 @@ class Container:
     code: int | None = None
     message: str = ""
     reason: str = ""
-    """Why it ended, unless the exit code tells."""
+    """The reason of its termination, if it is another than Completed or Error."""
     waiting: str = "PodInitializing"
     last: Tree = field(default_factory=dict)
+    """Its state when it terminated last."""
     id: str = ""
     up: bool = False
     """True once its startup probe has passed."""
@@ -40,7 +41,7 @@ class Container:
 
     @property
     def succeeded(self) -> bool:
-        """True if it succeeded."""
+        """True if it has terminated with exit code 0."""
         return self.code == 0
 
     def wait(self, reason: str, message: str = "") -> None:
@@ -99,8 +100,8 @@ class Container:
         }
 
 
-def restored(spec: Tree, statuses: Sequence[Any], now: str) -> Container:
-    """A container from its pod's status. One that is reported as running has no process any more."""
+def container_from_status(spec: Tree, statuses: Sequence[Any], now: str) -> Container:
+    """A container as an earlier process reported it. A running one has ended with that process: it becomes lost."""
     container = Container(spec)
     status = next((status for status in statuses if status.get("name") == spec["name"]), None)
     if status is None:
@@ -121,7 +122,7 @@ def restored(spec: Tree, statuses: Sequence[Any], now: str) -> Container:
 
 @dataclass
 class Pod:
-    """The state of a running pod."""
+    """The state of a running pod: its init containers, and its other containers."""
 
     inits: list[Container]
     mains: list[Container]
@@ -133,17 +134,17 @@ class Pod:
     @property
     def phase(self) -> str:
         """As `status.phase`."""
-        if any(init.code and not self.again(init, init=True) for init in self.inits):
+        if any(init.code and not self.should_restart(init, init=True) for init in self.inits):
             return "Failed"
         if not all(init.succeeded for init in self.inits):
             return "Pending"
-        if any(main.code is None or self.again(main) for main in self.mains):
+        if any(main.code is None or self.should_restart(main) for main in self.mains):
             begun = any(main.started or main.code is not None for main in self.mains)
             return "Running" if begun else "Pending"
         return "Succeeded" if all(main.succeeded for main in self.mains) else "Failed"
 
-    def again(self, container: Container, *, init: bool = False) -> bool:
-        """True if a terminated container must be restarted."""
+    def should_restart(self, container: Container, *, init: bool = False) -> bool:
+        """True if a container has terminated and the restart policy wants it to be restarted."""
         if container.code is None:
             return False
         if container.code == 0:
@@ -162,7 +163,7 @@ class Pod:
             "ContainersReady": (ready, "PodCompleted" if phase == "Succeeded" else "ContainersNotReady"),
             "PodScheduled": (True, ""),
         }
-        known = {one.get("type"): one for one in before}
+        known = {condition.get("type"): condition for condition in before}
         conditions = []
         for type_, (holds, reason) in facts.items():
             status = "True" if holds else "False"

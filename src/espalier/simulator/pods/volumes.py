@@ -9,55 +9,55 @@ from pathlib import Path
 from espalier.api.meta import Tree
 from espalier.runtime import confined
 from espalier.simulator.pods.inputs import Inputs
-from espalier.simulator.pods.runtime import NotYet
+from espalier.simulator.pods.runtime import DependencyMissing
 
-SECRETS = "/var/run/secrets/kubernetes.io/serviceaccount"
+SERVICE_ACCOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 @dataclass(frozen=True)
 class FolderVolumes:
-    """The sources of volumes."""
+    """Mounts the volumes of one pod."""
 
     inputs: Inputs
     node_root: Path
     folder: Path
-    """For the volumes of this pod."""
-    claimed: Path
-    """For the PersistentVolumes of its cluster."""
+    """The folder of the volumes of this pod, other than those below."""
+    persistent_volumes: Path
+    """The folder of the PersistentVolumes of its cluster."""
 
     async def mounts(self, container: Tree) -> dict[str, Path]:
-        """Path in the container -> its content. Raises `NotYet`, or `ValueError` for unsupported volumes."""
+        """Path in the container -> its content. Raises `DependencyMissing`, or `ValueError` for unsupported volumes."""
         spec = self.inputs.pod["spec"]
         volumes = {volume["name"]: volume for volume in spec.get("volumes") or ()}
-        found: dict[str, Path] = {}
+        mounts: dict[str, Path] = {}
         for mount in container.get("volumeMounts") or ():
             if mount.get("subPath") or mount.get("subPathExpr"):
                 raise ValueError(f"volumeMounts of {container['name']}: subPath is not simulated")
             if mount["name"] not in volumes:
                 raise ValueError(f"volumeMounts of {container['name']}: volume {mount['name']!r} does not exist")
-            found[mount["mountPath"]] = await self._volume(volumes[mount["name"]])
-        if spec.get("automountServiceAccountToken", True) and SECRETS not in found:
-            found[SECRETS] = self._written("kube-api-access", await self.inputs.account())
-        return found
+            mounts[mount["mountPath"]] = await self._volume(volumes[mount["name"]])
+        if spec.get("automountServiceAccountToken", True) and SERVICE_ACCOUNT_PATH not in mounts:
+            mounts[SERVICE_ACCOUNT_PATH] = self._write("kube-api-access", await self.inputs.service_account())
+        return mounts
 
     async def _volume(self, volume: Tree) -> Path:
         name = str(volume["name"])
         if host := volume.get("hostPath"):
-            return self._of_host(host)
+            return self._host_path(host)
         if claim := volume.get("persistentVolumeClaim"):
-            place = confined.child(self.claimed, await self.inputs.bound(claim["claimName"]))
+            place = confined.child(self.persistent_volumes, await self.inputs.bound_volume(claim["claimName"]))
             place.mkdir(parents=True, exist_ok=True)
             return place
         if (files := await self.inputs.files(volume)) is not None:
-            return self._written(name, files)
+            return self._write(name, files)
         if "emptyDir" in volume:
-            return self._written(name, {})
+            return self._write(name, {})
         raise ValueError(
             f"volume {name}: its kind is not simulated; allowed are hostPath, configMap, secret, projected, emptyDir "
             "and persistentVolumeClaim"
         )
 
-    def _of_host(self, host: Tree) -> Path:
+    def _host_path(self, host: Tree) -> Path:
         path = str(host["path"])
         confined.relative(path)
         kind = host.get("type") or ""
@@ -65,12 +65,12 @@ class FolderVolumes:
             confined.make_folder(self.node_root, path)
         place = confined.place(self.node_root, path)
         if kind.startswith("Directory") and not place.is_dir():
-            raise NotYet(f"hostPath type check failed: {host['path']} is not a directory")
+            raise DependencyMissing(f"hostPath type check failed: {host['path']} is not a directory")
         if kind == "File" and not place.is_file():
-            raise NotYet(f"hostPath type check failed: {host['path']} is not a file")
+            raise DependencyMissing(f"hostPath type check failed: {host['path']} is not a file")
         return place
 
-    def _written(self, name: str, files: Mapping[str, str]) -> Path:
+    def _write(self, name: str, files: Mapping[str, str]) -> Path:
         folder = confined.child(self.folder, name)
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in files.items():

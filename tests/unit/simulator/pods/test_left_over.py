@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from espalier.simulator.pods import process
-from espalier.simulator.pods.process import ROOTS, end_left_over
+from espalier.simulator.pods.process import ROOTS, kill_leftover_processes
 from espalier.simulator.pods.program import ROOT
 
 
@@ -37,10 +37,10 @@ def test_all_processes_of_the_pod_are_gone_and_no_others(tmp_path: Path) -> None
         resting(one / ROOTS / "b") as second,
         resting(other / ROOTS / "a") as third,
     ):
-        assert end_left_over(one)
+        assert kill_leftover_processes(one)
         assert (first.wait(), second.wait()) == (-signal.SIGKILL, -signal.SIGKILL)
         assert third.poll() is None
-        assert end_left_over(one), "nothing is left to be ended"
+        assert kill_leftover_processes(one), "nothing is left to be ended"
 
 
 def test_a_process_that_does_not_end_is_not_awaited_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,5 +49,5 @@ def test_a_process_that_does_not_end_is_not_awaited_for_ever(tmp_path: Path, mon
     with resting(tmp_path / ROOTS / "a") as stubborn:
         with monkeypatch.context() as nobody_is_killed:
             nobody_is_killed.setattr(signal, "pidfd_send_signal", lambda *_: None)
-            assert not end_left_over(tmp_path)
+            assert not kill_leftover_processes(tmp_path)
         assert stubborn.poll() is None
