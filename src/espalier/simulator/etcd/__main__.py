@@ -1,7 +1,7 @@
 """The etcd for tests as a process: `python -m espalier.simulator.etcd --data-dir DIR --listen URL`.
 
-It prints one line as soon as it serves, and ends with SIGTERM or SIGINT. Exit codes: 0 ended as asked, 1 the data can't
-be read or written, 2 wrong arguments.
+It prints one line as soon as it serves, and ends with SIGTERM or SIGINT. Exit codes: 0 stopped by a signal, 1 the data
+can't be read or written, 2 wrong arguments.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from espalier.simulator.etcd.member import Member
 from espalier.simulator.etcd.server import NotListening, ServerTls, serving
 from espalier.simulator.etcd.storage import FILE_NAME, SqliteStorage, Unusable, restore
 
-RESTORED = Path("member/snap/db")
-"""etcd's database in its data directory."""
+DATABASE = Path("member/snap/db")
+"""The database of the real etcd, in its data directory."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,29 +57,29 @@ async def _run(options: argparse.Namespace) -> int:
     storage, rng = SqliteStorage(options.data_dir), random.SystemRandom()
     if options.restore is not None:
         await asyncio.to_thread(_restore, storage, options.restore, rng)
-    elif not (options.data_dir / FILE_NAME).exists() and (options.data_dir / RESTORED).exists():
-        await asyncio.to_thread(_take_over, storage, options.data_dir / RESTORED, rng)
+    elif not (options.data_dir / FILE_NAME).exists() and (options.data_dir / DATABASE).exists():
+        await asyncio.to_thread(_import_data_directory, storage, options.data_dir / DATABASE, rng)
     member = Member(storage, SystemClock(), rng, quota=options.quota_backend_bytes)
-    asked = asyncio.Event()
+    stop_requested = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked.set)
+    for signal_ in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_, stop_requested.set)
     await member.start()
     try:
         async with serving(member, options.listen, tls) as url:
             print(f"serving on {url}", flush=True)
-            ends = [asyncio.ensure_future(event.wait()) for event in (asked, member.failed)]
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            for end in ends:
-                end.cancel()
-            await member.close()  # before the server: watches end with a word
+            reasons = [asyncio.ensure_future(event.wait()) for event in (stop_requested, member.failed)]
+            await asyncio.wait(reasons, return_when=asyncio.FIRST_COMPLETED)
+            for reason in reasons:
+                reason.cancel()
+            await member.close()  # before the server, so that watches end with an error of etcd
     finally:
         await member.close()
     return 1 if member.failed.is_set() else 0
 
 
-def _take_over(storage: SqliteStorage, database: Path, rng: random.Random) -> None:
-    """Import a data directory that was restored for etcd."""
+def _import_data_directory(storage: SqliteStorage, database: Path, rng: random.Random) -> None:
+    """Import the database of a data directory that a snapshot was restored to for the real etcd."""
     with Database.open(database) as opened:
         restore(storage, opened, rng)
 

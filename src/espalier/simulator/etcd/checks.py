@@ -1,4 +1,4 @@
-"""Requests that etcd rejects up front: checked before anything is read (`etcdserver/api/v3rpc/key.go`)."""
+"""Checks of requests that etcd makes before it reads anything (`etcdserver/api/v3rpc/key.go`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from espalier.simulator.etcd.mvcc import Interval
 from espalier.simulator.etcd.refusals import Refusal
 
 MOST_OPERATIONS = 128
-"""In each part of a transaction (etcd's --max-txn-ops)."""
+"""The maximum operations in each part of a transaction (etcd's --max-txn-ops)."""
 
 
 def check_range(request: rpc.RangeRequest) -> None:
@@ -41,8 +41,8 @@ def check_delete_range(request: rpc.DeleteRangeRequest) -> None:
 def check_txn(request: rpc.TxnRequest) -> None:
     """Refuse a transaction that is too large, contradictory, or writes a key twice."""
     _check_operations(request, MOST_OPERATIONS)
-    _written(request.success)
-    _written(request.failure)
+    _written_keys(request.success)
+    _written_keys(request.failure)
 
 
 def _check_operations(request: rpc.TxnRequest, most: int) -> None:
@@ -65,32 +65,32 @@ def _check_operations(request: rpc.TxnRequest, most: int) -> None:
                 raise Refusal.KEY_NOT_FOUND.error()
 
 
-def _written(operations: Iterable[rpc.RequestOp]) -> tuple[set[bytes], list[Interval]]:
-    """Keys that operations put, and ranges that they delete; refuse a key that would be written twice.
+def _written_keys(operations: Iterable[rpc.RequestOp]) -> tuple[set[bytes], list[Interval]]:
+    """The keys that operations put, and the ranges that they delete; refuses a key that would be written twice.
 
-    Nested transactions come first. Either branch of one may put the same key, as only one of them is carried out.
+    Nested transactions come first. Either branch of one may put the same key, as only one of them is executed.
     """
     operations = list(operations)
     puts: set[bytes] = set()
     deletions = [
-        Interval.of(each.request_delete_range.key, each.request_delete_range.range_end)
-        for each in operations
-        if each.HasField("request_delete_range")
+        Interval.of(operation.request_delete_range.key, operation.request_delete_range.range_end)
+        for operation in operations
+        if operation.HasField("request_delete_range")
     ]
-    for each in operations:
-        if each.HasField("request_txn"):
-            then_puts, then_deletions = _written(each.request_txn.success)
-            else_puts, else_deletions = _written(each.request_txn.failure)
-            _check_new(then_puts | else_puts, puts, deletions)
+    for operation in operations:
+        if operation.HasField("request_txn"):
+            then_puts, then_deletions = _written_keys(operation.request_txn.success)
+            else_puts, else_deletions = _written_keys(operation.request_txn.failure)
+            _check_not_written(then_puts | else_puts, puts, deletions)
             puts |= then_puts | else_puts
             deletions += then_deletions + else_deletions
-    for each in operations:
-        if each.HasField("request_put"):
-            _check_new({each.request_put.key}, puts, deletions)
-            puts.add(each.request_put.key)
+    for operation in operations:
+        if operation.HasField("request_put"):
+            _check_not_written({operation.request_put.key}, puts, deletions)
+            puts.add(operation.request_put.key)
     return puts, deletions
 
 
-def _check_new(keys: set[bytes], puts: set[bytes], deletions: list[Interval]) -> None:
+def _check_not_written(keys: set[bytes], puts: set[bytes], deletions: list[Interval]) -> None:
     if keys & puts or any(key in interval for key in keys for interval in deletions):
         raise Refusal.DUPLICATE_KEY.error()

@@ -1,6 +1,6 @@
-"""The state of the member and what requests do to it, pure: a request and the time in, a response out.
+"""The state of the member, and the requests that read and change it. Pure: callers pass the time.
 
-What has to be stored gathers in a `Batch`, which the caller takes and makes durable before it answers.
+Changes to be stored gather in a `Batch`, which the caller takes and makes durable before it answers.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ VERSION = "3.6.0"
 MOST_REQUEST_BYTES = 3 * 512 * 1024
 """etcd's --max-request-bytes: 1.5 MiB."""
 MOST_MESSAGE_BYTES = MOST_REQUEST_BYTES + 512 * 1024
-"""The maximum size of a received message, above which watches may get fragments."""
+"""Bytes of the largest message that is received; larger responses to watches are fragmented if requested."""
 DEFAULT_QUOTA = 2 * 1024 * 1024 * 1024
 """etcd's --quota-backend-bytes."""
-_LEAST_SIZE = 20 * 1024
+_EMPTY_SIZE = 20 * 1024
 """Bytes of a database without records."""
 _GRANT_SIZE = 512
+"""Bytes that a granted lease counts for the quota."""
 _NO_SPACE = "NOSPACE"
-_PROPOSALS_BEFORE = 4
+_INITIAL_ENTRIES = 4
 """The initial entries of a new member's raft log."""
 
 
@@ -71,7 +72,7 @@ class Batch:
     """Main and sub revisions of records that compaction removed; some may be in `records`."""
     compacted: int = NEVER_COMPACTED
     leases: dict[int, int] = field(default_factory=dict)
-    """ID -> seconds; 0: the lease ended."""
+    """ID -> TTL in seconds; 0 for a lease that was revoked or has expired."""
     alarms: frozenset[str] = frozenset()
     """Raised alarms."""
     index: int = 0
@@ -86,9 +87,9 @@ class Stored:
     compacted: int = NEVER_COMPACTED
     leases: Mapping[int, int] = field(default_factory=dict)
     alarms: frozenset[str] = frozenset()
-    index: int = _PROPOSALS_BEFORE
+    index: int = _INITIAL_ENTRIES
     term: int = 1
-    """The term of this start."""
+    """The raft term of this start: one higher at each start."""
 
 
 class Core:
@@ -100,7 +101,7 @@ class Core:
         self.leases = Leases(stored.leases, now)
         for kv in [record.kv for record in self.store.records if not record.tombstone and record.kv.lease]:
             if self.store.get(kv.key, self.store.revision) is kv:
-                self.leases.move(kv.key, 0, kv.lease)
+                self.leases.attach(kv.key, 0, kv.lease)
         self._alarms = set(stored.alarms)
         self.index = stored.index
         """The number of changes, as of entries in raft's log; one more for each that has to be stored."""
@@ -110,13 +111,13 @@ class Core:
         self._size = self._size_in_use
         self._batch: Batch | None = None
 
-    def take(self) -> Batch | None:
-        """Changes since the last call; None without any."""
+    def take_batch(self) -> Batch | None:
+        """The changes since the last call; None without any."""
         batch, self._batch = self._batch, None
         return batch
 
     def header(self, revision: int | None = None) -> rpc.ResponseHeader:
-        """The header of responses."""
+        """The header of a response, by default with the current revision."""
         return rpc.ResponseHeader(
             cluster_id=self.identity.cluster_id,
             member_id=self.identity.member_id,
@@ -125,7 +126,7 @@ class Core:
         )
 
     def state(self) -> State:
-        """The state in a snapshot besides records."""
+        """The state of the member in a snapshot, besides its records."""
         return State(
             revision=self.store.revision,
             compacted=self.store.compacted,
@@ -152,7 +153,7 @@ class Core:
         write = self.store.write()
         check_put_possible(write, self.leases, request)
         response = apply_put(write, self.leases, request)
-        self._written(write.changes)
+        self._add_records(write.changes)
         write.end()
         return self._with_header(response)
 
@@ -162,7 +163,7 @@ class Core:
         self._check_size(request.ByteSize())
         write = self.store.write()
         response = apply_delete_range(write, self.leases, request)
-        self._written(write.changes)
+        self._add_records(write.changes)
         write.end()
         return self._with_header(response)
 
@@ -175,16 +176,16 @@ class Core:
         decision = decide(write, request)
         check_possible(write, self.leases, decision)
         response = apply_txn(write, self.leases, decision)
-        self._written(write.changes)
+        self._add_records(write.changes)
         response.header.revision = write.end()
         return self._with_header(response)
 
     def compact(self, request: rpc.CompactionRequest) -> rpc.CompactionResponse:
-        """Drop old versions. They are gone at once, also without `physical`."""
-        gone = self.store.compact(request.revision)
-        batch = self._changed()
+        """Compact: drop old versions. They are removed at once, also without `physical`."""
+        removed = self.store.compact(request.revision)
+        batch = self._pending_batch()
         batch.compacted = self.store.compacted
-        batch.removed += [(record.main, record.sub) for record in gone]
+        batch.removed += [(record.main, record.sub) for record in removed]
         return rpc.CompactionResponse(header=self.header())
 
     # --- Leases -------------------------------------------------------------------------------------------------
@@ -196,12 +197,12 @@ class Core:
         while not id_:
             id_ = self._rng.getrandbits(63)
         lease = self.leases.grant(id_, request.ttl, now)
-        self._changed().leases[id_] = lease.ttl
+        self._pending_batch().leases[id_] = lease.ttl
         return rpc.LeaseGrantResponse(header=self.header(), id=id_, ttl=lease.ttl)
 
     def lease_revoke(self, request: rpc.LeaseRevokeRequest) -> rpc.LeaseRevokeResponse:
-        """End a lease; its keys are deleted in one revision."""
-        self._end_lease(request.id)
+        """Revoke a lease; its keys are deleted in one revision."""
+        self._revoke_lease(request.id)
         return rpc.LeaseRevokeResponse(header=self.header())
 
     def lease_keep_alive(self, request: rpc.LeaseKeepAliveRequest, now: float) -> rpc.LeaseKeepAliveResponse:
@@ -209,7 +210,7 @@ class Core:
         return rpc.LeaseKeepAliveResponse(header=self.header(), id=request.id, ttl=self.leases.renew(request.id, now))
 
     def lease_time_to_live(self, request: rpc.LeaseTimeToLiveRequest, now: float) -> rpc.LeaseTimeToLiveResponse:
-        """The remaining time of a lease."""
+        """The remaining seconds of a lease; -1 if it does not exist or has expired."""
         lease = self.leases.get(request.id)
         if lease is None or lease.expires <= now:
             return rpc.LeaseTimeToLiveResponse(header=self.header(), id=request.id, ttl=-1)
@@ -222,20 +223,20 @@ class Core:
         )
 
     def lease_leases(self, request: rpc.LeaseLeasesRequest) -> rpc.LeaseLeasesResponse:
-        """All leases."""
+        """List the leases."""
         leases = [rpc.LeaseStatus(id=id_) for id_ in self.leases.granted()]
         return rpc.LeaseLeasesResponse(header=self.header(), leases=leases)
 
-    def end_expired_leases(self, now: float) -> None:
-        """End leases that ran out."""
+    def revoke_expired_leases(self, now: float) -> None:
+        """Revoke expired leases."""
         for id_ in self.leases.expired(now):
-            self._end_lease(id_)
+            self._revoke_lease(id_)
 
     # --- Maintenance --------------------------------------------------------------------------------------------
 
     def status(self, request: rpc.StatusRequest) -> rpc.StatusResponse:
         """The status of the member."""
-        alarms = [rpc.AlarmMember(member_id=self.identity.member_id, alarm=each) for each in sorted(self._alarms)]
+        alarms = [rpc.AlarmMember(member_id=self.identity.member_id, alarm=alarm) for alarm in sorted(self._alarms)]
         return rpc.StatusResponse(
             header=self.header(),
             version=VERSION,
@@ -252,25 +253,25 @@ class Core:
         )
 
     def alarm(self, request: rpc.AlarmRequest) -> rpc.AlarmResponse:
-        """List, raise or end alarms. As etcd does, answer with those that changed, or all."""
+        """List, raise or disarm alarms. As in etcd, the response has the listed or the changed ones."""
         response = rpc.AlarmResponse(header=self.header())
         name = rpc.AlarmType.Name(request.alarm)
         match request.action:
             case rpc.AlarmRequest.GET:
-                raised = [each for each in sorted(self._alarms) if name in {"NONE", each}]
+                alarms = [alarm for alarm in sorted(self._alarms) if name in {"NONE", alarm}]
             case rpc.AlarmRequest.ACTIVATE:
-                raised = [] if name in self._alarms else [name]
-                self._raise(name)
+                alarms = [] if name in self._alarms else [name]
+                self._raise_alarm(name)
             case _:
-                mine = request.member_id == self.identity.member_id
-                raised = [name] if mine and name in self._alarms else []
-                self._alarms.difference_update(raised)
-                self._changed()
-        response.alarms.extend(rpc.AlarmMember(member_id=self.identity.member_id, alarm=each) for each in raised)
+                is_this_member = request.member_id == self.identity.member_id
+                alarms = [name] if is_this_member and name in self._alarms else []
+                self._alarms.difference_update(alarms)
+                self._pending_batch()
+        response.alarms.extend(rpc.AlarmMember(member_id=self.identity.member_id, alarm=alarm) for alarm in alarms)
         return response
 
     def defragment(self, request: rpc.DefragmentRequest) -> rpc.DefragmentResponse:
-        """Shrink the database to its content."""
+        """Defragment: the database has the size of its content from now on."""
         self._size = self._size_in_use
         return rpc.DefragmentResponse()
 
@@ -289,7 +290,7 @@ class Core:
         return compute
 
     def move_leader(self, request: rpc.MoveLeaderRequest) -> rpc.MoveLeaderResponse:
-        """Refuse any member but this one, which leads."""
+        """Refuse to move leadership to any member but this one, which is the leader."""
         if request.target_id != self.identity.member_id:
             raise Refusal.BAD_TRANSFEREE.error()
         return rpc.MoveLeaderResponse()
@@ -298,37 +299,37 @@ class Core:
 
     @property
     def _size_in_use(self) -> int:
-        return _LEAST_SIZE + self.store.size
+        return _EMPTY_SIZE + self.store.size
 
-    def _raise(self, alarm: str) -> None:
+    def _raise_alarm(self, alarm: str) -> None:
         self._alarms.add(alarm)
-        self._changed()
+        self._pending_batch()
 
     def _check_space(self, size: int) -> None:
         """Refuse requests that need space if there is none. Deletions and reads are always allowed."""
         if size and (_NO_SPACE in self._alarms or self._size + size > self._quota):
             if _NO_SPACE not in self._alarms:
-                self._raise(_NO_SPACE)
+                self._raise_alarm(_NO_SPACE)
             raise Refusal.NO_SPACE.error()
 
     def _check_size(self, size: int) -> None:
         if size > MOST_REQUEST_BYTES:
             raise Refusal.TOO_LARGE.error()
 
-    def _end_lease(self, id_: int) -> None:
+    def _revoke_lease(self, id_: int) -> None:
         write = self.store.write()
-        for key in self.leases.end(id_):
+        for key in self.leases.revoke(id_):
             write.delete(key)
-        self._changed().leases[id_] = 0
-        self._written(write.changes)
+        self._pending_batch().leases[id_] = 0
+        self._add_records(write.changes)
         write.end()
 
-    def _written(self, records: Sequence[Record]) -> None:
-        self._changed().records += records
+    def _add_records(self, records: Sequence[Record]) -> None:
+        self._pending_batch().records += records
         self._size = max(self._size, self._size_in_use)
 
-    def _changed(self) -> Batch:
-        """The pending batch, counting an entry of raft's log."""
+    def _pending_batch(self) -> Batch:
+        """The pending batch, for one more change: counts it as an entry of raft's log."""
         self.index += 1
         if self._batch is None:
             self._batch = Batch(compacted=self.store.compacted)

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from espalier.simulator.etcd.refusals import Refusal
 
 LEAST_TTL = 2
-"""Seconds, as of an etcd with its default election timeout; less is rounded up."""
+"""Seconds: the minimum TTL of an etcd with its default election timeout. A shorter TTL is rounded up."""
 MOST_TTL = 9_000_000_000
+"""Seconds: etcd's maximum TTL."""
 
 
 @dataclass
 class Lease:
-    """One lease."""
+    """A lease: its TTL in seconds, the time at which it expires, and its keys."""
 
     ttl: int
     expires: float
@@ -31,7 +32,7 @@ class Leases:
         return id_ in self._leases
 
     def granted(self) -> dict[int, int]:
-        """The seconds of all leases, by ID."""
+        """The TTL of all leases, by ID."""
         return {id_: lease.ttl for id_, lease in self._leases.items()}
 
     def get(self, id_: int) -> Lease | None:
@@ -39,7 +40,7 @@ class Leases:
         return self._leases.get(id_)
 
     def grant(self, id_: int, ttl: int, now: float) -> Lease:
-        """Create a lease."""
+        """Create a lease. Raises `EtcdError` for a TTL that is too long, or an ID in use."""
         if ttl > MOST_TTL:
             raise Refusal.TTL_TOO_LARGE.error()
         if id_ in self._leases:
@@ -49,22 +50,25 @@ class Leases:
         return lease
 
     def renew(self, id_: int, now: float) -> int:
-        """Renew a lease; return its seconds, 0 if it does not exist or has expired."""
+        """Renew a lease; return its TTL, 0 if it does not exist or has expired."""
         lease = self._leases.get(id_)
         if lease is None or lease.expires <= now:
             return 0
         lease.expires = now + lease.ttl
         return lease.ttl
 
-    def end(self, id_: int) -> list[bytes]:
-        """End a lease; return its keys to delete, in order."""
+    def revoke(self, id_: int) -> list[bytes]:
+        """Remove a lease; return its keys in order, to be deleted. Raises `EtcdError` if it does not exist."""
         lease = self._leases.pop(id_, None)
         if lease is None:
             raise Refusal.LEASE_NOT_FOUND.error()
         return sorted(lease.keys)
 
-    def move(self, key: bytes, old: int, new: int) -> None:
-        """Attach a key to another lease, or to none if 0. Leases missing after a restore have no keys."""
+    def attach(self, key: bytes, old: int, new: int) -> None:
+        """Detach a key from its old lease, and attach it to a new one; 0 is none.
+
+        A lease may be missing after a restore: then nothing is attached to it.
+        """
         if old != new:
             if old in self._leases:
                 self._leases[old].keys.discard(key)
@@ -73,9 +77,9 @@ class Leases:
 
     def expired(self, now: float) -> list[int]:
         """Expired leases, the oldest first."""
-        out = [(lease.expires, id_) for id_, lease in self._leases.items() if lease.expires <= now]
-        return [id_ for _, id_ in sorted(out)]
+        expired = [(lease.expires, id_) for id_, lease in self._leases.items() if lease.expires <= now]
+        return [id_ for _, id_ in sorted(expired)]
 
     def next_expiry(self) -> float | None:
-        """The time of the next expiry."""
+        """The time of the next expiry; None without leases."""
         return min((lease.expires for lease in self._leases.values()), default=None)

@@ -40,9 +40,9 @@ Result = TypeVar("Result")
 PROGRESS_INTERVAL = 600.0
 """Seconds after which a quiet watch gets a progress notification if requested, as in etcd."""
 _CHUNK = 32 * 1024
-"""Bytes in a response of a snapshot, as in etcd."""
+"""Bytes of the database in a response of a snapshot, as in etcd."""
 _READ_AHEAD = 32
-"""Chunks that are read in one go."""
+"""Chunks of a snapshot that are read at once."""
 
 
 class Member:
@@ -66,21 +66,21 @@ class Member:
         self._durable = 0
         """The last durable revision, which may be sent."""
         self._stored = 0
-        """The index of the last durable change."""
-        self._settling: asyncio.Task[None] | None = None
+        """The raft index of the last durable change."""
+        self._persisting: asyncio.Task[None] | None = None
         self._storing = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
-        self._ending: asyncio.Future[None] | None = None
-        self._wakers: dict[asyncio.Event, None] = {}  # in order: simulations repeat
+        self._expiring: asyncio.Future[None] | None = None
+        self._watch_wakers: dict[asyncio.Event, None] = {}  # in order: simulations repeat
         self._failure: EtcdError | None = None
         self.failed = asyncio.Event()
-        """Set when the storage failed; only a restart helps."""
+        """Set when the storage failed: then the member must be restarted."""
         self.client_urls: tuple[str, ...] = ()
-        """Its client URLs, for the list of members."""
+        """Its client URLs, as MemberList responds."""
 
     async def start(self) -> None:
         """Read the stored state. Raises `Unusable`."""
-        stored = await self._aside(self._storage.open, self._rng)
+        stored = await self._run_blocking(self._storage.open, self._rng)
         self._core = Core(stored, self._clock.monotonic(), rng=self._rng, quota=self._quota)
         self._durable, self._stored = self._core.store.revision, self._core.index
         self._set_timer()
@@ -90,14 +90,14 @@ class Member:
         if self._timer is not None:
             self._timer.cancel()
         with contextlib.suppress(EtcdError):
-            await self._settled()
+            await self._persisted()
         self._failure = self._failure or Refusal.STOPPED.error()
         self._wake()
         async with self._storing:
-            await self._aside(self._storage.close)
+            await self._run_blocking(self._storage.close)
 
     def kill(self) -> None:
-        """End at once, as by SIGKILL: nothing more is stored or answered. In memory only: a file stays open."""
+        """End at once, as by SIGKILL: nothing more is stored or answered. For `MemoryStorage`: a file stays open."""
         if self._timer is not None:
             self._timer.cancel()
         self._failure = Refusal.STOPPED.error()
@@ -111,10 +111,10 @@ class Member:
         response: Message
         match request:
             case rpc.HashKVRequest():
-                await self._settled()
-                response = await self._aside(core.hash_kv(request))
+                await self._persisted()
+                response = await self._run_blocking(core.hash_kv(request))
             case rpc.HashRequest():
-                await self._settled()
+                await self._persisted()
                 response = rpc.HashResponse(header=core.header(), hash=await self._database_hash())
             case rpc.DefragmentRequest():
                 response = core.defragment(request)
@@ -122,8 +122,8 @@ class Member:
             case _:
                 try:
                     response = self._answer(core, request)
-                finally:  # also what was refused may have raised an alarm
-                    await self._settled()
+                finally:  # a refused request may have raised an alarm
+                    await self._persisted()
         assert isinstance(response, method.response)  # noqa: S101 - the table of methods and this one belong together
         return response
 
@@ -158,8 +158,8 @@ class Member:
                 return core.move_leader(request)
             case rpc.MemberListRequest():
                 identity = core.identity
-                mine = rpc.Member(id=identity.member_id, name=identity.name, client_urls=self.client_urls)
-                return rpc.MemberListResponse(header=core.header(), members=[mine])
+                member = rpc.Member(id=identity.member_id, name=identity.name, client_urls=self.client_urls)
+                return rpc.MemberListResponse(header=core.header(), members=[member])
         raise error_of(Code.UNIMPLEMENTED, f"this etcd has no {type(request).__name__.removesuffix('Request')}")
 
     # --- Streams ------------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class Member:
         """Answer the requests of one stream until it is closed. Raises `EtcdError`."""
         stream = WatchStream(self._running())
         woken = asyncio.Event()
-        self._wakers[woken] = None
+        self._watch_wakers[woken] = None
 
         async def receive() -> None:
             async for request in requests:
@@ -194,7 +194,7 @@ class Member:
                     stream.tick(self._durable)
                     tick = loop.time() + self._progress_interval * self._rng.uniform(1.0, 1.1)
         finally:
-            self._wakers.pop(woken, None)
+            self._watch_wakers.pop(woken, None)
             receiving.cancel()
             await asyncio.gather(receiving, return_exceptions=True)
 
@@ -207,17 +207,17 @@ class Member:
             self._set_timer()
 
     async def snapshot(self, request: rpc.SnapshotRequest) -> AsyncGenerator[rpc.SnapshotResponse, None]:
-        """The database and its hash, as it is now. It is written to a temporary file first, or to memory."""
-        await self._settled()
+        """The current database and its hash, in chunks. It is written to a temporary file first, or to memory."""
+        await self._persisted()
         core = self._running()
         with tempfile.TemporaryFile() if self._storage.blocks else io.BytesIO() as file:
-            size = await self._aside(_write_database(core), file)
+            size = await self._run_blocking(_write_database(core), file)
             chunks = snapshot_chunks(file, _CHUNK)
-            while parts := await self._aside(_several, chunks):
-                for part in parts:
-                    size -= len(part)
-                    # The hash is not counted, so what remains is 0 before it comes.
-                    yield rpc.SnapshotResponse(remaining_bytes=max(size, 0), blob=part, version=VERSION)
+            while chunk_group := await self._run_blocking(_next_chunks, chunks):
+                for chunk in chunk_group:
+                    size -= len(chunk)
+                    # The hash is not part of the size: the chunk with it has nothing remaining.
+                    yield rpc.SnapshotResponse(remaining_bytes=max(size, 0), blob=chunk, version=VERSION)
 
     # --- Storing ------------------------------------------------------------------------------------------------
 
@@ -229,33 +229,33 @@ class Member:
             raise Refusal.STOPPED.error()
         return self._core
 
-    async def _settled(self) -> None:
+    async def _persisted(self) -> None:
         """Return when all changes so far are durable. Raises `Unavailable` if they never will be."""
         core = self._running()
         if not self._storage.blocks:
-            if (batch := core.take()) is not None:
+            if (batch := core.take_batch()) is not None:
                 self._storage.commit(batch)
                 self._publish(core.index, core.store.revision)
             return
         index = core.index
         while self._stored < index:
-            if self._settling is None:
-                self._settling = asyncio.create_task(self._store(core), name="storing of etcd")
-            await asyncio.shield(self._settling)
+            if self._persisting is None:
+                self._persisting = asyncio.create_task(self._store(core), name="storing of etcd")
+            await asyncio.shield(self._persisting)
             self._running()
 
     async def _store(self, core: Core) -> None:
-        """Store pending changes, one transaction at a time."""
+        """Store pending changes in one transaction, after the one in progress."""
         try:
             async with self._storing:
-                index, revision, batch = core.index, core.store.revision, core.take()
+                index, revision, batch = core.index, core.store.revision, core.take_batch()
                 if batch is not None:
                     await asyncio.to_thread(self._storage.commit, batch)
                     self._publish(index, revision)
         except Unusable as error:
             self._fail(error)
         finally:
-            self._settling = None
+            self._persisting = None
 
     def _publish(self, index: int, revision: int) -> None:
         self._stored = index
@@ -270,13 +270,13 @@ class Member:
         self._wake()
 
     def _wake(self) -> None:
-        for waker in self._wakers:
+        for waker in self._watch_wakers:
             waker.set()
 
     async def _shrink(self) -> None:
         async with self._storing:
             try:
-                await self._aside(self._storage.shrink)
+                await self._run_blocking(self._storage.shrink)
             except Unusable as error:
                 self._fail(error)
         self._running()
@@ -289,10 +289,10 @@ class Member:
             write(file)
             return hash_database(Database.of(file.getvalue()))
 
-        return await self._aside(compute)
+        return await self._run_blocking(compute)
 
-    async def _aside(self, function: Callable[..., Result], *arguments: object) -> Result:
-        """The result of a long computation, in a thread if the storage uses threads."""
+    async def _run_blocking(self, function: Callable[..., Result], *arguments: object) -> Result:
+        """The result of a blocking function, run in a thread if the storage blocks."""
         if self._storage.blocks:
             return await asyncio.to_thread(function, *arguments)
         return function(*arguments)
@@ -309,17 +309,17 @@ class Member:
         expiry = self._core.leases.next_expiry()
         if expiry is not None:
             delay = max(0.0, expiry - self._clock.monotonic())
-            self._timer = asyncio.get_running_loop().call_later(min(delay, 3600.0), self._end_leases)
+            self._timer = asyncio.get_running_loop().call_later(min(delay, 3600.0), self._revoke_leases)
 
-    def _end_leases(self) -> None:
+    def _revoke_leases(self) -> None:
         self._timer = None
         if self._core is None or self._failure is not None:
             return
-        self._core.end_expired_leases(self._clock.monotonic())
+        self._core.revoke_expired_leases(self._clock.monotonic())
         self._set_timer()
         if self._stored < self._core.index:
-            self._ending = asyncio.ensure_future(self._settled())
-            self._ending.add_done_callback(_ignore_failure)
+            self._expiring = asyncio.ensure_future(self._persisted())
+            self._expiring.add_done_callback(_ignore_failure)
 
 
 def _ignore_failure(task: asyncio.Future[None]) -> None:
@@ -329,7 +329,7 @@ def _ignore_failure(task: asyncio.Future[None]) -> None:
 
 
 def _write_database(core: Core) -> Callable[[BinaryIO], int]:
-    """Prepare the database as it is now; writing it gives its size, and leaves the file at its start."""
+    """Return a function that writes the current database to a file, rewinds the file and returns the size."""
     records, state = list(core.store.records), core.state()
 
     def write(file: BinaryIO) -> int:
@@ -341,7 +341,7 @@ def _write_database(core: Core) -> Callable[[BinaryIO], int]:
     return write
 
 
-def _several(chunks: Iterator[bytes]) -> list[bytes]:
+def _next_chunks(chunks: Iterator[bytes]) -> list[bytes]:
     return [chunk for _, chunk in zip(range(_READ_AHEAD), chunks, strict=False)]
 
 

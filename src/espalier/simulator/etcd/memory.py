@@ -1,4 +1,4 @@
-"""The etcd in this process, as the client's transport: no socket, no thread, the same at every run.
+"""The etcd in this process, as the client's transport: without sockets and threads, so deterministic.
 
 With `MemoryStorage` it runs on virtual time. Messages are encoded and decoded as over a network, so neither side sees
 what the other changes later.
@@ -34,12 +34,12 @@ class MemoryTransport:
     async def call(
         self, method: Unary[Request, Response], request: Request, *, timeout: float, repeatable: bool
     ) -> Response:
-        """The response of the member."""
+        """The response of the member. Raises `EtcdError`, which is `Unavailable` after `timeout` seconds."""
         self._check_open()
         encoded = request.SerializeToString()
         if len(encoded) > MOST_MESSAGE_BYTES:
-            what = f"grpc: received message larger than max ({len(encoded)} vs. {MOST_MESSAGE_BYTES})"
-            raise error_of(Code.RESOURCE_EXHAUSTED, what)
+            message = f"grpc: received message larger than max ({len(encoded)} vs. {MOST_MESSAGE_BYTES})"
+            raise error_of(Code.RESOURCE_EXHAUSTED, message)
         sent = method.request.FromString(encoded)
         call = asyncio.create_task(self._member.call(method, sent), name=f"{method.name} of etcd")
         self._calls.add(call)
@@ -71,7 +71,7 @@ class MemoryTransport:
 
 
 class _Stream(Generic[Request, Response]):
-    """A `Stream` of the member. One response is taken ahead; the member waits until it is received."""
+    """A `Stream` of the member. One response is buffered; the member waits until it is received."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class _Stream(Generic[Request, Response]):
         self._method = method
         self._requests: asyncio.Queue[Request] = asyncio.Queue()
         self._responses: asyncio.Queue[Response | EtcdError | None] = asyncio.Queue(maxsize=1)
-        self._pulling: asyncio.Task[None] | None = None
+        self._responding: asyncio.Task[None] | None = None
         self._streams = streams
         self._closed = False
         streams[self] = None
@@ -93,14 +93,14 @@ class _Stream(Generic[Request, Response]):
         if self._closed:
             raise Closed("the stream was closed", sent=False)
         self._requests.put_nowait(self._method.request.FromString(request.SerializeToString()))
-        if self._pulling is None:
-            self._pulling = asyncio.create_task(self._pull(), name=f"{self._method.name} of etcd")
+        if self._responding is None:
+            self._responding = asyncio.create_task(self._respond(), name=f"{self._method.name} of etcd")
 
     async def receive(self) -> Response | None:
-        """The next response."""
+        """The next response; None at the end. Raises `EtcdError`."""
         response = await self._responses.get()
         if response is None or isinstance(response, EtcdError):
-            self._responses.put_nowait(response)  # the end stays the end
+            self._responses.put_nowait(response)  # further calls end alike
             if response is not None:
                 raise response
         return response
@@ -109,25 +109,25 @@ class _Stream(Generic[Request, Response]):
         """End the stream."""
         self._closed = True
         self._streams.pop(self, None)
-        if self._pulling is not None:
-            self._pulling.cancel()
-            await asyncio.gather(self._pulling, return_exceptions=True)
+        if self._responding is not None:
+            self._responding.cancel()
+            await asyncio.gather(self._responding, return_exceptions=True)
         while not self._responses.empty():
             self._responses.get_nowait()
         self._responses.put_nowait(Closed("the stream was closed"))
 
-    async def _pull(self) -> None:
+    async def _respond(self) -> None:
         end: EtcdError | None = None
         try:
-            async with aclosing(self._answers()) as responses:
+            async with aclosing(self._member_responses()) as responses:
                 async for response in responses:
                     await self._responses.put(self._method.response.FromString(response.SerializeToString()))
         except EtcdError as error:
             end = error
         await self._responses.put(end)
 
-    def _answers(self) -> AsyncGenerator[Any, None]:
-        requests: Any = self._sent()
+    def _member_responses(self) -> AsyncGenerator[Any, None]:
+        requests: Any = self._received_requests()
         match self._method.path:
             case WATCH.path:
                 return self._member.watch(requests)
@@ -137,6 +137,6 @@ class _Stream(Generic[Request, Response]):
                 return self._member.snapshot(self._requests.get_nowait())  # type: ignore[arg-type]
         raise error_of(Code.UNIMPLEMENTED, f"this etcd has no {self._method.name}")
 
-    async def _sent(self) -> AsyncGenerator[Request, None]:
+    async def _received_requests(self) -> AsyncGenerator[Request, None]:
         while True:
             yield await self._requests.get()

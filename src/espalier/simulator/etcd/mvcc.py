@@ -36,7 +36,7 @@ class Interval(NamedTuple):
 
 
 class Store:
-    """The records in order of their revisions, and for each key its own."""
+    """All records by revision, and the history of each key."""
 
     def __init__(self, records: Iterable[Record] = (), *, compacted: int = NEVER_COMPACTED) -> None:
         self.records: list[Record] = []
@@ -51,26 +51,26 @@ class Store:
             self.size += _size(record)
         self._keys = sorted(self._histories)
         self.revision = max(1, compacted, self.records[-1].main if self.records else 0)
-        """Of the last change."""
+        """The revision of the last change."""
 
     def check_readable(self, revision: int) -> None:
-        """Refuse a compacted or future revision."""
+        """Refuse a compacted or future revision. Raises `EtcdError`."""
         if revision > self.revision:
             raise Refusal.FUTURE_REVISION.error()
         if 0 < revision < self.compacted:
             raise Refusal.COMPACTED.error()
 
     def get(self, key: bytes, revision: int) -> rpc.KeyValue | None:
-        """A key as it was at a revision."""
+        """A key as it was at a revision; None if it did not exist."""
         history = self._histories.get(key)
         if not history:
             return None
         record = history[-1]
         if record.main > revision:
-            at = bisect_right(history, revision, key=lambda each: each.main)
-            if not at:
+            count = bisect_right(history, revision, key=lambda record: record.main)
+            if not count:
                 return None
-            record = history[at - 1]
+            record = history[count - 1]
         return None if record.tombstone else record.kv
 
     def scan(self, interval: Interval, revision: int) -> Iterator[rpc.KeyValue]:
@@ -78,16 +78,16 @@ class Store:
         first = bisect_left(self._keys, interval.start)
         last = len(self._keys) if interval.end is None else bisect_left(self._keys, interval.end, first)
         for key in self._keys[first:last]:
-            if (found := self.get(key, revision)) is not None:
-                yield found
+            if (kv := self.get(key, revision)) is not None:
+                yield kv
 
     def since(self, revision: int) -> Iterator[Record]:
-        """The records from a revision on. No writes while this is iterated."""
-        for at in range(bisect_left(self.records, revision, key=lambda each: each.main), len(self.records)):
-            yield self.records[at]
+        """The records from a revision on. The store must not change while this is iterated."""
+        for index in range(bisect_left(self.records, revision, key=lambda record: record.main), len(self.records)):
+            yield self.records[index]
 
     def write(self) -> Write:
-        """Begin a transaction, one at a time."""
+        """Begin a write transaction; only one may be open."""
         return Write(self)
 
     def compact(self, revision: int) -> list[Record]:
@@ -100,22 +100,22 @@ class Store:
         if revision > self.revision:
             raise Refusal.FUTURE_REVISION.error()
         self.compacted = revision
-        gone: list[Record] = []
+        removed: list[Record] = []
         for key in {record.kv.key: None for record in self.records if record.main <= revision}:
             history = self._histories[key]
-            kept = bisect_right(history, revision, key=lambda each: each.main)
+            kept = bisect_right(history, revision, key=lambda record: record.main)
             if not (history[kept - 1].tombstone and history[kept - 1].main < revision):
                 kept -= 1
-            gone += history[:kept]
+            removed += history[:kept]
             del history[:kept]
             if not history:
                 del self._histories[key]
-        if gone:
-            removed = {(record.main, record.sub) for record in gone}
-            self.records = [record for record in self.records if (record.main, record.sub) not in removed]
+        if removed:
+            revisions = {(record.main, record.sub) for record in removed}
+            self.records = [record for record in self.records if (record.main, record.sub) not in revisions]
             self._keys = sorted(self._histories)
-            self.size -= sum(map(_size, gone))
-        return gone
+            self.size -= sum(map(_size, removed))
+        return removed
 
     def append(self, record: Record) -> None:
         """Add a record; for `Write` alone."""
@@ -129,7 +129,7 @@ class Store:
 
 
 class Write:
-    """Changes that share one revision, and are visible to its own reads at once."""
+    """A write transaction: its changes share one revision, and its own reads see them at once."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -141,7 +141,7 @@ class Write:
         return self.store.revision + bool(self.changes)
 
     def get(self, key: bytes) -> rpc.KeyValue | None:
-        """A key as it is."""
+        """A key as this transaction sees it; None if it does not exist."""
         return self.store.get(key, self.revision)
 
     def put(self, key: bytes, value: bytes, lease: int) -> rpc.KeyValue:

@@ -1,7 +1,7 @@
 """Ranges, puts, deletions and transactions: requests in, responses out, on a `Write` of the store.
 
-A transaction is decided first (all comparisons, of nested ones too), then checked, then carried out: nothing fails
-once something was written.
+A transaction is decided first (all comparisons, of nested ones too), then checked, then executed: nothing fails after
+the first write.
 """
 
 from __future__ import annotations
@@ -25,54 +25,54 @@ _SORT_KEYS: dict[int, Callable[[rpc.KeyValue], bytes | int]] = {
 
 
 def apply_range(write: Write, request: rpc.RangeRequest) -> rpc.RangeResponse:
-    """Read keys at a readable revision. The count ignores limit and bounds."""
+    """Read keys at a readable revision. As in etcd, `count` ignores the limit and the bounds of revisions."""
     revision = request.revision if request.revision > 0 else write.revision
-    found = list(write.store.scan(Interval.of(request.key, request.range_end), revision))
-    response = rpc.RangeResponse(header=rpc.ResponseHeader(revision=write.revision), count=len(found))
+    kvs = list(write.store.scan(Interval.of(request.key, request.range_end), revision))
+    response = rpc.RangeResponse(header=rpc.ResponseHeader(revision=write.revision), count=len(kvs))
     if request.count_only:
         return response
-    found = _sorted(_within_bounds(found, request), request)
-    if 0 < request.limit < len(found):
-        found = found[: request.limit]
+    kvs = _sorted(_within_bounds(kvs, request), request)
+    if 0 < request.limit < len(kvs):
+        kvs = kvs[: request.limit]
         response.more = True
     if request.keys_only:
-        for each in found:
-            kv = response.kvs.add()
-            kv.CopyFrom(each)
-            kv.ClearField("value")
+        for kv in kvs:
+            without_value = response.kvs.add()
+            without_value.CopyFrom(kv)
+            without_value.ClearField("value")
     else:
-        response.kvs.extend(found)
+        response.kvs.extend(kvs)
     return response
 
 
-def _within_bounds(found: list[rpc.KeyValue], request: rpc.RangeRequest) -> list[rpc.KeyValue]:
+def _within_bounds(kvs: list[rpc.KeyValue], request: rpc.RangeRequest) -> list[rpc.KeyValue]:
     if request.max_mod_revision:
-        found = [each for each in found if each.mod_revision <= request.max_mod_revision]
+        kvs = [kv for kv in kvs if kv.mod_revision <= request.max_mod_revision]
     if request.min_mod_revision:
-        found = [each for each in found if each.mod_revision >= request.min_mod_revision]
+        kvs = [kv for kv in kvs if kv.mod_revision >= request.min_mod_revision]
     if request.max_create_revision:
-        found = [each for each in found if each.create_revision <= request.max_create_revision]
+        kvs = [kv for kv in kvs if kv.create_revision <= request.max_create_revision]
     if request.min_create_revision:
-        found = [each for each in found if each.create_revision >= request.min_create_revision]
-    return found
+        kvs = [kv for kv in kvs if kv.create_revision >= request.min_create_revision]
+    return kvs
 
 
-def _sorted(found: list[rpc.KeyValue], request: rpc.RangeRequest) -> list[rpc.KeyValue]:
+def _sorted(kvs: list[rpc.KeyValue], request: rpc.RangeRequest) -> list[rpc.KeyValue]:
     descending = request.sort_order == rpc.RangeRequest.DESCEND
     if request.sort_target == rpc.RangeRequest.KEY and not descending:
-        return found
-    return sorted(found, key=_SORT_KEYS[request.sort_target], reverse=descending)
+        return kvs
+    return sorted(kvs, key=_SORT_KEYS[request.sort_target], reverse=descending)
 
 
 def apply_put(write: Write, leases: Leases, request: rpc.PutRequest) -> rpc.PutResponse:
-    """Write a key, after `check_possible`."""
+    """Write a key, after `check_put_possible`."""
     before = write.get(request.key)
     response = rpc.PutResponse()
     if request.prev_kv and before is not None:
         response.prev_kv.CopyFrom(before)
     value = before.value if request.ignore_value and before is not None else request.value
     lease = before.lease if request.ignore_lease and before is not None else request.lease
-    leases.move(request.key, 0 if before is None else before.lease, lease)
+    leases.attach(request.key, 0 if before is None else before.lease, lease)
     write.put(request.key, value, lease)
     response.header.revision = write.revision
     return response
@@ -80,11 +80,11 @@ def apply_put(write: Write, leases: Leases, request: rpc.PutRequest) -> rpc.PutR
 
 def apply_delete_range(write: Write, leases: Leases, request: rpc.DeleteRangeRequest) -> rpc.DeleteRangeResponse:
     """Delete keys."""
-    found = list(write.store.scan(Interval.of(request.key, request.range_end), write.revision))
-    for each in found:
-        leases.move(each.key, each.lease, 0)
-        write.delete(each.key)
-    response = rpc.DeleteRangeResponse(deleted=len(found), prev_kvs=found if request.prev_kv else ())
+    kvs = list(write.store.scan(Interval.of(request.key, request.range_end), write.revision))
+    for kv in kvs:
+        leases.attach(kv.key, kv.lease, 0)
+        write.delete(kv.key)
+    response = rpc.DeleteRangeResponse(deleted=len(kvs), prev_kvs=kvs if request.prev_kv else ())
     response.header.revision = write.revision
     return response
 
@@ -102,7 +102,9 @@ def decide(write: Write, request: rpc.TxnRequest) -> Decision:
     """Evaluate all comparisons, before anything is written."""
     succeeded = all(_holds(write, compare) for compare in request.compare)
     operations = request.success if succeeded else request.failure
-    nested = [decide(write, each.request_txn) if each.HasField("request_txn") else None for each in operations]
+    nested = [
+        decide(write, operation.request_txn) if operation.HasField("request_txn") else None for operation in operations
+    ]
     return Decision(succeeded, operations, nested)
 
 
@@ -126,7 +128,7 @@ def check_put_possible(write: Write, leases: Leases, request: rpc.PutRequest) ->
 
 
 def apply_txn(write: Write, leases: Leases, decision: Decision) -> rpc.TxnResponse:
-    """Execute a transaction that was decided and checked."""
+    """Execute a transaction, after `decide` and `check_possible`."""
     response = rpc.TxnResponse(header=rpc.ResponseHeader(), succeeded=decision.succeeded)
     for operation, nested in zip(decision.operations, decision.nested, strict=True):
         result = response.responses.add()
@@ -145,11 +147,11 @@ def apply_txn(write: Write, leases: Leases, decision: Decision) -> rpc.TxnRespon
 def put_sizes(operations: Sequence[rpc.RequestOp]) -> int:
     """The approximate bytes of the puts among operations; 0 without a put."""
     total = 0
-    for each in operations:
-        if each.HasField("request_put"):
-            total += put_size(each.request_put)
-        elif each.HasField("request_txn"):
-            total += max(put_sizes(each.request_txn.success), put_sizes(each.request_txn.failure))
+    for operation in operations:
+        if operation.HasField("request_put"):
+            total += put_size(operation.request_put)
+        elif operation.HasField("request_txn"):
+            total += max(put_sizes(operation.request_txn.success), put_sizes(operation.request_txn.failure))
     return total
 
 
@@ -159,30 +161,30 @@ def put_size(request: rpc.PutRequest) -> int:
 
 
 def _holds(write: Write, compare: rpc.Compare) -> bool:
-    found = list(write.store.scan(Interval.of(compare.key, compare.range_end), write.revision))
-    if not found:
-        # A missing key has zeros for everything but a value, which it does not have at all.
+    kvs = list(write.store.scan(Interval.of(compare.key, compare.range_end), write.revision))
+    if not kvs:
+        # As in etcd, a missing key compares as zeros, except its value: no comparison of it holds.
         return compare.target != rpc.Compare.VALUE and _matches(compare, rpc.KeyValue())
-    return all(_matches(compare, each) for each in found)
+    return all(_matches(compare, kv) for kv in kvs)
 
 
 def _matches(compare: rpc.Compare, kv: rpc.KeyValue) -> bool:
     match compare.target:
         case rpc.Compare.VERSION:
-            return _ordered(compare, kv.version, compare.version)
+            return _compares(compare, kv.version, compare.version)
         case rpc.Compare.CREATE:
-            return _ordered(compare, kv.create_revision, compare.create_revision)
+            return _compares(compare, kv.create_revision, compare.create_revision)
         case rpc.Compare.MOD:
-            return _ordered(compare, kv.mod_revision, compare.mod_revision)
+            return _compares(compare, kv.mod_revision, compare.mod_revision)
         case rpc.Compare.VALUE:
             left, right = kv.value, compare.value
-            return _ordered(compare, (left > right) - (left < right), 0)
+            return _compares(compare, (left > right) - (left < right), 0)
         case rpc.Compare.LEASE:
-            return _ordered(compare, kv.lease, compare.lease)
-    return _ordered(compare, 0, 0)
+            return _compares(compare, kv.lease, compare.lease)
+    return _compares(compare, 0, 0)
 
 
-def _ordered(compare: rpc.Compare, left: int, right: int) -> bool:
+def _compares(compare: rpc.Compare, left: int, right: int) -> bool:
     match compare.result:
         case rpc.Compare.EQUAL:
             return left == right
