@@ -1,4 +1,4 @@
-"""An etcd in this process behind a proxy: the twin of `etcdbackup/guard` for virtual time.
+"""An etcd in this process behind a proxy: the counterpart of `etcdbackup/guard` for virtual time.
 
 Clients use `transport()`, which forwards requests, responses and events only before the deadline that the agent sets.
 The agent itself uses `inside()`. Tests and simulations kill it, freeze it or delete its data.
@@ -27,7 +27,8 @@ Response = TypeVar("Response", bound=Message)
 
 
 class MemoryGuard:
-    """Parent of an etcd in memory, its disk, and its proxy. Starts with neither data nor etcd, and shut."""
+    """The parent of an etcd in memory, with its disk and its proxy. At first there is no data, etcd is stopped, and the
+    proxy is shut."""
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock = clock
@@ -39,20 +40,20 @@ class MemoryGuard:
         self._ended.set()
         self._until = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._passing: dict[_CuttableStream[Any, Any], None] = {}  # in order: simulations repeat
-        self._connected: dict[_Through, None] = {}
+        self._open_streams: dict[_GuardedStream[Any, Any], None] = {}  # in order: simulations repeat
+        self._connected_clients: dict[_GuardedTransport, None] = {}
         self._idle_since = clock.monotonic()
         self._thawed = asyncio.Event()
         self._thawed.set()
 
-    # --- What an agent tells it ---------------------------------------------------------------------------------
+    # --- Requests of the agent ----------------------------------------------------------------------------------
 
     async def is_running(self) -> bool:
         """True if etcd runs."""
         return self._member is not None
 
     async def start(self) -> None:
-        """Start etcd."""
+        """Start etcd, unless it runs. Raises `Unusable`."""
         await self._thawed.wait()
         if self._member is None:
             member = Member(self._storage, self._clock, self._rng)
@@ -62,33 +63,33 @@ class MemoryGuard:
             self._ended.clear()
 
     async def stop(self) -> None:
-        """Stop etcd."""
+        """Stop etcd, if it runs."""
         await self._thawed.wait()
         member = self._member
         if member is not None:
             await member.close()
-            self._over(member)
+            self._member_ended(member)
 
     async def ended(self) -> None:
         """Return when etcd has stopped."""
         await self._ended.wait()
 
     async def open(self, until: float) -> None:
-        """Let clients through until a deadline."""
+        """Admit clients until a deadline, if etcd runs."""
         await self._thawed.wait()
         if self._member is None:
             return
         self._until = until
         if self._timer is not None:
             self._timer.cancel()
-        left = max(0.0, until - self._clock.monotonic())
-        self._timer = asyncio.get_running_loop().call_later(left, self._cut)
+        seconds = max(0.0, until - self._clock.monotonic())
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._disconnect_clients)
 
     async def shut(self) -> float | None:
-        """Let nothing through; return the time since which no client has been connected."""
+        """Disconnect all clients and admit none; return the time since which no client has been connected."""
         await self._thawed.wait()
         self._until = 0.0
-        self._cut()
+        self._disconnect_clients()
         return self._idle_since
 
     # --- Its disk -------------------------------------------------------------------------------------------------
@@ -99,15 +100,15 @@ class MemoryGuard:
         return self._has_data
 
     def disk(self) -> MemoryStorage:
-        """A copy of its content."""
+        """A copy of the disk."""
         return self._storage.copy()
 
     def put_disk(self, storage: MemoryStorage) -> None:
-        """Replace the volume."""
+        """Replace the disk."""
         self._storage, self._has_data = storage, True
 
     def load(self, records: Iterable[Record], state: State) -> None:
-        """Replace all data."""
+        """Replace all data by that of a backup."""
         self.wipe()
         fill(self._storage, records, state, self._rng)
         self._has_data = True
@@ -119,17 +120,17 @@ class MemoryGuard:
     # --- Transports -----------------------------------------------------------------------------------------------
 
     def inside(self) -> Transport:
-        """The agent's transport, past the proxy. It reconnects to the next etcd when one has ended."""
-        return _Through(self, is_client=False)
+        """The agent's transport, which bypasses the proxy. It reconnects to the next etcd when one has ended."""
+        return _GuardedTransport(self, is_client=False)
 
     def transport(self) -> Transport:
         """The transport of clients, such as an API server, through the proxy."""
-        return _Through(self, is_client=True)
+        return _GuardedTransport(self, is_client=True)
 
-    def left(self, transport: Transport) -> None:
+    def disconnect(self, transport: Transport) -> None:
         """Close the connection of a client that has ended."""
-        if isinstance(transport, _Through):
-            self._disconnected(transport)
+        if isinstance(transport, _GuardedTransport):
+            self._disconnect(transport)
 
     @property
     def runs(self) -> bool:
@@ -138,16 +139,16 @@ class MemoryGuard:
 
     @property
     def is_open(self) -> bool:
-        """True while clients get through."""
+        """True while clients are admitted."""
         return self._thawed.is_set() and self._clock.monotonic() < self._until
 
-    # --- What may happen to it ------------------------------------------------------------------------------------
+    # --- Faults ---------------------------------------------------------------------------------------------------
 
     def kill_etcd(self) -> None:
         """SIGKILL of etcd."""
         if self._member is not None:
             self._member.kill()
-            self._over(self._member)
+            self._member_ended(self._member)
 
     def kill(self) -> None:
         """SIGKILL of the guard and its etcd; a new guard starts at once, shut and without etcd."""
@@ -156,42 +157,42 @@ class MemoryGuard:
         self.thaw()
 
     def freeze(self) -> None:
-        """SIGSTOP of guard and etcd: nothing gets through, and requests get no response."""
+        """SIGSTOP of guard and etcd: requests get no response."""
         self._thawed.clear()
 
     def thaw(self) -> None:
-        """SIGCONT. Waiting requests are checked against the deadline."""
+        """SIGCONT of guard and etcd: waiting requests continue, unless the deadline has passed."""
         self._thawed.set()
 
-    def _over(self, member: Member) -> None:
+    def _member_ended(self, member: Member) -> None:
         if self._member is member:
             self._member = None
             self._until = 0.0
-            self._cut()
+            self._disconnect_clients()
             self._ended.set()
 
-    def _cut(self) -> None:
+    def _disconnect_clients(self) -> None:
         """Disconnect clients after the deadline."""
         if not self.is_open:
-            for one in tuple(self._passing):
-                one.cut.set()
-            for client in tuple(self._connected):
-                self._disconnected(client)
+            for stream in tuple(self._open_streams):
+                stream.cut.set()
+            for client in tuple(self._connected_clients):
+                self._disconnect(client)
 
-    def _disconnected(self, client: _Through) -> None:
-        if client in self._connected:
-            del self._connected[client]
+    def _disconnect(self, client: _GuardedTransport) -> None:
+        if client in self._connected_clients:
+            del self._connected_clients[client]
             self._idle_since = self._clock.monotonic()
 
 
-class _Through:
-    """A `Transport` to whichever etcd runs now."""
+class _GuardedTransport:
+    """A `Transport` to the etcd that runs now; for clients, only while the proxy is open."""
 
     def __init__(self, guard: MemoryGuard, *, is_client: bool) -> None:
         self._guard = guard
         self._is_client = is_client
-        self._streams: dict[_CuttableStream[Any, Any], None] = {}
-        self._to: tuple[Member, MemoryTransport] | None = None
+        self._streams: dict[_GuardedStream[Any, Any], None] = {}
+        self._member_transport: tuple[Member, MemoryTransport] | None = None
         self._closed = False
 
     async def call(
@@ -209,22 +210,22 @@ class _Through:
         """Open a stream. It is cut when the proxy shuts."""
         await self.check(sent=False, seconds=timeout)
         stream = await self._transport().open(method, request, timeout)
-        passing: _CuttableStream[Request, Response] = _CuttableStream(self, self._guard, stream, self._streams)
+        guarded: _GuardedStream[Request, Response] = _GuardedStream(self, self._guard, stream, self._streams)
         if self._is_client:
-            self._guard._passing[passing] = None
-        return passing
+            self._guard._open_streams[guarded] = None
+        return guarded
 
     async def close(self) -> None:
         """End all streams."""
         self._closed = True
-        self._guard._disconnected(self)
+        self._guard._disconnect(self)
         for stream in tuple(self._streams):
             await stream.close()
-        if self._to is not None:
-            await self._to[1].close()
+        if self._member_transport is not None:
+            await self._member_transport[1].close()
 
     async def check(self, *, sent: bool, seconds: float | None = None) -> None:
-        """Raise `Unavailable` if the proxy is shut; wait while guard and etcd are frozen."""
+        """Wait while guard and etcd are frozen. Raises `Unavailable` after `seconds`, and if the proxy is shut."""
         guard = self._guard
         try:
             async with asyncio.timeout(seconds):
@@ -234,7 +235,7 @@ class _Through:
         if self._is_client and not guard.is_open:
             raise Unavailable("etcd's guard admits no clients", sent=sent)
         if self._is_client and not self._closed:
-            guard._connected[self] = None
+            guard._connected_clients[self] = None
 
     def _transport(self) -> MemoryTransport:
         if self._closed:
@@ -242,19 +243,23 @@ class _Through:
         member = self._guard._member
         if member is None:
             raise Unavailable("etcd does not run", sent=False)
-        if self._to is None or self._to[0] is not member:
-            self._to = member, MemoryTransport(member)
-        return self._to[1]
+        if self._member_transport is None or self._member_transport[0] is not member:
+            self._member_transport = member, MemoryTransport(member)
+        return self._member_transport[1]
 
 
-class _CuttableStream(Generic[Request, Response]):
+class _GuardedStream(Generic[Request, Response]):
     """A stream that is cut when the proxy shuts."""
 
     def __init__(
-        self, through: _Through, guard: MemoryGuard, stream: Any, streams: dict[_CuttableStream[Any, Any], None]
+        self,
+        transport: _GuardedTransport,
+        guard: MemoryGuard,
+        stream: Any,
+        streams: dict[_GuardedStream[Any, Any], None],
     ) -> None:
         self.cut = asyncio.Event()
-        self._through = through
+        self._transport = transport
         self._guard = guard
         self._stream = stream
         self._streams = streams
@@ -266,25 +271,25 @@ class _CuttableStream(Generic[Request, Response]):
         await self._stream.send(request)
 
     async def receive(self) -> Response | None:
-        """The next response, if the proxy is open when it comes."""
-        coming, cutting = asyncio.ensure_future(self._stream.receive()), asyncio.ensure_future(self.cut.wait())
+        """The next response; None at the end. Raises `Unavailable` if the proxy is shut before it comes."""
+        receiving, waiting = asyncio.ensure_future(self._stream.receive()), asyncio.ensure_future(self.cut.wait())
         try:
-            await asyncio.wait((coming, cutting), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((receiving, waiting), return_when=asyncio.FIRST_COMPLETED)
             await self._check()
-            response: Response | None = await coming
+            response: Response | None = await receiving
         finally:
-            coming.cancel()
-            cutting.cancel()
-            await asyncio.gather(coming, cutting, return_exceptions=True)
+            receiving.cancel()
+            waiting.cancel()
+            await asyncio.gather(receiving, waiting, return_exceptions=True)
         return response
 
     async def close(self) -> None:
         """End the stream."""
         self._streams.pop(self, None)
-        self._guard._passing.pop(self, None)
+        self._guard._open_streams.pop(self, None)
         await self._stream.close()
 
     async def _check(self) -> None:
         if self.cut.is_set():
             raise Unavailable("etcd's guard closed the connection")
-        await self._through.check(sent=True)
+        await self._transport.check(sent=True)

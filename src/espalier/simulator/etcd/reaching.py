@@ -1,4 +1,4 @@
-"""Connections from a container to an etcd in another one: looked up for each request, and cut when either ends."""
+"""Connections from a container to an etcd in another one: looked up for each request, closed when either one ends."""
 
 from __future__ import annotations
 
@@ -20,65 +20,66 @@ Response = TypeVar("Response", bound=Message)
 
 
 class EtcdEndpoint(Protocol):
-    """The listener of an etcd."""
+    """The endpoint of an etcd's listener."""
 
     def transport(self) -> Transport:
         """A transport through the proxy. It reconnects to the next etcd when one has ended."""
 
-    def left(self, transport: Transport) -> None:
+    def disconnect(self, transport: Transport) -> None:
         """Close the connection of a client that has ended."""
 
 
-class ReachingEtcd:
-    """A `Transport` to whatever `find` finds, and the life of the container that has it. For the life of a client.
+class ContainerTransport:
+    """A `Transport` of a client in a container, which ends with the `life` of that container.
 
-    `find` raises `ConnectionError` where nothing listens.
+    `find` returns the endpoint to connect to, and the life of its container; it raises `ConnectionError` if nothing
+    listens.
     """
 
     def __init__(self, find: Callable[[], tuple[EtcdEndpoint, Life]], life: Life) -> None:
         self._find = find
         self._life = life
-        self._known: tuple[EtcdEndpoint, Transport] | None = None
+        self._connected: tuple[EtcdEndpoint, Transport] | None = None
         self._closed = False
 
     async def call(
         self, method: Unary[Request, Response], request: Request, *, timeout: float, repeatable: bool
     ) -> Response:
-        """The response, unless server or client end before it comes."""
-        transport, lives = self._reached()
+        """The response. Raises `Unavailable` if a container of client or server ends before it comes."""
+        transport, lives = self._connect()
         return await during(lives, transport.call(method, request, timeout=timeout, repeatable=repeatable))
 
     async def open(
         self, method: ServerStream[Request, Response] | BothStream[Request, Response], request: Request, timeout: float
     ) -> Stream[Request, Response]:
-        """Open a stream, which is cut when server or client end."""
-        transport, lives = self._reached()
-        return _Cuttable(await during(lives, transport.open(method, request, timeout)), lives)
+        """Open a stream, which ends with the containers of client and server."""
+        transport, lives = self._connect()
+        return _ContainerStream(await during(lives, transport.open(method, request, timeout)), lives)
 
     async def close(self) -> None:
         """Close it; idempotent."""
         self._closed = True
-        if self._known is not None:
-            await self._known[1].close()
+        if self._connected is not None:
+            await self._connected[1].close()
 
-    def _reached(self) -> tuple[Transport, tuple[Life, ...]]:
+    def _connect(self) -> tuple[Transport, tuple[Life, ...]]:
         if self._closed or self._life.over:
             raise Closed("the client was closed, or its container has ended", sent=False)
         try:
-            endpoint, its = self._find()
+            endpoint, etcd_life = self._find()
         except ConnectionError as error:
             raise Unavailable(str(error), sent=False) from error
-        if its.over:
-            raise Unavailable(f"{its.name} has ended", sent=False)
-        if self._known is None or self._known[0] is not endpoint:
+        if etcd_life.over:
+            raise Unavailable(f"{etcd_life.name} has ended", sent=False)
+        if self._connected is None or self._connected[0] is not endpoint:
             transport = endpoint.transport()
-            self._known = endpoint, transport
-            self._life.at_end(lambda: endpoint.left(transport))
-        return self._known[1], (self._life, its)
+            self._connected = endpoint, transport
+            self._life.at_end(lambda: endpoint.disconnect(transport))
+        return self._connected[1], (self._life, etcd_life)
 
 
-class _Cuttable(Generic[Request, Response]):
-    """A stream that ends with the first of some lives."""
+class _ContainerStream(Generic[Request, Response]):
+    """A stream that ends as soon as one of the lives does."""
 
     def __init__(self, stream: Stream[Request, Response], lives: tuple[Life, ...]) -> None:
         self._stream: Any = stream
@@ -89,12 +90,12 @@ class _Cuttable(Generic[Request, Response]):
         await during(self._lives, self._stream.send(request))
 
     async def receive(self) -> Response | None:
-        """The next response."""
-        coming: asyncio.Task[Response | None] = asyncio.ensure_future(self._stream.receive())
+        """The next response; None at the end."""
+        receiving: asyncio.Task[Response | None] = asyncio.ensure_future(self._stream.receive())
         try:
-            return await during(self._lives, coming)
+            return await during(self._lives, receiving)
         finally:
-            coming.cancel()
+            receiving.cancel()
 
     async def close(self) -> None:
         """End the stream."""
@@ -102,8 +103,8 @@ class _Cuttable(Generic[Request, Response]):
 
 
 async def during(lives: tuple[Life, ...], work: Awaitable[T]) -> T:
-    """The result of a request, unless one of the lives ends before. Raises `Unavailable`."""
+    """The result of a request. Raises `Unavailable` as soon as one of the lives ends."""
     try:
         return await life.during(lives, work)
-    except ContainerEnded as over:
-        raise Unavailable(str(over)) from over
+    except ContainerEnded as error:
+        raise Unavailable(str(error)) from error

@@ -8,7 +8,7 @@ from espalier.etcd.errors import Code, EtcdError, error_of
 
 
 class Refusal(Enum):
-    """A reason, in etcd's words."""
+    """A reason to refuse a request: its gRPC code and its message."""
 
     NO_KEY = (Code.INVALID_ARGUMENT, "etcdserver: key is not provided")
     KEY_NOT_FOUND = (Code.INVALID_ARGUMENT, "etcdserver: key not found")

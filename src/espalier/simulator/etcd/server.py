@@ -25,7 +25,7 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 _GRACE = 0.5
-"""Seconds for calls that run when the server is closed."""
+"""Seconds that running calls have when the server is stopped."""
 _OPTIONS = (
     ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
     ("grpc.max_send_message_length", -1),
@@ -37,7 +37,7 @@ _OPTIONS = (
 
 
 class NotListening(Exception):
-    """Listening on an address failed. The message names it."""
+    """The server can't listen on an address, which the message names."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class ServerTls:
 
 @asynccontextmanager
 async def serving(member: Member, url: str, tls: ServerTls | None = None) -> AsyncIterator[str]:
-    """Serve a started member; gives the URL by which it is reached, with the port that was chosen for port 0.
+    """Serve a started member; yields its client URL, with the port chosen for port 0.
 
-    `url` is `http://HOST:PORT`, `https://HOST:PORT` (then `tls` is needed), or `unix:///PATH`, whose file is readable
-    for those that its folder lets in. Raises `NotListening`, `ValueError`.
+    `url` is `http://HOST:PORT`, `https://HOST:PORT` (then `tls` is needed), or `unix:///PATH`, a socket that
+    is protected by the permissions of its folder. Raises `NotListening`, `ValueError`.
     """
     server = grpc.aio.server(options=_OPTIONS)
-    server.add_generic_rpc_handlers(generic_handlers(_answers(member)))
+    server.add_generic_rpc_handlers(generic_handlers(_handlers(member)))
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https", "unix"} or (parts.scheme == "https") is not (tls is not None):
         raise ValueError(f"can't listen on {url}; use http://HOST:PORT, unix:///PATH, or https:// with TLS files")
@@ -78,18 +78,18 @@ async def serving(member: Member, url: str, tls: ServerTls | None = None) -> Asy
             port = server.add_insecure_port(target)
     except (RuntimeError, OSError) as error:
         raise NotListening(f"can't listen on {url}: {error}") from error
-    reached = url if parts.scheme == "unix" else f"{parts.scheme}://{parts.hostname}:{port}"
-    member.client_urls = (*member.client_urls, reached)
+    client_url = url if parts.scheme == "unix" else f"{parts.scheme}://{parts.hostname}:{port}"
+    member.client_urls = (*member.client_urls, client_url)
     await server.start()
-    log.warning("serving an etcd for tests, never for production", url=reached)
+    log.warning("serving an etcd for tests, never for production", url=client_url)
     try:
-        yield reached
+        yield client_url
     finally:
         await server.stop(_GRACE)
 
 
-def _answers(member: Member) -> list[Any]:
-    """The handler of each method. gRPC responds to others with `UNIMPLEMENTED`."""
+def _handlers(member: Member) -> list[Any]:
+    """The handler of each supported method. gRPC responds to others with `UNIMPLEMENTED`."""
     streams = (
         WATCH.answered_by(_stream(member.watch)),
         LEASE_KEEP_ALIVE.answered_by(_stream(member.keep_alive)),

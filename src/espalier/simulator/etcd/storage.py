@@ -1,7 +1,7 @@
 """The storage of the member's state: a SQLite file, or memory.
 
 One transaction of SQLite stores what changed since the last one, so many requests share an fsync. With WAL and
-`synchronous=FULL` a committed transaction survives a kill and a power cut, and one that was torn is not there at all.
+`synchronous=FULL` a committed transaction survives a kill and a power cut, and an incomplete one has no effect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from espalier.simulator.etcd.core import Batch, Identity, Stored
 from espalier.simulator.etcd.mvcc import Store
 
 FORMAT = 1
-"""The format of the file; a file of a later one is left alone."""
+"""The version of the file's format; a file of a later one is refused, and left unchanged."""
 FILE_NAME = "etcd.sqlite"
 
 _SCHEMA = """
@@ -41,7 +41,7 @@ class Unusable(Exception):
 
 
 class Storage(Protocol):
-    """Keeps batches. Methods block; they are called one at a time."""
+    """Stores batches durably. Methods may block; they are called one at a time."""
 
     blocks: bool
     """False if calls return at once and need no thread."""
@@ -91,9 +91,9 @@ class MemoryStorage:
 
     def copy(self) -> MemoryStorage:
         """A copy of the storage."""
-        same = MemoryStorage()
-        same._records, same._stored = dict(self._records), self._stored
-        return same
+        copy = MemoryStorage()
+        copy._records, copy._stored = dict(self._records), self._stored
+        return copy
 
     def shrink(self) -> None:
         """Do nothing."""
@@ -119,10 +119,10 @@ class SqliteStorage:
             for name, value in (("locking_mode", "EXCLUSIVE"), ("journal_mode", "WAL"), ("synchronous", "FULL")):
                 connection.pragma(name, value)
             with connection:
-                stored = _loaded(connection, self._path, rng)
+                stored = _load(connection, self._path, rng)
         except (apsw.Error, OSError) as error:
             self.close()
-            raise Unusable(f"{self._path} {_why(error)}") from error
+            raise Unusable(f"{self._path} {_reason(error)}") from error
         except BaseException:
             self.close()
             raise
@@ -130,10 +130,13 @@ class SqliteStorage:
 
     def commit(self, batch: Batch) -> None:
         """Store a batch."""
-        with self._opened() as connection, connection:
+        with self._open_connection() as connection, connection:
             connection.executemany(
                 "INSERT INTO records VALUES (?, ?, ?, ?)",
-                [(each.main, each.sub, each.tombstone, each.kv.SerializeToString()) for each in batch.records],
+                [
+                    (record.main, record.sub, record.tombstone, record.kv.SerializeToString())
+                    for record in batch.records
+                ],
             )
             connection.executemany("DELETE FROM records WHERE main = ? AND sub = ?", batch.removed)
             connection.executemany(
@@ -150,7 +153,7 @@ class SqliteStorage:
 
     def shrink(self) -> None:
         """Rewrite the file."""
-        with self._opened() as connection:
+        with self._open_connection() as connection:
             connection.execute("VACUUM")
 
     def close(self) -> None:
@@ -160,13 +163,13 @@ class SqliteStorage:
             connection.close()
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[apsw.Connection]:
+    def _open_connection(self) -> Iterator[apsw.Connection]:
         if self._connection is None:
             raise Unusable(f"{self._path} is closed")
         try:
             yield self._connection
         except (apsw.Error, OSError) as error:
-            raise Unusable(f"{self._path} {_why(error)}") from error
+            raise Unusable(f"{self._path} {_reason(error)}") from error
 
 
 def restore(storage: Storage, database: Database, rng: random.Random) -> None:
@@ -178,15 +181,19 @@ def restore(storage: Storage, database: Database, rng: random.Random) -> None:
 
 
 def fill(storage: Storage, records: Iterable[Record], state: State, rng: random.Random) -> None:
-    """Fill an empty storage. Blocks. Raises `Unusable`, and exceptions of `records`."""
+    """Fill an empty storage with records and leases, as `restore` does; alarms are not restored.
+
+    Blocks. Raises `Unusable`, and exceptions of `records`.
+    """
     stored = storage.open(rng)
     try:
         if stored.index != Stored(stored.identity).index:
             raise Unusable("the data directory already has data; restore a snapshot into an empty one")
-        store = Store(record for record in records if record.kv.key)  # one without marks revisions that were skipped
+        # A record without key stands for skipped revisions.
+        store = Store(record for record in records if record.kv.key)
         store.revision = max(store.revision, state.revision)
         if state.compacted > 0:
-            store.compact(state.compacted)  # what was scheduled when the snapshot was taken is done now
+            store.compact(state.compacted)  # it may only have been scheduled when the snapshot was taken
         index = max(state.index, stored.index + 1)
         leases = dict(state.leases)
         storage.commit(Batch(store.records, compacted=state.compacted, leases=leases, index=index))
@@ -194,7 +201,7 @@ def fill(storage: Storage, records: Iterable[Record], state: State, rng: random.
         storage.close()
 
 
-def _loaded(connection: apsw.Connection, path: Path, rng: random.Random) -> Stored:
+def _load(connection: apsw.Connection, path: Path, rng: random.Random) -> Stored:
     connection.execute(_SCHEMA)
     new = Stored(Identity.new(rng))
     connection.executemany(
@@ -224,7 +231,7 @@ def _loaded(connection: apsw.Connection, path: Path, rng: random.Random) -> Stor
     )
 
 
-def _why(error: apsw.Error | OSError) -> str:
+def _reason(error: apsw.Error | OSError) -> str:
     match error:
         case apsw.NotADBError():
             return "is not a database of this program"

@@ -1,7 +1,7 @@
-"""Watches of one stream: requests in, responses out, for durable revisions only. Pure.
+"""The watches of one stream, which send durable revisions only. Pure.
 
-A watch is pulled, not pushed: it only keeps the next revision to send, and reads changes from the store. So a slow
-client costs no memory; if it is too slow, its revisions are compacted.
+Events are not buffered: a watch keeps the next revision to send, and reads its events from the store. So a slow client
+costs no memory; if it is too slow, its revisions are compacted, and the watch is canceled.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from espalier.simulator.etcd.refusals import Refusal
 NO_WATCH = -1
 """The ID in responses that concern no watch, or all."""
 MOST_REVISIONS = 1000
-"""In one response to a watch that catches up."""
+"""The maximum revisions in one response to a watch that catches up."""
 
 
 @dataclass
 class _Watch:
     interval: Interval
     next: int
-    """The first revision that was not told yet."""
+    """The first revision that was not sent yet."""
     filters: frozenset[bool]
-    """Of tombstones: with True, deletions are left out, with False, puts."""
+    """The values of `Record.tombstone` that are left out: True for NODELETE, False for NOPUT."""
     prev_kv: bool
     progress_notify: bool
     fragment: bool
     caught_up: bool = False
     quiet: bool = True
-    """Nothing was told since the last `tick`."""
+    """True if no event was sent since the last `tick`."""
 
 
 class WatchStream:
@@ -43,7 +43,7 @@ class WatchStream:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._watches: dict[int, _Watch] = {}
-        self._answers: deque[rpc.WatchResponse] = deque()
+        self._queued: deque[rpc.WatchResponse] = deque()
         self._progress_requested = False
         self._next_id = 0
 
@@ -51,22 +51,22 @@ class WatchStream:
         """Handle a request; its results are among the next responses."""
         match request.WhichOneof("request_union"):
             case "create_request":
-                self._answers.append(self._create(request.create_request, durable))
+                self._queued.append(self._create(request.create_request, durable))
             case "cancel_request":
                 id_ = request.cancel_request.watch_id
                 if self._watches.pop(id_, None) is not None:
                     header = self._core.header(durable)
-                    self._answers.append(rpc.WatchResponse(header=header, watch_id=id_, canceled=True))
+                    self._queued.append(rpc.WatchResponse(header=header, watch_id=id_, canceled=True))
             case "progress_request":
                 self._progress_requested = bool(self._watches)
 
     def responses(self, durable: int) -> Iterator[rpc.WatchResponse]:
         """All responses to send now. Requests and store changes may happen while this is iterated."""
-        while self._answers:
-            yield self._answers.popleft()
+        while self._queued:
+            yield self._queued.popleft()
         for id_, watch in tuple(self._watches.items()):
             while watch.next <= durable and self._watches.get(id_) is watch:
-                yield from self._told(id_, watch, durable)
+                yield from self._next_responses(id_, watch, durable)
             watch.caught_up = True
         if self._progress_requested and all(watch.next == durable + 1 for watch in self._watches.values()):
             self._progress_requested = False
@@ -77,7 +77,7 @@ class WatchStream:
         """Send progress notifications to watches that requested them and were quiet since the last call."""
         for id_, watch in self._watches.items():
             if watch.progress_notify and watch.quiet and watch.next == durable + 1:
-                self._answers.append(rpc.WatchResponse(header=self._core.header(durable), watch_id=id_))
+                self._queued.append(rpc.WatchResponse(header=self._core.header(durable), watch_id=id_))
             watch.quiet = True
 
     def _create(self, request: rpc.WatchCreateRequest, durable: int) -> rpc.WatchResponse:
@@ -101,7 +101,7 @@ class WatchStream:
         self._watches[id_] = _Watch(
             interval,
             request.start_revision or durable + 1,
-            frozenset(each == rpc.WatchCreateRequest.NODELETE for each in request.filters),
+            frozenset(filter_ == rpc.WatchCreateRequest.NODELETE for filter_ in request.filters),
             request.prev_kv,
             request.progress_notify,
             request.fragment,
@@ -110,12 +110,12 @@ class WatchStream:
         response.watch_id = id_
         return response
 
-    def _told(self, id_: int, watch: _Watch, durable: int) -> Iterator[rpc.WatchResponse]:
-        """The next response to a watch, in fragments if needed; it may be none."""
+    def _next_responses(self, id_: int, watch: _Watch, durable: int) -> Iterator[rpc.WatchResponse]:
+        """The response with the next events of a watch, or its fragments; none if no record concerns it."""
         compacted = self._core.store.compacted
         if watch.next < compacted:
             del self._watches[id_]
-            # As etcd's, this one has no revision.
+            # As in etcd, this header has no revision.
             header = self._core.header(0)
             yield rpc.WatchResponse(header=header, watch_id=id_, canceled=True, compact_revision=compacted)
             return
@@ -129,26 +129,26 @@ class WatchStream:
         yield from _fragments(response) if watch.fragment else (response,)
 
     def _batch(self, watch: _Watch, durable: int) -> tuple[list[Record], int]:
-        """Records of whole revisions to be told at once, and up to which revision they are all.
+        """The records of the next response, of whole revisions, and the last revision that they cover.
 
-        One revision at a time to a watch that is up to date, else many, up to about the size of a request.
+        One revision for a watch that has caught up, else many, up to about the size of a request.
         """
-        most = 1 if watch.caught_up else MOST_REVISIONS
-        found: list[Record] = []
+        limit = 1 if watch.caught_up else MOST_REVISIONS
+        records: list[Record] = []
         revisions, size, last = 0, 0, watch.next - 1
         for record in self._core.store.since(watch.next):
             if record.main > durable:
                 break
             if record.kv.key not in watch.interval or record.tombstone in watch.filters:
                 continue
-            if not found or record.main != found[-1].main:
-                if revisions == most or size > MOST_REQUEST_BYTES:
-                    return found, last
+            if not records or record.main != records[-1].main:
+                if revisions == limit or size > MOST_REQUEST_BYTES:
+                    return records, last
                 revisions += 1
-            found.append(record)
+            records.append(record)
             size += len(record.kv.key) + len(record.kv.value)
             last = record.main
-        return found, last if most == 1 and found else durable
+        return records, last if limit == 1 and records else durable
 
     def _event(self, watch: _Watch, record: Record) -> rpc.Event:
         event = rpc.Event(type=rpc.Event.DELETE if record.tombstone else rpc.Event.PUT, kv=record.kv)
@@ -164,13 +164,13 @@ class WatchStream:
 def _fragments(response: rpc.WatchResponse) -> Iterable[rpc.WatchResponse]:
     if len(response.events) < 2 or response.ByteSize() < MOST_MESSAGE_BYTES:
         return (response,)
-    parts = [rpc.WatchResponse(header=response.header, watch_id=response.watch_id, fragment=True)]
+    fragments = [rpc.WatchResponse(header=response.header, watch_id=response.watch_id, fragment=True)]
     size = 0
     for event in response.events:
-        if parts[-1].events and size + event.ByteSize() > MOST_MESSAGE_BYTES:
-            parts.append(rpc.WatchResponse(header=response.header, watch_id=response.watch_id, fragment=True))
+        if fragments[-1].events and size + event.ByteSize() > MOST_MESSAGE_BYTES:
+            fragments.append(rpc.WatchResponse(header=response.header, watch_id=response.watch_id, fragment=True))
             size = 0
-        parts[-1].events.append(event)
+        fragments[-1].events.append(event)
         size += event.ByteSize()
-    parts[-1].fragment = False
-    return parts
+    fragments[-1].fragment = False
+    return fragments

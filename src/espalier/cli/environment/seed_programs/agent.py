@@ -24,7 +24,7 @@ from espalier.etcdbackup.running.parts import Parts
 from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.etcdbackup.stores.store import Store
-from espalier.simulator.etcd.reaching import ReachingEtcd
+from espalier.simulator.etcd.reaching import ContainerTransport
 from espalier.simulator.pods.in_process import Container
 
 INSIDE_TIMEOUT = 5.0
@@ -77,7 +77,7 @@ class Agents:
 
     def _agent(self, container: Container, command_line: CommandLine, store: str) -> AgentRun:
         guard = PodGuard(container)
-        etcd = Client(ReachingEtcd(guard.inside, container.life), timeout=INSIDE_TIMEOUT, rng=container.random)
+        etcd = Client(ContainerTransport(guard.inside, container.life), timeout=INSIDE_TIMEOUT, rng=container.random)
         opened = self._open(container, store, command_line.text("store-endpoint", ""))
         parts = Parts(opened, guard, disk_of(container).data, etcd, self.backups)
         settings = agents.Settings(

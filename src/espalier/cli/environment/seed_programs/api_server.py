@@ -8,7 +8,7 @@ from espalier.apiserver.etcd_store import EtcdStore, StoreLost
 from espalier.apiserver.server import Server
 from espalier.cli.environment.seed_programs.command_line import CommandLine
 from espalier.etcd.client import Client
-from espalier.simulator.etcd.reaching import EtcdEndpoint, ReachingEtcd
+from espalier.simulator.etcd.reaching import ContainerTransport, EtcdEndpoint
 from espalier.simulator.pods.in_process import Container
 from espalier.simulator.pods.life import Life
 from espalier.simulator.pods.pod_network import ConnectionRefused
@@ -26,11 +26,11 @@ async def kube_apiserver(container: Container) -> int:
     def find() -> tuple[EtcdEndpoint, Life]:
         listener = container.find(host, int(port))
         endpoint = listener.endpoint
-        if not (hasattr(endpoint, "transport") and hasattr(endpoint, "left")):
+        if not (hasattr(endpoint, "transport") and hasattr(endpoint, "disconnect")):
             raise ConnectionRefused(f"no etcd listens on {host}:{port}")
         return endpoint, listener.life
 
-    client = Client(ReachingEtcd(find, container.life), rng=container.random)
+    client = Client(ContainerTransport(find, container.life), rng=container.random)
     version = container.image.rpartition(":")[2]
     store = EtcdStore(client, Keys(builtin.KINDS))
     server = Server(store, now=container.clock.now, random=container.random, version=version)

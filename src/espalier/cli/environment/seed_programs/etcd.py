@@ -134,7 +134,7 @@ class Inside:
         """A connection without the proxy."""
         return self._guard.inside()
 
-    def left(self, transport: Transport) -> None:
+    def disconnect(self, transport: Transport) -> None:
         """See `EtcdEndpoint`: the agent is not a client of the proxy."""
 
 
