@@ -13,8 +13,8 @@ from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Budget, Pod
 from espalier.simulator.workload_controllers.writes import Change, Write
 
-CONFIRMED_WITHIN = timedelta(minutes=2)
-"""Seconds after which a pod with a granted eviction that still exists counts as staying."""
+DELETION_TIMEOUT = timedelta(minutes=2)
+"""The time after which a pod with a granted eviction that is not being deleted counts as staying."""
 
 
 def plan(snapshot: Snapshot) -> Iterator[Write]:
@@ -25,9 +25,9 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
         pods = [pod for pod in snapshot.pods if _covers(budget, pod)]
         status = _status(snapshot, budget, pods)
         if status != budget.status:
-            gone = {name: None for name in budget.status if name not in status}
+            removed = {name: None for name in budget.status if name not in status}
             evicted = {name: None for name in budget.disrupted if name not in status["disruptedPods"]}
-            changed = {**status, "disruptedPods": {**evicted, **status["disruptedPods"]}, **gone}
+            changed = {**status, "disruptedPods": {**evicted, **status["disruptedPods"]}, **removed}
             key = Key(budget.metadata.namespace, budget.metadata.name)
             yield Change(POD_DISRUPTION_BUDGET, key, {"status": changed}, "status")
 
@@ -42,7 +42,7 @@ def _covers(budget: Budget, pod: Pod) -> bool:
 
 
 def _status(snapshot: Snapshot, budget: Budget, pods: Sequence[Pod]) -> Tree:
-    disrupted = _unconfirmed(snapshot.now, budget, pods)
+    disrupted = _disrupted_pods(snapshot.now, budget, pods)
     healthy = sum(pod.ready and not pod.deleting and pod.metadata.name not in disrupted for pod in pods)
     expected, wanted = _counts(snapshot, budget, pods)
     allowed = max(0, healthy - wanted) if expected > 0 else 0
@@ -60,45 +60,45 @@ def _status(snapshot: Snapshot, budget: Budget, pods: Sequence[Pod]) -> Tree:
         "currentHealthy": healthy,
         "desiredHealthy": wanted,
         "expectedPods": expected,
-        "conditions": snapshot.dated(budget.status.get("conditions", []), [condition]),
+        "conditions": snapshot.with_transition_times(budget.status.get("conditions", []), [condition]),
     }
 
 
-def _unconfirmed(now: datetime, budget: Budget, pods: Sequence[Pod]) -> dict[str, str]:
-    """Pods with a granted eviction that are not being deleted yet."""
-    staying = {pod.metadata.name for pod in pods if not pod.deleting}
+def _disrupted_pods(now: datetime, budget: Budget, pods: Sequence[Pod]) -> dict[str, str]:
+    """Pods with a granted eviction that are not being deleted yet, and when it was granted; without expired ones."""
+    not_deleting = {pod.metadata.name for pod in pods if not pod.deleting}
     return {
         name: since
         for name, since in budget.disrupted.items()
-        if name in staying and now - datetime.fromisoformat(since) < CONFIRMED_WITHIN
+        if name in not_deleting and now - datetime.fromisoformat(since) < DELETION_TIMEOUT
     }
 
 
 def _counts(snapshot: Snapshot, budget: Budget, pods: Sequence[Pod]) -> tuple[int, int]:
     """The expected number of pods, and the required number of healthy ones."""
-    least, most = budget.spec.min_available, budget.spec.max_unavailable
-    if most is not None:
+    min_available, max_unavailable = budget.spec.min_available, budget.spec.max_unavailable
+    if max_unavailable is not None:
         expected = _expected(snapshot, pods)
-        return expected, max(0, expected - share(most, expected, default=0, round_up=True))
-    if isinstance(least, str):
+        return expected, max(0, expected - share(max_unavailable, expected, default=0, round_up=True))
+    if isinstance(min_available, str):
         expected = _expected(snapshot, pods)
-        return expected, share(least, expected, default=0, round_up=True)
-    return (len(pods), least) if least is not None else (0, 0)
+        return expected, share(min_available, expected, default=0, round_up=True)
+    return (len(pods), min_available) if min_available is not None else (0, 0)
 
 
 def _expected(snapshot: Snapshot, pods: Sequence[Pod]) -> int:
     """The sum of the controllers' replicas; pods without a controller don't count."""
     owners = {pod.owner for pod in pods if pod.owner}
-    sets = {found.metadata.uid: found for found in snapshot.replica_sets}
-    deployments = {found.metadata.uid: found.spec.replicas for found in snapshot.deployments}
+    replica_sets = {replica_set.metadata.uid: replica_set for replica_set in snapshot.replica_sets}
+    deployments = {deployment.metadata.uid: deployment.spec.replicas for deployment in snapshot.deployments}
     wanted: dict[str, int] = {}
     for uid in owners:
-        owned = sets.get(uid)
-        if owned is None:
+        replica_set = replica_sets.get(uid)
+        if replica_set is None:
             # One pod for each node: the existing pods of a DaemonSet are the expected ones.
             wanted[uid] = sum(pod.owner == uid for pod in pods)
-        elif owned.owner in deployments:
-            wanted[owned.owner] = deployments[owned.owner]
+        elif replica_set.owner in deployments:
+            wanted[replica_set.owner] = deployments[replica_set.owner]
         else:
-            wanted[uid] = owned.spec.replicas
+            wanted[uid] = replica_set.spec.replicas
     return sum(wanted.values())

@@ -1,6 +1,6 @@
-"""Volumes: each claim is bound to a new volume at once, and both stay as long as the claim is there or is used.
+"""The PersistentVolume controllers: each claim is bound to a new volume at once, and is kept while a pod uses it.
 
-A volume is a disk of the simulated infrastructure, which goes to whatever node its pod runs on.
+A volume is a disk of the simulated infrastructure, which is attached to any node that its pod runs on.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Claim
 from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write
 
-PROTECTION = "kubernetes.io/pvc-protection"
+PVC_PROTECTION = "kubernetes.io/pvc-protection"
 """The finalizer of claims, which keeps a claim while a pod uses it."""
 DRIVER = "disks.simulator.espalier"
+"""The CSI driver of the volumes."""
 
 
 def plan(snapshot: Snapshot) -> Iterator[Write]:
@@ -27,9 +28,9 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
         key = Key(claim.metadata.namespace, claim.metadata.name)
         finalizers = claim.metadata.finalizers
         if claim.deleting:
-            if PROTECTION in finalizers and key not in used:
-                kept = [finalizer for finalizer in finalizers if finalizer != PROTECTION]
-                yield Change(PERSISTENT_VOLUME_CLAIM, key, {"metadata": {"finalizers": kept or None}})
+            if PVC_PROTECTION in finalizers and key not in used:
+                remaining = [finalizer for finalizer in finalizers if finalizer != PVC_PROTECTION]
+                yield Change(PERSISTENT_VOLUME_CLAIM, key, {"metadata": {"finalizers": remaining or None}})
             continue
         name = claim.spec.volume_name or volume_name(claim)
         if name not in volumes:
@@ -38,17 +39,17 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
             elif claim.status.phase == "Bound":
                 yield Change(PERSISTENT_VOLUME_CLAIM, key, {"status": {"phase": "Lost"}}, "status")
             continue
-        if not claim.spec.volume_name or PROTECTION not in finalizers:
-            metadata = {"finalizers": list(dict.fromkeys((*finalizers, PROTECTION)))}
+        if not claim.spec.volume_name or PVC_PROTECTION not in finalizers:
+            metadata = {"finalizers": list(dict.fromkeys((*finalizers, PVC_PROTECTION)))}
             yield Change(PERSISTENT_VOLUME_CLAIM, key, {"metadata": metadata, "spec": {"volumeName": name}})
         if claim.status.phase != "Bound":
             status = {"phase": "Bound", "accessModes": claim.spec.access_modes, "capacity": _capacity(claim)}
             yield Change(PERSISTENT_VOLUME_CLAIM, key, {"status": status}, "status")
-    yield from _volumes(snapshot)
+    yield from _plan_volumes(snapshot)
 
 
-def _volumes(snapshot: Snapshot) -> Iterator[Write]:
-    """Writes that bind volumes, and delete or retain those without a claim."""
+def _plan_volumes(snapshot: Snapshot) -> Iterator[Write]:
+    """Writes that bind volumes, and delete or release those whose claim is deleted, as their reclaim policy says."""
     claims = {claim.metadata.uid for claim in snapshot.claims}
     for volume in snapshot.volumes:
         reference = volume.spec.claim_ref

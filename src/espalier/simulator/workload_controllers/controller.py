@@ -1,4 +1,4 @@
-"""Runs the planners: an event in a workload cluster triggers a reconcile, which executes the writes."""
+"""Runs the planners: an event in a workload cluster triggers a reconcile, which executes the missing writes."""
 
 from __future__ import annotations
 
@@ -98,12 +98,12 @@ class WorkloadControllers:
             return Done()
         snapshot = self._snapshot(workload)
         writes = [write for planner in PLANNERS for write in planner(snapshot)]
-        await together(_make(workload, write) for write in writes)  # concurrently: committed together
+        await together(_execute(workload, write) for write in writes)  # concurrently: committed together
         return Done()
 
     def _snapshot(self, workload: WorkloadCluster) -> Snapshot:
         def views(resource: Resource, type_: type[V]) -> tuple[V, ...]:
-            return tuple(found.decode(type_) for found in workload.cache(resource).list())
+            return tuple(object_.decode(type_) for object_ in workload.cache(resource).list())
 
         return Snapshot(
             now=self._clock.now(),
@@ -125,16 +125,16 @@ class WorkloadControllers:
         )
 
 
-async def _make(workload: WorkloadCluster, write: Write) -> None:
-    """Execute one write. Conflicts are ignored: the other write's event triggers a reconcile."""
+async def _execute(workload: WorkloadCluster, write: Write) -> None:
+    """Execute one write. Conflicts are ignored: the event of the other write triggers a reconcile."""
     try:
         written = await _send(workload.client, write)
     except (AlreadyExists, Conflict, NotFound):
         return
-    except Forbidden as refused:
+    except Forbidden as error:
         if not isinstance(write, Create):
             raise
-        _log.debug("the namespace is being deleted, or does not allow such pods", error=str(refused))
+        _log.debug("the namespace is being deleted, or does not allow such pods", error=str(error))
         return
     if written is not None:
         workload.cache(write.resource).wrote(written)

@@ -26,9 +26,9 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
 
 
 def _plan(snapshot: Snapshot, daemon_set: Workload) -> Iterator[Write]:
-    placing = daemon_set.placing
-    tolerations = (*DAEMON_TOLERATIONS, NETWORK_TOLERATION) if placing.host_network else DAEMON_TOLERATIONS
-    wanted = {node.metadata.name for node in snapshot.nodes if fits(placing, node, tolerations, ignore_readiness=True)}
+    pod_spec = daemon_set.pod_spec
+    tolerations = (*DAEMON_TOLERATIONS, NETWORK_TOLERATION) if pod_spec.host_network else DAEMON_TOLERATIONS
+    wanted = {node.metadata.name for node in snapshot.nodes if fits(pod_spec, node, tolerations, ignore_readiness=True)}
     revision = daemon_set.template_hash
     on_node: dict[str, Pod] = {}
     for pod in snapshot.pods_by_owner.get(daemon_set.metadata.uid, ()):
@@ -36,15 +36,15 @@ def _plan(snapshot: Snapshot, daemon_set: Workload) -> Iterator[Write]:
             on_node[pod.spec.node_name] = pod
         elif not pod.deleting:
             yield _delete(pod)
-    lacking = sorted(wanted - on_node.keys())
-    for node_name in lacking:
+    missing = sorted(wanted - on_node.keys())
+    for node_name in missing:
         template = daemon_set.template
         spec = template.setdefault("spec", {})
         spec["tolerations"] = [*spec.get("tolerations", []), *msgspec.to_builtins(tolerations)]
         name = f"{daemon_set.metadata.name}-{snapshot.suffix()}"
         yield Create(POD, controlled_pod(daemon_set, template, name, {REVISION: revision}, node_name))
     yield from _replace_outdated(daemon_set, revision, len(wanted), on_node)
-    status = _status(daemon_set, revision, len(wanted), on_node, len(lacking))
+    status = _status(daemon_set, revision, len(wanted), on_node, len(missing))
     if status != daemon_set.status:
         yield Change(DAEMON_SET, _key(daemon_set), {"status": status}, "status")
 
@@ -64,17 +64,17 @@ def _replace_outdated(daemon_set: Workload, revision: str, wanted: int, on_node:
             yield _delete(pod)
 
 
-def _status(daemon_set: Workload, revision: str, wanted: int, on_node: dict[str, Pod], made: int) -> Tree:
+def _status(daemon_set: Workload, revision: str, wanted: int, on_node: dict[str, Pod], created: int) -> Tree:
     """The status, including pods that are being created, to save a second write."""
     ready = sum(1 for pod in on_node.values() if pod.ready)
     status: Tree = {
-        "currentNumberScheduled": len(on_node) + made,
+        "currentNumberScheduled": len(on_node) + created,
         "desiredNumberScheduled": wanted,
         "numberAvailable": ready,
         "numberMisscheduled": 0,
         "numberReady": ready,
         "observedGeneration": daemon_set.metadata.generation,
-        "updatedNumberScheduled": made
+        "updatedNumberScheduled": created
         + sum(1 for pod in on_node.values() if pod.metadata.labels.get(REVISION) == revision),
     }
     if wanted > ready:

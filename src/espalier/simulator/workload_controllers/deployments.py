@@ -1,4 +1,4 @@
-"""The Deployment controller: a ReplicaSet per template, and a rolling update from one to the next."""
+"""The Deployment controller: a ReplicaSet for each pod template, and a rollout from the old ones to the new one."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def _plan(snapshot: Snapshot, deployment: Workload, replica_sets: list[Workload]
                 yield Change(REPLICA_SET, key, {"spec": {"replicas": replicas}})
     status = _status(snapshot, deployment, new, replica_sets)
     if status != deployment.status:
-        gone = {name: None for name in deployment.status if name not in status}
+        removed = {name: None for name in deployment.status if name not in status}
         key = Key(deployment.metadata.namespace, deployment.metadata.name)
-        yield Change(DEPLOYMENT, key, {"status": status | gone}, "status")
+        yield Change(DEPLOYMENT, key, {"status": status | removed}, "status")
 
 
 def _scale(deployment: Workload, new: Workload, old: list[Workload]) -> Iterator[tuple[Workload, int]]:
@@ -54,16 +54,16 @@ def _scale(deployment: Workload, new: Workload, old: list[Workload]) -> Iterator
         return
     limits = deployment.spec.strategy.rolling_update
     surge = share(limits.max_surge, replicas, default="25%", round_up=True)
-    missing = share(limits.max_unavailable, replicas, default="25%")
+    max_unavailable = share(limits.max_unavailable, replicas, default="25%")
     old_total = sum(replica_set.spec.replicas for replica_set in old)
-    grown = min(replicas, max(new.spec.replicas, replicas + max(surge, 0 if missing else 1) - old_total))
-    yield new, grown
-    removable = max(0, sum(map(_available, (*old, new))) - (replicas - missing))
+    scaled_up = min(replicas, max(new.spec.replicas, replicas + max(surge, 0 if max_unavailable else 1) - old_total))
+    yield new, scaled_up
+    removable = max(0, sum(map(_available, (*old, new))) - (replicas - max_unavailable))
     for replica_set in old:
         unavailable = replica_set.spec.replicas - _available(replica_set)
-        take = min(replica_set.spec.replicas, unavailable + removable)
-        removable -= max(0, take - unavailable)
-        yield replica_set, replica_set.spec.replicas - take
+        scaled_down = min(replica_set.spec.replicas, unavailable + removable)
+        removable -= max(0, scaled_down - unavailable)
+        yield replica_set, replica_set.spec.replicas - scaled_down
 
 
 def _replica_set(deployment: Workload, hash_: str, old: list[Workload]) -> Tree:
@@ -95,15 +95,15 @@ def _status(snapshot: Snapshot, deployment: Workload, new: Workload | None, all_
     available = sum(_count(replica_set, "availableReplicas") for replica_set in all_)
     updated = _count(new, "replicas") if new else 0
     wanted = deployment.spec.replicas
-    missing = share(deployment.spec.strategy.rolling_update.max_unavailable, wanted, default="25%")
-    enough = available >= wanted - missing
+    max_unavailable = share(deployment.spec.strategy.rolling_update.max_unavailable, wanted, default="25%")
+    minimum_available = available >= wanted - max_unavailable
     complete = updated == replicas == wanted and available >= wanted
     conditions = [
         {
             "type": "Available",
-            "status": "True" if enough else "False",
-            "reason": "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
-            "message": f"Deployment has{'' if enough else ' not'} minimum availability.",
+            "status": "True" if minimum_available else "False",
+            "reason": "MinimumReplicasAvailable" if minimum_available else "MinimumReplicasUnavailable",
+            "message": f"Deployment has{'' if minimum_available else ' not'} minimum availability.",
         },
         {
             "type": "Progressing",
@@ -119,12 +119,12 @@ def _status(snapshot: Snapshot, deployment: Workload, new: Workload | None, all_
         "readyReplicas": sum(_count(replica_set, "readyReplicas") for replica_set in all_),
         "availableReplicas": available,
         **({"unavailableReplicas": wanted - available} if wanted > available else {}),
-        "conditions": snapshot.dated(deployment.status.get("conditions", []), conditions),
+        "conditions": snapshot.with_transition_times(deployment.status.get("conditions", []), conditions),
     }
 
 
 def _available(replica_set: Workload) -> int:
-    """Available pods that stay: the status may still count some that are about to be deleted."""
+    """The available pods of a ReplicaSet, at most its replicas: its status may count pods that it will delete."""
     return min(replica_set.spec.replicas, _count(replica_set, "availableReplicas"))
 
 

@@ -1,4 +1,4 @@
-"""The endpoints of Services: which pods are behind one, and at which ports. One EndpointSlice for each Service."""
+"""The EndpointSlice controller: the pods behind each Service, and their ports."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Backend:
 
     pod: Pod
     ready: bool
-    """True if it gets traffic."""
+    """True if the Service sends traffic to it."""
     ports: tuple[tuple[ServicePort, int], ...]
-    """Ports of the Service, and of the pod."""
+    """Pairs of a port of the Service, and the port of the pod that is its target."""
 
     def target(self, port: int) -> int | None:
-        """The port of the pod for a port of the Service."""
+        """The port of the pod for a port of the Service; None if it has none."""
         return next((target for service_port, target in self.ports if service_port.port == port), None)
 
 
 def backends(service: Service, pods: Iterable[Pod]) -> Iterator[Backend]:
-    """The pods behind a Service, by name, those that are not ready included. `pods` are those of its namespace."""
+    """The pods behind a Service by name, including unready ones. `pods` are those of its namespace."""
     selector = service.spec.selector
     if not selector or service.spec.type == "ExternalName":
         return
@@ -51,16 +51,16 @@ def backends(service: Service, pods: Iterable[Pod]) -> Iterator[Backend]:
 def _target(port: ServicePort, pod: Pod) -> int | None:
     if port.target_port is None or isinstance(port.target_port, int):
         return port.target_port or port.port
-    named = (found for container in pod.spec.containers for found in container.ports)
-    return next((found.container_port for found in named if found.name == port.target_port), None)
+    ports = (container_port for container in pod.spec.containers for container_port in container.ports)
+    return next((candidate.container_port for candidate in ports if candidate.name == port.target_port), None)
 
 
 def plan(snapshot: Snapshot) -> Iterator[Write]:
-    """The missing writes for EndpointSlices, of which this controller makes one for each group of same ports."""
+    """The missing writes for EndpointSlices: one for each Service and set of target ports."""
     present = {
-        Key(found.metadata.namespace, found.metadata.name): found
-        for found in snapshot.endpoint_slices
-        if found.metadata.labels.get(MANAGED_BY) == CONTROLLER
+        Key(slice_.metadata.namespace, slice_.metadata.name): slice_
+        for slice_ in snapshot.endpoint_slices
+        if slice_.metadata.labels.get(MANAGED_BY) == CONTROLLER
     }
     wanted: dict[Key, Tree] = {}
     for service in snapshot.services:
@@ -68,14 +68,14 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
             for slice_ in _slices(service, snapshot.pods_by_namespace.get(service.metadata.namespace, ())):
                 wanted[Key(service.metadata.namespace, slice_["metadata"]["name"])] = slice_
     for key, slice_ in wanted.items():
-        found = present.get(key)
-        if found is None:
+        current = present.get(key)
+        if current is None:
             yield Create(ENDPOINT_SLICE, slice_)
-        elif ((found.endpoints or []), (found.ports or [])) != (slice_["endpoints"], slice_["ports"]):
+        elif ((current.endpoints or []), (current.ports or [])) != (slice_["endpoints"], slice_["ports"]):
             yield Change(ENDPOINT_SLICE, key, {"endpoints": slice_["endpoints"], "ports": slice_["ports"]})
-    for key, found in present.items():
+    for key, current in present.items():
         if key not in wanted:
-            yield Delete(ENDPOINT_SLICE, key, found.metadata.uid)
+            yield Delete(ENDPOINT_SLICE, key, current.metadata.uid)
 
 
 def _slices(service: Service, pods: Iterable[Pod]) -> Iterator[Tree]:
@@ -87,12 +87,12 @@ def _slices(service: Service, pods: Iterable[Pod]) -> Iterator[Tree]:
             {"name": port.name, "port": target, "protocol": port.protocol}
             for port, target in (group[0].ports if group else ())
         ]
-        distinct = hashlib.sha256(repr([port["port"] for port in ports]).encode()).hexdigest()[:10]
+        ports_hash = hashlib.sha256(repr([port["port"] for port in ports]).encode()).hexdigest()[:10]
         yield {
             "apiVersion": ENDPOINT_SLICE.api_version,
             "kind": ENDPOINT_SLICE.kind,
             "metadata": {
-                "name": f"{service.metadata.name}-{distinct}",
+                "name": f"{service.metadata.name}-{ports_hash}",
                 "namespace": service.metadata.namespace,
                 "labels": {**service.metadata.labels, SERVICE_NAME: service.metadata.name, MANAGED_BY: CONTROLLER},
                 "ownerReferences": [

@@ -1,4 +1,8 @@
-"""The kubelets, as seen through the API: run pods, remove deleted pods, show static pods, report nodes as ready."""
+"""The kubelets: report pods as running, delete terminating pods, create mirror pods, report nodes as ready.
+
+Also the parts of kube-controller-manager that allocate pod CIDRs, remove the not-ready taint, and delete the pods of
+deleted nodes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ CNI_LABELS = ("k8s-app", "app.kubernetes.io/name", "app")
 
 
 def plan(snapshot: Snapshot) -> Iterator[Write]:
-    """The missing writes of kubelets (and of the node and pod garbage collectors)."""
+    """The missing writes for Nodes, and for pods that are bound to a node."""
     yield from _nodes(snapshot)
     for mirror in snapshot.deleted_mirrors:
         if mirror["spec"]["nodeName"] in snapshot.node_by_name:
@@ -41,17 +45,17 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
                 continue  # it runs to completion: `simulator/pods` reports its status
             elif pod.status.phase != "Running" and (pod.spec.host_network or node.ready):
                 address = node.internal_ip if pod.spec.host_network else next(addresses, "")
-                yield Change(POD, key, {"status": running(snapshot, pod, node, address)}, "status")
+                yield Change(POD, key, {"status": running_status(snapshot, pod, node, address)}, "status")
 
 
 def _nodes(snapshot: Snapshot) -> Iterator[Write]:
-    ranges = _free_ranges(snapshot)
+    pod_cidrs = _free_pod_cidrs(snapshot)
     for node in snapshot.nodes:
         key = Key("", node.metadata.name)
         spec: Tree = {}
-        if not node.spec.pod_cidr and (free := next(ranges, "")):
+        if not node.spec.pod_cidr and (free := next(pod_cidrs, "")):
             spec |= {"podCIDR": free, "podCIDRs": [free]}
-        has_network = node.ready or any(map(_brings_network, snapshot.pods_by_node.get(node.metadata.name, ())))
+        has_network = node.ready or any(map(_is_cni_agent, snapshot.pods_by_node.get(node.metadata.name, ())))
         if has_network and any(taint.key == NOT_READY for taint in node.spec.taints):
             taints = [msgspec.to_builtins(taint) for taint in node.spec.taints if taint.key != NOT_READY]
             spec["taints"] = taints or None
@@ -61,12 +65,12 @@ def _nodes(snapshot: Snapshot) -> Iterator[Write]:
             yield Change(NODE, key, {"status": {"conditions": ready_conditions(snapshot.timestamp)}}, "status")
 
 
-def _brings_network(pod: Pod) -> bool:
+def _is_cni_agent(pod: Pod) -> bool:
     labels = pod.metadata.labels
     return pod.ready and any(labels.get(label) in CNI_NAMES for label in CNI_LABELS)
 
 
-def running(snapshot: Snapshot, pod: Pod, node: Node, address: str) -> Tree:
+def running_status(snapshot: Snapshot, pod: Pod, node: Node, address: str) -> Tree:
     """The status of a pod whose containers run."""
     now = snapshot.timestamp
     status: Tree = {
@@ -99,13 +103,13 @@ def running(snapshot: Snapshot, pod: Pod, node: Node, address: str) -> Tree:
     return status
 
 
-def _free_ranges(snapshot: Snapshot) -> Iterator[str]:
-    """Free pod CIDRs for nodes (each a /24, as kube-controller-manager allocates)."""
-    whole = ipaddress.ip_network(snapshot.pod_range)
-    if whole.version != 4:
+def _free_pod_cidrs(snapshot: Snapshot) -> Iterator[str]:
+    """Free pod CIDRs for nodes, each a /24, as kube-controller-manager allocates; none for IPv6."""
+    cluster_cidr = ipaddress.ip_network(snapshot.pod_range)
+    if cluster_cidr.version != 4:
         return
     used = {node.spec.pod_cidr for node in snapshot.nodes}
-    for candidate in whole.subnets(new_prefix=max(24, whole.prefixlen)):
+    for candidate in cluster_cidr.subnets(new_prefix=max(24, cluster_cidr.prefixlen)):
         if str(candidate) not in used:
             yield str(candidate)
 

@@ -25,7 +25,7 @@ def _plan(snapshot: Snapshot, replica_set: Workload) -> Iterator[Write]:
     for _ in range(missing):
         name = f"{replica_set.metadata.name}-{snapshot.suffix()}"
         yield Create(POD, controlled_pod(replica_set, replica_set.template, name, {}))
-    for pod in sorted(pods, key=_goes_first)[: max(0, -missing)]:
+    for pod in sorted(pods, key=_deletion_order)[: max(0, -missing)]:
         key = Key(pod.metadata.namespace, pod.metadata.name)
         yield Delete(POD, key, pod.metadata.uid, graceful=snapshot.runs(pod))
     status = _status(replica_set, pods, max(0, missing))
@@ -34,18 +34,18 @@ def _plan(snapshot: Snapshot, replica_set: Workload) -> Iterator[Write]:
         yield Change(REPLICA_SET, key, {"status": status}, "status")
 
 
-def _goes_first(pod: Pod) -> tuple[bool, bool, str]:
-    """The order of deletion: without a node, then not ready, then by name."""
+def _deletion_order(pod: Pod) -> tuple[bool, bool, str]:
+    """A sort key: pods without a node are deleted first, then those that are not ready, then by name."""
     return (bool(pod.spec.node_name), pod.ready, pod.metadata.name)
 
 
-def _status(replica_set: Workload, pods: list[Pod], made: int) -> Tree:
+def _status(replica_set: Workload, pods: list[Pod], created: int) -> Tree:
     """The status, including pods that are being created, to save a second write."""
     ready = sum(1 for pod in pods if pod.ready)
     return {
         "availableReplicas": ready,
-        "fullyLabeledReplicas": len(pods) + made,
+        "fullyLabeledReplicas": len(pods) + created,
         "observedGeneration": replica_set.metadata.generation,
         "readyReplicas": ready,
-        "replicas": len(pods) + made,
+        "replicas": len(pods) + created,
     }

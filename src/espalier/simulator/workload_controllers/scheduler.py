@@ -1,6 +1,7 @@
-"""The scheduler: rules where a pod may run, and binding each pending pod to the least occupied matching node.
+"""The scheduler: filters nodes, and binds each pending pod to the matching node with the fewest pods.
 
-Like kube-scheduler it leaves a pod alone until its claims are bound: a kubelet would try it again after a pause only.
+Nodes without a pod of the same controller are preferred. Like kube-scheduler it does not bind a pod before its claims
+are bound.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from espalier.simulator.workload_controllers.writes import Change, Write
 
 
 def plan(snapshot: Snapshot) -> Iterator[Write]:
-    """The missing bindings; a pod that fits no node gets the condition once."""
+    """The missing bindings; a pod that can't be scheduled gets the condition PodScheduled once."""
     occupied = {name: len(pods) for name, pods in snapshot.pods_by_node.items()}
     siblings = {(pod.owner, pod.spec.node_name) for pod in snapshot.pods if pod.owner and pod.spec.node_name}
-    bound = {(one.metadata.namespace, one.metadata.name) for one in snapshot.claims if one.status.phase == "Bound"}
+    bound = {key for key, claim in snapshot.claim_by_key.items() if claim.status.phase == "Bound"}
     for pod in snapshot.pods:
         if pod.spec.node_name or pod.deleting:
             continue
-        if any((pod.metadata.namespace, claim) not in bound for claim in pod.spec.claims):
+        if any(Key(pod.metadata.namespace, claim) not in bound for claim in pod.spec.claims):
             yield from _unschedulable(snapshot, pod, "pod has unbound immediate PersistentVolumeClaims.")
             continue
         candidates = [node.metadata.name for node in snapshot.nodes if fits(pod.spec, node)]
@@ -37,14 +38,14 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
         yield Change(POD, Key(pod.metadata.namespace, pod.metadata.name), {"spec": {"nodeName": chosen}})
 
 
-def _unschedulable(snapshot: Snapshot, pod: Pod, why: str) -> Iterator[Write]:
+def _unschedulable(snapshot: Snapshot, pod: Pod, reason: str) -> Iterator[Write]:
     if conditions.get(pod.status.conditions, "PodScheduled") is not None:
         return
     condition = {
         "type": "PodScheduled",
         "status": "False",
         "reason": "Unschedulable",
-        "message": f"0/{len(snapshot.nodes)} nodes are available: {why}",
+        "message": f"0/{len(snapshot.nodes)} nodes are available: {reason}",
         "lastTransitionTime": snapshot.timestamp,
     }
     patch = {"status": {"phase": "Pending", "conditions": [condition]}}
@@ -52,28 +53,29 @@ def _unschedulable(snapshot: Snapshot, pod: Pod, why: str) -> Iterator[Write]:
 
 
 NOT_READY = "node.kubernetes.io/not-ready"
-"""The taint of a node without network."""
+"""The taint of a node that is not ready."""
 
-KEEPS_PODS_OFF = frozenset({"NoSchedule", "NoExecute"})
+SCHEDULING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
+"""Effects of taints that keep pods without a toleration off a node."""
 
-_NODE_TROUBLES = ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
+_NODE_TAINTS = ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
 
 DAEMON_TOLERATIONS = tuple(
     Toleration(
-        key=f"node.kubernetes.io/{trouble}",
+        key=f"node.kubernetes.io/{name}",
         operator="Exists",
-        effect="NoExecute" if trouble in ("not-ready", "unreachable") else "NoSchedule",
+        effect="NoExecute" if name in ("not-ready", "unreachable") else "NoSchedule",
     )
-    for trouble in _NODE_TROUBLES
+    for name in _NODE_TAINTS
 )
 """Tolerations that the DaemonSet controller adds to its pods."""
 
 NETWORK_TOLERATION = Toleration(key="node.kubernetes.io/network-unavailable", operator="Exists", effect="NoSchedule")
-"""Tolerations that it adds to pods with hostNetwork."""
+"""The toleration that it adds as well to pods with hostNetwork."""
 
 
 def fits(pod: PodSpec, node: Node, extra: Iterable[Toleration] = (), *, ignore_readiness: bool = False) -> bool:
-    """True if the pod may run on the node. DaemonSet pods may run before the node is ready."""
+    """True if the pod may run on the node; with `ignore_readiness` (DaemonSets) also if it is cordoned or unready."""
     labels = node.metadata.labels
     if any(labels.get(name) != value for name, value in pod.node_selector.items()):
         return False
@@ -83,5 +85,5 @@ def fits(pod: PodSpec, node: Node, extra: Iterable[Toleration] = (), *, ignore_r
     return all(
         any(toleration.tolerates(taint) for toleration in tolerations)
         for taint in node.spec.taints
-        if taint.effect in KEEPS_PODS_OFF and not (ignore_readiness and taint.key == NOT_READY)
+        if taint.effect in SCHEDULING_EFFECTS and not (ignore_readiness and taint.key == NOT_READY)
     )

@@ -26,7 +26,7 @@ from espalier.simulator.workload_controllers.views import (
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The observed objects. `now` is the time of writes; `random` generates names of new pods."""
+    """The observed objects of a workload cluster. `now` is the time of the writes; `random` generates names of pods."""
 
     now: datetime
     random: random.Random = field(repr=False, compare=False)
@@ -45,7 +45,7 @@ class Snapshot:
     deleted_mirrors: tuple[Tree, ...] = ()
     """Deleted mirror pods, to be recreated."""
     runs: Callable[[Pod], bool] = field(default=lambda _pod: False, repr=False, compare=False)
-    """True if a pod runs as processes, so that the planners must not write its status."""
+    """True if a pod is run by `simulator/pods`, so that the planners must not write its status."""
 
     @cached_property
     def pods_by_owner(self) -> dict[str, list[Pod]]:
@@ -81,8 +81,8 @@ class Snapshot:
         """Five random characters for a new name, as Kubernetes chooses them."""
         return "".join(self.random.choices(SUFFIX_LETTERS, k=5))
 
-    def dated(self, current: list[Tree], wanted: list[Tree]) -> list[Tree]:
-        """The desired conditions, each with the time of its last transition."""
+    def with_transition_times(self, current: list[Tree], wanted: list[Tree]) -> list[Tree]:
+        """The wanted conditions, each with its `lastTransitionTime`: `now` where the status changes."""
         before = {condition["type"]: condition for condition in current}
         return [
             {

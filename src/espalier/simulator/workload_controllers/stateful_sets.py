@@ -1,6 +1,6 @@
 """The StatefulSet controller: pods with ordinals, each with its own claims, started and replaced in order.
 
-There are no ControllerRevisions: a pod below `partition` that gets lost is made from the newest template.
+There are no ControllerRevisions: a pod below `partition` that is lost is created from the newest template.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from espalier.simulator.workload_controllers.writes import Change, Create, Delet
 REVISION = "controller-revision-hash"
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
-ENDED = ("Succeeded", "Failed")
+TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
 def plan(snapshot: Snapshot) -> Iterator[Write]:
@@ -44,14 +44,14 @@ def _plan(snapshot: Snapshot, stateful_set: Workload) -> Iterator[Write]:
 
 
 def _scale(snapshot: Snapshot, stateful_set: Workload, pods: dict[int, Pod]) -> Iterator[Write]:
-    """Make, then remove, then replace pods; with OrderedReady one at a time, and none after one that is not ready."""
+    """Create, then delete, then replace pods; with OrderedReady one at a time, and none after one that is not ready."""
     ordered = stateful_set.spec.pod_management_policy != "Parallel"
     for ordinal in range(stateful_set.spec.replicas):
         pod = pods.get(ordinal)
         if pod is None:
             yield from _new_claims(snapshot, stateful_set, ordinal)
             yield Create(POD, _pod(stateful_set, ordinal))
-        elif pod.status.phase in ENDED and not pod.deleting:
+        elif pod.status.phase in TERMINAL_PHASES and not pod.deleting:
             yield _delete(pod)
         elif not ordered or (pod.ready and not pod.deleting):
             continue
@@ -60,15 +60,15 @@ def _scale(snapshot: Snapshot, stateful_set: Workload, pods: dict[int, Pod]) -> 
     condemned = sorted((ordinal for ordinal in pods if ordinal >= stateful_set.spec.replicas), reverse=True)
     for ordinal in condemned:
         pod = pods[ordinal]
-        if not pod.deleting and not (ordered and _unready_before(pods, ordinal)):
+        if not pod.deleting and not (ordered and _waits_for_lower(pods, ordinal)):
             yield _delete(pod)
         if ordered:
             return
     yield from _replace_outdated(stateful_set, pods)
 
 
-def _unready_before(pods: dict[int, Pod], ordinal: int) -> bool:
-    """True if a pod with a lower ordinal is not ready: while it is not, pods that are ready are not removed."""
+def _waits_for_lower(pods: dict[int, Pod], ordinal: int) -> bool:
+    """True if a pod is ready and one with a lower ordinal is not: then it must not be deleted yet."""
     return pods[ordinal].ready and any(not pod.ready for before, pod in pods.items() if before < ordinal)
 
 
@@ -89,7 +89,7 @@ def _replace_outdated(stateful_set: Workload, pods: dict[int, Pod]) -> Iterator[
 
 
 def _new_claims(snapshot: Snapshot, stateful_set: Workload, ordinal: int) -> Iterator[Write]:
-    """The claims of a pod that do not exist. They outlive it, and scaling down, and the StatefulSet."""
+    """The missing claims of a pod. They are retained when it is deleted, at scaling down, and with the StatefulSet."""
     namespace = stateful_set.metadata.namespace
     labels = stateful_set.spec.selector.get("matchLabels") or {}
     for template in stateful_set.spec.volume_claim_templates:
@@ -121,32 +121,32 @@ def _pod(stateful_set: Workload, ordinal: int) -> Tree:
     spec["hostname"] = name
     if stateful_set.spec.service_name:
         spec["subdomain"] = stateful_set.spec.service_name
-    claimed = {
+    claim_volumes = {
         template["metadata"]["name"]: {
             "name": template["metadata"]["name"],
             "persistentVolumeClaim": {"claimName": _claim_name(stateful_set, template, ordinal)},
         }
         for template in stateful_set.spec.volume_claim_templates
     }
-    if claimed:
-        others = [volume for volume in spec.get("volumes") or () if volume["name"] not in claimed]
-        spec["volumes"] = [*others, *claimed.values()]
+    if claim_volumes:
+        others = [volume for volume in spec.get("volumes") or () if volume["name"] not in claim_volumes]
+        spec["volumes"] = [*others, *claim_volumes.values()]
     return pod
 
 
-def _status(stateful_set: Workload, pods: dict[int, Pod], made: int) -> Tree:
+def _status(stateful_set: Workload, pods: dict[int, Pod], created: int) -> Tree:
     """The status, including pods that are being created, to save a second write."""
     revision = _revision(stateful_set)
     before = stateful_set.status
     current = before.get("currentRevision") or revision
     staying = [pod for pod in pods.values() if not pod.deleting]
     ready = sum(pod.ready for pod in staying)
-    replicas = len(pods) + made
-    updated = _of_revision(staying, revision) + made
+    replicas = len(pods) + created
+    updated = _count_revision(staying, revision) + created
     if updated == replicas == ready:
         current = revision
     counts = {
-        "currentReplicas": _of_revision(staying, current) + (made if current == revision else 0),
+        "currentReplicas": _count_revision(staying, current) + (created if current == revision else 0),
         "readyReplicas": ready,
         "updatedReplicas": updated,
     }
@@ -162,7 +162,7 @@ def _status(stateful_set: Workload, pods: dict[int, Pod], made: int) -> Tree:
     return status | {name: None for name in before if name not in status}
 
 
-def _of_revision(pods: Sequence[Pod], revision: str) -> int:
+def _count_revision(pods: Sequence[Pod], revision: str) -> int:
     return sum(pod.metadata.labels.get(REVISION) == revision for pod in pods)
 
 

@@ -16,7 +16,7 @@ from espalier.api.meta import ObjectMeta, Observed, Tree
 
 
 class View(Observed, frozen=True):
-    """Base of the views: every object has metadata."""
+    """The base of the views of objects."""
 
     metadata: ObjectMeta
 
@@ -31,8 +31,8 @@ class View(Observed, frozen=True):
         return self.metadata.deletion_timestamp is not None
 
 
-class Observation(Observed, frozen=True):
-    """The fields of a condition that are read here."""
+class ConditionView(Observed, frozen=True):
+    """A condition, with the fields that are read here."""
 
     type: str
     status: str
@@ -47,7 +47,7 @@ class Toleration(Observed, frozen=True):
     effect: str = ""
 
     def tolerates(self, taint: Taint) -> bool:
-        """The rule of core/v1 `Toleration`."""
+        """True if it tolerates a taint, by the rule of core/v1 `Toleration`."""
         if self.effect and self.effect != taint.effect:
             return False
         if self.key and self.key != taint.key:
@@ -73,7 +73,7 @@ class NodeSpec(Observed, frozen=True):
 class NodeStatus(Observed, frozen=True):
     """The status that the kubelet reported."""
 
-    conditions: list[Observation] = []
+    conditions: list[ConditionView] = []
     addresses: list[Address] = []
 
 
@@ -152,7 +152,7 @@ class PodStatus(Observed, frozen=True):
     """The status that the kubelet reported."""
 
     phase: str = ""
-    conditions: list[Observation] = []
+    conditions: list[ConditionView] = []
     pod_ip: str = field(name="podIP", default="")
 
 
@@ -212,12 +212,12 @@ class Workload(View, frozen=True):
 
     @property
     def template(self) -> Tree:
-        """The whole pod template, decoded again (so it may be changed)."""
+        """The whole pod template; each call decodes it, so the caller may change it."""
         return msgspec.json.decode(self.spec.template)  # type: ignore[no-any-return]
 
     @property
-    def placing(self) -> PodSpec:
-        """The fields of the template that scheduling needs."""
+    def pod_spec(self) -> PodSpec:
+        """The spec of the pod template, with the fields that scheduling needs."""
         return msgspec.json.decode(self.spec.template, type=TemplateView).spec
 
     @property
@@ -270,7 +270,7 @@ class Claim(View, frozen=True):
     status: ClaimStatus = ClaimStatus()
 
 
-class Reference(Observed, frozen=True):
+class ClaimReference(Observed, frozen=True):
     """The claim that a volume is bound to."""
 
     name: str = ""
@@ -281,7 +281,7 @@ class Reference(Observed, frozen=True):
 class VolumeSpec(Observed, frozen=True):
     """The spec of a PersistentVolume."""
 
-    claim_ref: Reference | None = None
+    claim_ref: ClaimReference | None = None
     persistent_volume_reclaim_policy: str = "Retain"
 
 
@@ -317,7 +317,7 @@ class Service(View, frozen=True):
 
 
 class EndpointSlice(View, frozen=True):
-    """An EndpointSlice; what the controller writes of it is compared as it is."""
+    """An EndpointSlice; endpoints and ports are kept undecoded, to be compared with the wanted ones."""
 
     address_type: str = ""
     endpoints: list[Tree] | None = None

@@ -1,4 +1,4 @@
-"""The writes that planners ask for, as values, and the pods among them."""
+"""The writes that planners yield, and the pods that controllers create."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Merge `patch` into an object, or into its status."""
+    """Merge `patch` into an object, or into a subresource. Ignored if the object does not exist."""
 
     resource: Resource
     key: Key
@@ -30,9 +30,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete an object; no error when it is gone already. `uid` protects a namesake.
+    """Delete an object; no error when it is already deleted, or another object has its name (by `uid`).
 
-    A pod is gone at once, unless `graceful`: then it is so when its node has ended its containers.
+    A pod is removed at once, unless `graceful`: then when its containers have ended.
     """
 
     resource: Resource
