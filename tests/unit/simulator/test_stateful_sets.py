@@ -13,12 +13,14 @@ from espalier.api.core import (
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     POD,
+    POD_DISRUPTION_BUDGET,
     SERVICE,
     STATEFUL_SET,
 )
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.simulator.workload_controllers.writes import Create, Delete
+from espalier.simulator.workload_controllers import budgets
+from espalier.simulator.workload_controllers.writes import Change, Create, Delete
 from tests.support.planned_cluster import Environment
 from tests.support.pod_network import pod_network
 
@@ -266,3 +268,16 @@ def service(publishNotReadyAddresses: bool = False, **port: Any) -> Tree:
         "metadata": {"name": "db", "namespace": "shop"},
         "spec": spec | {"publishNotReadyAddresses": publishNotReadyAddresses},
     }
+
+
+def test_a_budget_counts_the_replicas_of_a_stateful_set_also_while_a_pod_is_missing() -> None:
+    env = cluster(3)
+    env.settle()
+    del env.objects[POD, Key("shop", "db-2")]
+    metadata = {"name": "db", "namespace": "shop"}
+    selector = {"matchLabels": {"app": "db"}}
+    env.add(POD_DISRUPTION_BUDGET, {"metadata": metadata, "spec": {"selector": selector, "maxUnavailable": 1}})
+    (change,) = budgets.plan(env.snapshot())
+    assert isinstance(change, Change)
+    budget = change.patch["status"]
+    assert (budget["expectedPods"], budget["currentHealthy"], budget["disruptionsAllowed"]) == (3, 2, 0)

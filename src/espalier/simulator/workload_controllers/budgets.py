@@ -91,10 +91,13 @@ def _expected(snapshot: Snapshot, pods: Sequence[Pod]) -> int:
     owners = {pod.owner for pod in pods if pod.owner}
     replica_sets = {replica_set.metadata.uid: replica_set for replica_set in snapshot.replica_sets}
     deployments = {deployment.metadata.uid: deployment.spec.replicas for deployment in snapshot.deployments}
+    stateful_sets = {owner.metadata.uid: owner.spec.replicas for owner in snapshot.stateful_sets}
     wanted: dict[str, int] = {}
     for uid in owners:
         replica_set = replica_sets.get(uid)
-        if replica_set is None:
+        if uid in stateful_sets:
+            wanted[uid] = stateful_sets[uid]
+        elif replica_set is None:
             # One pod for each node: the existing pods of a DaemonSet are the expected ones.
             wanted[uid] = sum(pod.owner == uid for pod in pods)
         elif replica_set.owner in deployments:
