@@ -25,11 +25,12 @@ exec "$@" < /dev/null >> "$log" 2>&1
 class CommandFailed(Exception):
     """A program failed. The message has its last lines."""
 
-    def __init__(self, command: Sequence[str], code: int, said: str) -> None:
+    def __init__(self, command: Sequence[str], code: int, said: str, *, timed_out: bool = False) -> None:
         lines = said.strip().splitlines()[-LAST_LINES:]
         super().__init__(f"{' '.join(command)}: exit code {code}" + (": " + "\n".join(lines) if lines else ""))
         self.code = code
         self.said = said
+        self.timed_out = timed_out
 
 
 async def run(
@@ -47,7 +48,7 @@ async def run(
         async with asyncio.timeout(seconds):
             out, err = await process.communicate(stdin)
     except TimeoutError:
-        raise CommandFailed(command, -9, f"timed out after {seconds:g} s") from None
+        raise CommandFailed(command, -9, f"timed out after {seconds:g} s", timed_out=True) from None
     finally:
         if process.returncode is None:
             process.kill()

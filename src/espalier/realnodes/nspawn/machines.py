@@ -35,6 +35,8 @@ from espalier.realnodes.nspawn.tools import Tools
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
 
 START_PAUSE = 0.1
+BOOT_CHECK_SECONDS = 30.0
+"""Seconds after which a node that boots is observed again: `systemctl --wait` can miss the end of the boot."""
 """Seconds between checks for a starting process."""
 
 FREE_BYTES = 2 * 1024**3
@@ -287,12 +289,13 @@ class InfrastructureMachines:
 
 
 async def _booted(running: Running) -> None:
-    """Return when the node has booted, which includes its bootstrap data, or has ended."""
+    """Return when the node has booted, which includes its bootstrap data, or has ended; or to observe it again."""
     while running.init.alive:
         try:
-            await run(*container.inside(running, "systemctl", "is-system-running", "--wait"), seconds=3600)
+            command = container.inside(running, "systemctl", "is-system-running", "--wait")
+            await run(*command, seconds=BOOT_CHECK_SECONDS)
             return
         except CommandFailed as error:
-            if error.said.strip() in ("degraded", "maintenance", "stopping"):
+            if error.timed_out or error.said.strip() in ("degraded", "maintenance", "stopping"):
                 return
         await asyncio.sleep(START_PAUSE)  # its service manager does not answer yet

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections import namedtuple
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from espalier.api.resource import Key
 from espalier.apiserver.store import MemoryStore
 from espalier.providers.docker.cluster_api import DockerMachine
-from espalier.realnodes.nspawn import limits
+from espalier.realnodes.nspawn import container, limits, machines
 from espalier.realnodes.nspawn.bases import NodeBase
+from espalier.realnodes.nspawn.commands import CommandFailed
 from tests.support.node_provider import Provider, provider, ready, says
 
 DATA = b"#cloud-config\nruncmd: []\n"
@@ -103,3 +107,16 @@ async def test_a_limit_of_the_host_is_said_with_the_setting_that_raises_it(
     async with provider(tmp_path / "nodes", MemoryStore(), AnyBase()) as env:
         await env.make_machine("garden-a", DATA)
         assert "sysctl -w fs.inotify.max_user_instances=" in await waits(env, "HostLimit")
+
+
+async def test_a_node_whose_boot_ends_unnoticed_is_observed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """systemctl may wait for ever for the end of a boot that is over; nothing else would look at the node again."""
+
+    async def wait_for_ever(*command: str, seconds: float) -> str:
+        raise CommandFailed(command, -9, f"timed out after {seconds:g} s", timed_out=True)
+
+    monkeypatch.setattr(machines, "run", wait_for_ever)
+    monkeypatch.setattr(container, "inside", lambda _running, *command: command)
+    running = cast(container.Running, SimpleNamespace(init=SimpleNamespace(alive=True)))
+    async with asyncio.timeout(1):
+        await machines._booted(running)
