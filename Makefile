@@ -39,7 +39,7 @@ check: $(VENV)/.installed ## Style, types, layers
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: $(VENV)/.installed ## Every figure that the README claims, measured here
+bench: $(VENV)/.installed ## The figures of docs/figures.md, measured here
 	@for file in benchmarks/bench_*.py; do $(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; done
 
 soak: $(VENV)/.installed ## What `make test` leaves out: other variants, fuzz targets, histories, 200 clusters, 2000 examples; SECONDS=N each (60)

@@ -18,7 +18,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.in_place import STOPPED, UPGRADING
+from espalier.clusters.in_place import REFUSED, UPGRADING
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError
 from espalier.kube.objects import Object
@@ -103,7 +103,7 @@ async def test_a_change_impossible_in_place_is_refused_by_name_and_nothing_is_re
     with pytest.raises(ApiError, match=r"bootstrap\.clusterConfiguration\.apiServer\.certSANs of the control plane"):
         await real.change(hedge, kubernetesVersion="1.36", controlPlaneConfiguration=changed)
     await set_time_servers(real, hedge, {"enabled": True})
-    cluster = await real.until(lambda one: condition(one, "ControlPlaneReady")[0] == STOPPED, hedge)
+    cluster = await real.until(lambda one: condition(one, "ControlPlaneReady")[0] == REFUSED, hedge)
     _, message = condition(cluster, "ControlPlaneReady")
     assert message.startswith("bootstrap.ntp.enabled of Machine hedge-")
     assert "set upgradeRolloutStrategy.fallback to RollingUpdate" in message

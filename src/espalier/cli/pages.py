@@ -42,6 +42,14 @@ GARDENER_KINDS: Mapping[str, tuple[type[KubeObject], ...]] = {
 """Gardener's kinds, by the folder of their pages: two kinds are in both groups."""
 
 
+_RESUMES = (
+    "",
+    "It resumes by itself when *time passes*; if it does not, see the log of the manager. *Somebody acts* outside of "
+    "the object: the meaning, or the message, says how. *The request changes*: the message has the fields of the "
+    "object itself, to be corrected or reverted.",
+)
+
+
 def conditions() -> Iterator[str]:
     """Conditions and their reasons, by kind."""
     yield from _head(
@@ -51,6 +59,7 @@ def conditions() -> Iterator[str]:
         "`espalier create|upgrade|delete cluster` stop waiting. Programs may rely on types and reasons, not on "
         "messages. Those of Shoots, Seeds, Etcds and the like: [gardener/conditions.md](gardener/conditions.md).",
     )
+    yield from _RESUMES
     for kind in (reasons.CLUSTER, reasons.GROUP, reasons.NODE):
         yield from ("", f"## {kind}", "")
         of_kind = sorted((one for one in reasons.REASONS if kind in one.kinds), key=lambda one: one.name)
@@ -68,6 +77,7 @@ def conditions_of_gardener() -> Iterator[str]:
         "rely on types and reasons, not on messages. Logs have failures at level warning, and what is only waited for "
         "at level debug (`--log-level debug`).",
     )
+    yield from _RESUMES
     yield from (
         "",
         "Some reasons come from elsewhere and are not in these tables: that with which an API server refused a request "

@@ -66,7 +66,7 @@ from espalier.runtime.outcome import Wait
 UPGRADING = "InPlaceUpgradeInProgress"
 """Reason of conditions while machines are upgraded in place."""
 
-STOPPED = "InPlaceUpgradeRefused"
+REFUSED = "InPlaceUpgradeRefused"
 """Reason when a change can't be made in place."""
 
 FAILED = "InPlaceUpgradeFailed"
@@ -187,7 +187,7 @@ def _compared(
     known = Infrastructures([render_input.provider.infrastructure])
     classified = classify(before, after, UpdateStrategy.of(strategy.type, strategy.fallback), known, template)
     upgrade = progress(live, capi_objects.upgrades)
-    if classified.effect is MachineEffect.REFUSED and upgrade is not None and upgrade.reason == STOPPED:
+    if classified.effect is MachineEffect.REFUSED and upgrade is not None and upgrade.reason == REFUSED:
         # Machines are not as it has them: what an earlier manager or a person wrote was refused. Component `upgrades`
         # compares what is written now with the machines themselves, and nothing is done to them until then.
         return Classification(MachineEffect.IN_PLACE, classified.fields)
@@ -212,7 +212,7 @@ def refused(changes: Iterable[OwnerChange]) -> Wait | None:
     The message lists all refusals.
     """
     refusals = [one.refusal for one in changes if one.refusal]
-    return Wait(STOPPED, "; ".join(refusals)) if refusals else None
+    return Wait(REFUSED, "; ".join(refusals)) if refusals else None
 
 
 def request_upgrade(change: OwnerChange, front_end: FrontEnd) -> None:
@@ -354,7 +354,7 @@ def _by_hooks(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
         return None
     sentence = refused_by_hooks(live.metadata)
     if sentence:  # Cluster API does not say that it observed what it could not begin with
-        return None if fallback == "RollingUpdate" else Wait(STOPPED, sentence)
+        return None if fallback == "RollingUpdate" else Wait(REFUSED, sentence)
     if not is_observed(live):
         return None
     name, done = f"{live.kind} {live.metadata.name}", f"{up_to_date} of {replicas} are done"
@@ -381,7 +381,7 @@ def _concerns(found: Object, owner: Owner) -> bool:
 
 def _reason_of(conditions: Sequence[Condition]) -> str:
     if is_false(conditions, ACCEPTED):
-        return STOPPED
+        return REFUSED
     return FAILED if is_false(conditions, PROGRESSING) else UPGRADING
 
 

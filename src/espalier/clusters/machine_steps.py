@@ -72,7 +72,7 @@ def await_control_plane(scope: Scope) -> Decision:
 
 
 def await_creation(scope: Scope) -> Decision:
-    """Write changes of the control plane that waited for its creation, before any workers."""
+    """Wait while changes of the control plane wait for its creation; the steps that follow write them."""
     postponed = plan.waiting_for_creation(render_input_of(scope), scope.capi_objects)
     return Wait(in_place.UPGRADING, postponed) if postponed else Continue()
 

@@ -100,7 +100,7 @@ KUBECONFIG_SECRET_TAKEN = "KubeconfigSecretTaken"  # noqa: S105 - a reason
 CLUSTER_API_OBJECTS_MISSING = "ClusterAPIObjectsMissing"
 
 FAILURES = reasons.waiting_for_people(reasons.CLUSTER)
-"""All conditions, from the table."""
+"""All reasons for which somebody must act, from the table."""
 
 CONTROL_PLANE_LOST = "ControlPlaneLost"
 CLUSTER_API_OBJECT_DELETED = "ClusterAPIObjectDeleted"

@@ -83,7 +83,7 @@ def control_plane(
 def _with_upgrades_requested(
     wanted: list[KubeObject], render_input: RenderInput, capi_objects: ClusterAPIObjects
 ) -> list[KubeObject]:
-    """The object, annotated if its machines are upgraded in place."""
+    """The objects; those whose machines are upgraded in place get the annotation that requests it."""
     for change in in_place.owner_changes(wanted, render_input, capi_objects):
         in_place.request_upgrade(change, render_input.front_end)
     return wanted

@@ -155,7 +155,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     resolved: Mapping[str, str] = {}
     """Values resolved by the provider, by their name; empty values are not known yet."""
     providers: Providers = {}
-    """All layers of this manager."""
+    """All providers of this manager."""
     management: eksa.Cluster | None = None
     """The Cluster that `spec.managementCluster` names, if it is the record of the management cluster."""
     management_key: Key | None = None

@@ -189,6 +189,7 @@ STEPS = (
     install_workload_objects,
     install_cni,
     Step(await_creation, awaits=True),
+    # Again: changes that had to wait until the control plane was created.
     Step(make_control_plane),
     Step(await_control_plane, awaits=True),
     Step(make_workers),

@@ -70,7 +70,7 @@ def upgrade(live: KubeadmControlPlane, **statuses: str) -> Tree:
         ({"Progressing": "True", "Accepted": "True"}, in_place.UPGRADING),
         ({"Progressing": "Unknown", "Accepted": "True"}, in_place.UPGRADING),
         ({"Progressing": "False", "Accepted": "True"}, in_place.FAILED),
-        ({"Progressing": "False", "Accepted": "False"}, in_place.STOPPED),
+        ({"Progressing": "False", "Accepted": "False"}, in_place.REFUSED),
         ({}, in_place.UPGRADING),
     ],
 )
@@ -261,7 +261,7 @@ def test_all_that_is_refused_is_reported_at_once() -> None:
     found = changes({"type": "InPlace"}, controlPlaneConfiguration=REFUSING, workerNodeGroupConfigurations=[labelled])
     result = in_place.refused(found)
     assert result is not None
-    assert result.reason == in_place.STOPPED
+    assert result.reason == in_place.REFUSED
     assert "bootstrap.clusterConfiguration.apiServer.certSANs of the control plane" in result.message
     assert "kubeletExtraArgs[node-labels] of worker node group md-0" in result.message
 

@@ -9,7 +9,7 @@ import pytest
 from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, FrontEnd, refusal
 from espalier.api.meta import Tree
 from espalier.clusters import drift, plan, readiness
-from espalier.clusters.in_place import FAILED, NOT_ASKED, STOPPED, TOO_FEW
+from espalier.clusters.in_place import FAILED, NOT_ASKED, REFUSED, TOO_FEW
 from espalier.clusters.runtime_hooks import chosen
 from espalier.clusters.scope import Scope
 from espalier.runtime.outcome import Wait
@@ -87,11 +87,11 @@ def test_only_a_refusal_of_the_present_generation_is_reported(observed: int) -> 
     said = {IN_PLACE_REFUSED: refusal(1, "files of it can't be changed in place")}
     outdated: Tree = {"upToDateReplicas": 0, "observedGeneration": observed}
     assert ready_of(cluster(asked(), annotations=said, **outdated)) == (
-        STOPPED,
+        REFUSED,
         "files of it can't be changed in place",
     )
     older = {IN_PLACE_REFUSED: refusal(0, "files of it can't be changed in place")}
-    assert ready_of(cluster(asked(), annotations=older, **outdated))[0] != STOPPED
+    assert ready_of(cluster(asked(), annotations=older, **outdated))[0] != REFUSED
     assert ready_of(cluster(asked(), annotations=said, version="1.35"))[0] == "ControlPlaneReady", (
         "nothing is left to do"
     )

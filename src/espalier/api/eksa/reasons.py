@@ -61,7 +61,8 @@ REASONS: tuple[Reason, ...] = (
     _time("LinkedObjectsNotChecked", "the provider has not checked the linked objects yet"),
     _time(
         "ValuesNotResolved",
-        "the provider has not resolved a name in a referenced object yet; see the object's status",
+        "a name in a linked object was not looked up yet, or has no match; `status.failureMessage` of the object has "
+        "it, and its conditions say whether the infrastructure was reached",
     ),
     _person("ManagementClusterRefInvalid", "spec.managementCluster does not name the management cluster"),
     _person("EksaVersionInvalid", "spec.eksaVersion is missing or unknown; the message lists the known releases"),
@@ -190,7 +191,12 @@ REASONS: tuple[Reason, ...] = (
     _person("NotComparable", "the cluster can't be rendered; the message says what is missing"),
     _lasting("NotManagedHere", "the machines of the management cluster are managed elsewhere"),
     # In-place upgrades of a group of machines.
-    _time("CacheNotSynced", "the caches of the cluster are being filled", GROUP, NODE),
+    _time(
+        "CacheNotSynced",
+        "the manager reads the objects of the cluster; if that lasts, its log has `watch interrupted` with the kind",
+        GROUP,
+        NODE,
+    ),
     _person("OwnerNotFound", "the referenced KubeadmControlPlane or MachineDeployment does not exist", GROUP),
     _time("OwnerDeleted", "the KubeadmControlPlane or MachineDeployment is being deleted", GROUP),
     _person(
@@ -213,7 +219,12 @@ REASONS: tuple[Reason, ...] = (
         GROUP,
         NODE,
     ),
-    _change("FieldsNotChangeableInPlace", "changed fields can't be changed in place", GROUP),
+    _change(
+        "FieldsNotChangeableInPlace",
+        "the message has the fields that can't be changed in place: revert them, or let the machines be replaced; the "
+        "Cluster reports `InPlaceUpgradeRefused`",
+        GROUP,
+    ),
     _change("RolloutRequired", "machines would be replaced afterwards, because of the fields in the message", GROUP),
     _time("ControlPlaneUnhealthy", "the control plane can't spare a member now", GROUP, NODE),
     _time("ControlPlaneFirst", "workers wait for the control plane", GROUP),
@@ -226,8 +237,12 @@ REASONS: tuple[Reason, ...] = (
         GROUP,
     ),
     _time("OwnerEdited", "the owner was edited; the next upgrade applies its new spec", GROUP),
-    _time("Upgrading", "nodes are upgraded one at a time", GROUP),
-    _time("UpgradingNodes", "nodes are upgraded one at a time", GROUP),
+    _time("Upgrading", "the upgrade is in progress; the message counts the nodes", GROUP),
+    _time(
+        "UpgradingNodes",
+        "nodes are upgraded: those of a control plane one at a time, workers as maxUnavailable allows",
+        GROUP,
+    ),
     _time("UpgradeCreated", "an in-place upgrade was created", LOG),
     _time("NodeUpgradeInProgress", "a node is being upgraded; its result is recorded before the next change", LOG),
     _person("KubeconfigMissing", "the Secret with the kubeconfig was deleted; restore it from a copy", GROUP, NODE),

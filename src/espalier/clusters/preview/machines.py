@@ -391,6 +391,6 @@ def refused_in_place(groups: Sequence[Group], cluster: str) -> str:
         if group.refused
     ]
     if said:
-        return f"{in_place.STOPPED}: {'; '.join(said)}"
+        return f"{in_place.REFUSED}: {'; '.join(said)}"
     blocked = [sentence for group in groups for sentence in group.blocked]
     return f"{in_place.FAILED}: {'; '.join(blocked)}" if blocked else ""

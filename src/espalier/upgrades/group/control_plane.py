@@ -218,7 +218,7 @@ class ControlPlaneGroup(Group):
         )
 
     async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
-        """Update Machine, KubeadmConfig and infrastructure machine, in the proposal's order."""
+        """Update Machine, KubeadmConfig and infrastructure machine, in the order of EKS Anywhere's proposal."""
         for resource, found, patch in _patches(scope.wanted or {}, scope.version, machine):
             await writer.merge(resource, found, patch)
 

@@ -1,4 +1,4 @@
-"""The steps of a node's upgrade, in the proposal's order: each is a container of the upgrader pod."""
+"""The steps of a node's upgrade, each a container of the upgrader pod, in the order of EKS Anywhere's proposal."""
 
 from __future__ import annotations
 
