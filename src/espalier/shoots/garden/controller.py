@@ -173,7 +173,7 @@ class Garden:
         live = await self._writer.status(Shoot.resource, live, wanted_status, Precondition.VERSION, before=status)
         if reason:
             return Wait(reason, message, after=self._config.monitor_period if reason == "MoveRefused" else None)
-        return await self._give_up(live)
+        return await self._await_source(live)
 
     def _refusals(self, shoot: Shoot) -> str:
         """The violations of a move that has not begun: it may have been requested while no webhook was called."""
@@ -196,8 +196,11 @@ class Garden:
         last = live.decode(BackupBucket).status.last_operation if live is not None else None
         return "" if last is not None and last.finished else f"the BackupBucket of seed {seed.name} is not ready"
 
-    async def _give_up(self, live: Object) -> Outcome:
-        """The bad case: give up a source that is silent for too long; the destination starts without it (G43)."""
+    async def _await_source(self, live: Object) -> Outcome:
+        """Wait until the source hands the shoot over.
+
+        One that is silent for too long is given up: the destination starts without it (the bad case, G43).
+        """
         typed = live.decode(Shoot)
         source = typed.status.seed_name or ""
         silence, grace = self._seed_leases.silence(source), self._config.give_up_after

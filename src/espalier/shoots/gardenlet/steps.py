@@ -140,7 +140,7 @@ async def decide(attempt: Attempt) -> Outcome:
     return Done() if _is_over(attempt.live.shoot, operation) else Continue()
 
 
-async def follow(attempt: Attempt) -> Outcome:
+async def pass_on_request(attempt: Attempt) -> Outcome:
     """Pass a requested operation on to extension resources: to those that failed, and to all of a settled shoot. The
     flow waits for them as for any change."""
     live, tools = attempt.live, attempt.tools
@@ -221,9 +221,9 @@ STEPS: Sequence[Step[Attempt]] = (
     observe_shoot,
     leave,
     begin,
-    observe_shoot,
+    observe_shoot,  # again: `begin` has written to it
     decide,
-    follow,
+    pass_on_request,
     sync_cluster,
     claim_state,
     advance,

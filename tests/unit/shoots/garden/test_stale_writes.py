@@ -71,9 +71,9 @@ async def test_a_seed_is_not_given_up_once_the_request_to_leave_it_was_withdrawn
         garden = Garden(Caches(client, rng=random.Random(1)), Writer(client, {}), SystemClock(), GardenConfig(), silent)
         await patched(client, {"spec": {"seedName": "a"}})
         with pytest.raises(Conflict):
-            await garden._give_up(seen)
+            await garden._await_source(seen)
         assert await seed_of(client) == "a"
-        await garden._give_up(await patched(client, {"spec": {"seedName": "b"}}))
+        await garden._await_source(await patched(client, {"spec": {"seedName": "b"}}))
         assert await seed_of(client) == "b"
 
 

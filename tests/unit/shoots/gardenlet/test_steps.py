@@ -108,7 +108,7 @@ async def test_an_order_wakes_no_extension_that_has_released_what_another_seed_r
     live: Object, found: ExtensionResource, is_told: bool
 ) -> None:
     attempt, place = attempted(live, extensions=(found,))
-    for step in (one for one in steps.STEPS if one in (steps.decide, steps.follow)):
+    for step in (one for one in steps.STEPS if one in (steps.decide, steps.pass_on_request)):
         assert isinstance(await step(attempt), Continue)
     assert ("merge Infrastructure reconcile" in place.log) is is_told
 
