@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.support.kubectl import Kubectl, columns
 from tests.support.node_manifests import CLUSTER, manifest
 from tests.support.real_environment import READY_SECONDS, real_environment, why_not
 from tests.support.real_node import BIN, OTHER_BUILDS, PLUGINS, Host
+from tests.support.waiting import eventually
 
 WHY_NOT = why_not("1.35.4", "1.36.3")
 
@@ -74,7 +76,7 @@ async def test_a_cluster_without_spare_hardware_is_upgraded_in_place(tmp_path: P
             assert "2.3.7" in await inside(env, name, "/usr/local/bin/containerd", "--version")
             assert await inside(env, name, "cat", OURS) == "vm.swappiness=1\n"
             assert "espalier-upgrade" not in await inside(env, name, "ls", "/var/lib", "/run")
-        assert await tags(workload) == {
+        expected = {
             "kube-apiserver": {f"{NEW}-eks-1-36-1"},
             "kube-controller-manager": {f"{NEW}-eks-1-36-1"},
             "kube-scheduler": {f"{NEW}-eks-1-36-1"},
@@ -82,6 +84,8 @@ async def test_a_cluster_without_spare_hardware_is_upgraded_in_place(tmp_path: P
             "etcd": {"v3.6.8-eks-1-36-1"},
             "coredns": {"v1.14.2-eks-1-36-1"},
         }
+        # The rollout of CoreDNS ends after the worker accepts pods again.
+        await eventually(partial(tags, workload), expected.__eq__, within=120)
         for name in (plane, worker):
             told = story.steps(name)
             assert told == [step for step in STEPS if step in told]
