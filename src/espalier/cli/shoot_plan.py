@@ -96,8 +96,7 @@ async def _credentials_problem(client: Client, bucket: BackupBucket) -> str:
         return ""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True, rename="camel"):
     """A check and its result."""
 
     what: str
@@ -106,8 +105,7 @@ class Finding:
     message: str
 
 
-@dataclass(frozen=True)
-class Times:
+class Times(msgspec.Struct, frozen=True, rename="camel"):
     """Expected seconds of a move or a wait, and their parts."""
 
     total: float
@@ -119,8 +117,7 @@ class Times:
         return cls(sum(seconds for _, seconds in parts), parts)
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, rename="camel"):
     """The plan of a move."""
 
     source: str
@@ -138,7 +135,7 @@ class Plan:
     at_risk: str
     times_note: str
     """A sentence for people: whose times these are."""
-    unread: tuple[str, ...] = field(default=())
+    unread: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, seen: Seen) -> Plan:

@@ -178,3 +178,9 @@ def test_times_that_are_not_safe_are_refused_at_the_start(tmp_path: Path) -> Non
         read_times(file.with_name("none"))
     with pytest.raises(Usage, match="--give-up-after: found 30s, allowed is --heartbeat-grace"):
         config_of("40s", "30s")
+
+
+def test_programs_get_the_names_of_fields_as_in_all_other_output() -> None:
+    facts = Plan.of(seen("west", seed("east"), seed("west"))).facts()
+    assert {"goodCase", "badCase", "isSourceAlive", "atRisk", "timesNote"} <= facts.keys()
+    assert not [name for name in facts if "_" in name]
