@@ -8,7 +8,7 @@ import random
 import shutil
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ from espalier.cli.home import Home
 from espalier.cli.manager_task import ManagerTask
 from espalier.cli.upgrader_archives import built_images
 from espalier.kube.client import Client
-from espalier.kube.errors import NotFound
+from espalier.kube.errors import NotFound, ServerFailure
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.kinds import INFRASTRUCTURE_KINDS
 from espalier.providers.registry import LOCAL, PROVIDERS
@@ -136,8 +136,7 @@ class RealEnvironment:
             await managing.leading()
             for resource, tree in manifests.webhook_configurations(url):
                 await client.apply(resource, tree)
-            await make_record(client, releases)
-            await follow_newest(client, releases)
+            await retry_untrusted(lambda: _keep_record(client, releases))
             home.kubeconfig.unlink(missing_ok=True)
             Kubeconfig.load([running.kubeconfig]).merge_into(home.kubeconfig)
             yield cls(running.url, managing)
@@ -169,6 +168,28 @@ async def check(settings: RealSettings, state: State) -> AddressRange:
     if reasons:
         raise Failure("real nodes are not possible here: " + "; ".join(reasons))
     return addresses
+
+
+async def _keep_record(client: Client, releases: Releases) -> None:
+    await make_record(client, releases)
+    await follow_newest(client, releases)
+
+
+async def retry_untrusted(write: Callable[[], Awaitable[None]], *, pause: float = 0.2, attempts: int = 150) -> None:
+    """Repeat a write until kube-apiserver trusts the webhooks. Raises its `ServerFailure` after the last attempt.
+
+    The manager sets their caBundle just after they were applied, and kube-apiserver reads it through a watch of its
+    own: for a moment it calls them without, and refuses the write.
+    """
+    for attempt in range(1, attempts + 1):
+        try:
+            await write()
+        except ServerFailure as error:
+            if "failed calling webhook" not in str(error) or attempt == attempts:
+                raise
+            await asyncio.sleep(pause)
+        else:
+            return
 
 
 async def _remove_webhooks(client: Client) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.cli.environment.real import RealSettings, check
+from espalier.cli.environment.real import RealSettings, check, retry_untrusted
 from espalier.cli.failures import Failure, Usage
 from espalier.cli.up import ApiServer, Nodes, fit
+from espalier.kube.errors import ServerFailure, Status
 from espalier.realnodes.nspawn.state import NetworkRecord, State
 
 ELSEWHERE = "10.213.77.0/24"
@@ -83,3 +84,31 @@ def test_hooks_need_a_cluster_api_that_calls_them() -> None:
     with pytest.raises(Usage, match="--in-place: found hooks, allowed with --nodes simulated is annotations"):
         fit(Nodes.SIMULATED, None, FrontEnd.HOOKS)
     fit(Nodes.REAL, None, FrontEnd.HOOKS)
+
+
+UNTRUSTED = (
+    'Internal error occurred: failed calling webhook "validate.clusters": certificate signed by unknown authority'
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "failures", "written", "attempts"),
+    [(UNTRUSTED, 2, True, 3), (UNTRUSTED, 9, False, 5), ("etcdserver: no leader", 1, False, 1)],
+    ids=["trusted meanwhile", "never trusted", "another failure"],
+)
+async def test_a_write_is_repeated_while_the_api_server_does_not_trust_the_webhooks(
+    message: str, failures: int, written: bool, attempts: int
+) -> None:
+    made: list[int] = []
+
+    async def write() -> None:
+        made.append(len(made))
+        if len(made) <= failures:
+            raise ServerFailure(Status(message=message, code=500))
+
+    if written:
+        await retry_untrusted(write, pause=0, attempts=5)
+    else:
+        with pytest.raises(ServerFailure, match=message[:20]):
+            await retry_untrusted(write, pause=0, attempts=5)
+    assert len(made) == attempts
