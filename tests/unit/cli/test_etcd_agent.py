@@ -54,6 +54,14 @@ def test_sets_are_listed_with_what_their_names_say(folder: Path, capsys: Capture
     assert shown.err == "1 other object: copyoperation.json\n"
 
 
+def test_a_nested_delta_is_listed_as_verified(folder: Path, capsys: Captured) -> None:
+    store = filled(folder, full(10, 0), delta(11, 50, 60), delta(15, 20, 500))
+    assert run(["etcd-agent", "list", store]) == 0
+    assert cells(capsys.readouterr().out.splitlines()[1])[-1] == "complete"
+    assert run(["etcd-agent", "verify", store]) == 0
+    assert "revision 50 can be restored" in capsys.readouterr().err
+
+
 def test_a_table_of_sets_fits_a_terminal(folder: Path, capsys: Captured) -> None:
     store = filled(folder, full(12_345_678, 0), delta(12_345_679, 12_345_689, 60))
     assert run(["etcd-agent", "list", store]) == 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import pairwise
 
 from espalier.etcdbackup.snapshots import names
 from espalier.etcdbackup.snapshots.names import Chunk, Kind, Snapshot
@@ -104,9 +105,12 @@ class FindingReason(StrEnum):
     GAP = "Gap"
     """Revisions that no snapshot has: nothing after them can be restored."""
     OVERLAP = "Overlap"
-    """Revisions that two deltas have, as after a change of leaders. It is no error: each is applied once."""
+    """Revisions that two deltas have, as after a change of leaders. It is no error if their events are the same, which
+    only their content shows: each revision is applied once."""
     FORK = "Fork"
-    """Revisions and times disagree: there may be two histories, or clocks differ."""
+    """Revisions and times of deltas that are applied disagree: there may be two histories, or clocks differ."""
+    CONFLICT = "Conflict"
+    """Two deltas have different events for the same revisions: two etcds wrote them."""
     EMPTY = "Empty"
     """An object without content."""
 
@@ -120,8 +124,26 @@ class Finding:
 
     @property
     def is_fault(self) -> bool:
-        """True if the set does not lead to the last revision that its names mention."""
-        return self.reason in (FindingReason.GAP, FindingReason.EMPTY)
+        """True if the set does not lead to the last revision that its names mention, or leads to two states."""
+        return self.reason in (FindingReason.GAP, FindingReason.EMPTY, FindingReason.CONFLICT)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRevisions:
+    """Revisions that two deltas both have."""
+
+    before: StoredSnapshot
+    after: StoredSnapshot
+
+    @property
+    def first(self) -> int:
+        """The first of these revisions."""
+        return max(self.before.snapshot.start, self.after.snapshot.start)
+
+    @property
+    def last(self) -> int:
+        """The last of these revisions."""
+        return min(self.before.snapshot.last, self.after.snapshot.last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,19 +194,31 @@ class SnapshotSet:
             for stored in self.members
             if not stored.size
         ]
-        reach = self.full.snapshot.last
-        previous = self.full
-        for stored in self.deltas:
-            snapshot = stored.snapshot
-            if snapshot.start > reach + 1 and snapshot.last > self.reach:
-                found.append(_gap(previous, stored, reach))
-            elif snapshot.start <= reach and previous.snapshot.kind is Kind.DELTA:
-                found.append(_overlap(previous, stored))
-            if snapshot.created < previous.snapshot.created:
+        applied = (self.full, *self.chain)
+        for previous, stored in pairwise(applied):
+            if stored.snapshot.created < previous.snapshot.created:
                 found.append(_fork(previous, stored))
-            if snapshot.last >= reach:
-                reach, previous = snapshot.last, stored
+        found += [_overlap(shared) for shared in self.shared]
+        reach, previous = applied[-1].snapshot.last, applied[-1]
+        for stored in self.deltas:
+            if stored.snapshot.last <= reach:
+                continue
+            if stored.snapshot.start > reach + 1:
+                found.append(_gap(previous, stored, reach))
+            reach, previous = stored.snapshot.last, stored
         return found
+
+    @property
+    def shared(self) -> tuple[SharedRevisions, ...]:
+        """The deltas that begin before the end of another, each with the one that begins before it and ends last."""
+        found: list[SharedRevisions] = []
+        furthest: StoredSnapshot | None = None
+        for stored in sorted(self.deltas, key=lambda delta: (delta.snapshot.start, -delta.snapshot.last, delta.order)):
+            if furthest is not None and stored.snapshot.start <= furthest.snapshot.last:
+                found.append(SharedRevisions(furthest, stored))
+            if furthest is None or stored.snapshot.last > furthest.snapshot.last:
+                furthest = stored
+        return tuple(found)
 
 
 def _chain(reach: int, deltas: Sequence[StoredSnapshot]) -> tuple[StoredSnapshot, ...]:
@@ -209,7 +243,10 @@ def _gap(before: StoredSnapshot, after: StoredSnapshot, reach: int) -> Finding:
     return Finding(FindingReason.GAP, f"{missing} missing between {before.name} and {after.name}")
 
 
-def _overlap(before: StoredSnapshot, after: StoredSnapshot) -> Finding:
+def _overlap(shared: SharedRevisions) -> Finding:
+    before, after = shared.before, shared.after
+    if after.snapshot.last <= before.snapshot.last:
+        return Finding(FindingReason.OVERLAP, f"{after.name} has only revisions that {before.name} has too")
     return Finding(FindingReason.OVERLAP, f"{after.name} begins before the end of {before.name}")
 
 

@@ -91,9 +91,19 @@ def test_a_delta_within_a_later_one_makes_no_gap() -> None:
 
 
 def test_two_histories_in_one_store_are_reported() -> None:
-    found = inventory(full(10, 0), delta(11, 50, 60), delta(11, 20, 500)).latest
+    found = inventory(full(10, 0), delta(11, 20, 500), delta(21, 50, 60)).latest
     assert found is not None
     assert "was taken 440 s before it: two histories" in found.findings()[-1].message
+
+
+@given(st.integers(12, 30), st.integers(0, 20), st.integers(1, 999))
+def test_a_nested_delta_is_no_fork(start: int, length: int, created: int) -> None:
+    """Whenever it was taken: nothing of it is applied."""
+    outer, nested = delta(11, 50, 500), delta(start, start + length, created)
+    found = inventory(full(10, 0), outer, nested).latest
+    assert found is not None
+    assert [one.snapshot for one in found.chain] == [outer]
+    assert [finding.message for finding in found.findings()] == [f"{nested} has only revisions that {outer} has too"]
 
 
 def test_an_object_without_content_is_a_fault() -> None:
