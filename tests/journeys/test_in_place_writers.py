@@ -9,7 +9,12 @@ import pytest
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import POD, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import NODE_IN_WORK, ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.eksa.upgrades import (
+    NODE_IN_WORK,
+    ControlPlaneUpgrade,
+    MachineDeploymentUpgrade,
+    NodeUpgrade,
+)
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.client import PatchType
@@ -20,7 +25,7 @@ from espalier.upgrades.names import upgrader
 from tests.support.in_place_environment import NEW, OLD, journey, machines, reach, ready, until_so
 from tests.support.in_place_watcher import say_ready
 from tests.support.managed_environment import NAMESPACE, ManagedEnvironment
-from tests.support.upgraders import Upgraders
+from tests.support.upgraders import Moment, Upgraders
 
 pytestmark = pytest.mark.embedded
 
@@ -208,6 +213,38 @@ def test_a_node_upgrade_that_somebody_calls_completed_is_not_believed() -> None:
         await env.client.delete(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
         await env.until_ready()
         assert set(await env.versions()) == {NEW}
+
+    journey(story)
+
+
+@pytest.mark.parametrize("when", ["control plane", "worker"])
+def test_an_upgrade_that_somebody_calls_ready_goes_on(when: str) -> None:
+    """Its running NodeUpgrade is neither deleted nor started again, and status.ready is corrected."""
+    is_control_plane = when == "control plane"
+    resource = ControlPlaneUpgrade.resource if is_control_plane else MachineDeploymentUpgrade.resource
+
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        machine = (await machines(env, control_plane=is_control_plane))[0].name
+        edited: list[str] = []
+
+        async def call_it_ready(_cluster: object, node: str, container: str, moment: Moment) -> None:
+            if (node, moment, edited) != (machine, Moment.RUNS, []) or "kube" not in container:
+                return
+            (upgrade,) = (await env.client.list(resource, SYSTEM_NAMESPACE)).items
+            edited.append(upgrade.name)
+            done: Tree = {"status": {"ready": True}}
+            await env.client.patch(
+                resource, upgrade.name, SYSTEM_NAMESPACE, patch=done, type=PatchType.MERGE, subresource="status"
+            )
+            await until_so(env, resource, upgrade.name, lambda tree: not tree["status"].get("ready"))
+
+        upgraders.happening = call_it_ready
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
+        assert edited
+        assert set(await env.versions()) == {NEW}
+        started = [container for node, container in upgraders.ran if node == machine]
+        assert len(started) == len(set(started)), started
 
     journey(story)
 

@@ -8,11 +8,11 @@ create. A change that can't be made in place is refused, or left to Cluster API 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from espalier.api import conditions as condition_list
 from espalier.api.capi.machine import Machine
+from espalier.api.conditions import is_true
 from espalier.api.eksa.upgrades import (
     FALLBACK_ANNOTATION,
     NODE_IN_WORK,
@@ -184,7 +184,7 @@ async def advance(ctx: Context) -> Outcome:
             return await _release(ctx)
         await writer.create(group.resource, group.upgrade(_metadata(ctx), owner, _references(due)))
         return Wait("UpgradeCreated", f"{group.resource.kind} {group.name(owner.name)} was created")
-    is_ready = _is_ready(upgrade)
+    is_ready = _is_ready(upgrade) and not _running(ctx, ctx.capi_objects, upgrade)
     is_other = _data_of(group, upgrade) != expected.encoded(group.asked_for(owner))
     if is_other and not falls_back and (node := _under_way(ctx, ctx.capi_objects, upgrade)):
         return Wait(
@@ -230,17 +230,33 @@ STEPS = (end_without_annotation, leave_to_hooks, read_cluster, advance, replace_
 def _under_way(ctx: Context, capi_objects: ClusterAPIObjects, upgrade: Object) -> str:
     """A NodeUpgrade that is running, or whose result is not recorded on its Machine yet; empty if there is none."""
     wanted = _wanted(ctx.group, upgrade)
-    for found in ctx.tools.observer.node_upgrades(upgrade):
-        one = found.decode(NodeUpgrade)
-        machine = capi_objects.machine(one.spec.machine.name)
-        member = Member(one.spec.machine.name, machine, found, one)
-        if machine is None or member.is_gone or found.metadata.deletion_timestamp is not None:
-            continue
-        is_noted = wanted is None or ctx.group.is_expected(capi_objects, wanted, one.spec.kubernetes_version, machine)
-        has_begun = condition_list.is_true(one.status.conditions, POD_CREATED) and not member.has_failed
-        if (member.is_done and not is_noted) or (member.is_active and has_begun):
+    for found, member, decoded in _members(ctx, capi_objects, upgrade):
+        version, machine = decoded.spec.kubernetes_version, member.machine
+        is_noted = machine is None or wanted is None or ctx.group.is_expected(capi_objects, wanted, version, machine)
+        if (member.is_done and not is_noted) or _has_begun(member, decoded):
             return f"NodeUpgrade {found.name}"
     return ""
+
+
+def _running(ctx: Context, capi_objects: ClusterAPIObjects, upgrade: Object) -> bool:
+    """True if a NodeUpgrade is running, whatever the status of the upgrade says."""
+    return any(_has_begun(member, decoded) for _, member, decoded in _members(ctx, capi_objects, upgrade))
+
+
+def _has_begun(member: Member, upgrade: NodeUpgrade) -> bool:
+    return member.is_active and is_true(upgrade.status.conditions, POD_CREATED) and not member.has_failed
+
+
+def _members(
+    ctx: Context, capi_objects: ClusterAPIObjects, upgrade: Object
+) -> Iterator[tuple[Object, Member, NodeUpgrade]]:
+    """The NodeUpgrades of an upgrade whose machines are there."""
+    for found in ctx.tools.observer.node_upgrades(upgrade):
+        decoded = found.decode(NodeUpgrade)
+        name = decoded.spec.machine.name
+        member = Member(name, capi_objects.machine(name), found, decoded)
+        if not member.is_gone and found.metadata.deletion_timestamp is None:
+            yield found, member, decoded
 
 
 def _is_ready(upgrade: Object) -> bool:

@@ -53,10 +53,10 @@ def _appears_or_goes(old: Object | None, new: Object | None) -> bool:
 
 
 def _report(ctx: GroupContext, outcome: Outcome) -> Report:
-    """The counts of machines and the conditions. An upgrade that was ready stays ready."""
+    """The counts of machines and the conditions."""
     old = ctx.scope.upgrade.status
     counts = sequence.counts(ctx.scope.members)
-    is_ready = isinstance(outcome, Done) or old.ready
+    is_ready = isinstance(outcome, Done) or ctx.is_done
     generation = ctx.object.metadata.generation
     return Report(
         before=old.conditions,

@@ -36,8 +36,13 @@ class GroupContext:
 
     @property
     def is_done(self) -> bool:
-        """True if all machines were upgraded."""
-        return self.scope.upgrade.status.ready
+        """True if all machines were upgraded.
+
+        Anybody may edit `status.ready`: it does not count while a NodeUpgrade is not completed, or before the upgrade
+        has started one.
+        """
+        members = [member for member in self.scope.members if not member.is_gone]
+        return self.scope.upgrade.status.ready and all(member.is_done or member.is_recorded for member in members)
 
     @property
     def writer(self) -> Writer:

@@ -34,6 +34,11 @@ class Member:
         return self.upgrade is not None and self.upgrade.is_completed
 
     @property
+    def is_recorded(self) -> bool:
+        """True if its objects record the upgrade, and its NodeUpgrade is gone."""
+        return self.upgrade is None and self.is_expected
+
+    @property
     def is_active(self) -> bool:
         """True if its node is being upgraded, or its upgrade failed."""
         return self.upgrade is not None and not self.upgrade.is_completed and not self.is_gone
