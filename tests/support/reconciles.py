@@ -13,6 +13,7 @@ from espalier.api.resource import Key
 from espalier.clusters.context import Context, Tools
 from espalier.clusters.provider import Providers
 from espalier.clusters.rate_limit import RateLimits
+from espalier.clusters.settling import Settling
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response, Stream
@@ -119,6 +120,7 @@ class Environment:
             SystemClock(),
             self._remote_tasks,
             self.rate_limits,
+            Settling(0),
             self.copies,
         )
         return Context(tools, scope)

@@ -11,6 +11,7 @@ from espalier.clusters import Isolation, rbac
 from espalier.clusters import setup as clusters
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.provider import Providers, infrastructures
+from espalier.clusters.settling import SETTLE_TIME
 from espalier.releases import Uninstalled
 from espalier.runtime.certificates import ServingCertificate
 from espalier.runtime.component import Component
@@ -29,6 +30,7 @@ def of_manager(
     layers: Sequence[Layer] = LAYERS,
     copies_kubeconfigs: bool = True,
     resync: float = RESYNC,
+    settle_time: float = SETTLE_TIME,
     uninstalled: Uninstalled | None = None,
 ) -> tuple[Component, ...]:
     """The components of a manager with these settings."""
@@ -40,6 +42,7 @@ def of_manager(
             layers=layers,
             front_end=front_end,
             resync=resync,
+            settle_time=settle_time,
             uninstalled=uninstalled,
         ),
         upgrades.component(infrastructures=infrastructures(providers), front_end=front_end, resync=resync),

@@ -17,6 +17,7 @@ from espalier.cli.failures import Usage
 from espalier.cli.hints import hint
 from espalier.cli.installation import InstallReleases
 from espalier.clusters import Isolation
+from espalier.clusters.settling import SETTLE_TIME
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.component import assemble
@@ -62,6 +63,14 @@ USER_AGENT = "espalier-manager"
     show_default=True,
     help="Interval at which every Cluster is reconciled without an event: 90s, 5m, 1h30m.",
 )
+@click.option(
+    "--settle-time",
+    default=f"{SETTLE_TIME:g}s",
+    metavar="TIME",
+    show_default=True,
+    help="A change of a cluster begins when the Cluster and the objects that it names have not changed for this time, "
+    "so that what is written together is rolled out together: 3s, 1m; 0s: at once.",
+)
 @processes.leader_elect
 @click.option(
     "--copy-kubeconfig/--no-copy-kubeconfig",
@@ -92,6 +101,7 @@ async def manager(
     isolation: Isolation,
     in_place: FrontEnd,
     sync_period: str,
+    settle_time: str,
     leader_elect: bool,
     copy_kubeconfig: bool,
     webhook_address: str,
@@ -112,6 +122,7 @@ async def manager(
     resync = flags.seconds(sync_period, "--sync-period")
     if resync < 1:
         raise Usage(f"--sync-period: found {sync_period}, allowed is 1s or more")
+    settles = flags.seconds(settle_time, "--settle-time")
     webhook_at = processes.address("--webhook-address", webhook_address)
     uses_hooks = in_place is FrontEnd.HOOKS
     if uses_hooks and not webhook_at:
@@ -140,6 +151,7 @@ async def manager(
             isolation=isolation,
             front_end=in_place,
             resync=resync,
+            settle_time=settles,
             uninstalled=installing.uninstalled,
         )
         assemble(running, made_of, webhooks=webhooks)

@@ -422,7 +422,9 @@ def _manages_itself(found: Object) -> bool:
 
 
 def _is_paused(cluster: eksa.Cluster) -> bool:
-    return PAUSED_ANNOTATION in cluster.metadata.annotations
+    """True if a user paused it. The pause of a command, which ends with the change that it writes, allows nothing."""
+    annotations = cluster.metadata.annotations
+    return PAUSED_ANNOTATION in annotations and not names.is_paused_by_command(annotations)
 
 
 def _concealed(asked: Object, response: AdmissionResponse) -> AdmissionResponse:

@@ -17,6 +17,7 @@ from espalier.clusters.observe import Observer
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.rate_limit import RateLimits
 from espalier.clusters.scope import Scope
+from espalier.clusters.settling import Settling
 from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
 from espalier.runtime.events import EventType, Recorder
@@ -37,6 +38,7 @@ class Tools:
     clock: Clock
     remote_tasks: RemoteTasks
     rate_limits: RateLimits
+    settling: Settling
     copies: Expiry | None
     """Digests of the kubeconfigs whose copies were checked recently; None where kubeconfigs are not copied."""
 

@@ -6,6 +6,8 @@ import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
 
+import msgspec
+
 from espalier.api import conditions, redaction
 from espalier.api.eksa.cluster import ClusterStatus
 from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER_FINALIZER, PAUSED_ANNOTATION
@@ -44,7 +46,10 @@ def controller(
 
     def observe(found: Object) -> Context | None:
         scope = observer.scope(found.key)
-        return Context(tools, scope) if scope is not None else None
+        if scope is None:
+            return None
+        settling = tools.settling.judge(scope, tools.clock.monotonic())
+        return Context(tools, msgspec.structs.replace(scope, settling=settling))
 
     clusters = Reconciled(
         CLUSTER,
@@ -60,6 +65,7 @@ def controller(
         lambda key: tools.remotes.drop(ClusterIdentity.of(key)),
         tools.remote_tasks.forget,
         tools.rate_limits.forget,
+        tools.settling.forget,
         observer.linked.forget,
         *([tools.copies.forget] if tools.copies else []),
     )

@@ -136,6 +136,11 @@ def state_of(found: str | None, wanted: str, *, generations_match: bool) -> Gate
     return Gate.CREDENTIALS if credentials and wanted_credentials else Gate.ADOPTED
 
 
+def without_credentials(content_hash: str) -> str:
+    """The part of a content hash that covers everything but credentials."""
+    return _parts(content_hash)[0]
+
+
 _KEY = f"espalier gate {FORMAT}".encode()
 """Digests of different formats differ even for the same bytes."""
 

@@ -8,6 +8,8 @@ from espalier.api.eksa import group, reasons
 from espalier.api.eksa.group import (
     CLUSTER_FINALIZER,
     GROUP,
+    PAUSED_ANNOTATION,
+    PAUSED_BY_COMMAND,
     SYSTEM_NAMESPACE,
 )
 from espalier.api.identity import ClusterIdentity, owner_of
@@ -82,6 +84,12 @@ KUBECONFIG_COPIED = "KubeconfigCopied"
 VALUES_NOT_RESOLVED = "ValuesNotResolved"
 """Reason while waiting for a controller of the provider to resolve values."""
 
+SETTLING = "Settling"
+"""Reason while a change may still be being written: see `clusters/settling.py`."""
+
+BEING_WRITTEN = "ChangeBeingWritten"
+"""Reason while a command of ours has paused the Cluster to write a change."""
+
 # Values of status.failureReason: the cluster makes no progress until somebody acts.
 CREDENTIALS_NOT_PERMITTED = "CredentialsNotPermitted"
 MISSING_DEPENDENT_OBJECTS = "MissingDependentObjects"
@@ -132,6 +140,11 @@ def consents(annotations: Mapping[str, str]) -> frozenset[str]:
     """The patch layers that a Cluster with these annotations consents to, including unknown ones."""
     given = (name.strip() for name in annotations.get(PATCHES_ANNOTATION, "").split(","))
     return frozenset(filter(None, given))
+
+
+def is_paused_by_command(annotations: Mapping[str, str]) -> bool:
+    """True if a command of ours has paused a Cluster with these annotations, and nobody else."""
+    return annotations.get(PAUSED_ANNOTATION, "").startswith(PAUSED_BY_COMMAND)
 
 
 def machine_deployment(cluster: str, group: str) -> str:

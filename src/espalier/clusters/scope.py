@@ -185,6 +185,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """Others' Secrets that Cluster API would use for this cluster; empty before they were read."""
     knows_external_etcd: bool = False
     """True if the installed Cluster API supports external etcd."""
+    settling: Wait | None = None
+    """The wait of a requested change for its settle time: more of it may follow."""
     is_simulated: bool = False
     """True in a preview: waits for time count as done."""
     render_input: RenderInput | None = None
@@ -270,6 +272,16 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     def is_paused(self) -> bool:
         """True if the Cluster has the paused annotation, with any value, as in EKS Anywhere."""
         return PAUSED_ANNOTATION in self.cluster.metadata.annotations
+
+    @property
+    def is_being_written(self) -> bool:
+        """True if a command of ours paused the Cluster while it writes a change, or was ended in the middle of it."""
+        return names.is_paused_by_command(self.cluster.metadata.annotations) and not self.is_self_managed
+
+    @property
+    def is_undecided(self) -> bool:
+        """True while a requested change is not judged, because more of it may follow."""
+        return not self.is_deleted and (self.settling is not None or (self.is_being_written and self.gate is Gate.OPEN))
 
     @property
     def is_self_managed(self) -> bool:

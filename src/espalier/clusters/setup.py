@@ -13,6 +13,7 @@ from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.observe import Observer
 from espalier.clusters.provider import Providers
 from espalier.clusters.rate_limit import RateLimits
+from espalier.clusters.settling import SETTLE_TIME, Settling
 from espalier.releases import Uninstalled
 from espalier.runtime.component import Component, Host
 from espalier.runtime.controller import RESYNC
@@ -29,13 +30,15 @@ def component(
     layers: Sequence[Layer] = LAYERS,
     front_end: FrontEnd = FrontEnd.ANNOTATIONS,
     resync: float = RESYNC,
+    settle_time: float = SETTLE_TIME,
     uninstalled: Uninstalled | None = None,
 ) -> Component:
     """The component of a manager that makes clusters of these `providers`.
 
     `copies_kubeconfigs` copies each kubeconfig to its Cluster's namespace. `layers` are the rendering layers;
     `isolation` is how clusters are isolated from manager upgrades; `front_end` how machines are upgraded in place. Each
-    Cluster is reconciled at least every `resync` seconds. `uninstalled` are release objects that could not be
+    Cluster is reconciled at least every `resync` seconds; a change begins after `settle_time` seconds without another
+    one (0: at once). `uninstalled` are release objects that could not be
     installed, and why.
     """
 
@@ -59,6 +62,7 @@ def component(
             manager.clock,
             RemoteTasks(manager.remotes),
             RateLimits(),
+            Settling(settle_time),
             Expiry() if copies_kubeconfigs else None,
         )
         manager.add(tools.remote_tasks)

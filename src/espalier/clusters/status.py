@@ -53,8 +53,10 @@ def status_of(
     failure = _failure(scope, ready, outcome)
     is_done = isinstance(outcome, Done) and not scope.is_paused and not scope.is_deleted
     old = scope.status
-    trouble = _trouble(scope)
+    trouble = _trouble(scope) if not scope.is_undecided else None
     invalid = [_false(names.SPEC_VALID, trouble)] if trouble is not None else []
+    if scope.is_undecided and (before := condition_list.get(old.conditions, names.SPEC_VALID)) is not None:
+        invalid = [msgspec.structs.replace(before)]
     generation = scope.generation if is_done else old.observed_generation
     children_generation = scope.children_generation if is_done else old.children_observed_generation
     return ClusterStatus(
@@ -62,7 +64,7 @@ def status_of(
             scope, [*parts, ready, *filter(None, [compared or synced.unseen(scope), copied]), *invalid], now
         ),
         phase=_phase(scope, failure is not None and ready.status != "True", is_settled=is_done or scope.is_settled),
-        spec_valid=old.spec_valid if _is_unjudged(scope) else trouble is None,
+        spec_valid=old.spec_valid if _is_unjudged(scope) or scope.is_undecided else trouble is None,
         ready=ready.status == "True",
         control_plane_ready=condition_list.is_true(parts, names.CONTROL_PLANE_READY),
         failure_reason=failure.reason if failure else None,
@@ -131,7 +133,7 @@ def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condit
         return _condition(names.READY, "False", reason, outcome.message)
     obstacle = first_obstacle(parts)
     is_false_record = scope.is_self_managed and not scope.is_management
-    is_current = scope.is_settled or (scope.is_paused and not is_false_record)
+    is_current = scope.is_settled or (scope.is_paused and not is_false_record and not scope.is_undecided)
     if isinstance(outcome, Wait | Fault) and not is_current and (obstacle is None or _is_worth_reporting(outcome)):
         return _condition(names.READY, "False", outcome.reason, outcome.message)
     if obstacle is not None:

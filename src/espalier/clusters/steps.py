@@ -26,6 +26,7 @@ from espalier.clusters.machine_steps import (
     remove_unused_templates,
     remove_workers,
 )
+from espalier.clusters.rules import messages
 from espalier.clusters.rules.sharing import linked
 from espalier.clusters.scope import Scope, read
 from espalier.clusters.secret_steps import (
@@ -85,6 +86,19 @@ async def take_release(ctx: Context, decision: Decision) -> Outcome:
     await ctx.tools.writer.merge(CLUSTER, ctx.scope.object, chosen)
     ctx.event("Normal", "ReleaseChosen", decision.message)
     return decision
+
+
+def await_quiet(scope: Scope) -> Decision:
+    """Wait until nothing of a requested change has changed for the settle time.
+
+    Before linked objects are looked for, and anything is judged: what is missing or wrong may be on its way.
+    """
+    return scope.settling or Continue()
+
+
+def await_command(scope: Scope) -> Decision:
+    """Wait for a command that has paused the Cluster to write a change; for any other pause nothing is waited for."""
+    return Wait(names.BEING_WRITTEN, messages.BEING_WRITTEN) if scope.is_undecided else Continue()
 
 
 def find_children(scope: Scope) -> Decision:
@@ -166,6 +180,7 @@ STEPS = (
     limit_remediation,
     own_children,
     Step(choose_release, take_release),
+    Step(await_quiet),
     Step(find_children),
     make_gate_key,
     Step(carry_credentials),
@@ -209,6 +224,8 @@ def steps_of(scope: Scope) -> Sequence[Callable[[Context], Awaitable[Outcome]]]:
     """The steps of a Cluster that is not being deleted; none while it is paused."""
     if scope.is_self_managed and not scope.is_management:
         return (Step(check),)
+    if scope.is_being_written:
+        return (Step(await_command),)
     return () if scope.is_paused else STEPS
 
 

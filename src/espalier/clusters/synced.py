@@ -36,6 +36,8 @@ def unseen(scope: Scope) -> Condition | None:
     is_made = scope.capi_objects.cluster is not None and not scope.is_deleted
     if scope.isolation is not Isolation.LAYERS or not is_made or readiness.is_management_cluster_record(scope):
         return None
+    if scope.is_being_written:
+        return _unknown(PAUSED, f"drift is not checked while the cluster is paused; {messages.BEING_WRITTEN}")
     if scope.is_paused:
         return _unknown(PAUSED, "drift is not checked while the cluster is paused")
     if why := incomparable(scope):  # then no change is in progress either

@@ -169,6 +169,16 @@ REASONS: tuple[Reason, ...] = (
     ),
     _time("RuntimeHooksNotDiscovered", "Cluster API has not discovered the runtime hooks yet"),
     # General.
+    _time(
+        "Settling",
+        "a change was requested, and more of it may follow; it begins when the Cluster and the objects that it names "
+        "have not changed for the manager's --settle-time",
+    ),
+    _time(
+        "ChangeBeingWritten",
+        "`espalier upgrade cluster` is writing a change under a pause; if it was ended, run it again, or remove the "
+        "annotation that the message names",
+    ),
     _time("ReleaseChosen", "the Cluster inherited the release of the management cluster"),
     _time("WaitingForGateKey", "the manager is creating its key for digests of credentials"),
     _time("DriftNotCorrected", "some drift could not be corrected and is retried; condition Synced says why"),

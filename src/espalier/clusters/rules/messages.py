@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import BundlesRef
 from espalier.api.printable import LONGEST_OBJECT_NAME, quoted
 from espalier.api.resource import Key
@@ -264,6 +264,11 @@ CREDENTIALS_OF_PROXY = (
 NO_POLICY = "not a valid audit policy"
 NO_RULES = "an audit policy needs rules; to log nothing, use one rule with level: None"
 NO_LEVEL = "each rule of an audit policy needs a level"
+
+BEING_WRITTEN = (
+    "`espalier upgrade cluster` has paused the cluster while it writes a change; if it was ended, run it again, or "
+    f"remove annotation {PAUSED_ANNOTATION}, to apply what it has written so far"
+)
 
 # GitOps.
 GIT_OPS_OF_ITS_OWN = (

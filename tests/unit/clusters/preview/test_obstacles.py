@@ -22,6 +22,7 @@ from espalier.clusters.preview.simulate import simulate
 from espalier.clusters.provider import Provider
 from espalier.clusters.rate_limit import RateLimits
 from espalier.clusters.scope import Scope
+from espalier.clusters.settling import Settling
 from espalier.clusters.step import Step
 from espalier.clusters.steps import STEPS, steps_of
 from espalier.kube.client import Client
@@ -316,6 +317,7 @@ def acted(case: Case, server: Server | None = None) -> Outcome:
             SystemClock(),
             RemoteTasks(remotes),
             RateLimits(),
+            Settling(0),
             None,
         )
         return await steps.run(steps_of(scope), Context(tools, scope))

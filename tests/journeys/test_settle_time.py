@@ -1,0 +1,403 @@
+"""What belongs together is rolled out together: objects of one change that are written one by one."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import itertools
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import pytest
+
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine
+from espalier.api.core import EVENT, SECRET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import MachineDeploymentUpgrade
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.apiserver.store import MemoryStore
+from espalier.clusterapi import names as labels
+from espalier.clusters.settling import LONGEST, SETTLE_TIME
+from espalier.kube.client import PatchType
+from espalier.kube.objects import Object
+from espalier.providers.kinds import CATALOG
+from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
+from tests.support import vsphere
+from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.provider_lives import LIVES
+from tests.support.sampling import sampled
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+VINEYARD = Key(NAMESPACE, vsphere.VINEYARD)
+PAUSES = (0.0, 0.02, 0.5, SETTLE_TIME - 0.1)
+"""Seconds between two writes of one change."""
+
+Change = Callable[[Tree, int], None]
+"""Changes the spec of an object of the manifest; the number makes the value differ from earlier ones."""
+
+
+def five_objects() -> list[Tree]:
+    """A cluster with a machine config for the control plane and for each of two worker groups."""
+    trees = vsphere.manifest(NAMESPACE)
+    cluster, other = trees[0]["spec"], copy.deepcopy(trees[-1])
+    other["metadata"]["name"] = "vineyard-2"
+    reference = {"kind": "VSphereMachineConfig", "name": "vineyard-2"}
+    cluster["controlPlaneConfiguration"]["count"] = 1
+    cluster["workerNodeGroupConfigurations"][0]["count"] = 1
+    cluster["workerNodeGroupConfigurations"].append({"name": "md-1", "count": 1, "machineGroupRef": reference})
+    return [*trees, other]
+
+
+def change_cluster(spec: Tree, number: int) -> None:
+    groups = spec["workerNodeGroupConfigurations"]
+    match number % 4:
+        case 0:
+            groups[0]["count"] = 3 - groups[0]["count"]
+        case 1:
+            groups[1]["labels"] = {"row": f"row-{number}"}
+        case 2:
+            spec["controlPlaneConfiguration"]["certSans"] = [f"api-{number}.example.com"]
+        case 3:
+            groups[0]["labels"] = {"row": f"row-{number}"}
+            groups[1]["count"] = 3 - groups[1]["count"]
+
+
+def change_datacenter(spec: Tree, number: int) -> None:
+    spec["thumbprint"] = ":".join([f"{number % 256:02X}"] * 20)
+
+
+def change_machines(spec: Tree, number: int) -> None:
+    spec["memoryMiB"] = 8192 + 256 * (number + 1)
+
+
+CHANGES: dict[str, Change] = {
+    "Cluster": change_cluster,
+    "VSphereDatacenterConfig": change_datacenter,
+    "VSphereMachineConfig": change_machines,
+}
+
+
+class Made:
+    """The Machines that appeared and went, by group (empty: the control plane)."""
+
+    def __init__(self, env: ManagedEnvironment) -> None:
+        self.coming: Counter[str] = Counter()
+        self.going: Counter[str] = Counter()
+        env.capi_objects.of(Machine.resource).subscribe(self._changed)
+
+    def _changed(self, old: Object | None, new: Object | None, first: bool) -> None:
+        found = new or old
+        assert found is not None
+        group = found.metadata.labels.get(labels.DEPLOYMENT, "")
+        if old is None and not first:
+            self.coming[group] += 1
+        if new is None:
+            self.going[group] += 1
+
+    def begin(self) -> None:
+        self.coming.clear()
+        self.going.clear()
+
+
+@asynccontextmanager
+async def vineyard(env: ManagedEnvironment, trees: Sequence[Tree]) -> AsyncIterator[Made]:
+    await env.client.apply(SECRET, vsphere.credentials(namespace=NAMESPACE))
+    for tree in trees:
+        await put(env, tree)
+    await asyncio.sleep(CALM)
+    await env.until_ready(VINEYARD)
+    yield Made(env)
+
+
+async def put(env: ManagedEnvironment, tree: Tree) -> None:
+    """As `kubectl apply` does."""
+    await env.client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
+
+
+async def warnings(env: ManagedEnvironment) -> list[str]:
+    events = (await env.client.list(EVENT)).items
+    return [f"{one.tree['reason']}: {one.tree.get('note')}" for one in events if one.tree["type"] == "Warning"]
+
+
+async def planned_and_made(
+    env: ManagedEnvironment, made: Made, trees: Sequence[Tree], writes: Sequence[tuple[Tree, float]]
+) -> int:
+    """Write these objects, with a pause after each; the machines of the plan are made, and no others."""
+    preview = await env.preview(VINEYARD, copy.deepcopy(list(trees)))
+    assert (preview.refusals, preview.stops) == ((), "")
+    made.begin()
+    for tree, pause in writes:
+        await put(env, tree)
+        await asyncio.sleep(pause)
+    await asyncio.sleep(CALM)
+    await env.until_ready(VINEYARD)
+    coming = {one.name: one.coming for one in preview.groups if one.coming}
+    going = {one.name: len(one.going) for one in preview.groups if one.going}
+    assert (made.coming, made.going) == (coming, going), [tree["kind"] for tree, _ in writes]
+    return sum(coming.values())
+
+
+def tell(story: Callable[[ManagedEnvironment, Made, list[Tree]], Awaitable[None]]) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_environment(simulation.clock) as env:
+            trees = five_objects()
+            async with vineyard(env, trees) as made:
+                await story(env, made, trees)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("seed", "changes"), [(0, 5), *(pytest.param(seed, 60, marks=pytest.mark.soak) for seed in range(1, 9))]
+)
+def test_what_was_planned_is_made_however_it_is_written(seed: int, changes: int) -> None:
+    """Changes of one to five objects, in any order, with any pause in between that is shorter than the settle time."""
+    rng = random.Random(seed)
+
+    async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
+        before, machines = await warnings(env), 0
+        for number in range(changes):
+            chosen = rng.sample(trees, number % 5 + 1)
+            for tree in chosen:
+                CHANGES[tree["kind"]](tree["spec"], number)
+            machines += await planned_and_made(env, made, trees, [(one, rng.choice(PAUSES)) for one in chosen])
+        assert machines >= changes, "what is counted must be worth counting"
+        assert await warnings(env) == before
+
+    tell(story)
+
+
+ORDERS = list(itertools.permutations(range(5)))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("pause", sampled(PAUSES, 0))
+def test_in_every_order_five_objects_are_one_rollout(pause: float) -> None:
+    async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
+        for number, order in enumerate(ORDERS):
+            for tree in trees:
+                CHANGES[tree["kind"]](tree["spec"], 4 * number + 1)
+            assert await planned_and_made(env, made, trees, [(trees[at], pause) for at in order]) == 3
+
+    tell(story)
+
+
+async def ready(env: ManagedEnvironment) -> tuple[str, str]:
+    """Status and reason of condition Ready."""
+    found = (await env.client.get(Cluster.resource, VINEYARD.name, NAMESPACE)).decode(Cluster)
+    (condition,) = [one for one in found.status.conditions if one.type == "Ready"]
+    return condition.status, condition.reason
+
+
+async def message(env: ManagedEnvironment) -> str:
+    found = (await env.client.get(Cluster.resource, VINEYARD.name, NAMESPACE)).decode(Cluster)
+    return next(one.message for one in found.status.conditions if one.type == "Ready")
+
+
+async def change(env: ManagedEnvironment, trees: Sequence[Tree], number: int, *places: int) -> None:
+    for at in places:
+        CHANGES[trees[at]["kind"]](trees[at]["spec"], number)
+        await put(env, trees[at])
+
+
+def test_an_endless_trickle_of_edits_does_not_starve_a_change() -> None:
+    async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
+        loop = asyncio.get_running_loop()
+        before, began = await warnings(env), loop.time()
+        for number in itertools.count(1):
+            await change(env, trees, number, -1)
+            await asyncio.sleep(SETTLE_TIME - 1)
+            if made.coming:
+                break
+            assert await ready(env) == ("False", "Settling")
+            assert await message(env) == (
+                "a change was requested; it begins when the Cluster and the objects that it names have not changed "
+                "for 3 s, after 60 s at the latest"
+            )
+        assert SETTLE_TIME * LONGEST <= loop.time() - began < SETTLE_TIME * (LONGEST + 2)
+        await asyncio.sleep(CALM)
+        assert await ready(env) == ("True", "ClusterReady")
+        assert await warnings(env) == before
+
+    tell(story)
+
+
+def test_a_change_that_is_taken_back_in_time_was_none() -> None:
+    async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
+        before = copy.deepcopy(trees)
+        await change(env, trees, 1, 0, -1)
+        await asyncio.sleep(1)
+        assert await ready(env) == ("False", "Settling")
+        written = env.written()
+        for tree in before:
+            await put(env, tree)
+        await asyncio.sleep(CALM)
+        assert await ready(env) == ("True", "ClusterReady")
+        assert (made.coming, made.going) == ({}, {})
+        assert {what for what in env.written() if what[1] != "clusters"} <= written.keys(), "only the status is written"
+
+    tell(story)
+
+
+def test_what_is_changed_in_the_middle_of_a_rollout_settles_too() -> None:
+    async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
+        await change(env, trees, 2, 0)  # rolls the control plane
+        await asyncio.sleep(SETTLE_TIME + 5)
+        assert made.coming == {"": 1}
+        for at in (4, 1, 3):
+            await change(env, trees, 5, at)
+            await asyncio.sleep(SETTLE_TIME - 0.5)
+        await asyncio.sleep(CALM)
+        await env.until_ready(VINEYARD)
+        assert made.coming["vineyard-md-0"] == made.coming["vineyard-md-1"] == 1
+
+    tell(story)
+
+
+def test_a_pause_settles_what_is_written_in_it() -> None:
+    """Nobody has to wait for the settle time after a pause in which everything was written long ago."""
+
+    async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
+        await pause(env, "true")
+        await change(env, trees, 1, 0, -1)
+        await asyncio.sleep(CALM)
+        assert await ready(env) == ("True", "ClusterReady")
+        await pause(env, None)
+        await asyncio.sleep(SETTLE_TIME / 2)
+        assert made.coming == {"vineyard-md-1": 1}
+        await asyncio.sleep(CALM)
+        await pause(env, "true")
+        await change(env, trees, 5, -1)
+        await pause(env, None)
+        await asyncio.sleep(SETTLE_TIME / 2)
+        assert await ready(env) == ("False", "Settling"), "the last write may have been the first of several"
+        await change(env, trees, 5, 0)
+        await asyncio.sleep(CALM)
+        assert made.coming == {"vineyard-md-1": 2}
+
+    tell(story)
+
+
+async def pause(env: ManagedEnvironment, value: str | None) -> None:
+    patch = {"metadata": {"annotations": {PAUSED_ANNOTATION: value}}}
+    await env.client.patch(Cluster.resource, VINEYARD.name, NAMESPACE, patch=patch, type=PatchType.MERGE)
+
+
+def test_a_manager_that_starts_in_the_middle_waits_for_the_rest() -> None:
+    async def main(simulation: Simulation) -> None:
+        store, stores, trees = MemoryStore(), MemoryStores(), five_objects()
+        async with managed_environment(simulation.clock, store=store, stores=stores) as env, vineyard(env, trees):
+            await change(env, trees, 1, -1)
+        async with managed_environment(simulation.clock, seed=2, store=store, stores=stores) as env:
+            made = Made(env)
+            await asyncio.sleep(SETTLE_TIME - 1)
+            await change(env, trees, 1, 0)
+            await asyncio.sleep(CALM)
+            await env.until_ready(VINEYARD)
+            assert made.coming == {"vineyard-md-1": 1}
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_new_cluster_waits_for_nothing_but_its_objects() -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_environment(simulation.clock) as env:
+            await env.client.apply(SECRET, vsphere.credentials(namespace=NAMESPACE))
+            reasons = set()
+            env.clusters.subscribe(lambda _old, new, _first: reasons.update(_reasons(new)))
+            trees = five_objects()
+            for tree in trees:
+                await put(env, tree)
+                await asyncio.sleep(0.5)
+            assert (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items
+            await env.until_ready(VINEYARD)
+            assert "Settling" not in reasons
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def _reasons(found: Object | None) -> set[str]:
+    return {one.reason for one in found.decode(Cluster).status.conditions} if found is not None else set()
+
+
+def test_a_cluster_is_not_created_from_what_an_earlier_one_left() -> None:
+    """The objects of a manifest are applied again, the Cluster first; others still have their earlier content."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_environment(simulation.clock) as env:
+            await env.client.apply(SECRET, vsphere.credentials(namespace=NAMESPACE))
+            trees = five_objects()
+            for tree in trees[1:]:
+                await put(env, tree)
+            await asyncio.sleep(CALM)
+            made = Made(env)
+            await change(env, trees, 0, *range(5))
+            await asyncio.sleep(CALM)
+            await env.until_ready(VINEYARD)
+            assert made.coming == {"": 1, "vineyard-md-0": 2, "vineyard-md-1": 1}
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize(("first", "second"), sampled([(0, 1), (1, 0)], 0))
+def test_a_bare_metal_upgrade_warns_of_nothing(first: int, second: int) -> None:
+    """The version is in the Cluster, the image in its datacenter config: neither is valid without the other."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_environment(simulation.clock) as env:
+            life = next(one for one in LIVES if one.datacenter == "TinkerbellDatacenterConfig")
+            await life.before(env)
+            steps = life.steps(env)
+            await steps.make()
+            before, made = await warnings(env), Made(env)
+            life.kubernetes(steps, "1.36")
+            for at in (first, second):
+                await put(env, steps.trees[at])
+                await asyncio.sleep(SETTLE_TIME - 0.5)
+            await asyncio.sleep(CALM)
+            await env.until_ready(steps.key)
+            assert made.coming == {"": 1, "forge-md-0": 1}
+            assert await warnings(env) == before
+            life.images(steps.trees, "1.35")  # nothing follows that would make this valid, and it is told as ever
+            await put(env, steps.trees[1])
+            await asyncio.sleep(CALM)
+            assert len(await warnings(env)) > len(before)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize(("first", "second"), sampled([(3, 0), (0, 3)], 0))
+def test_in_place_is_not_begun_when_machines_are_to_be_replaced(first: int, second: int) -> None:
+    async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
+        spec = trees[0]["spec"]
+        groups = spec["workerNodeGroupConfigurations"]
+        for part in (spec["controlPlaneConfiguration"], *groups):
+            part["upgradeRolloutStrategy"] = {"type": "InPlace"}
+        await put(env, trees[0])
+        await asyncio.sleep(CALM)
+        upgrades = env.capi_objects.of(MachineDeploymentUpgrade.resource)
+        begun: list[str] = []
+        upgrades.subscribe(lambda _old, new, _first: begun.append(new.name) if new is not None else None)
+        await upgrades.wait_synced()
+        for part in (spec["controlPlaneConfiguration"], *groups):
+            part["upgradeRolloutStrategy"] = {"type": "RollingUpdate"}
+        trees[3]["spec"] |= {"memoryMiB": 16384, "template": "ubuntu-1-35-b"}
+        before = await warnings(env)
+        for at in (first, second):
+            await put(env, trees[at])
+            await asyncio.sleep(SETTLE_TIME - 0.5)
+        await asyncio.sleep(CALM)
+        await env.until_ready(VINEYARD)
+        assert (made.coming, begun) == ({"vineyard-md-0": 1}, [])
+        assert await warnings(env) == before
+
+    tell(story)
