@@ -1,4 +1,4 @@
-"""What belongs together is rolled out together: objects of one change that are written one by one."""
+"""Objects that belong together are rolled out together, however they are written one by one."""
 
 from __future__ import annotations
 
@@ -6,126 +6,43 @@ import asyncio
 import copy
 import itertools
 import random
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from collections.abc import Sequence
 
 import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.capi.machine import Machine
-from espalier.api.core import EVENT, SECRET
+from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import MachineDeploymentUpgrade
 from espalier.api.meta import Tree
-from espalier.api.resource import Key
 from espalier.apiserver.store import MemoryStore
-from espalier.clusterapi import names as labels
 from espalier.clusters.settling import LONGEST, SETTLE_TIME
-from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
-from espalier.providers.kinds import CATALOG
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.support import vsphere
+from tests.support.changes_in_parts import (
+    CHANGES,
+    EPOCH,
+    VINEYARD,
+    Made,
+    change,
+    five_objects,
+    pause,
+    put,
+    tell,
+    vineyard,
+    warnings,
+)
 from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.provider_lives import LIVES
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-VINEYARD = Key(NAMESPACE, vsphere.VINEYARD)
 PAUSES = (0.0, 0.02, 0.5, SETTLE_TIME - 0.1)
 """Seconds between two writes of one change."""
-
-Change = Callable[[Tree, int], None]
-"""Changes the spec of an object of the manifest; the number makes the value differ from earlier ones."""
-
-
-def five_objects() -> list[Tree]:
-    """A cluster with a machine config for the control plane and for each of two worker groups."""
-    trees = vsphere.manifest(NAMESPACE)
-    cluster, other = trees[0]["spec"], copy.deepcopy(trees[-1])
-    other["metadata"]["name"] = "vineyard-2"
-    reference = {"kind": "VSphereMachineConfig", "name": "vineyard-2"}
-    cluster["controlPlaneConfiguration"]["count"] = 1
-    cluster["workerNodeGroupConfigurations"][0]["count"] = 1
-    cluster["workerNodeGroupConfigurations"].append({"name": "md-1", "count": 1, "machineGroupRef": reference})
-    return [*trees, other]
-
-
-def change_cluster(spec: Tree, number: int) -> None:
-    groups = spec["workerNodeGroupConfigurations"]
-    match number % 4:
-        case 0:
-            groups[0]["count"] = 3 - groups[0]["count"]
-        case 1:
-            groups[1]["labels"] = {"row": f"row-{number}"}
-        case 2:
-            spec["controlPlaneConfiguration"]["certSans"] = [f"api-{number}.example.com"]
-        case 3:
-            groups[0]["labels"] = {"row": f"row-{number}"}
-            groups[1]["count"] = 3 - groups[1]["count"]
-
-
-def change_datacenter(spec: Tree, number: int) -> None:
-    spec["thumbprint"] = ":".join([f"{number % 256:02X}"] * 20)
-
-
-def change_machines(spec: Tree, number: int) -> None:
-    spec["memoryMiB"] = 8192 + 256 * (number + 1)
-
-
-CHANGES: dict[str, Change] = {
-    "Cluster": change_cluster,
-    "VSphereDatacenterConfig": change_datacenter,
-    "VSphereMachineConfig": change_machines,
-}
-
-
-class Made:
-    """The Machines that appeared and went, by group (empty: the control plane)."""
-
-    def __init__(self, env: ManagedEnvironment) -> None:
-        self.coming: Counter[str] = Counter()
-        self.going: Counter[str] = Counter()
-        env.capi_objects.of(Machine.resource).subscribe(self._changed)
-
-    def _changed(self, old: Object | None, new: Object | None, first: bool) -> None:
-        found = new or old
-        assert found is not None
-        group = found.metadata.labels.get(labels.DEPLOYMENT, "")
-        if old is None and not first:
-            self.coming[group] += 1
-        if new is None:
-            self.going[group] += 1
-
-    def begin(self) -> None:
-        self.coming.clear()
-        self.going.clear()
-
-
-@asynccontextmanager
-async def vineyard(env: ManagedEnvironment, trees: Sequence[Tree]) -> AsyncIterator[Made]:
-    await env.client.apply(SECRET, vsphere.credentials(namespace=NAMESPACE))
-    for tree in trees:
-        await put(env, tree)
-    await asyncio.sleep(CALM)
-    await env.until_ready(VINEYARD)
-    yield Made(env)
-
-
-async def put(env: ManagedEnvironment, tree: Tree) -> None:
-    """As `kubectl apply` does."""
-    await env.client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
-
-
-async def warnings(env: ManagedEnvironment) -> list[str]:
-    events = (await env.client.list(EVENT)).items
-    return [f"{one.tree['reason']}: {one.tree.get('note')}" for one in events if one.tree["type"] == "Warning"]
 
 
 async def planned_and_made(
@@ -135,25 +52,15 @@ async def planned_and_made(
     preview = await env.preview(VINEYARD, copy.deepcopy(list(trees)))
     assert (preview.refusals, preview.stops) == ((), "")
     made.begin()
-    for tree, pause in writes:
+    for tree, seconds in writes:
         await put(env, tree)
-        await asyncio.sleep(pause)
+        await asyncio.sleep(seconds)
     await asyncio.sleep(CALM)
     await env.until_ready(VINEYARD)
     coming = {one.name: one.coming for one in preview.groups if one.coming}
     going = {one.name: len(one.going) for one in preview.groups if one.going}
     assert (made.coming, made.going) == (coming, going), [tree["kind"] for tree, _ in writes]
     return sum(coming.values())
-
-
-def tell(story: Callable[[ManagedEnvironment, Made, list[Tree]], Awaitable[None]]) -> None:
-    async def main(simulation: Simulation) -> None:
-        async with managed_environment(simulation.clock) as env:
-            trees = five_objects()
-            async with vineyard(env, trees) as made:
-                await story(env, made, trees)
-
-    run(main, epoch=EPOCH, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -180,13 +87,13 @@ ORDERS = list(itertools.permutations(range(5)))
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("pause", sampled(PAUSES, 0))
-def test_in_every_order_five_objects_are_one_rollout(pause: float) -> None:
+@pytest.mark.parametrize("seconds", sampled(PAUSES, 0))
+def test_in_every_order_five_objects_are_one_rollout(seconds: float) -> None:
     async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
         for number, order in enumerate(ORDERS):
             for tree in trees:
                 CHANGES[tree["kind"]](tree["spec"], 4 * number + 1)
-            assert await planned_and_made(env, made, trees, [(trees[at], pause) for at in order]) == 3
+            assert await planned_and_made(env, made, trees, [(trees[at], seconds) for at in order]) == 3
 
     tell(story)
 
@@ -201,12 +108,6 @@ async def ready(env: ManagedEnvironment) -> tuple[str, str]:
 async def message(env: ManagedEnvironment) -> str:
     found = (await env.client.get(Cluster.resource, VINEYARD.name, NAMESPACE)).decode(Cluster)
     return next(one.message for one in found.status.conditions if one.type == "Ready")
-
-
-async def change(env: ManagedEnvironment, trees: Sequence[Tree], number: int, *places: int) -> None:
-    for at in places:
-        CHANGES[trees[at]["kind"]](trees[at]["spec"], number)
-        await put(env, trees[at])
 
 
 def test_an_endless_trickle_of_edits_does_not_starve_a_change() -> None:
@@ -285,11 +186,6 @@ def test_a_pause_settles_what_is_written_in_it() -> None:
         assert made.coming == {"vineyard-md-1": 2}
 
     tell(story)
-
-
-async def pause(env: ManagedEnvironment, value: str | None) -> None:
-    patch = {"metadata": {"annotations": {PAUSED_ANNOTATION: value}}}
-    await env.client.patch(Cluster.resource, VINEYARD.name, NAMESPACE, patch=patch, type=PatchType.MERGE)
 
 
 def test_a_manager_that_starts_in_the_middle_waits_for_the_rest() -> None:

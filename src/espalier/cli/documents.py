@@ -16,10 +16,11 @@ from espalier.api import json_trees, leniency, manifests, paths
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
-from espalier.api.resource import Resource
+from espalier.api.resource import Key, Resource
 from espalier.api.schema import violations
 from espalier.api.violations import ManifestError, Problem
 from espalier.cli.failures import Failure
+from espalier.clusters import names
 from espalier.clusters.provider import Providers
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, NotFound
@@ -214,6 +215,8 @@ async def apply_all(
     `first` writes what these objects need, once all of them were taken. Warnings of the server are printed once: those
     of the write. It plans a Cluster on trial without the other objects, so its plan is printed only if these are
     unchanged.
+
+    The objects of an existing Cluster are written under a pause: see `command_pause`.
     """
     told: list[str] = []
     with client.warning(told.append):
@@ -229,7 +232,43 @@ async def apply_all(
         return tried
     if first is not None:
         await first()
-    return [await _send(client, resource, tree, dry_run=False) for resource, tree in prepared]
+    cluster = await _to_pause(client, prepared, tried)
+    if cluster is None:
+        return [await _send(client, resource, tree, dry_run=False) for resource, tree in prepared]
+    from espalier.cli import command_pause  # noqa: PLC0415  not for those who only create or scale
+
+    applied = []
+    async with command_pause.paused(client, cluster) as pause:
+        for resource, tree in prepared:
+            applied.append(await _send(client, resource, tree, dry_run=False))
+            pause.written += 1
+    return applied
+
+
+async def _to_pause(client: Client, prepared: Sequence[tuple[Resource, Tree]], tried: Sequence[Object]) -> Key | None:
+    """The existing Cluster that has to be paused while these objects are written; None if one write does it all.
+
+    A new Cluster is written last, so nothing acts on the others before. A change of the Cluster alone needs no pause,
+    unless an earlier command left one.
+    """
+    cluster = next((one for one in tried if one.kind == Cluster.resource.kind), None)
+    if cluster is None or (live := await _live(client, Cluster.resource, cluster)) is None:
+        return None
+    if names.is_paused_by_command(live.metadata.annotations):
+        return live.key
+    for (resource, _), wanted in zip(prepared, tried, strict=True):
+        if resource != Cluster.resource:
+            found = await _live(client, resource, wanted)
+            if found is None or found.tree.get("spec") != wanted.tree.get("spec"):
+                return live.key
+    return None
+
+
+async def _live(client: Client, resource: Resource, wanted: Object) -> Object | None:
+    try:
+        return await client.get(resource, wanted.name, wanted.namespace or None)
+    except (Forbidden, NotFound):
+        return None
 
 
 PLAN_INSTEAD = "`espalier plan -f FILE` says what this does: a dry run does not know the other objects of a manifest"
@@ -240,11 +279,8 @@ async def _are_there(client: Client, prepared: Sequence[tuple[Resource, Tree]], 
     for (resource, _), wanted in zip(prepared, tried, strict=True):
         if resource == Cluster.resource:
             continue
-        try:
-            live = await client.get(resource, wanted.name, wanted.namespace or None)
-        except (Forbidden, NotFound):
-            return False
-        if live.tree.get("spec") != wanted.tree.get("spec"):
+        live = await _live(client, resource, wanted)
+        if live is None or live.tree.get("spec") != wanted.tree.get("spec"):
             return False
     return True
 
