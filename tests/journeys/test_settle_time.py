@@ -36,7 +36,7 @@ from tests.support.changes_in_parts import (
     warnings,
 )
 from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.support.provider_lives import LIVES
+from tests.support.provider_lives import LIVES, ProviderLife
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
@@ -244,29 +244,34 @@ def test_a_cluster_is_not_created_from_what_an_earlier_one_left() -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
-@pytest.mark.parametrize(("first", "second"), sampled([(0, 1), (1, 0)], 0))
-def test_a_bare_metal_upgrade_warns_of_nothing(first: int, second: int) -> None:
-    """The version is in the Cluster, the image in its datacenter config: neither is valid without the other."""
+UPGRADES = [(life, is_first) for life in LIVES for is_first in (True, False)]
+
+
+@pytest.mark.parametrize(("life", "is_first"), sampled(UPGRADES, 4))
+def test_an_upgrade_of_several_objects_warns_of_nothing(life: ProviderLife, is_first: bool) -> None:
+    """The version is in the Cluster, images are in other objects: on bare metal, neither is valid without the other."""
 
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:
-            life = next(one for one in LIVES if one.datacenter == "TinkerbellDatacenterConfig")
             await life.before(env)
             steps = life.steps(env)
             await steps.make()
             before, made = await warnings(env), Made(env)
             life.kubernetes(steps, "1.36")
-            for at in (first, second):
-                await put(env, steps.trees[at])
-                await asyncio.sleep(SETTLE_TIME - 0.5)
+            planned = await env.preview(steps.key, copy.deepcopy(steps.trees))
+            for tree in steps.trees if is_first else reversed(steps.trees):
+                await put(env, tree)
+                await asyncio.sleep(SETTLE_TIME / 4)
             await asyncio.sleep(CALM)
             await env.until_ready(steps.key)
-            assert made.coming == {"": 1, "forge-md-0": 1}
+            assert made.coming == {one.name: one.coming for one in planned.groups}
+            assert len(made.coming) == 2
             assert await warnings(env) == before
-            life.images(steps.trees, "1.35")  # nothing follows that would make this valid, and it is told as ever
-            await put(env, steps.trees[1])
-            await asyncio.sleep(CALM)
-            assert len(await warnings(env)) > len(before)
+            if life.datacenter == "TinkerbellDatacenterConfig":
+                life.images(steps.trees, "1.35")  # nothing follows that would make this valid, and it is told as ever
+                await put(env, steps.trees[1])
+                await asyncio.sleep(CALM)
+                assert len(await warnings(env)) > len(before)
 
     run(main, epoch=EPOCH, seed=1)
 

@@ -155,7 +155,7 @@ def _failure(scope: Scope, ready: Condition, outcome: Outcome) -> Wait | None:
 def _is_worth_reporting(outcome: Wait | Fault) -> bool:
     """True if an outcome is more precise than the conditions. Of faults, only those that retries do not end."""
     if isinstance(outcome, Wait):
-        return outcome.reason not in readiness.PROGRESS
+        return outcome.reason not in readiness.PROGRESS and outcome.reason != names.SETTLING
     reasons = (names.WORKLOAD_CLUSTER_UNREACHABLE, readiness.CNI_INSTALLATION, TooManyWrites.__name__)
     return outcome.reason in (*names.FAILURES, *reasons)
 
