@@ -1,0 +1,110 @@
+"""The settle time: when a change begins, over random edits and pauses."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.clusters import gate, names
+from espalier.clusters.gate import Isolation
+from espalier.clusters.scope import Scope
+from espalier.clusters.settling import LONGEST, Settling
+from tests.support.made_clusters import objects, settled
+from tests.support.observed_clusters import as_object, datacenter, example, observer
+
+SECONDS = 3.0
+DONE = "done"
+"""The content of the last complete reconcile."""
+
+
+@functools.cache
+def scope(content: str, *, paused: bool = False, isolation: Isolation = Isolation.LAYERS) -> Scope:
+    """A cluster whose objects exist, with this content in a label of its workers."""
+    tree, done = example()[0], example()[0]
+    for each, label in ((tree, content), (done, DONE)):
+        each["spec"]["workerNodeGroupConfigurations"][0]["labels"] = {"content": label}
+    annotations = {names.GATE_ANNOTATION: gate.content_hash(as_object(done), [as_object(datacenter())])}
+    tree["metadata"]["annotations"] = annotations | ({PAUSED_ANNOTATION: "true"} if paused else {})
+    tree["status"] = settled()
+    found = observer(tree, datacenter(), *objects()).scope(as_object(tree).key)
+    assert found is not None
+    return replace(found, isolation=isolation)
+
+
+def waits(settling: Settling, content: str, now: float, *, paused: bool = False) -> float | None:
+    found = settling.judge(scope(content, paused=paused), now)
+    return found.after if found is not None else None
+
+
+@pytest.fixture
+def settling() -> Settling:
+    return Settling(SECONDS)
+
+
+def test_a_cluster_that_nobody_changes_waits_for_nothing(settling: Settling) -> None:
+    assert [waits(settling, DONE, now) for now in (0, 1, 100)] == [None, None, None]
+
+
+def test_each_edit_begins_the_settle_time_anew(settling: Settling) -> None:
+    assert waits(settling, DONE, 0) is None
+    assert waits(settling, "a", 10) == SECONDS
+    assert waits(settling, "a", 12) == 1
+    assert waits(settling, "b", 12.5) == SECONDS
+    assert waits(settling, "b", 15.5) is None
+    assert waits(settling, "b", 16) is None, "and it goes on until it is done"
+    assert waits(settling, "c", 17) == SECONDS, "also in the middle of a change"
+    assert waits(settling, "b", 18) is None, "what was taken back is still in progress"
+
+
+def test_a_manager_that_has_just_started_takes_any_change_for_new(settling: Settling) -> None:
+    assert waits(settling, "a", 1000) == SECONDS
+    assert waits(settling, "a", 1003) is None
+
+
+def test_a_deleted_cluster_is_forgotten(settling: Settling) -> None:
+    assert waits(settling, "a", 0) == SECONDS
+    assert waits(settling, "a", 3) is None
+    settling.forget(scope("a").key)
+    assert waits(settling, "a", 4) == SECONDS
+
+
+def test_zero_switches_it_off() -> None:
+    assert waits(Settling(0), "a", 0) is None
+
+
+def test_a_manager_without_isolation_does_not_wait_where_nothing_was_changed(settling: Settling) -> None:
+    assert settling.judge(scope(DONE, isolation=Isolation.OFF), 0) is None
+
+
+Edit = tuple[float, str, bool]
+"""Seconds after the one before, the content, and whether the Cluster is paused."""
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.1, 1.0, 2.9, 3.0, 7.0]), st.sampled_from("abc"), st.booleans())))
+def test_no_change_begins_early_or_waits_for_ever(edits: list[Edit]) -> None:
+    settling, now, begun = Settling(SECONDS), 0.0, DONE
+    assert waits(settling, DONE, now) is None
+    quiet_since = waiting_since = now
+    last = DONE
+    for seconds, content, paused in edits:
+        now += seconds
+        if content != last:
+            quiet_since = now
+            if last == begun:
+                waiting_since = now
+            last = content
+        if paused:
+            waiting_since = now
+        wait = waits(settling, content, now, paused=paused)
+        if paused or content == begun:
+            assert wait is None
+        elif wait is None:
+            assert now >= min(quiet_since + SECONDS, waiting_since + LONGEST * SECONDS)
+            begun = content
+        else:
+            assert now + wait == pytest.approx(min(quiet_since + SECONDS, waiting_since + LONGEST * SECONDS))
