@@ -50,13 +50,14 @@ def status_of(
             one if one.status == "True" and not _is_being_deleted(scope, one) else _deleting(one.type) for one in parts
         ]
     ready = _ready(scope, parts, outcome)
-    failure = _failure(scope, ready, outcome)
+    # A requested change may end what failed before: nobody should give up until it is judged.
+    failure = _failure(scope, ready, outcome) if scope.settling is None else None
     is_done = isinstance(outcome, Done) and not scope.is_paused and not scope.is_deleted
     old = scope.status
     trouble = _trouble(scope) if not scope.is_undecided else None
     invalid = [_false(names.SPEC_VALID, trouble)] if trouble is not None else []
-    if scope.is_undecided and (before := condition_list.get(old.conditions, names.SPEC_VALID)) is not None:
-        invalid = [msgspec.structs.replace(before)]
+    if scope.is_undecided:
+        invalid = [msgspec.structs.replace(one) for one in old.conditions if one.type == names.SPEC_VALID]
     generation = scope.generation if is_done else old.observed_generation
     children_generation = scope.children_generation if is_done else old.children_observed_generation
     return ClusterStatus(
@@ -220,7 +221,8 @@ def _with_times(scope: Scope, parts: Sequence[Condition], now: datetime) -> list
     known = {part.type for part in parts}
     found = [old for old in scope.status.conditions if old.type in known]
     for part in parts:
-        part.observed_generation = scope.generation
+        if part.type != names.SPEC_VALID or not scope.is_undecided:  # else it is that of an earlier generation
+            part.observed_generation = scope.generation
         part.message = redaction.concealed(part.message, scope.secrets)
         found = condition_list.set(found, part, now)
     return sorted(found, key=lambda part: _SHOWN.index(part.type))

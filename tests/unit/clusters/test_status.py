@@ -386,6 +386,27 @@ def test_an_invalid_spec_is_said_to_be_so() -> None:
     assert status.spec_valid is False
 
 
+def test_a_change_is_not_judged_before_it_has_settled() -> None:
+    """Nor is what failed before still a failure: the change may end it."""
+    wait = Wait(names.SETTLING, "a change was requested", after=3.0)
+    bad = {"count": 2}
+    before = scope(*example(controlPlaneConfiguration=bad))
+    judged = report(before, Wait("ClusterInvalid", "count"))
+    assert (judged.failure_reason, condition(judged, "SpecValid").observed_generation) == ("ClusterInvalid", 1)
+    fresh = msgspec.structs.replace(before, settling=wait)
+    assert (report(fresh, wait).failure_reason, "SpecValid" in said(report(fresh, wait))) == (None, False)
+    assert said(report(fresh, wait))["Ready"] == "False/ControlPlaneInitializationInProgress"
+
+    tree = example(controlPlaneConfiguration={"count": 3})[0]
+    tree["metadata"]["generation"] = 2
+    tree["status"] = msgspec.to_builtins(judged)
+    status = report(msgspec.structs.replace(scope(tree, *example()[1:]), settling=wait), wait)
+    assert (status.failure_reason, status.spec_valid) == (None, False)
+    assert condition(status, "SpecValid") == condition(judged, "SpecValid"), "of the generation that was judged"
+    ready = report(msgspec.structs.replace(made(objects=objects()), settling=wait), wait)
+    assert said(ready)["Ready"] == "False/Settling"
+
+
 def test_a_settled_cluster_whose_node_is_lost_runs_and_is_not_ready() -> None:
     status = report(made(objects=objects(workers={"readyReplicas": 1}), status=settled()), Done())
     assert (status.phase, status.ready, status.observed_generation) == ("Running", False, 1)
