@@ -12,6 +12,7 @@ from itertools import product
 import msgspec
 
 from espalier.api import core as builtin
+from espalier.api.listing import first
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver import failures
@@ -114,11 +115,9 @@ def _has(held: Sequence[str], wanted: str) -> bool:
 
 
 def _refusal(info: RequestInfo, missing: Sequence[PolicyRule]) -> ApiError:
-    shown = [_rule_text(rule) for rule in missing[:MAX_SHOWN]]
-    more = [f"and {len(missing) - MAX_SHOWN} more"] if len(missing) > MAX_SHOWN else []
     groups = ", ".join(f'"{group}"' for group in info.user.groups)
     who = f'user "{info.user.name}" (groups=[{groups}])'
-    rights = "\n".join([*shown, *more])
+    rights = first([*map(_rule_text, missing)], MAX_SHOWN, separator="\n")
     sentence = f"{who} is attempting to grant RBAC permissions not currently held:\n{rights}"
     return failures.refused(info.kind.resource, info.name, sentence)
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from espalier.api.listing import first
 from espalier.cli import backup_tables as tables
 from espalier.cli import flags, output
 from espalier.cli.backup_tables import counted
@@ -245,5 +246,5 @@ def _say_the_rest(inventory: Inventory) -> None:
     if inventory.chunks:
         output.say(f"{counted(len(inventory.chunks), 'chunk')} left over from uploads", stderr=True)
     if inventory.foreign:
-        names = ", ".join(inventory.foreign[:_SHOWN]) + (", …" if len(inventory.foreign) > _SHOWN else "")
+        names = first(inventory.foreign, _SHOWN)
         output.say(f"{counted(len(inventory.foreign), 'other object')}: {names}", stderr=True)

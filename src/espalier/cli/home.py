@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from espalier.api.listing import first
 from espalier.cli.failures import Broken, Failure
 from espalier.kube.errors import KubeError, ServerFailure
 from espalier.kube.kubeconfig import Kubeconfig
@@ -127,7 +128,7 @@ class Home(msgspec.Struct, frozen=True):
         if names and not any(path.name in names for path in (self.lock, self.database, self.management)):
             raise Failure(
                 f"{self.root} can be read by others, and has files that are not Espalier's "
-                f"({', '.join(sorted(names)[:3])}): set ESPALIER_HOME to a folder of its own"
+                f"({first(sorted(names), 3)}): set ESPALIER_HOME to a folder of its own"
             )
         self.root.chmod(0o700)
         for file in (self.database, *self.root.glob(f"{self.database.name}-*"), *self.root.glob("*.log")):

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from espalier.api.listing import first
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line, quoted
 from espalier.cli import output
@@ -229,9 +230,7 @@ def _replacements(group: Group) -> int:
 
 
 def _listed(names: Sequence[str]) -> str:
-    named = [name for name in names if name]
-    more = len(named) - _MOST_NAMED
-    return ", ".join([*named[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
+    return first([name for name in names if name], _MOST_NAMED)
 
 
 def _estimate(duration: Duration) -> str:

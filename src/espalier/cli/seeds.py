@@ -14,6 +14,7 @@ from espalier.api.gardener import leases, names
 from espalier.api.gardener.cloud_profile import CloudProfile
 from espalier.api.gardener.seed import GARDENLET_READY, Seed
 from espalier.api.gardener.shoot import Shoot
+from espalier.api.listing import first
 from espalier.api.resource import Key
 from espalier.cli import connection, flags, output
 from espalier.cli.commands import Group
@@ -97,7 +98,7 @@ async def evacuate(
         has = {name} & (await _seeds_of_shoots(connected.client))  # somebody deleted its Seed
         for one in filter(None, (name, destination)):
             if one not in there | has:
-                raise Failure(f"there is no seed {one!r}; existing: {', '.join(sorted(there)) or 'none'}")
+                raise Failure(f"there is no seed {one!r}; existing: {first(sorted(there), 20) or 'none'}")
         if destination == name:
             raise Failure(f"--to: found {name}, which is the seed to evacuate; name another one")
         if dry_run:

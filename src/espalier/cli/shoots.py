@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from espalier.api.gardener.shoot import Shoot
+from espalier.api.listing import first
 from espalier.api.resource import Key
 from espalier.cli import connection, flags, output, shoot_text, tables
 from espalier.cli.commands import Group
@@ -199,5 +200,5 @@ async def _shoot(client: Client, key: Key) -> Object:
             there = [one.name for one in (await client.list(Shoot.resource, key.namespace)).items]
         except NotFound:
             raise Failure("this API server does not serve Shoots: use the kubeconfig of a garden") from error
-        listed = ", ".join(there[:20]) or "none"
+        listed = first(there, 20) or "none"
         raise Failure(f"there is no shoot {key.name!r} in namespace {key.namespace}; existing: {listed}") from error

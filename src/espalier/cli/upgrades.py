@@ -9,6 +9,7 @@ import click
 from espalier.api import conditions
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.listing import first
 from espalier.api.meta import Condition
 from espalier.cli import connection, flags, output
 from espalier.cli.commands import Group
@@ -162,5 +163,5 @@ def _belongs(node: Object, group: Object) -> bool:
 
 
 def _unknown(name: str, known: list[str]) -> str:
-    there = ", ".join(known) or "none"
+    there = first(known, 20) or "none"
     return f"there is no upgrade named {name!r} in namespace {SYSTEM_NAMESPACE}; existing: {there}"

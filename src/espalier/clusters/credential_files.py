@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cryptography import x509
 
+from espalier.api.listing import first
 from espalier.api.printable import quoted
 
 Profiles = Mapping[str, Mapping[str, str]]
@@ -50,8 +51,7 @@ def lacking(variable: str, found: Profiles, profile: str, fields: Sequence[str],
     """Check that a profile has these fields. Raises `Unreadable`."""
     if profile not in found:
         names = [quoted(name, _LONGEST_NAME) for name in sorted(filter(None, found))]
-        more = [f"and {len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
-        there = ", ".join([*names[:_MOST_NAMED], *more])
+        there = first(names, _MOST_NAMED)
         raise Unreadable(
             f"{variable}: no profile [{profile}], which the manifest names; found {there}; expected: {expected}"
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from espalier.api import conditions
+from espalier.api.listing import first
 from espalier.api.meta import Condition
 from espalier.clusters import names, readiness
 from espalier.clusters.drift import Drift, Policy, policy
@@ -104,9 +105,9 @@ def _listed(drifts: Sequence[Drift]) -> str:
     for drift in map(str, drifts):
         length += len(drift)
         if length > LONGEST:
-            return "; ".join([*said, f"and {len(drifts) - len(said)} more objects"])
+            break
         said.append(drift)
-    return "; ".join(said)
+    return first(drifts, len(said), separator="; ", of="objects")
 
 
 def _advice(drifts: Sequence[Drift], chosen: Policy | None) -> str:

@@ -169,7 +169,7 @@ def test_a_management_cluster_does_not_leave_those_behind_that_it_manages() -> N
 def test_many_clusters_left_behind_are_counted() -> None:
     late = [under_hub("v0.24.2", f"late-{number}") for number in range(8)]
     sentence = ask(hub("v0.27.0"), hub(), hub(), *late, release("v0.27.0")).message
-    assert "team-a/late-4 (v0.24.2), and 3 more; upgrade" in sentence
+    assert "team-a/late-4 (v0.24.2) and 3 more; upgrade" in sentence
 
 
 def default(new: Tree, *others: Tree, operation: Any = "CREATE") -> str | None:

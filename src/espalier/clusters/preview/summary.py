@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from espalier.api.eksa import reasons
+from espalier.api.listing import first
 from espalier.clusters import names
 from espalier.clusters.preview.diff import Verb
 from espalier.clusters.preview.machines import Group, RemovedMachine, groups, refused_in_place
@@ -42,8 +43,7 @@ def sentences(scope: Scope) -> Iterator[str]:
     simulated = simulate(replace(scope, missing=()) if is_known else scope)
     stops = _stops(simulated)
     if scope.missing and (is_known or stops.startswith(names.MISSING_DEPENDENT_OBJECTS)):
-        first, *more = dict.fromkeys(one.what for one in scope.missing)
-        what = f"{first}, and {len(more)} more" if more else first
+        what = first([*dict.fromkeys(one.what for one in scope.missing)], 1)
         then = "then:" if is_known else "the effects are known then"
         yield f"plan: waiting for {what}, unless this manifest contains it; {then}"
         if not is_known:
@@ -109,8 +109,7 @@ def _fields(going: RemovedMachine) -> str:
 
 
 def _some(fields: Sequence[str]) -> str:
-    others = len(fields) - _MOST_FIELDS
-    return ", ".join(fields[:_MOST_FIELDS]) + (f" and {others} more" if others > 0 else "")
+    return first(fields, _MOST_FIELDS)
 
 
 def counted(number: int) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import BundlesRef
+from espalier.api.listing import first
 from espalier.api.printable import LONGEST_OBJECT_NAME, quoted
 from espalier.api.resource import Key
 from espalier.releases import release_name
@@ -20,9 +21,7 @@ MOST_NAMED = 5
 
 def listed(found: Iterable[object]) -> str:
     """The first names, and the number of the others."""
-    said = sorted(map(str, found))
-    more = [f"and {len(said) - MOST_NAMED} more"] if len(said) > MOST_NAMED else []
-    return ", ".join([*said[:MOST_NAMED], *more])
+    return first(sorted(map(str, found)), MOST_NAMED)
 
 
 def counted(found: Iterable[object]) -> str:

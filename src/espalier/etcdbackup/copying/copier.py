@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 
+from espalier.api.listing import first
 from espalier.etcdbackup.copying.plan import Choice, Copy, is_final, plan
 from espalier.etcdbackup.snapshots import reading
 from espalier.etcdbackup.snapshots.codecs import decoder, in_thread
@@ -104,7 +105,7 @@ class Copier:
         source = source.without(without)
         planned = plan(source, target, choice, self._clock.now())
         if planned.conflicting and not is_listed:
-            names = ", ".join(stored.name for stored in planned.conflicting[:3])
+            names = first([stored.name for stored in planned.conflicting], 3)
             found = f"it holds {names}, which a restore would use instead of the copy"
             raise Refused(self._target.where, found, "copy to an empty prefix, or delete them")
         for one in planned.sets:

@@ -11,6 +11,7 @@ import structlog
 
 from espalier.api.etcd.calls import CopyOperationStatus
 from espalier.api.etcd.ownership import Unreadable
+from espalier.api.listing import first
 from espalier.etcdbackup.copying.copier import Copied, Copier, Damaged
 from espalier.etcdbackup.copying.plan import LATEST
 from espalier.etcdbackup.election import actions, copier, events
@@ -187,10 +188,9 @@ def _require_all(inventory: Inventory, damaged: Mapping[str, Damaged], where: st
         raise Corrupt(where, f"no intact full snapshot: {causes[0]}", "find backups of it elsewhere")
     causes += [finding.message for finding in latest.findings() if finding.is_fault]
     later = [one.name for one in inventory.snapshots if one.snapshot.last > latest.reach or one.key in damaged]
-    more = f" and {len(later) - _MAX_NAMED} more" if len(later) > _MAX_NAMED else ""
     raise Corrupt(
         where,
         f"revision {latest.reach} can be restored, but the last one was {last}: {causes[0]}",
         f"bring back what is missing; or, if writes after revision {latest.reach} may be lost, delete "
-        f"{', '.join(later[:_MAX_NAMED])}{more} there: then the copy continues",
+        f"{first(later, _MAX_NAMED)} there: then the copy continues",
     )

@@ -12,6 +12,7 @@ from dataclasses import replace
 import structlog
 
 from espalier.api.etcd.ownership import FirstStart, Served
+from espalier.api.listing import first
 from espalier.etcdbackup.election.agent import Settings
 from espalier.etcdbackup.restore.errors import NothingToRestore
 from espalier.etcdbackup.restore.plan import BUMP, target
@@ -39,7 +40,7 @@ def usable_snapshots(inventory: Inventory, marker: FirstStart, served: Served | 
     found = [one for one in inventory.snapshots if one.name in listed or (own is not None and one.snapshot.last >= own)]
     missing = listed - {one.name for one in found}
     if missing and own is None:
-        names = ", ".join(sorted(missing)[:3])
+        names = first(sorted(missing), 3)
         raise NotStarted(
             f"{names} was copied for epoch {marker.epoch} but is not in its store: bring it back with "
             "`espalier etcd-agent copy`"

@@ -13,6 +13,7 @@ import msgspec
 from espalier.api import json_trees
 from espalier.api.core import SECRET
 from espalier.api.gardener.seed import Seed, SeedBackup
+from espalier.api.listing import first
 from espalier.api.violations import Violation
 from espalier.shoots.admission import messages
 from espalier.shoots.admission.specs import NETWORKS, network_of
@@ -91,9 +92,8 @@ def _config(backup: SeedBackup) -> BucketConfig | None:
 
 def deletion_refusal(name: str, shoots: Collection[str]) -> str:
     """The message for a Seed that can't be deleted. `shoots`: the keys of those there, or assigned to it."""
-    named = ", ".join(sorted(shoots)[:MOST_NAMED])
-    more = f" and {len(shoots) - MOST_NAMED} more" if len(shoots) > MOST_NAMED else ""
+    named = first(sorted(shoots), MOST_NAMED)
     return (
-        f"Seed {name} can't be deleted: it has, or is to have, shoots {named}{more}; move them to other seeds first, "
+        f"Seed {name} can't be deleted: it has, or is to have, shoots {named}; move them to other seeds first, "
         f"even if this one is lost (espalier seeds evacuate {name}), or delete them"
     )

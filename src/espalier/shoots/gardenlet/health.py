@@ -20,6 +20,7 @@ from espalier.api.gardener.shoot import (
     READY_FOR_DISASTER,
     SYSTEM_COMPONENTS_HEALTHY,
 )
+from espalier.api.listing import first
 from espalier.api.meta import Tree
 from espalier.shoots.gardenlet.context import ShootHealth
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLERS, SEED_MISSING
@@ -133,8 +134,7 @@ def _unreachable(scope: Scope, type: str, shoot: ShootHealth) -> Condition:
 
 
 def _listed(names: Sequence[str], between: str = ", ") -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return between.join(names[:MOST_NAMED]) + more
+    return first(names, MOST_NAMED, separator=between)
 
 
 def _unhealthy(scope: Scope, type: str, reason: str, message: str) -> Condition:

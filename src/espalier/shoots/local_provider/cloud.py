@@ -24,6 +24,7 @@ from espalier.api.cloud import (
 )
 from espalier.api.core import SECRET, Secret
 from espalier.api.gardener.operations import ErrorCode, SecretReference
+from espalier.api.listing import first
 from espalier.api.printable import quoted
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
@@ -126,7 +127,7 @@ def credentials_of(secret: Object | None, name: str) -> Credentials:
     data = secret.decode(Secret).data if secret is not None else {}
     account, token = (data.get(field, b"").decode(errors="replace") for field in ("account", "token"))
     if not account or not token:
-        found = "found no such Secret" if secret is None else f"found {', '.join(sorted(data)[:10]) or 'nothing'}"
+        found = "found no such Secret" if secret is None else f"found {first(sorted(data), 10) or 'nothing'}"
         message = f"Secret {name}: {found}; allowed: data with account and token of the cloud; correct it"
         raise OperationFailed(message, ErrorCode.UNAUTHENTICATED, reason="CredentialsMissing")
     return Credentials(account, token)

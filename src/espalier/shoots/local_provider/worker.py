@@ -17,6 +17,7 @@ from espalier.api.gardener import machines as kinds
 from espalier.api.gardener.machines import Machine, MachineClass, MachineDeployment, MachineSet
 from espalier.api.gardener.operations import ErrorCode
 from espalier.api.gardener.worker import Worker, WorkerPool, WorkerSpec
+from espalier.api.listing import first
 from espalier.api.meta import Observed, Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
@@ -114,7 +115,7 @@ class WorkerActuator:
             for found in self._views.caches[resource].list(namespace):
                 await writer.delete(resource, found, found_by_owner)
         if remaining := [one.name for one in self._views.caches[Machine.resource].list(namespace)]:
-            return Wait("MachinesDeleting", f"waiting for the deletion of {', '.join(remaining[:5])}", after=5.0)
+            return Wait("MachinesDeleting", f"waiting for the deletion of {first(remaining, 5)}", after=5.0)
         for found in self._views.caches[MachineClass.resource].list(namespace):
             await self._delete_class(request, found)
         return None

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from espalier.api.core import SECRET
 from espalier.api.gardener import metadata_keys, names
 from espalier.api.gardener.shoot_state import StateReference
+from espalier.api.listing import first
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object
 from espalier.shoots.state import digests
@@ -62,7 +63,7 @@ def join(reference: StateReference, pieces: Sequence[Tree | None]) -> bytes:
         raise TruncatedState(f"its recorded size is {reference.size} bytes, more than {LARGEST_STATE}")
     missing = [name for name, piece in zip(reference.secrets, pieces, strict=True) if piece is None]
     if missing:
-        raise TruncatedState(f"Secrets of namespace {names.STATE_NAMESPACE} are missing: {', '.join(missing[:3])}")
+        raise TruncatedState(f"Secrets of namespace {names.STATE_NAMESPACE} are missing: {first(missing, 3)}")
     try:
         packed = b"".join(base64.b64decode(str(piece["data"][_KEY]), validate=True) for piece in pieces if piece)
         unpacking = zlib.decompressobj()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import VersionCount
 from espalier.api.capi.machine import Machine
+from espalier.api.listing import first
 from espalier.api.meta import Condition
 from espalier.clusterapi.conditions import condition
 
@@ -95,5 +96,4 @@ def _scaling(type_: str, is_scaling: bool, replicas: int, desired: int) -> Condi
 def _machines_message(state: str, machines: Sequence[str]) -> str:
     if not machines:
         return ""
-    shown = ", ".join(machines[:3]) + (f" and {len(machines) - 3} more" if len(machines) > 3 else "")
-    return f"Machines {shown} {state}"
+    return f"Machines {first(machines, 3)} {state}"

@@ -25,6 +25,7 @@ from espalier.api.cloud import (
     VirtualMachine,
     has_tags,
 )
+from espalier.api.listing import first
 
 _PREFIXES: Mapping[str, str] = {"Network": "net", "VirtualMachine": "vm", "Bucket": "bucket", "Record": "record"}
 
@@ -129,7 +130,7 @@ class Inventory:
         machines = (machine for machine in self.of(account, "VirtualMachine") if isinstance(machine, VirtualMachine))
         users = [machine.id for machine in machines if machine.network == id_]
         if users:
-            raise CloudError(Refusal.IN_USE, f"{kind} {id_} is used by {', '.join(users[:5])}")
+            raise CloudError(Refusal.IN_USE, f"{kind} {id_} is used by {first(users, 5)}")
         del self._items[id_], self._owners[id_], self._created[id_]
         return item
 

@@ -198,7 +198,7 @@ def test_missing_privileges_are_reported_with_the_object() -> None:
         (
             of_bottlerocket(20, 20),
             {"osFamily": "bottlerocket"},
-            "spec.template: /DC0/vm/ubuntu-1.35 has disks of 20 GiB and 20 GiB, but Bottlerocket has one of 22 GiB, "
+            "spec.template: /DC0/vm/ubuntu-1.35 has disks of 20 GiB, 20 GiB, but Bottlerocket has one of 22 GiB, "
             "or two of 2 and 20 GiB",
         ),
         (

@@ -148,7 +148,7 @@ def test_a_shoot_is_ready_for_disaster_or_it_is_said_why_not(
             "and seeds north, west reach it",
         ),
         ((ReachReport("west", "refused"),), "False", "no other seed reaches its bucket: seed west: refused"),
-        (tuple(ReachReport(f"s{n}", "refused") for n in range(12)), "False", "seed s9: refused and 2 more"),
+        (tuple(ReachReport(f"s{n}", "refused") for n in range(12)), "False", "seed s9: refused; and 2 more"),
     ],
 )
 def test_one_other_seed_has_to_reach_the_bucket_once_one_has_tried(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from espalier.api.listing import first
 from espalier.providers.cloudstack.checks.questions import Answers, Entity, ObjectType, Question
 from espalier.providers.cloudstack.kinds import (
     AvailabilityZone,
@@ -130,7 +131,7 @@ def _counted(field: str, name: str, where: str, label: str, count: int, entities
             f"{field}: found {name}; {where} has no such {label}, or the account may not see it; "
             "correct the field, or grant the account access to it"
         )
-    shown = ", ".join(one.id for one in entities[:MOST_SHOWN]) + (", ..." if len(entities) > MOST_SHOWN else "")
+    shown = first([one.id for one in entities], MOST_SHOWN)
     ids = f" ({shown})" if shown else ""
     advice = "set the ID" if label not in ("domain", "account") else "give the full path of the domain"
     return f"{field}: found {name}, but {where} has {count} {label}s of this name{ids}; {advice}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from espalier.api.listing import first
 from espalier.clusters.machine_groups import names_version
 from espalier.providers.nutanix.checks.questions import Answers, CategoryValue, Entity, GpuModel, ObjectType, Question
 from espalier.providers.nutanix.kinds import Gpu, Identifier, NutanixDatacenterConfigSpec, NutanixMachineConfigSpec
@@ -106,7 +107,7 @@ def _exactly_one(
             "read it; correct the field, or grant the account access to it"
         )
     elif len(entities) > 1:
-        shown = ", ".join(one.uuid for one in entities[:MOST_SHOWN]) + (", ..." if len(entities) > MOST_SHOWN else "")
+        shown = first([one.uuid for one in entities], MOST_SHOWN)
         description = f"the name of {len(entities)} {object_type.label}s ({shown})"
         yield f"{field}: found {identifier}, {description}; use the uuid of one"
 
@@ -122,9 +123,8 @@ def _gpus(query: Sequence[Gpu], cluster: Identifier, existing: Sequence[GpuModel
         count = sum(one.number for one in matching)
         modes |= {one.mode for one in matching}
         if count < requested and query.index(gpu) == index:
-            listed = (
-                ", ".join(sorted({f"{one.name} (device {one.device_id})" for one in existing})[:MOST_SHOWN]) or "none"
-            )
+            models = sorted({f"{one.name} (device {one.device_id})" for one in existing})
+            listed = first(models, MOST_SHOWN) or "none"
             yield (
                 f"spec.gpus[{index}]: found {requested} of {name}, but cluster {cluster} has {count}; "
                 f"its GPUs are: {listed}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from espalier.api.listing import first
 from espalier.clusters.checks.hosts import brief
 from espalier.providers.snow.checks.questions import Answers
 from espalier.providers.snow.kinds import DEFAULT_INSTANCE_TYPE, SnowMachineConfigSpec
@@ -63,4 +64,4 @@ def _lacking(
 
 
 def _shown(names: Sequence[str]) -> str:
-    return brief(", ".join(names[:MOST_SHOWN]) + (", ..." if len(names) > MOST_SHOWN else ""))
+    return brief(first(names, MOST_SHOWN))

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from espalier.api.eksa import cluster as eksa
+from espalier.api.listing import first
 from espalier.api.resource import Key
 from espalier.clusters import addresses
 from espalier.clusters.checks.problems import ADDRESS_TAKEN, MACHINES_INVALID, address_taken
@@ -154,7 +155,7 @@ def _problems_of_config(config: Config, selected: _Selected) -> Iterator[str]:
     ]
     yield from found[:MOST_SHOWN]
     if len(found) > MOST_SHOWN:
-        yield f"and {len(found) - MOST_SHOWN} more problems with Hardware"
+        yield f"and {first(found[MOST_SHOWN:], 0, of='problems with Hardware')}"
 
 
 def _is_visible(state: HardwareState, clusters: Iterable[BareMetalCluster], namespace: str) -> bool:
@@ -201,7 +202,7 @@ def _obstacles(
 
 def _ambiguous(demand: Demand, other: str, both: Sequence[HardwareState], cluster: BareMetalCluster) -> str:
     shown = [one.name for one in both if _is_visible(one, (cluster,), cluster.key.namespace)]
-    listed = f" ({', '.join(shown[:MOST_SHOWN])}{', ...' if len(shown) > MOST_SHOWN else ''})" if shown else ""
+    listed = f" ({first(shown, MOST_SHOWN)})" if shown else ""
     return (
         f"{demand.selection.text}: selects {len(both)} Hardware{listed} that TinkerbellMachineConfig {other} selects, "
         "too, so that machines of either could get it; use different labels"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from espalier.api.eksa.fields import LABEL_NAME, LABEL_VALUE
+from espalier.api.listing import first
 from espalier.api.violations import ManifestError, Problem, Violation, nearest_name, shown
 from espalier.api.yaml_trees import decoded, error_in
 from espalier.providers.tinkerbell.hardware.kinds import OWNER_NAME
@@ -103,7 +104,7 @@ class _File:
         problems = sorted(self.problems, key=lambda one: (one.line, one.column))
         if len(problems) <= MOST_SHOWN:
             return problems
-        remaining = Violation("", "", "", f"{len(problems) - MOST_SHOWN} more cells are invalid")
+        remaining = Violation("", "", "", f"{first(problems[MOST_SHOWN:], 0, of='cells')} are invalid")
         return [*problems[:MOST_SHOWN], Problem(self._source, remaining)]
 
 
@@ -180,8 +181,8 @@ def _mac(text: str) -> str | None:
     found = text.lower()
     if not re.fullmatch(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", found):
         return None
-    first = int(found[:2], 16)
-    return found if not first & 1 and found != "00:00:00:00:00:00" else None
+    first_octet = int(found[:2], 16)
+    return found if not first_octet & 1 and found != "00:00:00:00:00:00" else None
 
 
 def _address(text: str) -> str | None:

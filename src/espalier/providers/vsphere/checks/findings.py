@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from espalier.api.eksa.host_os import BOTTLEROCKET
+from espalier.api.listing import first
 from espalier.providers.vsphere.checks.questions import Answers, ObjectType, Question, Template
 from espalier.providers.vsphere.kinds import (
     LEAST_DISK,
@@ -87,7 +88,7 @@ def evaluate(named: Sequence[Named], answers: Answers, pinned: Iterable[str] = (
                 f"correct the field, or {_remedy(question.object_type)}"
             )
         elif len(paths) > 1 and not kept & set(paths):
-            shown = ", ".join(paths[:MOST_SHOWN]) + (", ..." if len(paths) > MOST_SHOWN else "")
+            shown = first(paths, MOST_SHOWN)
             yield f"{found}, which matches {len(paths)} in the datacenter ({shown}); give the path of one"
         for path in paths:
             if lacking := answers.lacking.get(path):
@@ -229,7 +230,7 @@ def judge_template(
         least = -(-largest // GIB)
         yield f"spec.diskGiB: found {spec.disk_gi_b}, but the disk of {path} has {least} GiB; set {least} or more"
     if spec.os == BOTTLEROCKET and template.disks and sorted(template.disks) not in _DISKS_OF_BOTTLEROCKET:
-        sizes = " and ".join(f"{-(-one // GIB)} GiB" for one in template.disks[:_SHOWN])
+        sizes = first([f"{-(-one // GIB)} GiB" for one in template.disks], _SHOWN)
         yield (
             f"{found} has disks of {sizes}, but Bottlerocket has one of 22 GiB, or two of 2 and 20 GiB; import "
             "the template again"

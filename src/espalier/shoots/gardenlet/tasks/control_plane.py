@@ -16,6 +16,7 @@ from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.responsibility import requested_operation
 from espalier.api.gardener.shoot import READY_FOR_MIGRATION
 from espalier.api.gardener.worker import Worker
+from espalier.api.listing import first
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
@@ -113,7 +114,7 @@ def wait_for_nodes(ctx: Context) -> Verdict:
         silent = await shoots.silent_nodes(ctx.namespace, since) if shoots is not None else []
         if not silent:
             return Continue()
-        listed = ", ".join(silent[:10]) + (f" and {len(silent) - 10} more" if len(silent) > 10 else "")
+        listed = first(silent, 10)
         return Wait("NodesNotConnected", f"nodes that have not reached the new API server yet: {listed}", SOON)
 
     return Action("list nodes that have not renewed their Leases", list_silent)
