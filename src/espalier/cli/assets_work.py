@@ -14,6 +14,9 @@ from espalier.assets.component import MIB
 from espalier.assets.processes import BuildFailed
 from espalier.cli import output
 from espalier.cli.failures import Exit, Failure, Usage
+from espalier.cli.layout import Table
+
+ASSETS = Table(("Name", "Version", "State", "Size", "To Build", "Folder"))
 
 
 class Interrupted(Failure):
@@ -50,8 +53,7 @@ def list_(output_format: str) -> None:
     assets = assets_folder()
     items = inventory.inventory(assets)
     if output_format in ("", "wide"):
-        columns = ("Name", "Version", "State", "Size", "To Build", *(("Folder",) if output_format else ()))
-        output.write_table(columns, [_cells(item)[: len(columns)] for item in items])
+        output.write_table(ASSETS if output_format else ASSETS.without("Folder"), [_cells(item) for item in items])
         return
     rows = [
         {

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from espalier.cli.layout import Table
 from espalier.cli.spans import span
 from espalier.etcdbackup.snapshots.names import Kind
 from espalier.etcdbackup.snapshots.sets import FindingReason, Inventory, SnapshotSet, StoredSnapshot
@@ -13,14 +14,14 @@ from espalier.etcdbackup.snapshots.verification import Checked, Verdict
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
-SET_COLUMNS = ("Revisions", "Deltas", "Size", "Compression", "Age", "Newest", "State", "Taken", "Full")
+SETS = Table(("Revisions", "Deltas", "Size", "Compression", "Age", "Newest", "State", "Taken", "Full"))
 """All columns, with `-o wide`; without the last two, the table fits a terminal."""
-SNAPSHOT_COLUMNS = ("Name", "Kind", "Revisions", "Size", "Compression", "Taken")
-CHECKED_COLUMNS = ("Name", "Content", "State")
+SNAPSHOTS = Table(("Name", "Kind", "Revisions", "Size", "Compression", "Taken"))
+CHECKED = Table(("Name", "Content", "State"))
 
 
 def set_row(one: SnapshotSet, now: datetime) -> tuple[str, ...]:
-    """A set in the columns of `SET_COLUMNS`."""
+    """A set in the columns of `SETS`."""
     return (
         f"{one.full.snapshot.last}-{one.last}" if one.deltas else f"{one.last}",
         str(len(one.deltas)),
@@ -47,7 +48,7 @@ def state(one: SnapshotSet) -> str:
 
 
 def snapshot_row(stored: StoredSnapshot) -> tuple[str, ...]:
-    """A snapshot in the columns of `SNAPSHOT_COLUMNS`."""
+    """A snapshot in the columns of `SNAPSHOTS`."""
     snapshot = stored.snapshot
     return (
         stored.name,
@@ -60,7 +61,7 @@ def snapshot_row(stored: StoredSnapshot) -> tuple[str, ...]:
 
 
 def checked_row(one: Checked) -> tuple[str, ...]:
-    """A verified object, in the columns of `CHECKED_COLUMNS`."""
+    """A verified object, in the columns of `CHECKED`."""
     if one.problem:
         return one.stored.name, "", "damaged"
     content = size_of(one.size) if one.stored.snapshot.kind is Kind.FULL else counted(one.events, "event")

@@ -31,6 +31,7 @@ from espalier.cli.environment.migration_scenario import (
     quick_settings,
 )
 from espalier.cli.failures import Failure
+from espalier.cli.layout import Table
 from espalier.cli.progress import Progress
 from espalier.realnodes.nspawn.state import State
 from espalier.runtime import logs
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from espalier.cli.environment.seed_processes.assembly import RealControlPlanes
 
 FIRST, SECOND = "east", "west"
+MOVES = Table(("",), lists=(0,))
 
 
 async def show(*, real: bool = False, real_nodes: bool = False) -> None:
@@ -82,7 +84,8 @@ async def show(*, real: bool = False, real_nodes: bool = False) -> None:
             progress.wait("stopping everything")
         progress.settle()
         output.say()
-        output.write_table(["", *(f"{one.source} to {one.destination}" for one in moves)], table(moves))
+        titles = ("", *(f"{one.source} to {one.destination}" for one in moves))
+        output.write_table(MOVES.named(*titles), table(moves))
         _explain(settings.garden.give_up_after)
         progress.say(f"the demonstration took {time.monotonic() - began:.0f} s and left nothing behind")
         program = os.path.relpath(sys.argv[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -23,6 +22,7 @@ from espalier.api.resource import Resource
 from espalier.cli import connection, flags, output
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure
+from espalier.cli.layout import Table
 from espalier.cli.ownership_tree import Member, obstacle, tree_of
 from espalier.cli.spans import span
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
@@ -34,6 +34,9 @@ from espalier.releases import UnknownKubernetesVersion, release_name, resolve
 from espalier.releases.contents import support_text
 
 LAST_EVENTS = 8
+
+OBJECTS = Table(("Object", "State", "Since", "Message"), sentences=(3,), lists=(0,))
+EVENTS = Table(("Age", "Type", "Reason", "Event"), sentences=(3,))
 
 
 @click.group(cls=Group)
@@ -76,19 +79,16 @@ async def cluster(name: str, *, connect: flags.Connection, show_all: bool, outpu
         output.write_facts(_facts(whole, events) | {"supportEnds": supported}, output_format)
         return
     now = datetime.now(UTC)
-    width = output.console().width if sys.stdout.isatty() else 0
+    width = output.width() or 0
     top = _top(whole, support_text(supported, now), now)
     output.say("\n".join(line for fact in top for line in within(in_one_line(fact), width)) + "\n")
-    columns = ("object", "state", "since", "message")
-    output.write_table(
-        columns, [_row(line, member, now) for line, member in _lines(whole, show_all=show_all)], sentences=True
-    )
+    output.write_table(OBJECTS, [_row(line, member, now) for line, member in _lines(whole, show_all=show_all)])
     if hidden:
         output.say(f"\nNot shown, as you may not list them: {', '.join(sorted(hidden))}", stderr=True)
     if events:
         output.say()
         rows = [(_age(_time_of(event), now), event["type"], event["reason"], event["message"]) for event in events]
-        output.write_table(("age", "type", "reason", "event"), rows, sentences=True)
+        output.write_table(EVENTS, rows)
 
 
 async def _objects(client: Client, root: Tree) -> tuple[list[Tree], list[str]]:

@@ -69,8 +69,8 @@ async def list_(url: str, endpoint: str, output_format: str) -> None:
         output.write_facts(tables.inventory_facts(store.where, inventory, now), output_format)
         return
     if inventory.sets:
-        columns = tables.SET_COLUMNS if output_format else tables.SET_COLUMNS[:-2]
-        output.write_table(columns, [tables.set_row(one, now)[: len(columns)] for one in inventory.sets])
+        table = tables.SETS if output_format else tables.SETS.without("Taken", "Full")
+        output.write_table(table, [tables.set_row(one, now) for one in inventory.sets])
     else:
         output.say(_nothing_found(store, inventory), stderr=True)
     _say_the_rest(inventory)
@@ -86,7 +86,7 @@ async def show(url: str, name: str | None, endpoint: str, output_format: str) ->
     if output_format:
         output.write_facts({"store": store.where, **tables.set_facts(chosen, now)}, output_format)
         return
-    output.write_table(tables.SNAPSHOT_COLUMNS, [tables.snapshot_row(stored) for stored in chosen.members])
+    output.write_table(tables.SNAPSHOTS, [tables.snapshot_row(stored) for stored in chosen.members])
     for finding in chosen.findings():
         output.say(f"{finding.reason}: {finding.message}", stderr=True)
 
@@ -113,7 +113,7 @@ async def verify(
         output.write_facts({"store": store.where, "sets": facts, "problems": problems}, output_format)
     elif verdicts:
         rows = [tables.checked_row(one) for verdict in verdicts for one in verdict.checked]
-        output.write_table(tables.CHECKED_COLUMNS, rows)
+        output.write_table(tables.CHECKED, rows)
     if problems:
         raise Damaged("\n".join(problems))
     if not output_format:

@@ -14,6 +14,7 @@ from espalier.cli import flags, output
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
+from espalier.cli.layout import Table
 
 if TYPE_CHECKING:  # imported by the commands that need them, to keep other commands fast
     from espalier.realnodes.nspawn.container import Running
@@ -22,6 +23,8 @@ if TYPE_CHECKING:  # imported by the commands that need them, to keep other comm
 NAME = click.argument("name", help="The node's name, as `espalier nodes list` shows it.")
 LONGEST_LOG = 16 * 1024 * 1024
 """Bytes shown from the end of the output of bootstrap data."""
+
+NODES = Table(("Name", "Cluster", "Role", "Version", "Address", "State", "Pid", "Folder"))
 
 
 @click.group(cls=Group)
@@ -51,8 +54,7 @@ async def list_(*, output_format: str) -> None:
     if output_format:
         output.write_facts({"nodes": rows}, output_format)
         return
-    columns = ("Name", "Cluster", "Role", "Version", "Address", "State", "Pid", "Folder")
-    output.write_table(columns, [tuple(str(row[column.lower()]) for column in columns) for row in rows])
+    output.write_table(NODES, [tuple(str(row[column.lower()]) for column in NODES.columns) for row in rows])
 
 
 @nodes.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from espalier.api.json_path import compiled
-from espalier.api.printable import in_one_line, json_text, printable
+from espalier.api.printable import json_text, printable
 from espalier.cli.failures import Usage
+from espalier.cli.layout import Layout, Table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -183,46 +185,29 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def write_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, sentences: bool = False) -> None:
-    """A plain table like kubectl's; the widest columns give way on a narrow terminal.
+def write_table(table: Table, rows: Sequence[Sequence[Any]]) -> None:
+    """A plain table like kubectl's: whole in a pipe, and fitted to a terminal (`cli/layout.py`)."""
+    write_lines(Layout(table, width()), rows)
 
-    In a table whose last column has `sentences`, these are wrapped there, and the first column gives way beside them.
-    """
-    from rich.table import Table as RichTable  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
 
-    table = RichTable(
-        box=None, pad_edge=False, header_style="bold" if sys.stdout.isatty() else "", padding=(0, _BETWEEN, 0, 0)
-    )
-    wide = console()
-    if not sys.stdout.isatty():
-        wide.width = 4000
-    cells = [[cell_of(one) for one in row] for row in rows]
-    widths = [max(map(len, (name, *(row[at] for row in cells)))) for at, name in enumerate(columns)]
-    left = wide.width - sum(width + _BETWEEN for width in widths[1:-1]) - _BETWEEN - min(widths[-1], _SENTENCE)
-    for at, column in enumerate(columns):
-        wraps = sentences and at == len(columns) - 1
-        table.add_column(
-            Text(in_one_line(column.upper())),
-            overflow="fold" if wraps else "ellipsis",
-            no_wrap=not wraps,
-            min_width=widths[at] if sentences and 0 < at < len(columns) - 1 else None,
-            max_width=max(left, len(column)) if sentences and at == 0 else None,
-        )
-    for row in cells:
-        table.add_row(*(Text(one) for one in row))  # a plain string would be read as markup
-    with wide.capture() as capture:
-        wide.print(table)
-    write_styled("".join(line.rstrip() + "\n" for line in capture.get().splitlines()))
+def write_lines(layout: Layout, rows: Sequence[Sequence[Any]], *, header: bool = True) -> None:
+    """Further rows of a table."""
+    lines = layout.lines(rows, header=header)
+    if header and sys.stdout.isatty():
+        lines[0] = _bold(lines[0])
+    write_styled("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
 
 
-_BETWEEN = 3
-"""Blanks between columns."""
-_SENTENCE = 30
-"""Columns of a terminal that suffice for reading sentences."""
+def width() -> int | None:
+    """The columns of the terminal; None for a pipe or a file, whose lines may be of any length."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def cell_of(value: Any) -> str:
-    """Text of a table cell: one line, without control characters."""
-    return "<none>" if value in (None, "") else in_one_line(str(value))
+def _bold(text: str) -> str:
+    from rich.text import Text  # noqa: PLC0415
+
+    out = console()
+    with out.capture() as capture:
+        out.print(Text(text, style="bold"), soft_wrap=True, end="")
+    return capture.get()

@@ -17,6 +17,7 @@ from espalier.api.kinds import KubeObject
 from espalier.cli import connection, flags, output
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure, NotReachable
+from espalier.cli.layout import Table
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.kube.objects import Object, readable
@@ -26,6 +27,10 @@ from espalier.runtime.transforms import strip_managed_fields
 K = TypeVar("K", bound=KubeObject)
 
 UNKNOWN = "not announced"
+
+RELEASES = Table(("Version", "Released", "Kubernetes", "Bundles", "In Build", "Installed"), lists=(2,))
+FACTS = Table(("Release", ""))
+VERSIONS = Table(("Kubernetes", "Full Version", "EKS Distro", "Support Ends"))
 
 
 @click.group(cls=Group)
@@ -56,7 +61,7 @@ async def list_(*, connect: flags.Connection, releases: Path | None, output_form
     else:
         source = "In Folder" if releases else "In Build"
         output.write_table(
-            ("Version", "Released", "Kubernetes", "Bundles", source, "Installed"),
+            RELEASES.named("Version", "Released", "Kubernetes", "Bundles", source, "Installed"),
             [
                 (
                     row["version"],
@@ -93,10 +98,10 @@ async def show(version: str, *, connect: flags.Connection, releases: Path | None
         return
     spec = found.eksa_release.spec
     facts = (("version", spec.version), ("released", spec.date), ("commit", spec.git_commit), ("name", found.name))
-    output.write_table(("release", ""), [*facts, ("bundles", found.bundles.metadata.name)])
+    output.write_table(FACTS, [*facts, ("bundles", found.bundles.metadata.name)])
     output.say()
     output.write_table(
-        ("Kubernetes", "Full Version", "EKS Distro", "Support Ends"),
+        VERSIONS,
         [
             (entry.kube_version, entry.eks_d.kube_version, entry.eks_d.name, entry.end_of_standard_support or UNKNOWN)
             for entry in found.bundles.spec.versions_bundles

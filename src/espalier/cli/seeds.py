@@ -19,6 +19,7 @@ from espalier.api.resource import Key
 from espalier.cli import connection, flags, output
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure, Overdue
+from espalier.cli.layout import MOST_LINES, Table
 from espalier.cli.progress import Progress
 from espalier.cli.shoot_moves import move
 from espalier.cli.shoots import timeout_, waiting_time
@@ -30,6 +31,14 @@ from espalier.shoots.garden.evacuation import Evacuation, next_moves
 
 POLL_INTERVAL = 2.0
 """Seconds between two checks of all shoots while a seed is evacuated."""
+
+SEEDS = Table(
+    ("Name", "Ready", "Shoots", "Coming", "Leaving", "Renewed", "Backup", "Message"),
+    sentences=(7,),
+    most_lines=MOST_LINES,
+)
+KEPT = Table(("Shoot", "Stays Because"), sentences=(1,))
+MOVES = Table(("Shoot", "Destination", "Reason"), sentences=(2,))
 
 
 @click.group(cls=Group)
@@ -60,7 +69,7 @@ async def list_(*, connect: flags.Connection, output_format: str) -> None:
         output.say("No seeds found.", stderr=True)
         return
     output.write_table(
-        ("Name", "Ready", "Shoots", "Coming", "Leaving", "Renewed", "Backup", "Message"),
+        SEEDS,
         [(*_row(one.decode(Seed), shoots), renewed.get(one.name, "never"), *_rest(one.decode(Seed))) for one in found],
     )
 
@@ -107,7 +116,7 @@ async def evacuate(
         with Progress() as progress:
             kept = await _evacuate(connected.client, name, int(at_once), destination, seconds, progress)
             if kept:
-                output.write_table(("Shoot", "Stays Because"), sorted(kept.items()), sentences=True)
+                output.write_table(KEPT, sorted(kept.items()))
                 raise Failure(f"seed {name} keeps {len(kept)} of its shoots")
             progress.say(f"seed {name} has no shoots left")
 
@@ -164,7 +173,7 @@ def _write(evacuation: Evacuation) -> None:
     rows = [(f"{one.namespace}/{one.shoot}", one.destination, "") for one in evacuation.moves]
     rows += [(name, "<stays>", why) for name, why in sorted(evacuation.blocked.items())]
     if rows:
-        output.write_table(("Shoot", "Destination", "Reason"), rows, sentences=True)
+        output.write_table(MOVES, rows)
     else:
         output.say("No shoots found.", stderr=True)
 

@@ -9,10 +9,18 @@ from espalier.api.gardener.metadata_keys import OWNERSHIP
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.shoot import Shoot
 from espalier.cli import output
+from espalier.cli.layout import Table
 from espalier.cli.shoot_moves import pending_tasks
 from espalier.cli.shoot_plan import Plan, Times
 
-COLUMNS = ("Namespace", "Name", "Seed", "Operation", "State", "Progress")
+SHOOTS = Table(("Namespace", "Name", "Seed", "Operation", "State", "Progress"))
+FACTS = Table(("Shoot", ""), sentences=(1,))
+EPOCHS = Table(("Epoch", "Seed", "Bucket", "Started"), sentences=(3,))
+ERRORS = Table(("Failing Task", "Codes", "Message"), sentences=(2,), lists=(1,))
+CONDITIONS = Table(("Condition", "Status", "Reason", "Message"), sentences=(3,))
+FINDINGS = Table(("Seen", "Ready", "Message"), sentences=(2,), lists=(0,))
+STEPS = Table(("#", "Seed", "Step"), sentences=(2,))
+TIMES = Table(("Up to", "For"), sentences=(1,))
 
 
 def row(shoot: Shoot) -> tuple[str, ...]:
@@ -69,16 +77,15 @@ def write_plan(plan: Plan) -> None:
     output.say()
     marks = {True: "yes", False: "NO", None: "?"}
     output.write_table(
-        ("Seen", "Ready", "Message"),
+        FINDINGS,
         [(one.what, marks[one.ready], one.message) for one in plan.findings],
-        sentences=True,
     )
     if plan.unread:
         output.say(f"Not read, for lack of permissions: {', '.join(plan.unread)}")
     if plan.refusals:
         return
     output.say()
-    output.write_table(("#", "Seed", "Step"), [(str(at), *step) for at, step in enumerate(plan.steps, 1)])
+    output.write_table(STEPS, [(str(at), *step) for at, step in enumerate(plan.steps, 1)])
     output.say()
     expected, other = (plan.good_case, plan.bad_case) if plan.is_source_alive else (plan.bad_case, plan.good_case)
     case = "the source works" if plan.is_source_alive else "the source has stopped renewing its Lease"
@@ -93,4 +100,4 @@ def write_plan(plan: Plan) -> None:
 
 def _write_times(title: str, times: Times) -> None:
     output.say(f"{title}: {times.total:g} s")
-    output.write_table(("Up to", "For"), [(f"{seconds:g} s", what) for what, seconds in times.parts])
+    output.write_table(TIMES, [(f"{seconds:g} s", what) for what, seconds in times.parts])

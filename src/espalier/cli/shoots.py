@@ -70,7 +70,7 @@ async def list_(*, connect: flags.Connection, all_namespaces: bool, seed: str, o
     if output_format not in ("", "wide"):
         output.write_objects([one.tree for one, _ in chosen], output_format, single=False)
     elif chosen:
-        output.write_table(shoot_text.COLUMNS, [shoot_text.row(typed) for _, typed in chosen])
+        output.write_table(shoot_text.SHOOTS, [shoot_text.row(typed) for _, typed in chosen])
     else:
         where = f"in namespace {namespace}" if namespace else "in any namespace"
         output.say(f"No shoots{f' of seed {seed}' if seed else ''} found {where}.", stderr=True)
@@ -94,16 +94,16 @@ async def describe(name: str, *, connect: flags.Connection, output_format: str) 
         output.write_objects([found.tree], output_format, single=True)
         return
     shoot = found.decode(Shoot)
-    output.write_table(("Shoot", name), list(shoot_text.facts(shoot)), sentences=True)
+    output.write_table(shoot_text.FACTS.named("Shoot", name), list(shoot_text.facts(shoot)))
     if epochs := shoot_text.epochs(shoot):
         output.say()
-        output.write_table(("Epoch", "Seed", "Bucket", "Started"), epochs)
+        output.write_table(shoot_text.EPOCHS, epochs)
     if errors := shoot_text.errors(shoot):
         output.say()
-        output.write_table(("Failing Task", "Codes", "Message"), errors, sentences=True)
+        output.write_table(shoot_text.ERRORS, errors)
     if conditions := shoot_text.conditions(shoot):
         output.say()
-        output.write_table(("Condition", "Status", "Reason", "Message"), conditions, sentences=True)
+        output.write_table(shoot_text.CONDITIONS, conditions)
 
 
 @shoots.command()

@@ -10,11 +10,14 @@ from espalier.api import json_trees
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.cli import output
+from espalier.cli.layout import MOST_LINES, Layout, Table
 from espalier.kube.client import Client
 from espalier.kube.errors import Expired, Unreachable, error_of
 from espalier.kube.objects import Object
 from espalier.kube.wire import Request
 
+SENTENCES = frozenset({"Message", "Description"})
+"""Columns of the server with sentences."""
 ACCEPT = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 
@@ -69,7 +72,7 @@ async def write(client: Client, selection: Selection, *, wide: bool = False) -> 
     columns = Columns(wide, selection.namespace is None and selection.resource.namespaced)
     table, rows = await _read(client, selection, columns)
     if rows:
-        output.write_table(columns.names, rows)
+        output.write_table(table_of(columns.names), rows)
     else:
         _say_nothing_found(selection)
     version: str = table["metadata"]["resourceVersion"]
@@ -89,9 +92,9 @@ async def watch(client: Client, selection: Selection, *, wide: bool = False) -> 
         for row, whole in zip(columns.rows(table), table.get("rows") or (), strict=True):
             uid = whole["object"]["metadata"]["uid"]
             if last.get(uid) != columns.news(row):
-                printer.add(columns.names, row)
+                printer.add(row)
             last[uid] = columns.news(row)
-        printer.write()
+        printer.write(columns.names)
 
     while True:
         table, _ = await _read(client, selection, columns)
@@ -155,25 +158,28 @@ def _say_nothing_found(selection: Selection) -> None:
     output.say(f"No {selection.resource.plural}{named} found {where}.", stderr=True)
 
 
+def table_of(names: Sequence[str]) -> Table:
+    """A table of the server: the columns that conditions' messages are printed in have sentences."""
+    return Table(tuple(names), tuple(at for at, name in enumerate(names) if name in SENTENCES), most_lines=MOST_LINES)
+
+
 class _Printer:
     """Lines of one table that arrive gradually: columns keep the width of the widest cell so far."""
 
     def __init__(self) -> None:
-        self._widths: list[int] = []
-        self._waiting: list[list[str]] = []
+        self._layout: Layout | None = None
+        self._waiting: list[Sequence[Any]] = []
 
-    def add(self, columns: Sequence[str], row: Sequence[Any]) -> None:
-        """Add a row to the next output; before the first one, the header."""
-        if not self._widths:
-            self._widths = [0] * len(columns)
-            self._waiting.append([output.cell_of(column.upper()) for column in columns])
-        self._waiting.append([output.cell_of(cell) for cell in row])
+    def add(self, row: Sequence[Any]) -> None:
+        """Add a row to the next output."""
+        self._waiting.append(row)
 
-    def write(self) -> None:
-        """Print the added rows."""
-        for row in self._waiting:
-            self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, row, strict=True)]
-        for row in self._waiting:
-            line = "   ".join(cell.ljust(width) for cell, width in zip(row, self._widths, strict=True))
-            output.say(line.rstrip())
-        self._waiting.clear()
+    def write(self, names: Sequence[str]) -> None:
+        """Print the added rows; before the first ones, the header."""
+        if not self._waiting:
+            return
+        is_first = self._layout is None
+        if self._layout is None:
+            self._layout = Layout(table_of(names), output.width())
+        output.write_lines(self._layout, self._waiting, header=is_first)
+        self._waiting = []

@@ -24,12 +24,16 @@ from espalier.cli import connection, flags, lock, output, process_tuning, tables
 from espalier.cli.commands import Command
 from espalier.cli.failures import Exit, Failure, NotReachable, Overdue, Usage, explain
 from espalier.cli.home import Home, naming, private
+from espalier.cli.layout import Table
 from espalier.cli.nodes import state_of
 from espalier.cli.progress import Progress
 from espalier.cli.tables import Selection
 from espalier.kube.errors import KubeError
 from espalier.releases import Releases
 from espalier.runtime import logs
+
+ENVIRONMENT = Table(("Local Environment", ""))
+PROGRAMS = Table(("Program", "State", "Restarts", "Pid", "Log"))
 
 _READY = "ready"
 STOP_SECONDS = 40.0
@@ -346,13 +350,13 @@ async def status(*, output_format: str) -> None:
         more = {"programs": msgspec.to_builtins(programs)} if programs else {}
         output.write_facts({**facts, **more}, output_format)
         return
-    output.write_table(("local environment", ""), list(facts.items()))
+    output.write_table(ENVIRONMENT, list(facts.items()))
     output.say()
     if programs:
         rows = [
             (report.name, report.state, str(report.restarts), str(report.pid or ""), report.log) for report in programs
         ]
-        output.write_table(("program", "state", "restarts", "pid", "log"), rows)
+        output.write_table(PROGRAMS, rows)
         output.say()
     try:
         async with connection.connect(flags.Connection(kubeconfig=home.kubeconfig)) as connected:

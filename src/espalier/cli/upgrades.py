@@ -14,6 +14,7 @@ from espalier.api.meta import Condition
 from espalier.cli import connection, flags, output
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure
+from espalier.cli.layout import MOST_LINES, Table
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
@@ -27,6 +28,11 @@ KINDS: tuple[type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | type[N
 )
 
 _STEPS = frozenset(step.condition for step in STEPS)
+
+UPGRADES = Table(("Kind", "Name", "Version", "Progress", "State", "Message"), sentences=(5,), most_lines=MOST_LINES)
+FACTS = Table(("Upgrade", ""), sentences=(1,))
+STEPS_TABLE = Table(("Step", "Done", "Reason", "Message"), sentences=(3,))
+NODES = Table(("Node Upgrade", "Progress", "State", "Message"), sentences=(3,))
 
 Upgrade = ControlPlaneUpgrade | MachineDeploymentUpgrade | NodeUpgrade
 
@@ -55,7 +61,7 @@ async def list_(*, connect: flags.Connection, output_format: str) -> None:
         output.say("No in-place upgrades found.", stderr=True)
     else:
         rows = [(typed.kind, one.name, typed.spec.kubernetes_version, *_state(typed)) for one, typed in found]
-        output.write_table(("Kind", "Name", "Version", "Progress", "State", "Message"), rows)
+        output.write_table(UPGRADES, rows)
 
 
 @upgrades.command()
@@ -74,15 +80,15 @@ async def describe(name: str, *, connect: flags.Connection) -> None:
     if not named:
         raise Failure(_unknown(name, [one.name for one, _ in everything]))
     for one, typed in named:
-        output.write_table((typed.kind, one.name), list(_facts(typed)))
+        output.write_table(FACTS.named(typed.kind, one.name), list(_facts(typed)))
         output.say()
         if isinstance(typed, NodeUpgrade):
             steps = [part for part in typed.status.conditions if part.type != "Ready"]
-            output.write_table(("Step", "Done", "Reason", "Message"), [_row(part) for part in steps])
+            output.write_table(STEPS_TABLE, [_row(part) for part in steps])
         else:
             nodes = [node for node in everything if _belongs(node[0], one)]
             rows = [(node.name, *_state(of_node)) for node, of_node in nodes]
-            output.write_table(("Node Upgrade", "Progress", "State", "Message"), rows)
+            output.write_table(NODES, rows)
 
 
 @upgrades.command()

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import io
 import json
-import sys
 
 import pytest
 import yaml
 
 from espalier.cli import output
 from espalier.cli.failures import Usage
+from espalier.cli.layout import Table
 
 CLUSTER = {
     "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
@@ -94,31 +93,9 @@ def test_an_unknown_format_is_refused_with_those_there_are() -> None:
 
 
 def test_tables_have_no_trailing_blanks_and_are_not_cut_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
-    output.write_table(("Name", "Message"), [("garden", "x" * 300), ("b", "")])
+    output.write_table(Table(("Name", "Message"), sentences=(1,)), [("garden", "x" * 300), ("b", "")])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["NAME", "MESSAGE"]
     assert lines[1].endswith("x" * 300)
     assert lines[2].split() == ["b", "<none>"]
     assert all(line == line.rstrip() for line in lines)
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_sentences_in_a_table_are_wrapped_on_a_terminal_and_nothing_else_is_lost(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("TERM", "dumb")
-    out = Terminal()
-    monkeypatch.setattr(sys, "stdout", out)
-    sentence = "waiting for VSphereDatacenterConfig vineyard to be checked against the vCenter, which does not answer"
-    rows = [("├─ MachineDeployment vineyard-a-very-long-name-of-a-group-of-workers", "False", "12m", sentence)]
-    output.write_table(("object", "state", "since", "message"), rows, sentences=True)
-    lines = out.getvalue().splitlines()
-    assert max(map(len, lines)) <= 80
-    assert "False   12m" in lines[1]
-    column = lines[1].index("waiting")
-    assert " ".join(line[column:].strip() for line in lines[1:]) == sentence

@@ -1,0 +1,189 @@
+"""Lines of a table. On a narrow terminal sentences give way first, then lists; every other cell stays whole. Pure.
+
+A name, a version, a state or a count that is cut can't be told from another one, nor be copied. A sentence is wrapped
+in its column while it can be read there, and below its row otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from espalier.api.printable import in_one_line
+
+BETWEEN = 3
+"""Blanks between columns."""
+MOST_LINES = 3
+"""Lines of a sentence in a list of objects: its whole text is in the description of the object, and in pipes."""
+_READABLE = 60
+"""Columns of a terminal in which a sentence of any length is read with ease."""
+_SHORT = 4
+"""Lines that a sentence may take in less than that."""
+_LEAST = 30
+"""Columns in which short sentences can be read."""
+_BELOW = "    "
+"""Indentation of sentences below their row."""
+_BRANCHES = re.compile("[│├└─ ]*")
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns of a table."""
+
+    columns: tuple[str, ...]
+    sentences: tuple[int, ...] = ()
+    """Positions of columns of sentences."""
+    lists: tuple[int, ...] = ()
+    """Positions of columns of lists, which are wrapped between words, or of branches of a tree."""
+    most_lines: int | None = None
+    """A sentence of more lines is cut at its end."""
+
+    def named(self, *columns: str) -> Table:
+        """The same with other titles."""
+        return replace(self, columns=columns)
+
+    def without(self, *titles: str) -> Table:
+        """The same without its last columns, which have these titles. Rows may have cells for them."""
+        kept = self.columns[: len(self.columns) - len(titles)]
+        if self.columns[len(kept) :] != titles:
+            raise ValueError(f"the last columns are {self.columns}, not {titles}")
+        stay = tuple(at for at in self.sentences if at < len(kept))
+        return replace(self, columns=kept, sentences=stay, lists=tuple(at for at in self.lists if at < len(kept)))
+
+
+class Layout:
+    """Lines of a table for a width (None: of any length). Rows may come gradually: columns then only get wider."""
+
+    def __init__(self, table: Table, width: int | None) -> None:
+        self._table, self._width = table, width
+        self._natural = [0] * len(table.columns)
+        self._longest_word = [0] * len(table.columns)
+
+    def lines(self, rows: Sequence[Sequence[Any]], *, header: bool = True) -> list[str]:
+        """The lines of these rows, after a header."""
+        table = self._table
+        titles = [in_one_line(title.upper()) for title in table.columns]
+        cells = [[cell_of(value) for value in row[: len(titles)]] for row in rows]
+        for row in [titles, *cells]:
+            for at, cell in enumerate(row):
+                self._natural[at] = max(self._natural[at], cell_len(cell))
+                if at in table.lists:
+                    indent = cell_len(_continued(cell))
+                    self._longest_word[at] = max(
+                        self._longest_word[at], *(indent + cell_len(word) for word in cell.split(" "))
+                    )
+        widths, below = self._widths(cells)
+        found = [] if not header else [*self._row(titles, widths, below, is_title=True)]
+        for row in cells:
+            found += self._row(row, widths, below)
+        return found
+
+    def _widths(self, cells: Sequence[Sequence[str]]) -> tuple[list[int], int | None]:
+        """The width of each column, and the column whose sentences stand below their rows."""
+        table, total = self._table, self._width
+        widths = [*self._natural]
+        if total is None:
+            return widths, None
+        for at in table.sentences:
+            beside = max(min(widths[at], _LEAST), widths[at] - _excess(widths, total))
+            if beside < widths[at] and beside < _READABLE:
+                fits = all(len(wrapped(row[at], beside)) <= _SHORT for row in cells)
+                if not fits:
+                    break
+            widths[at] = beside
+        self._narrow_lists(widths, total)
+        if _excess(widths, total) <= 0 or not table.sentences:
+            return widths, None
+        below = table.sentences[0]
+        widths = [*self._natural]
+        widths[below] = -BETWEEN
+        for at in table.sentences[1:]:
+            widths[at] = max(min(widths[at], _LEAST), widths[at] - _excess(widths, total))
+        self._narrow_lists(widths, total)
+        return widths, below
+
+    def _narrow_lists(self, widths: list[int], total: int) -> None:
+        for at in self._table.lists:
+            widths[at] = max(min(widths[at], self._longest_word[at]), widths[at] - max(0, _excess(widths, total)))
+
+    def _row(
+        self, row: Sequence[str], widths: list[int], below: int | None, *, is_title: bool = False
+    ) -> Iterator[str]:
+        columns: list[list[str]] = []
+        for at, cell in enumerate(row):
+            if at == below:
+                continue
+            elif widths[at] >= cell_len(cell):
+                columns.append([cell])
+            elif at in self._table.lists:
+                columns.append(wrapped(cell, widths[at], _continued(cell), breaks=False))
+            else:
+                columns.append(self._sentence(cell, widths[at]))
+        sizes = [width for at, width in enumerate(widths) if at != below]
+        for at in range(max(map(len, columns), default=0)):
+            parts = [column[at] if at < len(column) else "" for column in columns]
+            yield _joined(parts, sizes)
+        if below is not None and (is_title or row[below] != NONE):
+            room = max((self._width or 0) - len(_BELOW), _LEAST)
+            yield from (_BELOW + line for line in self._sentence(row[below], room))
+
+    def _sentence(self, text: str, width: int) -> list[str]:
+        lines = wrapped(text, width)
+        most = self._table.most_lines
+        if most is None or len(lines) <= most:
+            return lines
+        last = lines[most - 1]
+        while cell_len(last) >= width:
+            last = last[:-1]
+        return [*lines[: most - 1], f"{last}…"]
+
+
+def _excess(widths: Sequence[int], total: int) -> int:
+    return sum(widths) + BETWEEN * (len(widths) - 1) - total
+
+
+def _joined(parts: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (part + " " * (width - cell_len(part)) for part, width in zip(parts, widths, strict=True))
+    return (" " * BETWEEN).join(padded).rstrip()
+
+
+def _continued(cell: str) -> str:
+    """What further lines of a branch of a tree begin with; of anything else, nothing."""
+    branches = _BRANCHES.match(cell)
+    found = branches[0] if branches is not None else ""
+    return found.translate({ord("├"): "│", ord("└"): " ", ord("─"): " "}) + "  " if found else ""
+
+
+def wrapped(text: str, width: int, indent: str = "", *, breaks: bool = True) -> list[str]:
+    """Lines of a text, broken between words; words that are too long are broken, too, if it `breaks`."""
+    lines: list[str] = []
+    for word in text.split(" "):
+        if lines and cell_len(joined := f"{lines[-1]} {word}") <= width:
+            lines[-1] = joined
+        else:
+            lines.append(indent + word if lines else word)
+        while breaks and cell_len(lines[-1]) > width:
+            at = len(lines[-1])
+            while at > 1 and cell_len(lines[-1][:at]) > width:
+                at -= 1
+            lines[-1:] = [lines[-1][:at], indent + lines[-1][at:]]
+    return lines
+
+
+NONE = "<none>"
+
+
+def cell_of(value: Any) -> str:
+    """Text of a table cell: one line, without control characters."""
+    return NONE if value in (None, "") else in_one_line(str(value))
+
+
+def cell_len(text: str) -> int:
+    """The columns of a terminal that a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len as length  # noqa: PLC0415  most text is ASCII, and needs no tables
+
+    return length(text)
