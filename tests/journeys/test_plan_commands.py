@@ -151,7 +151,7 @@ def test_a_manager_of_this_build_leaves_all_clusters_alone(env: LocalEnvironment
             ((), 2, "give a manifest (-f FILE), a release (--eksa-version V), or --manager"),
             (("--manager", "--eksa-version", "v0.26.0"), 2, "omit -f and --eksa-version"),
             (("-f", "nowhere.yaml"), 2, "nowhere.yaml: no such file"),
-            (("--manager", "-o", "table"), 2, "allowed are json and yaml"),
+            (("--manager", "-o", "xml"), 2, "allowed are table, wide, json, yaml"),
             (("--manager", "--kubeconfig", "away"), 3, "127.0.0.1:1"),
         ],
         3,

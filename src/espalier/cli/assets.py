@@ -39,7 +39,7 @@ def build(*, what: Sequence[str], image_repository: str | None, dry_run: bool) -
 
 
 @assets.command("list")
-@flags.output("wide, json, yaml or jsonpath=TEMPLATE")
+@flags.output(wide=True, names=True)
 def list_(*, output_format: str) -> None:
     """List assets: which are built, can be built (with size and time), or are outdated.
 

@@ -49,7 +49,6 @@ def build(what: Sequence[str], image_repository: str | None, *, dry_run: bool) -
 
 def list_(output_format: str) -> None:
     """Print what is built, what can be built, and what is outdated."""
-    output.check_format(output_format)
     assets = assets_folder()
     items = inventory.inventory(assets)
     if output_format in ("", "wide"):
@@ -66,7 +65,7 @@ def list_(output_format: str) -> None:
         }
         for item in items
     ]
-    output.write_facts({"folder": str(assets), "assets": rows}, output_format)
+    output.write_facts({"folder": str(assets), "assets": rows}, output_format, rows="assets", kind="asset")
 
 
 def _cells(item: inventory.Item) -> tuple[str, ...]:

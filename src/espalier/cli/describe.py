@@ -56,7 +56,6 @@ async def cluster(name: str, *, connect: flags.Connection, show_all: bool, outpu
     Example:
       espalier describe cluster garden
     """
-    output.check_format(output_format)
     async with connection.connect(connect) as connected:
         client = connected.client
         try:

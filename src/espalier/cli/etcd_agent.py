@@ -20,7 +20,7 @@ STORE = "URL: s3://, gs:// or az:// with bucket and prefix, or file:///folder."
 _endpoint = click.option(
     "--endpoint", default="", metavar="URL", help="Endpoint of the store. Default: that of its credentials or provider."
 )
-_format = flags.output("json, yaml or jsonpath=TEMPLATE")
+_format = flags.output()
 
 
 def _server_files(command: etcd_election.Decorated) -> etcd_election.Decorated:
@@ -46,7 +46,7 @@ def etcd_agent() -> None:
 @etcd_agent.command("list", epilog=EXIT_CODES)
 @click.argument("store", help=STORE)
 @_endpoint
-@flags.output("wide, json, yaml or jsonpath=TEMPLATE")
+@flags.output(wide=True)
 async def list_(*, store: str, endpoint: str, output_format: str) -> None:
     """List snapshot sets: a full snapshot and the deltas after it. Reads only object names.
 

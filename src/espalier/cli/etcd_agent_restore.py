@@ -37,7 +37,6 @@ class RestoreFlags:
 
 async def restore(given: RestoreFlags, output_format: str) -> None:
     """Restore a data directory, and print its contents."""
-    output.check_format(output_format)
     seconds = int(flags.seconds(given.lease_ttl, "--lease-ttl"))
     if seconds < 1:
         raise Usage(f"--lease-ttl: found {given.lease_ttl!r}, allowed is 1s or more")

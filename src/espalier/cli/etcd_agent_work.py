@@ -61,12 +61,11 @@ class Interrupted(Failure):
 
 async def list_(url: str, endpoint: str, output_format: str) -> None:
     """Print the sets of a store."""
-    output.check_format(output_format)
     with explained("stopped"):
         store = opened(url, endpoint)
         inventory, now = await read_inventory(store), SystemClock().now()
     if output_format not in ("", "wide"):
-        output.write_facts(tables.inventory_facts(store.where, inventory, now), output_format)
+        output.write_facts(tables.inventory_facts(store.where, inventory, now), output_format, rows="sets")
         return
     if inventory.sets:
         table = tables.SETS if output_format else tables.SETS.without("Taken", "Full")
@@ -78,7 +77,6 @@ async def list_(url: str, endpoint: str, output_format: str) -> None:
 
 async def show(url: str, name: str | None, endpoint: str, output_format: str) -> None:
     """Print the snapshots of a set."""
-    output.check_format(output_format)
     with explained("stopped"):
         store = opened(url, endpoint)
         inventory, now = await read_inventory(store), SystemClock().now()
@@ -95,7 +93,6 @@ async def verify(
     url: str, endpoint: str, output_format: str, *, every: bool, max_age: str, revision: int | None
 ) -> None:
     """Read sets completely, print the results, and fail unless they are intact."""
-    output.check_format(output_format)
     seconds = flags.seconds(max_age, "--max-age") if max_age else None
     with explained("stopped; nothing was changed"):
         store = opened(url, endpoint)
@@ -110,7 +107,7 @@ async def verify(
     )
     if output_format:
         facts = [tables.verdict_facts(verdict, now) for verdict in verdicts]
-        output.write_facts({"store": store.where, "sets": facts, "problems": problems}, output_format)
+        output.write_facts({"store": store.where, "sets": facts, "problems": problems}, output_format, rows="sets")
     elif verdicts:
         rows = [tables.checked_row(one) for verdict in verdicts for one in verdict.checked]
         output.write_table(tables.CHECKED, rows)
@@ -147,7 +144,6 @@ def _said(verdict: Verdict, now: datetime) -> str:
 
 async def copy(options: CopyOptions, output_format: str) -> None:
     """Copy snapshots, and print what was copied."""
-    output.check_format(output_format)
     timeout = flags.seconds(options.timeout, "--wait-for-final-snapshot-timeout")
     choice = Choice(options.most, timedelta(days=options.days) if options.days is not None else None)
     with explained("stopped; what was copied stays, the same command copies the rest"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ import click
 import msgspec
 
 from espalier.api import durations
+from espalier.cli import formats
 from espalier.cli.failures import Usage
 
 Result = TypeVar("Result")
@@ -138,9 +139,42 @@ def log_level(*, default: str) -> Callable[[Decorated], Decorated]:
     )
 
 
-def output(ways: str = "json, yaml or jsonpath=TEMPLATE") -> Callable[[Decorated], Decorated]:
-    """`--output`, passed to the command as `output_format`; empty for output for people."""
-    return click.option("--output", "-o", "output_format", default="", metavar="FORMAT", help=f"{ways}.")
+class OutputFormat(click.ParamType[str]):
+    """A format of `-o`; empty for the output for people. Without `wide` columns, that is what `wide` stands for."""
+
+    name = "format"
+
+    def __init__(self, refused: Mapping[str, str], *, wide: bool) -> None:
+        self.refused, self.wide = refused, wide
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The format in a text. Raises `Usage` for an unknown one."""
+        if not value or (ctx is not None and ctx.resilient_parsing):
+            return str(value)
+        text = formats.checked(value, self.refused)
+        return "" if text == formats.TABLE or (text == formats.WIDE and not self.wide) else text
+
+
+def output(
+    *, wide: bool = False, names: bool = False, refused: Mapping[str, str] | None = None, default: str = ""
+) -> Callable[[Decorated], Decorated]:
+    """`--output`, passed to the command as `output_format`; empty for output for people.
+
+    `wide`: the command has more columns. `names`: what it prints has names. `refused`: what else it can't print, and
+    why.
+    """
+    refusals = {**(refused or {}), **({} if names else {formats.NAME: formats.NO_NAMES})}
+    ways = formats.listed([one for one in formats.ALL if one not in refusals])
+    return click.option(
+        "--output",
+        "-o",
+        "output_format",
+        type=OutputFormat(refusals, wide=wide),
+        default=default,
+        show_default=bool(default),
+        metavar="FORMAT",
+        help=f"{ways}.",
+    )
 
 
 releases = click.option(

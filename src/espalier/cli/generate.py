@@ -13,7 +13,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
 from espalier.api.schema import TOO_MANY
 from espalier.api.violations import ManifestError
-from espalier.cli import documents, flags, output
+from espalier.cli import documents, flags, formats, output
 from espalier.cli.commands import Group
 from espalier.cli.failures import Usage
 from espalier.cli.home import private
@@ -77,15 +77,8 @@ def clusterconfig(*, name: str, provider: str, management_cluster: str, releases
 @flags.releases
 @flags.default_namespace
 @click.option("--workload", is_flag=True, help="Print the objects for the workload cluster (the CNI) instead.")
-@click.option(
-    "--output",
-    "-o",
-    "output_format",
-    type=flags.OneOf(_FORMATS),
-    default="yaml",
-    metavar="FORMAT",
-    show_default=True,
-    help="yaml or json.",
+@flags.output(
+    names=True, refused={formats.TABLE: formats.MANIFESTS, formats.WIDE: formats.MANIFESTS}, default=formats.YAML
 )
 def objects(
     *, filename: Sequence[str], releases: Path | None, namespace: str, workload: bool, output_format: str
@@ -162,10 +155,10 @@ def hardware(*, csv: str, output_to: str) -> None:
 
 
 def _write(trees: Sequence[Tree], output_format: str) -> None:
-    if output_format == "json":
-        output.write_objects(trees, "json", single=False)
-    else:
+    if output_format == formats.YAML:
         output.write_data(_yaml(trees))
+    else:
+        output.write_objects(trees, output_format, single=False)
 
 
 def _yaml(trees: Sequence[Tree]) -> str:

@@ -8,7 +8,7 @@ import sys
 import click
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.cli import connection, flags, output, tables
+from espalier.cli import connection, flags, formats, output, tables
 from espalier.cli.commands import Group
 from espalier.cli.failures import Usage
 from espalier.cli.tables import Selection
@@ -25,7 +25,7 @@ def get() -> None:
 @flags.all_namespaces
 @click.option("--selector", "-l", default="", metavar="LABELS", help="Label selector.")
 @click.option("--watch", "-w", is_flag=True, help="Print a line for each change, until Ctrl-C.")
-@flags.output("wide, name, json, yaml or jsonpath=TEMPLATE")
+@flags.output(wide=True, names=True)
 async def clusters(
     name: str | None,
     *,
@@ -41,7 +41,6 @@ async def clusters(
     Example:
       espalier get clusters -A -w
     """
-    output.check_format(output_format)
     if name and all_namespaces:
         raise Usage(f"found the name {name!r} and --all-namespaces; an object is in one namespace: use --namespace")
     async with connection.connect(connect) as connected:
@@ -55,10 +54,15 @@ async def clusters(
         if watch and output_format in ("", "wide"):
             await tables.watch(client, selection, wide=output_format == "wide")
         elif watch:
+            is_first = True
             async for state in tables.watch_objects(client, selection):
-                if output_format == "yaml":
+                if output_format == formats.YAML:
                     output.write_data("---\n")
-                output.write_objects([state.tree], output_format, single=True)
+                if output_format.startswith(formats.COLUMNS):
+                    output.write_columns([state.tree], output_format, header=is_first)
+                else:
+                    output.write_objects([state.tree], output_format, single=True)
+                is_first = False
                 sys.stdout.flush()
         elif output_format in ("", "wide"):
             await tables.write(client, selection, wide=output_format == "wide")

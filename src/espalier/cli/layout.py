@@ -19,7 +19,7 @@ MOST_LINES = 3
 """Lines of a sentence in a list of objects: its whole text is in the description of the object, and in pipes."""
 _READABLE = 60
 """Columns of a terminal in which a sentence of any length is read with ease."""
-_SHORT = 4
+_SHORT = 6
 """Lines that a sentence may take in less than that."""
 _LEAST = 30
 """Columns in which short sentences can be read."""
@@ -39,6 +39,8 @@ class Table:
     """Positions of columns of lists, which are wrapped between words, or of branches of a tree."""
     most_lines: int | None = None
     """A sentence of more lines is cut at its end."""
+    is_verbatim: bool = False
+    """Titles are printed as they are, not in capitals."""
 
     def named(self, *columns: str) -> Table:
         """The same with other titles."""
@@ -64,7 +66,7 @@ class Layout:
     def lines(self, rows: Sequence[Sequence[Any]], *, header: bool = True) -> list[str]:
         """The lines of these rows, after a header."""
         table = self._table
-        titles = [in_one_line(title.upper()) for title in table.columns]
+        titles = [in_one_line(title if table.is_verbatim else title.upper()) for title in table.columns]
         cells = [[cell_of(value) for value in row[: len(titles)]] for row in rows]
         for row in [titles, *cells]:
             for at, cell in enumerate(row):
@@ -125,7 +127,7 @@ class Layout:
         for at in range(max(map(len, columns), default=0)):
             parts = [column[at] if at < len(column) else "" for column in columns]
             yield _joined(parts, sizes)
-        if below is not None and (is_title or row[below] != NONE):
+        if below is not None and (is_title or row[below] not in NOTHING):
             room = max((self._width or 0) - len(_BELOW), _LEAST)
             yield from (_BELOW + line for line in self._sentence(row[below], room))
 
@@ -150,7 +152,7 @@ def _joined(parts: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _continued(cell: str) -> str:
-    """What further lines of a branch of a tree begin with; of anything else, nothing."""
+    """The beginning of further lines of a branch of a tree; empty for anything else."""
     branches = _BRANCHES.match(cell)
     found = branches[0] if branches is not None else ""
     return found.translate({ord("├"): "│", ord("└"): " ", ord("─"): " "}) + "  " if found else ""
@@ -173,6 +175,8 @@ def wrapped(text: str, width: int, indent: str = "", *, breaks: bool = True) -> 
 
 
 NONE = "<none>"
+NOTHING = (NONE, "-")
+"""Cells without a sentence."""
 
 
 def cell_of(value: Any) -> str:

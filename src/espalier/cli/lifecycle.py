@@ -58,7 +58,7 @@ def delete() -> None:
 @timeout_
 @wait_
 @dry_run_
-@flags.output("name, json, yaml or jsonpath=TEMPLATE")
+@flags.output(names=True)
 async def create_cluster(
     *,
     filename: Sequence[str],
@@ -89,7 +89,7 @@ async def create_cluster(
 @timeout_
 @wait_
 @dry_run_
-@flags.output("name, json, yaml or jsonpath=TEMPLATE")
+@flags.output(names=True)
 async def upgrade_cluster(
     *,
     filename: Sequence[str],
@@ -183,7 +183,6 @@ async def _push(
     from espalier.cli import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
-    output.check_format(format_)
     found, problems = documents.examined(files)
     own = chosen_release.own_version()
     await preflight.check(PROVIDERS, flag, found, problems, pushed_as=own)

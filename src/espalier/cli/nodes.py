@@ -40,7 +40,7 @@ def state_of(home: Home) -> State:
 
 
 @nodes.command("list")
-@flags.output()
+@flags.output(names=True)
 async def list_(*, output_format: str) -> None:
     """List the real nodes of this local environment, and whether they run.
 
@@ -48,11 +48,10 @@ async def list_(*, output_format: str) -> None:
     Example:
       espalier nodes list
     """
-    output.check_format(output_format)
     state = state_of(Home.locate())
     rows = [_facts(state, record) for record in state.nodes()]
     if output_format:
-        output.write_facts({"nodes": rows}, output_format)
+        output.write_facts({"nodes": rows}, output_format, rows="nodes", kind="node")
         return
     output.write_table(NODES, [tuple(str(row[column.lower()]) for column in NODES.columns) for row in rows])
 

@@ -13,6 +13,7 @@ import yaml
 
 from espalier.api.json_path import compiled
 from espalier.api.printable import json_text, printable
+from espalier.cli import formats
 from espalier.cli.failures import Usage
 from espalier.cli.layout import Layout, Table
 
@@ -20,15 +21,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Tree = dict[str, Any]
-
-FORMATS = ("", "wide", "name", "json", "yaml")
-
-
-def check_format(output: str) -> str:
-    """The output format itself. Raises `Usage` for an unknown one."""
-    if output in FORMATS or output.startswith("jsonpath="):
-        return output
-    raise Usage(f"-o: found {output!r}, allowed are wide, name, json, yaml and jsonpath='{{.metadata.name}}'")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -71,6 +63,9 @@ def write_objects(objects: Sequence[Tree], output: str, *, single: bool) -> None
         if single and len(objects) == 1
         else {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(objects)}
     )
+    if output.startswith(formats.COLUMNS):
+        write_columns(objects, output)
+        return
     if output == "json":
         text = _json(whole)
     elif output == "yaml":
@@ -82,16 +77,25 @@ def write_objects(objects: Sequence[Tree], output: str, *, single: bool) -> None
     write_data(text)
 
 
-def write_facts(facts: Tree, output: str) -> None:
-    """Print data that is not an object, in the formats that make sense for it."""
+def write_facts(facts: Tree, output: str, *, rows: str = "", kind: str = "") -> None:
+    """Print data that is not an object. `rows`: the field with the lines of its table, which have a `name` if there is
+    a `kind` for it."""
     if output == "json":
         write_data(_json(facts))
     elif output == "yaml":
         write_data(to_yaml(facts))
-    elif output.startswith("jsonpath="):
-        write_data(json_path(facts, output.removeprefix("jsonpath=")))
+    elif output.startswith(formats.COLUMNS):
+        write_columns(facts[rows] if rows else [facts], output)
+    elif output == "name":
+        write_data("".join(f"{kind}/{row['name']}\n" for row in facts[rows]))
     else:
-        raise Usage(f"-o: found {output!r}, allowed are json, yaml and jsonpath=TEMPLATE")
+        write_data(json_path(facts, output.removeprefix("jsonpath=")))
+
+
+def write_columns(trees: Sequence[Any], output: str, *, header: bool = True) -> None:
+    """Print `custom-columns=...` of trees."""
+    titles, cells = formats.columns_of(output)
+    write_lines(Layout(Table(titles, is_verbatim=True), None), [cells(tree) for tree in trees], header=header)
 
 
 def _json(tree: Tree) -> str:
@@ -171,7 +175,7 @@ def _expression(tree: Any, expression: str) -> str:
             return str(json.loads(f'"{quoted}"'))
         except ValueError:
             raise Usage(f"-o jsonpath: can't read {{{expression}}}: found no text in quotes") from None
-    return " ".join(map(_text, _found(tree, expression)))
+    return " ".join(map(formats.text_of, _found(tree, expression)))
 
 
 def _found(tree: Any, expression: str) -> list[Any]:
@@ -179,10 +183,6 @@ def _found(tree: Any, expression: str) -> list[Any]:
         return compiled(expression)(tree)
     except ValueError as error:
         raise Usage(f"-o jsonpath: can't read {{{expression}}}: {error}") from error
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 def write_table(table: Table, rows: Sequence[Sequence[Any]]) -> None:

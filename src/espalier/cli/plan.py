@@ -40,7 +40,7 @@ or a wrong command line · 3 no API server answered · 4 timed out ·
 @flags.all_namespaces
 @flags.connection
 @flags.releases
-@flags.output("json or yaml")
+@flags.output()
 async def plan(
     *,
     filename: Sequence[str],
@@ -67,8 +67,6 @@ async def plan(
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
     try:
-        if output_format not in ("", "json", "yaml"):
-            raise Usage(f"-o: found {output_format!r}, allowed are json and yaml")
         if move_release is not None and (eksa_version or not filename):
             flag = "--move-release" if move_release else "--keep-release"
             raise Usage(f"{flag} plans `espalier upgrade cluster -f FILE`: give -f, and omit --eksa-version")
@@ -90,7 +88,7 @@ async def plan(
                 planned = await asked.of_release(connected.client, namespace)
         with printing():  # the reader may close the pipe and still want the exit code
             if output_format:
-                output.write_facts(plan_text.facts(planned), output_format)
+                output.write_facts(plan_text.facts(planned), output_format, rows="clusters")
             else:
                 plan_text.write(planned)
     except Exception as error:

@@ -41,7 +41,7 @@ def releases() -> None:
 @releases.command("list")
 @flags.connection
 @flags.releases
-@flags.output("name, json, yaml or jsonpath=TEMPLATE")
+@flags.output(names=True)
 async def list_(*, connect: flags.Connection, releases: Path | None, output_format: str) -> None:
     """List releases: those of this build (or a folder), and those installed on the management cluster.
 
@@ -49,15 +49,12 @@ async def list_(*, connect: flags.Connection, releases: Path | None, output_form
     Example:
       espalier releases list
     """
-    output.check_format(output_format)
     offered = Releases.load(releases)
     installed = await _installed(connect)
     rows = _rows(offered, installed)
-    if output_format == "name":
+    if output_format:
         kind = f"{EKSARelease.resource.kind}.{EKSARelease.resource.group}".lower()
-        output.write_data("".join(f"{kind}/{row['name']}\n" for row in rows))
-    elif output_format:
-        output.write_facts({"releases": rows}, output_format)
+        output.write_facts({"releases": rows}, output_format, rows="releases", kind=kind)
     else:
         source = "In Folder" if releases else "In Build"
         output.write_table(
@@ -80,7 +77,7 @@ async def list_(*, connect: flags.Connection, releases: Path | None, output_form
 @click.argument("version", help="The eksaVersion, like v0.26.0.")
 @flags.connection
 @flags.releases
-@flags.output("name, json, yaml or jsonpath=TEMPLATE")
+@flags.output(names=True)
 async def show(version: str, *, connect: flags.Connection, releases: Path | None, output_format: str) -> None:
     """Show a release: its Kubernetes versions, and when support of each ends. With -o, its objects.
 
@@ -90,7 +87,6 @@ async def show(version: str, *, connect: flags.Connection, releases: Path | None
     Example:
       espalier releases show v0.25.1
     """
-    output.check_format(output_format)
     found = await _find(version, Releases.load(releases), connect)
     if output_format:
         objects = [msgspec.to_builtins(one) for one in (*found.distros, found.bundles, found.eksa_release)]

@@ -48,7 +48,7 @@ def seeds() -> None:
 
 @seeds.command("list")
 @flags.connection
-@flags.output("name, json, yaml or jsonpath=TEMPLATE")
+@flags.output(names=True)
 async def list_(*, connect: flags.Connection, output_format: str) -> None:
     """List seeds: whether they are ready, and how many shoots they have, gain and lose.
 
@@ -56,7 +56,6 @@ async def list_(*, connect: flags.Connection, output_format: str) -> None:
     Example:
       espalier seeds list
     """
-    output.check_format(output_format)
     async with connection.connect(connect) as connected:
         client = connected.client
         found = await _seeds(client)

@@ -51,7 +51,7 @@ def shoots() -> None:
 @flags.connection
 @click.option("--all-namespaces", "-A", is_flag=True, help="The shoots of all projects.")
 @click.option("--seed", default="", metavar="NAME", help="Only shoots that are on this seed, or move to it.")
-@flags.output("wide, name, json, yaml or jsonpath=TEMPLATE")
+@flags.output(wide=True, names=True)
 async def list_(*, connect: flags.Connection, all_namespaces: bool, seed: str, output_format: str) -> None:
     """List shoots with their seed, and the progress of their operation. A shoot that moves has both seeds: `a -> b`.
 
@@ -59,7 +59,6 @@ async def list_(*, connect: flags.Connection, all_namespaces: bool, seed: str, o
     Example:
       espalier shoots list -A --seed west
     """
-    output.check_format(output_format)
     async with connection.connect(connect) as connected:
         namespace = None if all_namespaces else connected.namespace
         if not seed and output_format == "wide":
@@ -79,7 +78,7 @@ async def list_(*, connect: flags.Connection, all_namespaces: bool, seed: str, o
 @shoots.command()
 @click.argument("name", help="Name of the shoot.")
 @flags.connection
-@flags.output()
+@flags.output(names=True)
 async def describe(name: str, *, connect: flags.Connection, output_format: str) -> None:
     """Describe a shoot: its seeds, ownership epochs, what it waits for and what is wrong.
 
@@ -87,7 +86,6 @@ async def describe(name: str, *, connect: flags.Connection, output_format: str) 
     Example:
       espalier shoots describe apple -n garden-dev
     """
-    output.check_format(output_format)
     async with connection.connect(connect) as connected:
         found = await _shoot(connected.client, Key(connected.namespace, name))
     if output_format:
@@ -175,7 +173,6 @@ async def plan(name: str, *, destination: str, connect: flags.Connection, output
     Example:
       espalier shoots plan apple -n garden-dev --to west
     """
-    output.check_format(output_format)
     async with connection.connect(connect) as connected:
         key = Key(connected.namespace, name)
         there = (await _shoot(connected.client, key)).decode(Shoot)

@@ -337,7 +337,6 @@ async def status(*, output_format: str) -> None:
     Example:
       espalier status -o jsonpath={.kubeconfig}
     """
-    output.check_format(output_format)
     home = Home.locate()
     running = lock.holder(home.lock)
     if running is None:

@@ -44,7 +44,7 @@ def upgrades() -> None:
 
 @upgrades.command("list")
 @flags.connection
-@flags.output("name, json, yaml or jsonpath=TEMPLATE")
+@flags.output(names=True)
 async def list_(*, connect: flags.Connection, output_format: str) -> None:
     """List upgrades in place: of control planes, of worker node groups, and of each node.
 
@@ -52,7 +52,6 @@ async def list_(*, connect: flags.Connection, output_format: str) -> None:
     Example:
       espalier upgrades list
     """
-    output.check_format(output_format)
     async with connection.connect(connect) as connected:
         found = await _all(connected.client)
     if output_format:

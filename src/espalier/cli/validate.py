@@ -25,15 +25,8 @@ _LONGEST_WARNING = 2000
 @flags.filename(required=True, help="Manifest of one or several clusters; - for standard input. Repeatable.")
 @flags.releases
 @flags.default_namespace
-@click.option(
-    "--output",
-    "-o",
-    "output_format",
-    type=flags.OneOf(("json", "yaml")),
-    metavar="FORMAT",
-    help="json or yaml.",
-)
-def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, output_format: str | None) -> int:
+@flags.output()
+def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, output_format: str) -> int:
     """Check a manifest without a cluster: schemas, admission rules, and references between its objects.
 
     Lists what it can't check without a management cluster or a provider's API.

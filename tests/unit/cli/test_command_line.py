@@ -66,7 +66,8 @@ REFUSED = [
     ("plan -x", "unknown flag -x; see `espalier plan --help`"),
     (
         "version -o",
-        "-o: found no value, allowed is FORMAT: json, yaml or jsonpath=TEMPLATE; see `espalier version --help`",
+        "-o: found no value, allowed is FORMAT: table, wide, json, yaml, jsonpath=TEMPLATE or "
+        "custom-columns=TITLE:PATH; see `espalier version --help`",
     ),
     (
         "plan --manager=maybe",

@@ -87,11 +87,6 @@ def test_jsonpath_templates_go_through_lists_as_those_of_kubectl_do(template: st
     assert output.json_path(tree, template) == expected
 
 
-def test_an_unknown_format_is_refused_with_those_there_are() -> None:
-    with pytest.raises(Usage, match="allowed are wide, name, json, yaml"):
-        output.check_format("xml")
-
-
 def test_tables_have_no_trailing_blanks_and_are_not_cut_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
     output.write_table(Table(("Name", "Message"), sentences=(1,)), [("garden", "x" * 300), ("b", "")])
     lines = capsys.readouterr().out.splitlines()
