@@ -150,6 +150,10 @@ async def delete_cluster(
                 ]
             cluster = next(key for resource, key in targets if resource == Cluster.resource)
             await _check_deletable(connected.client, cluster)
+            from espalier.cli import credential_secrets  # noqa: PLC0415  with all providers, as below
+            from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
+
+            deleted = await credential_secrets.granted(PROVIDERS, connected.client, cluster)
             missing = 0
             for resource, key in reversed(targets):
                 try:
@@ -164,6 +168,8 @@ async def delete_cluster(
                 progress.say(f"cluster {cluster} would be deleted (server dry run)")
             elif wait:
                 await follow.until_gone(connected.client, cluster, timeout=flags.seconds(timeout), progress=progress)
+                for done in await credential_secrets.release(PROVIDERS, connected.client, deleted):
+                    progress.say(done)
                 progress.say(f"cluster {cluster} is gone")
             else:
                 progress.say(f"cluster {cluster} is being deleted")
@@ -214,6 +220,8 @@ async def _push(
                     progress.say(f"cluster {key}: {brought}")
 
             applied = await documents.apply_all(client, prepared, dry_run=dry_run == "server", first=bring_credentials)
+            if dry_run != "server":  # a deletion of another cluster may have taken them back before this one existed
+                await preflight.bring_credentials(PROVIDERS, client, [one for _, one in prepared], os.environ)
             cluster = next(item for item in applied if item.kind == Cluster.resource.kind)
             if format_:
                 progress.settle()

@@ -22,12 +22,12 @@ from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.cli import documents
 from espalier.cli.failures import Failure
 from espalier.clusterapi import templates
-from espalier.clusters import cni, names, plan, workload_objects
+from espalier.clusters import cni, credentials, names, plan, workload_objects
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview.previews import Preview, Previews
 from espalier.clusters.provider import NOT_CHECKED, Providers
 from espalier.clusters.render_input import RenderInput
-from espalier.clusters.scope import ClusterAPIObjects
+from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.kube.objects import Object, to_bytes
 from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
@@ -112,7 +112,20 @@ class OfflineManager:
             problems.append(Violation("", "", "", message))
         later = [f"{one.field}: {one.what}" for one in scope.missing if one.is_credentials]
         later += [message] if reason in _KNOWN_LATER and not later else []
+        later += [one for one in self._secrets_of(scope) if one not in later]
         return Examined(tuple(map(document.problem, problems)), preview.warnings, tuple(later))
+
+    def _secrets_of(self, scope: Scope) -> Iterator[str]:
+        """The Secrets that the cluster needs in the management cluster, for which others stand here."""
+        reference = scope.spec.datacenter_ref
+        provider = self._providers.get(reference.kind) if reference is not None else None
+        if provider is None or scope.missing:
+            return
+        namespace = scope.key.namespace
+        for one in provider.links.depend(scope.cluster, [child for _, child in scope.children]):
+            if one.server and not one.optional:
+                name = str(Key(SYSTEM_NAMESPACE, one.name))
+                yield f"{one.field}: {credentials.advice(name, server=one.server, namespace=namespace)}"
 
     def _preview(self, document: Document) -> tuple[Key, Preview]:
         tree = document.tree
@@ -126,7 +139,7 @@ class OfflineManager:
         self._snapshot.put(Object(to_bytes(named)))
         linked = documents.linked(tree, self._trees, self._providers)
         for provider in self._providers.values():
-            for secret in provider.brought(_Variables(), linked):
+            for secret in provider.brought(_Variables(), [*linked, tree]):
                 self._snapshot.put(Object(to_bytes(secret)))
         return key, self._previews.of_change(key, [*linked, tree])
 

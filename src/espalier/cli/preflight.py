@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from espalier.api.core import CONFIG_MAP, SECRET
+from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
@@ -24,9 +24,8 @@ from espalier.api.meta import Tree
 from espalier.api.printable import quoted
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError, Problem, Violation
-from espalier.cli import chosen_release, connection, crd_rules, documents, flags
+from espalier.cli import chosen_release, connection, crd_rules, credential_secrets, documents, flags
 from espalier.cli.failures import Failure
-from espalier.clusters import credentials
 from espalier.clusters.credential_files import Unreadable
 from espalier.clusters.management import named_by
 from espalier.clusters.observe import Observer
@@ -47,17 +46,18 @@ async def bring_credentials(
 ) -> str:
     """Write the Secrets with the credentials that environment variables give. Returns what was done, if anything.
 
-    Raises `Failure` without the right to it, where a Secret that other servers get would have other credentials, where
-    one variable of several that belong together is missing, or when a file that a variable names can't be read.
+    Raises `Failure` without the right to it, where a Secret that servers of other clusters get would have other
+    credentials, where one variable of several that belong together is missing, or when a file that a variable names
+    can't be read.
     """
     kinds = {one["kind"] for one in manifest}
     written = []
     for provider in (one for kind, one in providers.items() if kind in kinds):
         _are_whole(environment, provider.brought_together)
         for secret in _brought(provider, environment, manifest):
-            await _bring(client, secret)
-            written.append(f"Secret {SYSTEM_NAMESPACE}/{secret['metadata']['name']} has the credentials")
-    return f"{', '.join(written)} of the environment" if written else ""
+            alternative = provider.names_credentials
+            written.append(await credential_secrets.bring(providers, client, secret, alternative=alternative))
+    return ", ".join(written)
 
 
 def _brought(provider: Provider, environment: Mapping[str, str], manifest: Sequence[Tree]) -> list[Tree]:
@@ -73,32 +73,6 @@ def _are_whole(environment: Mapping[str, str], groups: Sequence[Sequence[str]]) 
         missing = [name for name in group if name not in given]
         if given and missing:
             raise Failure(f"{', '.join(given)} is set, and {', '.join(missing)} is not: set it as well, or neither")
-
-
-async def _bring(client: Client, secret: Tree) -> None:
-    metadata = secret["metadata"]
-    name, namespace = metadata["name"], metadata["namespace"]
-    try:
-        try:
-            there = (await client.get(SECRET, name, namespace)).tree
-        except NotFound:
-            there = {}
-        present, data = (there.get("metadata") or {}).get("annotations") or {}, there.get("data") or {}
-        others = credentials.servers_beside(present, metadata["annotations"])
-        if others and any(data.get(field, value) != value for field, value in secret["data"].items()):
-            raise Failure(
-                f"Secret {namespace}/{name} has other credentials than the environment, and is for {', '.join(others)} "
-                "as well, which would receive them: name another Secret in the manifest, if its kinds allow, or write "
-                "this one by hand; nothing was written"
-            )
-        metadata["annotations"] = credentials.widened(present, metadata["annotations"])
-        secret["data"] = {**data, **secret["data"]}  # other clusters may need what is not given
-        await client.apply(SECRET, secret)
-    except Forbidden as error:
-        raise Failure(
-            f"environment variables give credentials, and Secret {namespace}/{name} may not be written: {error}; "
-            "ask somebody with permission to write it, and unset them"
-        ) from None
 
 
 def _with_files(environment: Mapping[str, str], names: Sequence[str]) -> Mapping[str, str]:

@@ -8,11 +8,12 @@ server of his own (DESIGN §6.11).
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from espalier.api.core import SECRET
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
+from espalier.api.printable import quoted
 
 SERVERS = f"{GROUP}/credentials-servers"
 """On a Secret, set by its author: servers as in specs, separated by commas."""
@@ -42,6 +43,27 @@ def advice(name: str, *, server: str, namespace: str) -> str:
     )
 
 
+def lacking(secret: str, data: Mapping[str, bytes], fields: Sequence[str], what: str) -> str:
+    """The fields that a Secret lacks, for a message that begins with `waiting for`: which Secret, what was found, what
+    is needed, and what to do; empty if it has all of them. Never a value.
+    """
+    empty = [field for field in fields if field in data and not data[field].strip()]
+    missing = [field for field in fields if field not in data]
+    if not empty and not missing:
+        return ""
+    others = sorted(set(data) - set(fields))
+    found = [f"{', '.join(empty)} without content"] if empty else []
+    found += [f"{', '.join(quoted(one, _LONGEST_NAME) for one in others[:_MOST_NAMED])}"] if others else []
+    found += [f"and {len(others) - _MOST_NAMED} more"] if len(others) > _MOST_NAMED else []
+    there = ", ".join(found) or "none of them"
+    wanted = f"fields {', '.join(fields[:-1])} and {fields[-1]}" if len(fields) > 1 else f"field {fields[0]}"
+    remedy = f"add {' and '.join([*missing, *empty])} to the Secret"
+    return f"{wanted} of Secret {secret}, {what}; found {there}: {remedy}"
+
+
+_MOST_NAMED, _LONGEST_NAME = 10, 60
+
+
 def secret(name: str, data: Mapping[str, str], *, servers: Iterable[str], namespaces: Iterable[str]) -> Tree:
     """A Secret with credentials for these servers and namespaces."""
     return {
@@ -62,10 +84,37 @@ def widened(annotations: Mapping[str, str], more: Mapping[str, str]) -> dict[str
     return {name: ",".join(sorted(_listed(annotations.get(name, "")) | _listed(value))) for name, value in more.items()}
 
 
+def listed(annotations: Mapping[str, str]) -> tuple[frozenset[str], frozenset[str]]:
+    """The servers and the namespaces in annotations."""
+    return _listed(annotations.get(SERVERS, "")), _listed(annotations.get(NAMESPACES, ""))
+
+
+def narrowed(
+    annotations: Mapping[str, str], *, servers: Collection[str], namespaces: Collection[str]
+) -> dict[str, str]:
+    """These annotations with only those of their servers and namespaces; `*` stays."""
+    return {
+        SERVERS: ",".join(sorted(one for one in _listed(annotations.get(SERVERS, "")) if one.lower() in servers)),
+        NAMESPACES: ",".join(sorted(_listed(annotations.get(NAMESPACES, "")) & {*namespaces, ANY})),
+    }
+
+
+def left_out(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """The servers and namespaces that only the first of two annotations permits, for a message."""
+    servers = _listed(before.get(SERVERS, "")) - _listed(after.get(SERVERS, ""))
+    namespaces = _listed(before.get(NAMESPACES, "")) - _listed(after.get(NAMESPACES, ""))
+    return [*sorted(servers), *(f"namespace {one}" for one in sorted(namespaces))]
+
+
+def host(server: str) -> str:
+    """The server without its mark: `insecure:HOST` is the same server as `HOST`."""
+    return server.lower().rpartition("insecure:")[2]
+
+
 def servers_beside(annotations: Mapping[str, str], asked: Mapping[str, str]) -> list[str]:
-    """The servers in these annotations other than the given ones. `insecure:HOST` is the same server as `HOST`."""
-    known = {one.rpartition("insecure:")[2] for one in _listed(asked.get(SERVERS, "").lower())}
-    there = {one.rpartition("insecure:")[2] for one in _listed(annotations.get(SERVERS, "").lower())}
+    """The servers in these annotations other than the given ones."""
+    known = {host(one) for one in _listed(asked.get(SERVERS, ""))}
+    there = {host(one) for one in _listed(annotations.get(SERVERS, ""))}
     return sorted(there - known)
 
 

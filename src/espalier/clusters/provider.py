@@ -208,6 +208,8 @@ class Provider:
     Raises `credential_files.Unreadable`."""
     brought_together: tuple[tuple[str, ...], ...] = ()
     """Those of these variables that belong together: if one is set, a command requires the others."""
+    names_credentials: str = ""
+    """The field with which a manifest names the Secret of its credentials; empty: all clusters share one."""
     brought_files: tuple[str, ...] = ()
     """Variables that name files: `brought` gets their content."""
     images: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -11,7 +11,8 @@ from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.identity_providers import AWSIamConfig
 from espalier.api.kinds import KubeObject
-from espalier.clusters import registry_mirror
+from espalier.api.meta import Tree
+from espalier.clusters import registry_credentials, registry_mirror
 from espalier.clusters.machine_groups import ETCD, machine_groups
 from espalier.clusters.provider import Dependency, Extras, Name, Provider
 from espalier.clusters.render import authenticator, node_setup
@@ -32,12 +33,12 @@ def with_shared_parts(provider: Provider) -> Provider:
         mirror = cluster.spec.registry_mirror_configuration
         if mirror is None:
             return
-        place = registry_mirror.base(mirror)
+        place, lack = registry_mirror.base(mirror), registry_credentials.lack
         if node_setup.asks_for_password(cluster.spec):
-            yield Dependency(SECRET, node_setup.CREDENTIALS, f"{_MIRROR}.authenticate", place)
+            yield Dependency(SECRET, node_setup.CREDENTIALS, f"{_MIRROR}.authenticate", place, lack)
         elif bottlerocket.groups(provider, cluster.spec, children):
             # EKS Anywhere's build of Cluster API gives these machines the Secret, whether or not that was asked for.
-            yield Dependency(SECRET, node_setup.CREDENTIALS, _MIRROR, place, optional=True)
+            yield Dependency(SECRET, node_setup.CREDENTIALS, _MIRROR, place, lack, optional=True)
 
     def names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
         yield from extras.names(name, spec, children)
@@ -64,8 +65,13 @@ def with_shared_parts(provider: Provider) -> Provider:
         yield from provider.workload(render_input)
         yield from authenticator.workload(render_input)
 
+    def brought(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterator[Tree]:
+        yield from provider.brought(environment, manifest)
+        yield from registry_credentials.secrets(environment, manifest)
+
     return dataclasses.replace(
         provider,
+        brought=brought,
         links=msgspec.structs.replace(
             links,
             data=tuple(dict.fromkeys((*links.data, SECRET))),

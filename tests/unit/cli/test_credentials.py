@@ -15,7 +15,6 @@ from espalier.api.meta import Tree
 from espalier.cli.documents import apply_all
 from espalier.cli.failures import Failure
 from espalier.cli.preflight import bring_credentials
-from espalier.clusters.credentials import SERVERS
 from espalier.kube.errors import Invalid
 from espalier.providers.registry import PROVIDERS
 from tests.support import cloudstack, nutanix, snow, vsphere
@@ -68,30 +67,6 @@ def test_an_account_that_is_not_given_stays_for_the_clusters_that_have_it(kind: 
         after = await bring("team-b", together[0], "second")
         assert before.keys() == after.keys()
         assert {name for name in before if before[name] != after[name]} == {name for name in before if "CP" not in name}
-
-    asyncio.run(main())
-
-
-def test_no_server_gets_the_credentials_of_another() -> None:
-    """A second vCenter with an account of its own: each would get both. With the same account it is added."""
-    of_machines, _ = PROVIDERS["VSphereDatacenterConfig"].brought_together
-    elsewhere = vsphere.manifest("team-b")
-    vsphere.of(elsewhere, "VSphereDatacenterConfig")["server"] = "other.example.com"
-
-    async def main() -> None:
-        running = new_server()
-        await running.start()
-        client = client_of(running)
-        await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eksa-system"}})
-        await bring_credentials(PROVIDERS, client, vsphere.manifest(), dict.fromkeys(of_machines, "first"))
-        (before,) = (await client.list(SECRET, "eksa-system")).items
-        with pytest.raises(Failure, match=r"is for vcenter\.example\.com as well, which would receive them"):
-            await bring_credentials(PROVIDERS, client, elsewhere, dict.fromkeys(of_machines, "second"))
-        (after,) = (await client.list(SECRET, "eksa-system")).items
-        assert before.raw == after.raw
-        await bring_credentials(PROVIDERS, client, elsewhere, dict.fromkeys(of_machines, "first"))
-        (widened,) = (await client.list(SECRET, "eksa-system")).items
-        assert widened.metadata.annotations[SERVERS] == "other.example.com,vcenter.example.com"
 
     asyncio.run(main())
 

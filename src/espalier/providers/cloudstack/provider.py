@@ -43,6 +43,7 @@ def cloudstack(look_up: LookUp) -> Provider:
         render=render,
         rules=rules,
         brought=environment.secrets,
+        names_credentials="credentialsRef of the CloudStackDatacenterConfig's availability zones",
         images=("cloudStack.kubeVip",),
         etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
         settings=render.settings,

@@ -13,6 +13,7 @@ from espalier.api.capi.cluster import Endpoint
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.clusters.credentials import lacking
 from espalier.clusters.linked_objects import datacenter, of_kind
 from espalier.clusters.provider import Dependency, Name
 from espalier.clusters.render_input import RenderInput
@@ -128,9 +129,10 @@ class _Lacks:
     url: str
 
     def __call__(self, data: Mapping[str, bytes], _annotations: Mapping[str, str]) -> str:
-        secret = f"of Secret {SYSTEM_NAMESPACE}/{self.name}"
-        if missing := [field for field in (API_KEY, SECRET_KEY) if not data.get(field)]:
-            return f"field {' and '.join(missing)} {secret}, with the keys of a user of CloudStack"
-        if data.get(API_URL, b"") != self.url.encode():
-            return f"field {API_URL} {secret} to be the managementApiEndpoint, {self.url}"
+        secret = f"{SYSTEM_NAMESPACE}/{self.name}"
+        fields = (API_URL, API_KEY, SECRET_KEY)
+        if lack := lacking(secret, data, fields, "with the URL of an API of CloudStack, and the keys of a user"):
+            return lack
+        if data[API_URL] != self.url.encode():
+            return f"field {API_URL} of Secret {secret} to be the managementApiEndpoint, {self.url}"
         return ""

@@ -39,6 +39,7 @@ def nutanix(look_up: LookUp) -> Provider:
             kinds=cloud_controller.SET.resources, names=cloud_controller.extra_names, render=cloud_controller.extras
         ),
         brought=environment.secrets,
+        names_credentials="credentialRef of the NutanixDatacenterConfig",
         brought_together=tuple(environment.VARIABLES.values()),
         images=("nutanix.cloudProvider", "nutanix.kubeVip"),
         etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),

@@ -14,7 +14,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusters import linked_objects
 from espalier.clusters.checks.questions import Server
-from espalier.clusters.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS
+from espalier.clusters.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS, lacking
 from espalier.clusters.provider import Dependency
 from espalier.clusters.render_input import RenderInput, group_name
 from espalier.kube.objects import Object
@@ -128,10 +128,12 @@ class _Lacks:
 
     def __call__(self, data: Mapping[str, bytes], annotations: Mapping[str, str]) -> str:
         secret = f"of Secret {SYSTEM_NAMESPACE}/{self.name}"
-        maker = read_account(data.get(OF_MACHINES, b""))
+        example = f"with the account that creates machines, like {write_account('USER', 'PASSWORD')}"
+        if lack := lacking(f"{SYSTEM_NAMESPACE}/{self.name}", data, (OF_MACHINES,), example):
+            return lack
+        maker = read_account(data[OF_MACHINES])
         if maker is None:
-            example = write_account("USER", "PASSWORD")
-            return f"field {OF_MACHINES} {secret}, with the account that creates machines, like {example}"
+            return f"field {OF_MACHINES} {secret}, {example}; found something else: correct the field"
         reader = read_account(data.get(OF_CLOUD_CONTROLLER, b""))
         is_same = reader is not None and reader.username == maker.username
         if (reader is not None and not is_same) or annotations.get(IN_WORKLOAD_CLUSTERS) == ALLOWED:

@@ -38,6 +38,7 @@ def snow(look_up: LookUp) -> Provider:
         rules=rules,
         extras=Extras(kinds=(SECRET, AWSSnowIPPool.resource), names=render.extra_names, render=render.extras),
         brought=environment.secrets,
+        names_credentials="identityRef of the SnowDatacenterConfig",
         brought_together=(tuple(environment.FILES.values()),),
         brought_files=tuple(environment.FILES.values()),
         clashes=rules.clashes,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import configparser
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.host_os import BOTTLEROCKET
+from espalier.clusters.credentials import lacking
 from espalier.clusters.linked_objects import of_kind
 from espalier.clusters.machine_groups import fields_with
 from espalier.clusters.provider import Dependency, Further
@@ -49,16 +51,19 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Depen
     for datacenter in of_kind(SnowDatacenterConfig, children).values():
         for device, config in sorted(of_devices.items()):
             field = f"{SnowMachineConfig.resource.kind} {config}: spec.devices"
-            yield Dependency(SECRET, credentials_of(datacenter.spec), field, device, _lack)
+            name = credentials_of(datacenter.spec)
+            yield Dependency(SECRET, name, field, device, _Lacks(name))
 
 
-def _lack(data: Mapping[str, bytes], _annotations: Mapping[str, str]) -> str:
-    if all(data.get(field) for field in (OF_DEVICES, AUTHORITIES)):
-        return ""
-    return (
-        f"fields {OF_DEVICES} and {AUTHORITIES} of the Secret: profiles of AWS, named by the addresses of devices, and "
-        "the certificates of these devices"
-    )
+@dataclass(frozen=True)
+class _Lacks:
+    """The fields that a Secret lacks. Whether it has a profile for each device is checked with the devices."""
+
+    name: str
+
+    def __call__(self, data: Mapping[str, bytes], _annotations: Mapping[str, str]) -> str:
+        what = "with profiles of AWS, named by the addresses of devices, and the certificates of these devices"
+        return lacking(f"{SYSTEM_NAMESPACE}/{self.name}", data, (OF_DEVICES, AUTHORITIES), what)
 
 
 def credentials(render_input: RenderInput) -> Mapping[str, bytes]:

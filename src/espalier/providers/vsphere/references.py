@@ -10,7 +10,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.host_os import BOTTLEROCKET
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
-from espalier.clusters.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS
+from espalier.clusters.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS, lacking
 from espalier.clusters.linked_objects import of_kind
 from espalier.clusters.machine_groups import fields_with, kubernetes_versions
 from espalier.clusters.provider import Dependency
@@ -45,8 +45,8 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Depen
 
 def unusable(data: Mapping[str, bytes], annotations: Mapping[str, str]) -> str:
     """The problems of credentials that are to create a cluster without giving its owner the administrator's account."""
-    if not (data.get(USER) and data.get(PASSWORD)):
-        return f"fields {USER} and {PASSWORD} of Secret {SYSTEM_NAMESPACE}/{CREDENTIALS}"
+    if lack := lacking(f"{SYSTEM_NAMESPACE}/{CREDENTIALS}", data, (USER, PASSWORD), "of the user that makes machines"):
+        return lack
     own = data.get(CP_USER) and data.get(CP_PASSWORD) and data[CP_USER] != data[USER]
     if own or annotations.get(IN_WORKLOAD_CLUSTERS) == ALLOWED:
         return ""

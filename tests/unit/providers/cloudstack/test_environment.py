@@ -54,8 +54,8 @@ def test_the_secrets_permit_the_servers_and_namespaces_of_the_manifest_and_those
         await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eksa-system"}})
         said = await bring_credentials(PROVIDERS, client, in_two_zones("team-a"), given(PROFILES))
         assert said == (
-            "Secret eksa-system/global has the credentials, Secret eksa-system/north has the credentials "
-            "of the environment"
+            "Secret eksa-system/global has the credentials of the environment, "
+            "Secret eksa-system/north has the credentials of the environment"
         )
         await bring_credentials(PROVIDERS, client, manifest("team-b"), given(PROFILES))
         found = [(await client.get(SECRET, one, "eksa-system")).decode(Secret) for one in ("global", "north")]

@@ -62,7 +62,9 @@ def test_objects_reference_the_secret_of_the_administrator() -> None:
 @pytest.mark.parametrize("field", ["api-key", "secret-key"])
 def test_the_cluster_waits_for_both_keys(field: str) -> None:
     said = waits(manifest(), credentials({name: value for name, value in CREDENTIALS.items() if name != field}))
-    assert f"availability zone az-1: waiting for field {field} of Secret eksa-system/global" in said
+    fields = "fields api-url, api-key and secret-key of Secret eksa-system/global"
+    assert f"availability zone az-1: waiting for {fields}" in said
+    assert f"add {field} to the Secret" in said
     assert MAKER not in said
 
 

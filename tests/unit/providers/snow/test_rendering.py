@@ -66,7 +66,8 @@ def test_the_cluster_waits_for_profiles_and_certificates(field: str, content: st
     waits = missing_objects(seen(manifest(), credentials(data | ({} if content is None else {field: content}))).missing)
     assert waits is not None
     assert waits.reason == "CredentialsNotPermitted"
-    assert "fields credentials and ca-bundle of the Secret" in waits.message
+    assert "fields credentials and ca-bundle of Secret eksa-system/snow-credentials" in waits.message
+    assert f"add {field} to the Secret" in waits.message
     assert CANARY not in waits.message
 
 

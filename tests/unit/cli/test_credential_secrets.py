@@ -1,0 +1,199 @@
+"""Whom a Secret with credentials is for: the servers and namespaces that clusters use, whoever writes at once."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from espalier.api.core import NAMESPACE, SECRET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.cli import credential_secrets
+from espalier.cli.environment.management import install_definitions
+from espalier.cli.failures import Failure
+from espalier.cli.preflight import bring_credentials
+from espalier.clusters.credentials import NAMESPACES, SERVERS
+from espalier.kube.client import Client
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.retry import Retry
+from espalier.kube.wire import Request, Response, Transport
+from espalier.providers.kinds import EKSA_KINDS
+from espalier.providers.registry import PROVIDERS
+from tests.support import snow
+from tests.support.embedded_server import new_server
+from tests.support.every_provider import KINDS, MIRROR, SAMPLES, apply
+from tests.support.faults import Interceptor
+
+SERVER_TEXTS = {
+    "VSphereDatacenterConfig": "vcenter.example.com",
+    "NutanixDatacenterConfig": "prism.example.com",
+    "CloudStackDatacenterConfig": "cloudstack.example.com",
+    "SnowDatacenterConfig": snow.DEVICE,
+}
+"""The server of a sample, by which its manifest is made to name others."""
+
+MIRROR_HOST = MIRROR.partition(":")[0]
+
+
+def at(number: int) -> str:
+    """The server of a cluster of this number, or its mirror of registries."""
+    return f"192.0.2.{200 + number}"
+
+
+def manifest(kind: str, name: str, number: int, namespace: str = "team-a") -> list[Tree]:
+    """A cluster with a server and a mirror of its own."""
+    text = json.dumps(SAMPLES[kind].cluster(namespace, name, number)).replace(MIRROR_HOST, at(number))
+    server = SERVER_TEXTS.get(kind)
+    trees: list[Tree] = json.loads(text.replace(server, at(number)) if server else text)
+    return trees
+
+
+def variables(kind: str, folder: Path, password: str) -> Mapping[str, str]:
+    """All that a command's environment gives, with this password."""
+    profile = f"aws_access_key_id = a\naws_secret_access_key = {password}\n"
+    (folder / "profiles").write_text("".join(f"[{at(number)}]\n{profile}" for number in range(9)))
+    (folder / "authorities").write_text(snow.AUTHORITY)
+    server = f"https://{at(0)}:8443/client/api"
+    keys = f"[Global]\napi-url = {server}\napi-key = a\nsecret-key = {password}\n"
+    names = [name for group in PROVIDERS[kind].brought_together for name in group]
+    return {
+        **{name: name if "USERNAME" in name else password for name in names},
+        "EKSA_AWS_CREDENTIALS_FILE": str(folder / "profiles"),
+        "EKSA_AWS_CA_BUNDLES_FILE": str(folder / "authorities"),
+        "EKSA_CLOUDSTACK_B64ENCODED_SECRET": base64.b64encode(keys.encode()).decode(),
+        "REGISTRY_USERNAME": "a",
+        "REGISTRY_PASSWORD": password,
+    }
+
+
+class Interleaved(Interceptor):
+    """Every request waits for its turn, so that those of several commands alternate."""
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        await asyncio.sleep(0)
+        answer = await transport.request(request)
+        await asyncio.sleep(0)
+        return answer
+
+
+def story(kind: str, act: Callable[[Client], Awaitable[None]]) -> None:
+    """Run it with a client of an API server that knows the kinds of a provider."""
+
+    async def main() -> None:
+        server = new_server()
+        await server.start()
+        transport = Interleaved()(InProcessTransport(server))
+        client = Client(transport, field_manager="eks-a-cli", retry=Retry(attempts=1))
+        for name in ("eksa-system", "team-a", "team-b", "team-c"):
+            await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        names = {one["kind"] for one in manifest(kind, "any", 0)}
+        await install_definitions([one for one in EKSA_KINDS if one.resource.kind in names], client)
+        await act(client)
+
+    asyncio.run(main())
+
+
+async def permitted(client: Client) -> dict[str, tuple[str, str]]:
+    """Servers and namespaces of each Secret."""
+    found = (await client.list(SECRET, "eksa-system")).items
+    return {one.name: tuple(one.metadata.annotations[name] for name in (SERVERS, NAMESPACES)) for one in found}  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_servers_of_deleted_clusters_do_not_block_new_passwords(kind: str, tmp_path: Path) -> None:
+    async def act(client: Client) -> None:
+        for number, namespace in ((1, "team-a"), (2, "team-b")):
+            trees = manifest(kind, f"rot{number}", number, namespace)
+            await bring_credentials(PROVIDERS, client, trees, variables(kind, tmp_path, "old"))
+            await apply(client, trees)
+        before = await permitted(client)
+        assert "registry-credentials" in before
+        assert len(before) >= 1 + (kind in SERVER_TEXTS)
+        with pytest.raises(Failure, match=r"192\.0\.2\.201\S*, which cluster team-a/rot1 uses"):
+            await bring_credentials(PROVIDERS, client, trees, variables(kind, tmp_path, "new"))
+        assert await permitted(client) == before
+
+        await client.delete(Cluster.resource, "rot1", "team-a")
+        said = await bring_credentials(PROVIDERS, client, trees, variables(kind, tmp_path, "new"))
+        assert "namespace team-a, which no cluster uses" in said
+        for servers, namespaces in (await permitted(client)).values():
+            assert at(1) not in servers
+            assert at(2) in servers
+            assert namespaces == "team-b"
+
+    story(kind, act)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_entry_of_clusters_created_at_once_is_lost(kind: str, tmp_path: Path) -> None:
+    async def act(client: Client) -> None:
+        given = variables(kind, tmp_path, "old")
+        trees = [manifest(kind, f"at-once-{number}", number, f"team-{number}") for number in range(1, 7)]
+        await asyncio.gather(*(bring_credentials(PROVIDERS, client, one, given) for one in trees))
+        for servers, namespaces in (await permitted(client)).values():
+            assert all(at(number) in servers for number in range(1, 7))
+            assert namespaces == ",".join(f"team-{number}" for number in range(1, 7))
+
+    story(kind, act)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_deleted_cluster_takes_its_permissions_with_it(kind: str, tmp_path: Path) -> None:
+    async def act(client: Client) -> None:
+        given = variables(kind, tmp_path, "old")
+        for number, namespace in ((1, "team-a"), (2, "team-c"), (2, "team-b")):
+            trees = manifest(kind, f"c{number}-{namespace}", number, namespace)
+            await bring_credentials(PROVIDERS, client, trees, given)
+            await apply(client, trees)
+
+        async def delete(name: str, namespace: str) -> list[str]:
+            deleted = await credential_secrets.granted(PROVIDERS, client, Key(namespace, name))
+            await client.delete(Cluster.resource, name, namespace)
+            return await credential_secrets.release(PROVIDERS, client, deleted)
+
+        assert all("namespace team-a" in one for one in await delete("c1-team-a", "team-a"))
+        last = "is no longer for namespace team-c, which no cluster uses"
+        assert all(last in one for one in await delete("c2-team-c", "team-c"))
+        for servers, namespaces in (await permitted(client)).values():
+            assert at(1) not in servers
+            assert at(2) in servers
+            assert namespaces == "team-b"
+
+    story(kind, act)
+
+
+def test_permissions_that_somebody_wrote_by_hand_stay(tmp_path: Path) -> None:
+    kind = "VSphereDatacenterConfig"
+
+    async def act(client: Client) -> None:
+        trees = manifest(kind, "by-hand", 1)
+        await SAMPLES[kind].bring(client, "team-a", "team-b")
+        await apply(client, trees)
+        before = await permitted(client)
+        deleted = await credential_secrets.granted(PROVIDERS, client, Key("team-a", "by-hand"))
+        await client.delete(Cluster.resource, "by-hand", "team-a")
+        assert await credential_secrets.release(PROVIDERS, client, deleted) == []
+        assert await permitted(client) == before
+
+    story(kind, act)
+
+
+def test_a_cluster_with_missing_objects_may_use_any_server(tmp_path: Path) -> None:
+    """Its servers are not known, so none is taken out; the message names it."""
+    kind = "VSphereDatacenterConfig"
+
+    async def act(client: Client) -> None:
+        for number in (1, 2):
+            trees = manifest(kind, f"rot{number}", number)
+            await bring_credentials(PROVIDERS, client, trees, variables(kind, tmp_path, "old"))
+            await apply(client, [one for one in trees if number == 2 or one["kind"] != kind])
+        with pytest.raises(Failure, match=r"linked objects of cluster team-a/rot1 are missing.*delete that cluster"):
+            await bring_credentials(PROVIDERS, client, trees, variables(kind, tmp_path, "new"))
+
+    story(kind, act)
