@@ -118,7 +118,7 @@ def test_a_cluster_has_an_etcd_of_its_own(life: ProviderLife) -> None:
 
 
 @pytest.mark.soak
-@told_of((one for one in LIVES if PROVIDERS[one.datacenter].infrastructure.optional), 0)
+@told_of(LIVES, 0)
 def test_a_cluster_waits_for_cluster_apis_provider_and_goes_on_when_it_comes(life: ProviderLife) -> None:
     kind = PROVIDERS[life.datacenter].infrastructure.cluster
     name = f"{kind.plural}.{kind.group}"

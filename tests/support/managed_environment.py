@@ -118,6 +118,7 @@ async def managed_environment(
     before_start: Callable[[Client], Awaitable[None]] | None = None,
     timing: Timing = Timing(),  # noqa: B008  frozen
     accounts: Sequence[str] = (),
+    simulates: bool = True,
 ) -> AsyncIterator[ManagedEnvironment]:
     """A local environment on the running loop. With `store` and `stores` of an earlier one it continues that one.
 
@@ -133,6 +134,8 @@ async def managed_environment(
 
     The components of these names (`accounts`) reach the management cluster by accounts of their own, which have the
     rights that the component declares and no others.
+
+    Without `simulates` nobody acts for Cluster API, so that its kinds need not be there.
 
     With a folder for `disks` the upgrader pods of simulated nodes run there as processes, in the system's own time.
     """
@@ -221,7 +224,8 @@ async def managed_environment(
             timing=timing,
             pods=pods,
         )
-        assemble(manager, [simulated], client=machines, caches=caches)
+        if simulates:
+            assemble(manager, [simulated], client=machines, caches=caches)
         if not is_prepared:
             is_still_prepared = releases is RELEASES and _is_still_prepared(kept, needed)
             await (make_record(user, releases) if is_still_prepared else prepare(user, releases, needed))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from espalier.api.resource import Resource
+from espalier.clusterapi import infrastructure
 from espalier.kube.errors import Forbidden, NotFound
 
 _LACKS_RIGHT = re.compile(r'User "[^"]*" cannot \w+ resource')
@@ -23,4 +24,6 @@ def hint(resource: Resource, error: Exception) -> str:
         return f"{_APPLY} creates the namespace"
     if resource.group.endswith(_OURS):
         return f"{_APPLY} defines it"
+    if resource.group == infrastructure.GROUP:
+        return "only clusters of that provider need it; `clusterctl init --infrastructure PROVIDER` installs it"
     return "install Cluster API and its providers in a version that serves it, as `clusterctl init` does"

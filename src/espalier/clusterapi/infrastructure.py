@@ -33,7 +33,7 @@ class Hosts:
 
 @dataclass(frozen=True)
 class Infrastructure:
-    """The kinds of one infrastructure provider."""
+    """The kinds of one infrastructure provider. A management cluster may lack them, and then has no clusters of it."""
 
     cluster: Resource
     machine: Resource
@@ -44,8 +44,6 @@ class Infrastructure:
     """Fields of a machine template that name the image of a machine, which contains a Kubernetes version."""
     contract: Literal["v1beta1", "v1beta2"] = "v1beta2"
     """The Cluster API contract that the kinds implement, which determines how their status reports provisioning."""
-    optional: bool = False
-    """True if a management cluster may lack these kinds, and then has no clusters of the provider."""
     provisioning_fields: frozenset[str] = frozenset()
     """Fields of a machine template that only matter at a machine's creation: a running machine does not differ by them.
     """
@@ -62,9 +60,8 @@ class Infrastructures:
         self._of_template: Mapping[str, Infrastructure] = {one.machine_template.kind: one for one in self.all}
 
     def is_optional(self, resource: Resource) -> bool:
-        """True if a kind may be absent."""
-        optional = (one for one in self.all if one.optional)
-        return any(resource in (one.cluster, one.machine, one.machine_template) for one in optional)
+        """True if a kind may be absent, as those of every provider."""
+        return any(resource in (one.cluster, one.machine, one.machine_template) for one in self.all)
 
     def of_machine(self, kind: str) -> Infrastructure | None:
         """The provider of a machine kind."""

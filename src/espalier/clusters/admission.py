@@ -40,7 +40,14 @@ from espalier.clusters.rules import (
 from espalier.clusters.scope import ClusterAPIObjects, is_self_managed, read
 from espalier.kube.objects import Object
 from espalier.releases import IncompleteDistro, distro_of, kubernetes_versions
-from espalier.runtime.admission import WRITES, AdmissionRequest, AdmissionResponse, AdmissionWebhook, Handler
+from espalier.runtime.admission import (
+    WRITES,
+    AdmissionRequest,
+    AdmissionResponse,
+    AdmissionWebhook,
+    Handler,
+    not_ready,
+)
 
 if TYPE_CHECKING:
     from espalier.runtime.webhooks import Webhooks
@@ -65,21 +72,25 @@ WEBHOOKS = (
     AdmissionWebhook("delete", eksa.Cluster.resource, VALIDATE_CLUSTER, ("DELETE",), "Ignore", watched=True),
 )
 
-_NOT_READY = AdmissionResponse(
-    False, "the manager has just started and has not filled its caches yet; try again", 503, "ServiceUnavailable"
-)
-
 
 class Admission:
     """The handlers. They read only caches and the clock.
 
     Responses name no object that the request does not name, because the requester may not be allowed to read it. With
-    `names_others` everything was read with the requester's own rights.
+    `names_others` everything was read with the requester's own rights. `unready` says why the manager is not ready.
     """
 
-    def __init__(self, observer: Observer, now: Callable[[], datetime], *, names_others: bool = False) -> None:
+    def __init__(
+        self,
+        observer: Observer,
+        now: Callable[[], datetime],
+        *,
+        names_others: bool = False,
+        unready: Callable[[], str] = lambda: "",
+    ) -> None:
         self._observer = observer
         self._now = now
+        self._unready = unready
         self._names_others = names_others
         self._names_of = messages.listed if names_others else messages.counted
 
@@ -98,7 +109,7 @@ class Admission:
             if request.operation != "DELETE" or request.old is None:
                 return validate(request)
             if not self._observer.is_filled:
-                return _NOT_READY
+                return not_ready("manager", self._unready())
             try:
                 users = self._observer.release_use.protecting(request.old)
             except msgspec.ValidationError:  # nothing can be made of it
@@ -156,7 +167,7 @@ class Admission:
             changed = self._linked_warnings(new) if request.dry_run else ()  # linked objects may be about to change
             return AdmissionResponse(warnings=(*wished, *changed, *self._preview(request, new)))
         if not self._observer.is_filled:
-            return _NOT_READY
+            return not_ready("manager", self._unready())
         management = None if is_self_managed(new) else self._observer.management(new)
         violations = list(self._violations(old, new, management))
         if request.old is not None:

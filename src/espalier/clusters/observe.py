@@ -77,9 +77,8 @@ def may_be_absent(providers: Providers) -> frozenset[Resource]:
     """The kinds that a management cluster may lack: those of etcdadm, and of providers that are not installed."""
     kinds = {external_etcd.RESOURCE}
     for one in providers.values():
-        if one.infrastructure.optional:
-            own = (kind for kind in one.extras.kinds if kind.group in (GROUP, addons.GROUP))
-            kinds |= {one.infrastructure.cluster, one.infrastructure.machine_template, *own}
+        own = (kind for kind in one.extras.kinds if kind.group in (GROUP, addons.GROUP))
+        kinds |= {one.infrastructure.cluster, one.infrastructure.machine_template, *own}
     return frozenset(kinds)
 
 

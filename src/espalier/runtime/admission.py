@@ -71,6 +71,12 @@ class AdmissionResponse(msgspec.Struct, frozen=True):
         return cls(False, message, Invalid.code, Invalid.reason, causes, warnings)
 
 
+def not_ready(program: str, why: str) -> AdmissionResponse:
+    """The refusal of a program whose caches are not filled: `why` is what its `/readyz` says."""
+    why = why or "its caches are not filled yet"
+    return AdmissionResponse(False, f"the {program} is not ready: {why}; try again then", 503, "ServiceUnavailable")
+
+
 Handler: TypeAlias = Callable[[AdmissionRequest], AdmissionResponse]
 """A function that answers immediately, from the request and caches."""
 

@@ -265,6 +265,8 @@ class Caches:
         self._caches: dict[tuple[Source, Transform], Cache] = {}
         self._tasks: dict[asyncio.Task[None], Reflector] = {}
         self._stopped: asyncio.Future[None] | None = None
+        self.on_served: Callable[[], None] = lambda: None
+        """Called when the API server stops or begins to serve a kind; set before `run`."""
 
     def of(
         self,
@@ -320,6 +322,11 @@ class Caches:
         }
 
     @property
+    def unserved(self) -> list[Source]:
+        """The sources whose kinds the API server does not define (any more)."""
+        return list(dict.fromkeys(one.source for one in self._tasks.values() if not one.is_served))
+
+    @property
     def silent_since(self) -> float | None:
         """When (by the loop's clock) the last watch lost the server; None while any watch is connected."""
         times = [reflector.silent_since for reflector in self._tasks.values()]
@@ -347,7 +354,7 @@ class Caches:
 
     def _follow(self, cache: Cache) -> None:
         for namespace, mirror in cache.mirrors.items():
-            reflector = Reflector(self._client, cache.source, mirror, self._rng, namespace)
+            reflector = Reflector(self._client, cache.source, mirror, self._rng, namespace, on_served=self.on_served)
             task = asyncio.get_running_loop().create_task(
                 reflector.run(), name=f"watch {cache.source.resource.group_resource}"
             )

@@ -11,7 +11,7 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from enum import IntEnum
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -51,7 +51,7 @@ Hint: TypeAlias = Callable[[Resource, KubeError | TimeoutError], str]
 """A hint about an error with a kind, as the end of a sentence; empty if there is none."""
 
 LOG_EVERY = 5.0
-"""Seconds between two checks for why a process is not ready yet."""
+"""Seconds between two checks for why a process is not ready yet, and before it is logged which kinds are missing."""
 
 
 class CachesNotFilled(Exception):
@@ -139,7 +139,7 @@ class Manager:
         self.recorder = Recorder(self.client, component=component, clock=clock, rng=self.rng)
         self.checks: dict[str, Check] = {"caches": self._caches_check}
         """Readiness checks: a replica that fails one gets no webhook calls, and a rollout of it stops."""
-        self.notices: dict[str, Check] = {}
+        self.notices: dict[str, Check] = {"kinds": lambda: self._unserved(optional=False)}
         """Listed with the checks, but without effect on readiness."""
         self._election = election
         if election is not None:
@@ -149,6 +149,9 @@ class Manager:
         self._fill_within = fill_within
         self._hint = hint
         self._caches = [self.caches]
+        self.caches.on_served = self._on_served
+        self._logged_unserved = ("", "")
+        self._is_logging_unserved = False
         self._webhooks: list[Webhooks] = []
         self._controllers: list[Controller] = []
         self._preparations: list[Preparation] = []
@@ -169,6 +172,7 @@ class Manager:
                     self._spawn(component.run(), component.name)
         elif isinstance(component, Caches):
             self._caches.append(component)
+            component.on_served = self._on_served
         elif isinstance(component, Webhooks):
             component.measured_by(self.metrics)
             if component not in self._webhooks:
@@ -182,6 +186,11 @@ class Manager:
     def prepare(self, preparation: Preparation) -> None:
         """Have the leader run this before its controllers, which start once it is prepared."""
         self._preparations.append(preparation)
+
+    @property
+    def unready(self) -> str:
+        """Why this replica is not ready, as `/readyz` says; empty if it is."""
+        return "; ".join(filter(None, (check() for check in self.checks.values())))
 
     @property
     def ports(self) -> list[int]:
@@ -264,7 +273,7 @@ class Manager:
         logged = ""
         while True:
             await asyncio.sleep(LOG_EVERY)
-            trouble = "; ".join(filter(None, (check() for check in self.checks.values())))
+            trouble = self.unready
             if trouble and trouble != logged:
                 _log.warning("not ready", reason=trouble)
             elif logged and not trouble:
@@ -272,6 +281,26 @@ class Manager:
             logged = trouble
             if not trouble:
                 return
+
+    def _on_served(self) -> None:
+        """Log which kinds are missing or have come, once for all that change at about the same time."""
+        if not self._is_logging_unserved:
+            self._is_logging_unserved = True
+            self._spawn(self._log_unserved(), "log missing kinds")
+
+    async def _log_unserved(self) -> None:
+        await asyncio.sleep(LOG_EVERY)
+        self._is_logging_unserved = False
+        required, optional = self._unserved(optional=False), self._unserved(optional=True)
+        before, self._logged_unserved = self._logged_unserved, (required, optional)
+        if required and required != before[0]:
+            _log.warning("kinds are not served", reason=required)
+        if optional and optional != before[1]:
+            _log.info("optional kinds are not served", reason=optional)
+        if before[0] and not required:
+            _log.info("all required kinds are served")
+        if before[1] and not optional:
+            _log.info("all optional kinds are served")
 
     async def _fill(self) -> None:
         try:
@@ -332,15 +361,26 @@ class Manager:
     def _caches_check(self) -> str:
         certificates = (webhooks.certificate for webhooks in self._webhooks)
         watched = [*self._caches, *(certificate.caches for certificate in certificates if certificate is not None)]
-        kinds: dict[str, dict[str, None]] = {}
-        for caches in watched:
-            for resource, error in caches.unfilled.items():
-                kinds.setdefault(self._error_message(resource, _grouped_error(resource, error)), {})[
-                    resource.group_resource
-                ] = None
-        return "; ".join(
-            f"not listed yet: {', '.join(names)}{f' ({why})' if why else ''}" for why, names in kinds.items()
-        )
+        unfilled = [(kind, error) for caches in watched for kind, error in caches.unfilled.items()]
+        return self._grouped(unfilled, "not listed yet: ")
+
+    def _unserved(self, *, optional: bool) -> str:
+        """The kinds that the API server stopped to serve, or with `optional` those that nothing waits for."""
+        waiting = {kind for caches in self._caches for kind in caches.unfilled}
+        missing = [
+            source.resource
+            for caches in self._caches
+            for source in caches.unserved
+            if source.optional == optional and source.resource not in waiting
+        ]
+        return self._grouped((kind, NotFound.of("not served")) for kind in missing)
+
+    def _grouped(self, kinds: Iterable[tuple[Resource, KubeError | TimeoutError | None]], prefix: str = "") -> str:
+        """Kinds and their errors with hints; those of the same error are named together."""
+        grouped: dict[str, dict[str, None]] = {}
+        for kind, error in kinds:
+            grouped.setdefault(self._error_message(kind, _grouped_error(kind, error)), {})[kind.group_resource] = None
+        return "; ".join(f"{prefix}{', '.join(names)}{f' ({why})' if why else ''}" for why, names in grouped.items())
 
     def _error_message(self, resource: Resource, error: KubeError | TimeoutError | None) -> str:
         if error is None:

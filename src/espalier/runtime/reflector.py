@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
@@ -85,13 +85,21 @@ class Reflector:
     """Follows one source for one mirror."""
 
     def __init__(
-        self, client: Client, source: Source, mirror: Mirror, rng: random.Random, namespace: str | None = None
+        self,
+        client: Client,
+        source: Source,
+        mirror: Mirror,
+        rng: random.Random,
+        namespace: str | None = None,
+        *,
+        on_served: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client.without_repeats()
         self.source = source
         self._namespace = namespace
         self._mirror = mirror
         self._rng = rng
+        self._on_served = on_served
         self._position = ""  # the resource version to watch from; empty: list first
         self._ended_early = False  # the last watch; the server may have been replaced since
         self._restored = False
@@ -101,6 +109,8 @@ class Reflector:
         """When (by the loop's clock) the first failure since the last answer was; None while there is none."""
         self.trouble: KubeError | TimeoutError | None = None
         """The last error since the server answered, if any."""
+        self.is_served = True
+        """False while the API server does not define the kind. `on_served` is called when that changes."""
         self._logged = ""
 
     async def run(self) -> None:
@@ -113,8 +123,10 @@ class Reflector:
                     await self._list()
                 await self._watch()
             except (KubeError, TimeoutError) as error:
-                if isinstance(error, NotFound) and self.source.optional:
-                    self._empty_mirror()
+                if isinstance(error, NotFound):
+                    self._served(False)
+                    if self.source.optional:
+                        self._empty_mirror()
                 self._prepare_retry(error)
                 await self._pause(error)
 
@@ -216,6 +228,12 @@ class Reflector:
     def _reset_failures(self) -> None:
         self.silent_since = self.trouble = None
         self._logged = ""
+        self._served(True)
+
+    def _served(self, is_served: bool) -> None:
+        changed, self.is_served = is_served != self.is_served, is_served
+        if changed:
+            self._on_served()
 
     async def _pause(self, error: KubeError | TimeoutError | None) -> None:
         pause = min(_FIRST_PAUSE * 2.0**self._failures, _LONGEST_PAUSE) * (0.5 + self._rng.random())
@@ -226,8 +244,9 @@ class Reflector:
 
         message = (str(error) or "no answer in time") if error else "the server ended the watch at once"
         logger = structlog.get_logger("espalier.cache")
-        # A repeated error is logged once, as it may last for days.
-        (logger.debug if message == self._logged else logger.warning)(
+        # A repeated error is logged once, as it may last for days; kinds that are not served are logged together.
+        is_known = message == self._logged or isinstance(error, NotFound)
+        (logger.debug if is_known else logger.warning)(
             "watch interrupted",
             resource=self.source.resource.group_resource,
             error=message,

@@ -397,7 +397,7 @@ async def test_health_and_metrics_are_served_and_sigterm_stops_in_order() -> Non
                 ("/healthz", 200, "ok"),
                 ("/readyz", 200, "ok"),
                 ("/readyz/caches", 200, "ok"),
-                ("/readyz?verbose", 200, "[+]ping ok\n[+]caches ok\nreadyz check passed\n"),
+                ("/readyz?verbose", 200, "[+]ping ok\n[+]caches ok\n[+]kinds ok\nreadyz check passed\n"),
                 ("/healthz/nothing", 404, "unknown check nothing; known checks: ping\n"),
             ):
                 async with session.get(health + path) as response:

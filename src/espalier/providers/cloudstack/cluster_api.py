@@ -177,6 +177,5 @@ INFRASTRUCTURE = Infrastructure(
     CloudStackMachineTemplate.resource,
     provider_id="cloudstack:///{name}",
     contract="v1beta1",
-    optional=True,
     image_fields=frozenset({"template.spec.template"}),
 )

@@ -194,6 +194,5 @@ INFRASTRUCTURE = Infrastructure(
     NutanixMachineTemplate.resource,
     provider_id="nutanix://{name}",
     contract="v1beta1",
-    optional=True,
     image_fields=frozenset({"template.spec.image"}),
 )

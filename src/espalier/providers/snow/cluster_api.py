@@ -215,6 +215,5 @@ INFRASTRUCTURE = Infrastructure(
     AWSSnowMachineTemplate.resource,
     provider_id="aws-snow:////{name}",
     contract="v1beta1",
-    optional=True,
     image_fields=frozenset({"template.spec.ami"}),
 )

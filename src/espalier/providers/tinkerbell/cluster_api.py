@@ -168,7 +168,6 @@ INFRASTRUCTURE = Infrastructure(
     TinkerbellMachineTemplate.resource,
     provider_id=f"tinkerbell://{SYSTEM_NAMESPACE}/{{name}}",
     contract="v1beta1",
-    optional=True,
     hosts=Hosts(Hardware.resource, OWNER_NAME, OWNER_NAMESPACE, _fits),
     provisioning_fields=frozenset({"template.spec.templateOverride", "template.spec.bootOptions"}),
 )

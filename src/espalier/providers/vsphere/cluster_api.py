@@ -235,7 +235,6 @@ INFRASTRUCTURE = Infrastructure(
     VSphereMachine.resource,
     VSphereMachineTemplate.resource,
     provider_id="vsphere://{name}",
-    optional=True,
     image_fields=frozenset({"template.spec.template"}),
     provisioning_fields=frozenset({"template.spec.cloneMode"}),
 )

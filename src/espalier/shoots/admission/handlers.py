@@ -21,7 +21,7 @@ from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
 from espalier.api.violations import Violation
 from espalier.kube.objects import Object
-from espalier.runtime.admission import WRITES, AdmissionRequest, AdmissionResponse, AdmissionWebhook
+from espalier.runtime.admission import WRITES, AdmissionRequest, AdmissionResponse, AdmissionWebhook, not_ready
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.webhooks import Webhooks
 from espalier.shoots.admission import (
@@ -66,15 +66,12 @@ BY_NAMESPACE = "namespace"
 
 K = TypeVar("K", bound=KubeObject)
 
-_NOT_READY = AdmissionResponse(
-    False, "the garden has just started and its caches are not synced yet; try again", 503, "ServiceUnavailable"
-)
-
 
 class Admission:
-    """The handlers. They read from caches only."""
+    """The handlers. They read from caches only. `unready` says why the garden is not ready."""
 
-    def __init__(self, caches: Caches) -> None:
+    def __init__(self, caches: Caches, *, unready: Callable[[], str] = lambda: "") -> None:
+        self._unready = unready
         by = {
             BY_SEED: seeds_of,
             BY_NAME: lambda found: (found.name,),
@@ -120,7 +117,7 @@ class Admission:
         """Review a write of a Seed. Reject its deletion while shoots are there, or assigned to it: nobody
         could find their backups."""
         if request.operation != "CREATE" and not self._shoots.synced:
-            return _NOT_READY
+            return not_ready("garden", self._unready())
         shoot_keys = [str(one.key) for one in self._shoots.by_index(BY_SEED, request.name)]
         if request.operation != "DELETE":
 
@@ -147,7 +144,7 @@ class Admission:
 
     def _entry_deleted(self, request: AdmissionRequest) -> AdmissionResponse:
         if not self._shoots.synced:
-            return _NOT_READY
+            return not_ready("garden", self._unready())
         namespace_shoots = [one.decode(Shoot) for one in self._shoots.list(request.namespace)]
         if not backup_entries.is_in_use(request.name, namespace_shoots):
             return AdmissionResponse()
@@ -158,7 +155,7 @@ class Admission:
         """Review a write of a BackupBucket; reject its deletion while it has backups of shoots."""
         if request.operation == "DELETE":
             if not self._shoots.synced:
-                return _NOT_READY
+                return not_ready("garden", self._unready())
             if not backup_buckets.is_in_use(request.name, (one.decode(Shoot) for one in self._shoots.list())):
                 return AdmissionResponse()
             return AdmissionResponse(False, f"BackupBucket {request.name} can't be deleted: {messages.BUCKET_HELD}")
@@ -177,7 +174,7 @@ class Admission:
                 request, ShootState, lambda new: self._shoot_state_violations(new.decode(ShootState), request)
             )
         if not self._shoots.synced:
-            return _NOT_READY
+            return not_ready("garden", self._unready())
         shoot = self._shoots.get(Key(request.namespace, request.name))
         if shoot is None or shoot.metadata.deletion_timestamp is not None:
             return AdmissionResponse()
@@ -186,7 +183,7 @@ class Admission:
     def state_piece(self, request: AdmissionRequest) -> AdmissionResponse:
         """Review a write of a Secret with state of a shoot."""
         if not self._shoots.synced:
-            return _NOT_READY
+            return not_ready("garden", self._unready())
         new = request.object
         violations = (
             list(shoot_states.piece_of_another_seed(new, request.user, self._with_uid)) if new is not None else []
@@ -207,7 +204,7 @@ class Admission:
         self, request: AdmissionRequest, kind: type[KubeObject], rules: Callable[[Object], Iterable[Violation]]
     ) -> AdmissionResponse:
         if not all(cache.synced for cache in (self._shoots, self._seeds, self._profiles, self._projects)):
-            return _NOT_READY
+            return not_ready("garden", self._unready())
         return reviewed(request, kind, rules)
 
     def _project(self, namespace: str) -> str:

@@ -16,7 +16,7 @@ def garden() -> Component:
 
     def build(host: Host) -> None:
         if host.webhooks is not None:
-            handlers.Admission(host.caches).serve(host.webhooks)
+            handlers.Admission(host.caches, unready=lambda: host.manager.unready).serve(host.webhooks)
 
     rights = Rights(
         watched=(Right((Shoot.resource,), FOLLOW),),

@@ -68,7 +68,7 @@ class Inventory:
             etcds=cache(EtcdadmCluster.resource, optional=True),
             etcd_configs=cache(EtcdadmConfig.resource, optional=True),
             infrastructure={
-                resource.kind: cache(resource)
+                resource.kind: cache(resource, optional=True)
                 for provider in kinds
                 for resource in (provider.cluster, provider.machine, provider.machine_template)
             },
