@@ -17,6 +17,7 @@ from espalier.cli import documents, flags, formats, output
 from espalier.cli.commands import Group
 from espalier.cli.failures import Usage
 from espalier.cli.home import private
+from espalier.clusters.starting_manifest import Choices, UnsupportedChoiceError
 from espalier.providers.kinds import MANIFESTS, hardware_manifest
 
 _FORMATS = ("yaml", "json")
@@ -43,8 +44,15 @@ def generate() -> None:
     metavar="NAME",
     help="Cluster that manages the new one; without it, the manifest is that of a management cluster.",
 )
+@click.option(
+    "--external-etcd",
+    is_flag=True,
+    help="Add etcd on its own machines, which needs EKS Anywhere's build of Cluster API.",
+)
 @flags.releases
-def clusterconfig(*, name: str, provider: str, management_cluster: str, releases: Path | None) -> None:
+def clusterconfig(
+    *, name: str, provider: str, management_cluster: str, external_etcd: bool, releases: Path | None
+) -> None:
     """Print a starter manifest of a cluster, as the CLI of EKS Anywhere does.
 
     \b
@@ -60,16 +68,26 @@ def clusterconfig(*, name: str, provider: str, management_cluster: str, releases
         found += [msgspec.structs.replace(one, field="--management-cluster") for one in manager]
     if found:
         raise Usage("; ".join(map(str, found)))
+    newest = Releases.load(releases).newest().kubernetes_versions[-1]
+    choices = Choices(newest, management_cluster or name, external_etcd)
+    try:
+        manifest = MANIFESTS[provider](name, choices)
+    except UnsupportedChoiceError as error:
+        raise Usage(f"--external-etcd: {error}; leave it out") from None
     if not management_cluster:
+        manifest = _SELF_MANAGED + manifest
         output.say(
-            "This is the manifest of a management cluster, which other tools create (docs/management-cluster.md); "
-            "for a cluster that it manages, name it with --management-cluster.",
+            "No command of espalier creates a management cluster yet (docs/management-cluster.md); add "
+            "--management-cluster NAME for a cluster that NAME manages.",
             stderr=True,
         )
-    newest = Releases.load(releases).newest().kubernetes_versions[-1]
-    output.write_data(
-        MANIFESTS[provider](name, kubernetes_version=newest, management_cluster=management_cluster or name)
-    )
+    output.write_data(manifest)
+
+
+_SELF_MANAGED = """\
+# Before you apply this, set spec.managementCluster.name to the cluster that manages this one: `laptop` after
+# `espalier up`. As it is, this is the manifest of a management cluster, which no command of espalier creates yet.
+"""
 
 
 @generate.command()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import yaml
 
 CLUSTER_NETWORK = """\
@@ -22,21 +24,45 @@ ENDPOINT = """\
       # kube-vip assigns it to one of the machines. It can't be changed later.
       host: "192.0.2.10\""""
 
-EXTERNAL_ETCD = """\
-  # External etcd, which needs EKS Anywhere's build of Cluster API; without the field,
-  # etcd runs on the machines of the control plane. It can't be changed later.
+_EXTERNAL_ETCD = """\
+  # It can't be added or removed later, and needs EKS Anywhere's build of Cluster API. Without it, etcd runs on the
+  # machines of the control plane.
   externalEtcdConfiguration:
-    # 1, 3 or 5."""
+    # 1, 3 or 5.
+"""
 
 
-def highly_available(
-    name: str, provider: str, *, images: str, datacenter: str, machines: str, kubernetes_version: str, manager: str
-) -> str:
-    """A manifest with three machines for the control plane and three for etcd, and a machine config for each group.
+class Choices(NamedTuple):
+    """The values of a starting manifest that a user chose."""
+
+    kubernetes_version: str
+    management_cluster: str
+    external_etcd: bool = False
+
+
+class UnsupportedChoiceError(Exception):
+    """A provider lacks what was chosen. The message says what to do."""
+
+
+def external_etcd(choices: Choices, count: int, machine_config: str = "") -> str:
+    """The field with external etcd, if it was chosen. `machine_config` is a reference, indented."""
+    return f"{_EXTERNAL_ETCD}    count: {count}\n{machine_config}" if choices.external_etcd else ""
+
+
+def highly_available(name: str, provider: str, choices: Choices, *, images: str, datacenter: str, machines: str) -> str:
+    """A manifest with three machines for the control plane (and three for external etcd), and a machine config for
+    each group.
 
     `provider` is the prefix of the kinds. `images` contain Kubernetes: what machines start from. `datacenter` and
-    `machines` are the specs of the configs, indented. `manager` is the management cluster.
+    `machines` are the specs of the configs, indented.
     """
+    etcd = f"{name}-etcd"
+    reference = f"""\
+    machineGroupRef:
+      kind: {provider}MachineConfig
+      name: {etcd}
+"""
+    etcd_machines = config(provider, "Machine", etcd, machines) if choices.external_etcd else ""
     return f"""\
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: Cluster
@@ -54,14 +80,10 @@ spec:
   datacenterRef:
     kind: {provider}DatacenterConfig
     name: {scalar(name)}
-{EXTERNAL_ETCD}
-    count: 3
-    machineGroupRef:
-      kind: {provider}MachineConfig
-      name: {name}-etcd
+{external_etcd(choices, 3, reference)}\
   # Upgrade one minor version at a time; the {images} of machines below must contain the same version.
-  kubernetesVersion: "{kubernetes_version}"
-{management_cluster(manager)}
+  kubernetesVersion: "{choices.kubernetes_version}"
+{management_cluster(choices.management_cluster)}
   workerNodeGroupConfigurations:
   - count: 2
     name: md-0
@@ -70,7 +92,7 @@ spec:
       name: {scalar(name)}
 {config(provider, "Datacenter", name, datacenter)}\
 {config(provider, "Machine", f"{name}-cp", machines)}\
-{config(provider, "Machine", f"{name}-etcd", machines)}\
+{etcd_machines}\
 {config(provider, "Machine", name, machines)}"""
 
 

@@ -8,6 +8,7 @@ from typing import Protocol
 from espalier.api import capi, core, eksa
 from espalier.api.catalog import Catalog
 from espalier.api.kinds import KubeObject
+from espalier.clusters.starting_manifest import Choices
 from espalier.providers.cloudstack import cluster_api as cloudstack_cluster_api
 from espalier.providers.cloudstack import kinds as cloudstack
 from espalier.providers.cloudstack import manifest as cloudstack_manifest
@@ -46,8 +47,8 @@ EKSA_KINDS: tuple[type[KubeObject], ...] = (*eksa.KINDS, *PROVIDER_KINDS)
 class Manifest(Protocol):
     """Writes the starting manifest of a cluster."""
 
-    def __call__(self, name: str, /, *, kubernetes_version: str, management_cluster: str) -> str:
-        """The manifest, with comments."""
+    def __call__(self, name: str, choices: Choices, /) -> str:
+        """The manifest, with comments. Raises `UnsupportedChoiceError`."""
 
 
 MANIFESTS: Mapping[str, Manifest] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -23,16 +24,45 @@ def said(*arguments: str, stdin: str = "") -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("provider", MANIFESTS)
-def test_a_generated_manifest_becomes_objects_unchanged(provider: str) -> None:
-    manifest = said("clusterconfig", "garden", "--provider", provider, "--management-cluster", "laptop")
+ETCD = [False, True]
+OPTIONS = [(provider, etcd) for provider in MANIFESTS for etcd in ETCD if not (etcd and provider == "tinkerbell")]
+
+
+@pytest.mark.parametrize(("provider", "etcd"), OPTIONS)
+def test_a_generated_manifest_is_valid_and_becomes_objects(provider: str, etcd: bool) -> None:
+    options = ["--external-etcd"] if etcd else []
+    manifest = said("clusterconfig", "garden", "--provider", provider, "--management-cluster", "laptop", *options)
     documents = read_manifests(manifest.encode(), source="garden.yaml")
     assert documents[0].kind == "Cluster"
     assert documents[0].tree["spec"]["managementCluster"] == {"name": "laptop"}
+    assert ("externalEtcdConfiguration" in documents[0].tree["spec"]) == etcd
+    judged = CliRunner().invoke(program, ["validate", "-f", "-"], input=manifest)
+    assert judged.exit_code == 0, judged.output
     objects = said("objects", "-f", "-", stdin=manifest)
-    has_etcd = "externalEtcdConfiguration" in documents[0].tree["spec"]
-    assert ("kind: EtcdadmCluster" in objects) == has_etcd == (provider != "tinkerbell")
+    assert ("kind: EtcdadmCluster" in objects) == etcd
     assert "kind: KubeadmControlPlane" in objects
+
+
+def test_bare_metal_has_no_external_etcd() -> None:
+    arguments = ["clusterconfig", "garden", "-p", "tinkerbell", "--external-etcd"]
+    done = CliRunner().invoke(program, ["generate", *arguments])
+    assert done.exit_code != 0
+    assert "bare metal has no external etcd" in str(done.exception)
+
+
+@pytest.mark.parametrize("provider", MANIFESTS)
+def test_the_first_line_says_how_to_name_a_manager(provider: str) -> None:
+    """Without `--management-cluster` the manifest is a management cluster's, which `validate` refuses."""
+    manifest = said("clusterconfig", "garden", "-p", provider)
+    first, *_ = manifest.splitlines()
+    assert "set spec.managementCluster.name to the cluster that manages this one" in first
+    judged = CliRunner().invoke(program, ["validate", "-f", "-", "-o", "json"], input=manifest)
+    assert [one["violation"]["field"] for one in json.loads(judged.stdout)["problems"]] == [
+        "spec.managementCluster.name"
+    ]
+    followed = manifest.replace("managementCluster:\n    name: garden", "managementCluster:\n    name: laptop")
+    judged = CliRunner().invoke(program, ["validate", "-f", "-"], input=followed)
+    assert judged.exit_code == 0, judged.output
 
 
 @pytest.mark.parametrize("provider", MANIFESTS)
@@ -50,7 +80,6 @@ def test_without_another_the_cluster_is_its_own_management_cluster_as_in_eks_any
     documents = read_manifests(said("clusterconfig", "garden", "-p", "docker").encode(), source="garden.yaml")
     cluster, datacenter = (document.tree for document in documents)
     assert cluster["spec"]["managementCluster"] == {"name": "garden"}
-    assert cluster["spec"]["externalEtcdConfiguration"] == {"count": 1}
     assert cluster["spec"]["kubernetesVersion"] == "1.36"
     assert datacenter["metadata"] == {"name": "garden"}
 

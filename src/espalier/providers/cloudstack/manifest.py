@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import highly_available
+from espalier.clusters.starting_manifest import Choices, highly_available
 
 HEADING = """\
 # Credentials are kept in Secrets. `espalier create cluster` writes one for each credentialsRef below from
@@ -28,16 +28,15 @@ DATACENTER = """\
 """
 
 
-def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
+def manifest(name: str, choices: Choices) -> str:
     """The manifest that the CLI of EKS Anywhere generates, with comments."""
     return HEADING + highly_available(
         name,
         "CloudStack",
+        choices,
         images="templates",
         datacenter=DATACENTER,
-        machines=_machines(kubernetes_version),
-        kubernetes_version=kubernetes_version,
-        manager=management_cluster,
+        machines=_machines(choices.kubernetes_version),
     )
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import CLUSTER_NETWORK, EXTERNAL_ETCD, scalar
-from espalier.clusters.starting_manifest import management_cluster as manager
+from espalier.clusters.starting_manifest import CLUSTER_NETWORK, Choices, external_etcd, management_cluster, scalar
 
 
-def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
+def manifest(name: str, choices: Choices) -> str:
     """The manifest that the CLI of EKS Anywhere generates, with comments."""
     return f"""\
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
@@ -21,11 +20,10 @@ spec:
   datacenterRef:
     kind: DockerDatacenterConfig
     name: {scalar(name)}
-{EXTERNAL_ETCD}
-    count: 1
+{external_etcd(choices, 1)}\
   # Upgrade one minor version at a time.
-  kubernetesVersion: "{kubernetes_version}"
-{manager(management_cluster)}
+  kubernetesVersion: "{choices.kubernetes_version}"
+{management_cluster(choices.management_cluster)}
   workerNodeGroupConfigurations:
   - count: 1
     name: md-0

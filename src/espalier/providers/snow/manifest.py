@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import highly_available, scalar
+from espalier.clusters.starting_manifest import Choices, highly_available, scalar
 
 HEADING = """\
 # Credentials are kept in a Secret. `espalier create cluster` writes snow-credentials from the files named in
@@ -18,16 +18,15 @@ DATACENTER = """\
 """
 
 
-def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
+def manifest(name: str, choices: Choices) -> str:
     """The manifest that the CLI of EKS Anywhere generates, with comments."""
     clusters = highly_available(
         name,
         "Snow",
+        choices,
         images="images",
         datacenter=DATACENTER,
         machines=_machines(name),
-        kubernetes_version=kubernetes_version,
-        manager=management_cluster,
     )
     return f"""\
 {HEADING}{clusters}

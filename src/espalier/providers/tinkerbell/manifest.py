@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import CLUSTER_NETWORK, ENDPOINT, config, scalar
-from espalier.clusters.starting_manifest import management_cluster as manager
+from espalier.clusters.starting_manifest import (
+    CLUSTER_NETWORK,
+    ENDPOINT,
+    Choices,
+    UnsupportedChoiceError,
+    config,
+    management_cluster,
+    scalar,
+)
 
 
-def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
+def manifest(name: str, choices: Choices) -> str:
     """The manifest that the CLI of EKS Anywhere generates, with comments."""
+    if choices.external_etcd:
+        raise UnsupportedChoiceError("bare metal has no external etcd: it runs on the machines of the control plane")
+    kubernetes_version = choices.kubernetes_version
     return f"""\
 # Tinkerbell runs in the management cluster. Before you apply this manifest, create a Hardware in eksa-system for each
 # machine, with the labels that are selected below.
@@ -33,7 +43,7 @@ spec:
     name: {scalar(name)}
   # Upgrade one minor version at a time; the URLs of operating system images below contain it.
   kubernetesVersion: "{kubernetes_version}"
-{manager(management_cluster)}
+{management_cluster(choices.management_cluster)}
   # Without groups, pods run on the control plane.
   workerNodeGroupConfigurations:
   - count: 1

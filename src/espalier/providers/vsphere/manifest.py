@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import highly_available
+from espalier.clusters.starting_manifest import Choices, highly_available
 
 HEADING = """\
 # Credentials are kept in a Secret. Before you apply this manifest, create vsphere-credentials in eksa-system with
@@ -25,16 +25,15 @@ DATACENTER = """\
 """
 
 
-def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
+def manifest(name: str, choices: Choices) -> str:
     """The manifest that the CLI of EKS Anywhere generates, with comments."""
     return HEADING + highly_available(
         name,
         "VSphere",
+        choices,
         images="templates",
         datacenter=DATACENTER,
-        machines=_machines(kubernetes_version),
-        kubernetes_version=kubernetes_version,
-        manager=management_cluster,
+        machines=_machines(choices.kubernetes_version),
     )
 
 
