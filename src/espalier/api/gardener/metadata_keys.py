@@ -41,6 +41,10 @@ RELEASED_EPOCH = DOMAIN + "released-epoch"
 """On a Shoot: the epoch whose seed has migrated all extension resources. None of its extensions acts any longer, so the
 next seed does not wait for its lease to expire. Only the gardenlet of that seed writes it."""
 
+RESTORED_EPOCH = DOMAIN + "restored-epoch"
+"""On a Shoot: the epoch whose seed has restored it completely. Until it is the current one, a shoot that was moved is
+being restored, whatever its status says. Only the gardenlet of that seed writes it."""
+
 GIVEN_STATE = DOMAIN + "given-state"
 """On an extension resource: the digest of the state that the gardenlet wrote for its restore. While the resource still
 has it, a corrected ShootState replaces it."""

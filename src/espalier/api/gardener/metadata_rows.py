@@ -74,6 +74,13 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "lease to end.",
     ),
     MetadataKey(
+        metadata_keys.RESTORED_EPOCH,
+        "Shoot",
+        Writer.GARDENLET,
+        "The epoch whose seed has finished restoring the shoot. Until then nothing of a shoot that was moved is "
+        "created without its state, whatever `status.lastOperation` says.",
+    ),
+    MetadataKey(
         metadata_keys.EPOCH,
         f"Etcd, {_EXTENSIONS}, Cluster, Namespace of a shoot, ShootState",
         Writer.GARDENLET,

@@ -38,7 +38,8 @@ WHERE: Mapping[str, str] = {
     EXTENSION: "ControlPlane, DNSRecord, Extension, Infrastructure, Network, OperatingSystemConfig, Worker, and the "
     "BackupBuckets and BackupEntries of seeds, as the library of [extensions.md](../../extensions.md) and the "
     "extensions of type `local` report them. Condition `LeaseValid` has the reasons `ClockSkew`, `ClusterMissing`, "
-    "`LeaseExpired` and `LeaseMissing`. Of `PlanOutdated`, `ShootFailed` and `Superseded` only the log tells; of all "
+    "`LeaseExpired`, `LeaseMissing` and `ShootMigrating`. "
+    "Of `PlanOutdated`, `ShootFailed` and `Superseded` only the log tells; of all "
     "others `status.lastOperation` and `status.lastError` have the message, and the log the reason.",
     MACHINE: "Machine, MachineClass, MachineDeployment and MachineSet have no conditions: replicas and the phase of a "
     "Machine (`Pending`, `Running`, `Failed`, `Terminating`) are in their status. Reasons are in the log of the "
@@ -390,6 +391,12 @@ _EXTENSIONS = (
     ),
     _time("LeaseMissing", "the gardenlet has not written a lease into the Cluster yet", EXTENSION, MACHINE),
     _time("ClusterMissing", "the gardenlet has not created the Cluster of the shoot yet", EXTENSION, MACHINE),
+    _time(
+        "ShootMigrating",
+        "the shoot is to leave this seed, so nothing is done for it here but to migrate its resources",
+        EXTENSION,
+        MACHINE,
+    ),
     _person(
         "ClockSkew",
         "the lease is further ahead than validity and skew allow: the clock of this machine, or that of the "

@@ -1,13 +1,16 @@
 """The seed that acts for an object of the garden, and its operation. Pure: the same result for all callers.
 
 A Shoot has two seeds: the wanted one in `spec.seedName`, and in `status.seedName` the one that has the control plane.
+Whether it was moved, and restored since, is decided by its ownership epochs: `status.lastOperation` is for people, and
+can say that a shoot is being restored, but never that it is not.
 """
 
 from __future__ import annotations
 
-from espalier.api.gardener import metadata_keys
+from espalier.api.gardener import metadata_keys, ownership
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.operations import OperationState, OperationType
+from espalier.api.gardener.ownership import Ownership, OwnershipError
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import ObjectMeta
 
@@ -35,17 +38,38 @@ def migrating(shoot: Shoot) -> bool:
 def restoring(shoot: Shoot) -> bool:
     """True if the shoot has left a seed, and the new one has not finished restoring it."""
     last = shoot.status.last_operation
-    if migrating(shoot) or last is None:
+    if migrating(shoot):
+        return False
+    if is_unrestored(shoot):
+        return True
+    if last is None:
         return False
     if last.type == OperationType.MIGRATE:
         return last.state in (OperationState.SUCCEEDED, OperationState.ABORTED)
     return last.type == OperationType.RESTORE and not last.finished
 
 
+def is_unrestored(shoot: Shoot) -> bool:
+    """True if the shoot's etcd started in an epoch before that of the seed that has it now, and the restore of this one
+    has not finished, by the annotations of the garden."""
+    epochs, seed = _epochs(shoot), seed_of(shoot)
+    current = epochs.current
+    if current is None or seed is None or migrating(shoot):
+        return False
+    if current.seed != seed:  # its epoch will be added
+        return epochs.last_started is not None
+    is_restored = shoot.metadata.annotations.get(metadata_keys.RESTORED_EPOCH) == str(current.epoch)
+    return epochs.predecessor is not None and not is_restored
+
+
 def created(shoot: Shoot) -> bool:
     """True if the shoot's creation has finished: only then can it migrate (G33)."""
     last = shoot.status.last_operation
-    if shoot.status.seed_name is None or last is None:
+    if shoot.status.seed_name is None:
+        return False
+    if _epochs(shoot).predecessor is not None:
+        return True  # only a shoot that was created was moved
+    if last is None:
         return False
     return last.type != OperationType.CREATE or last.finished
 
@@ -55,18 +79,29 @@ def operation_of_shoot(shoot: Shoot) -> OperationType:
     if migrating(shoot):
         return OperationType.MIGRATE
     last = shoot.status.last_operation
-    if last is not None and last.type == OperationType.MIGRATE and restoring(shoot):
+    is_handed_over = last is not None and last.type == OperationType.MIGRATE and restoring(shoot)
+    if is_handed_over or is_unrestored(shoot):
         return OperationType.RESTORE  # also if it is being deleted: only what was restored here can be deleted here
     if shoot.metadata.deletion_timestamp is not None:  # annotations do not migrate shoots: `spec.seedName` does
         return OperationType.DELETE
+    due = OperationType.RECONCILE
     if last is None:
-        return OperationType.CREATE
-    if last.type in _REPEATED and not last.finished:
-        return OperationType(last.type)
-    return OperationType.RECONCILE
+        due = OperationType.CREATE
+    elif last.type in _REPEATED and not last.finished:
+        due = OperationType(last.type)
+    was_moved = _epochs(shoot).predecessor is not None
+    return OperationType.RECONCILE if due is OperationType.CREATE and was_moved else due
 
 
 def requested_operation(metadata: ObjectMeta) -> str:
     """The value of the operation annotation, such as reconcile, migrate or restore; empty if there is none."""
     annotations = metadata.annotations
     return annotations.get(metadata_keys.OPERATION) or annotations.get(metadata_keys.OLDER_OPERATION) or ""
+
+
+def _epochs(shoot: Shoot) -> Ownership:
+    """The ownership epochs; none if they can't be parsed: then nobody acts."""
+    try:
+        return ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP))
+    except OwnershipError:
+        return Ownership()

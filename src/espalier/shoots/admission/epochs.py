@@ -34,32 +34,34 @@ def violations(old: Mapping[str, str], new: Mapping[str, str], user: User) -> It
         return
     if metadata_keys.OWNERSHIP in changed:
         yield from _epochs(old.get(metadata_keys.OWNERSHIP), new.get(metadata_keys.OWNERSHIP), seed)
-    if metadata_keys.RELEASED_EPOCH in changed:
-        yield from _released(new, seed) if seed is not None else _existing(new)
+    for key in (metadata_keys.RELEASED_EPOCH, metadata_keys.RESTORED_EPOCH):
+        if key in changed:
+            yield from _reported(key, new, seed) if seed is not None else _existing(key, new)
 
 
-def _released(new: Mapping[str, str], seed: str) -> Iterator[Violation]:
-    """A gardenlet may report on the newest epoch if that is of its own seed: the next seed waits for no lease then."""
+def _reported(key: str, new: Mapping[str, str], seed: str) -> Iterator[Violation]:
+    """A gardenlet may report on the newest epoch if that is of its own seed. The next seed waits for no lease then, or
+    this one creates what the shoot has no state of."""
     try:
         current = ownership.parse(new.get(metadata_keys.OWNERSHIP)).current
     except OwnershipError:
         current = None
     own = str(current.epoch) if current is not None and current.seed == seed else None
-    found = new.get(metadata_keys.RELEASED_EPOCH)
+    found = new.get(key)
     if found is None or found != own:
-        field = f"metadata.annotations[{metadata_keys.RELEASED_EPOCH}]"
+        field = f"metadata.annotations[{key}]"
         yield Violation(field, _text(found), _text(own), messages.NOT_YOUR_RELEASE)
 
 
-def _existing(new: Mapping[str, str]) -> Iterator[Violation]:
-    """The garden may write only existing epochs: a later one would count as released before it begins."""
+def _existing(key: str, new: Mapping[str, str]) -> Iterator[Violation]:
+    """The garden may write only existing epochs: a later one would count as released, or restored, before it begins."""
     try:
         current = ownership.parse(new.get(metadata_keys.OWNERSHIP)).current
     except OwnershipError:
         return
-    found, newest = new.get(metadata_keys.RELEASED_EPOCH), current.epoch if current is not None else 0
+    found, newest = new.get(key), current.epoch if current is not None else 0
     if found is not None and not (found.isdecimal() and len(found) < 16 and int(found) <= newest):
-        field = f"metadata.annotations[{metadata_keys.RELEASED_EPOCH}]"
+        field = f"metadata.annotations[{key}]"
         yield Violation(field, _text(found), f"up to {newest}", messages.NO_SUCH_EPOCH)
 
 

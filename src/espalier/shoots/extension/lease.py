@@ -64,6 +64,11 @@ class Leases:
         cluster = self.clusters.get(Key("", name))
         if cluster is None:
             return _invalid("ClusterMissing", f"Cluster {name} does not exist; its gardenlet must create it")
+        if _is_leaving(cluster):
+            return _invalid(
+                "ShootMigrating",
+                f"the shoot of cluster {name} moves to another seed: nothing is done for it here but to migrate",
+            )
         expires = expiration_of(cluster)
         renewal = self._renewals.get(name)
         if expires is None or renewal is None:
@@ -111,6 +116,13 @@ class Leases:
 def expiration_of(cluster: Object) -> datetime | None:
     """The moment at which the lease of a Cluster ends; None if there is none, or if it can't be parsed."""
     return parse_micro_time(_expiration_text(cluster))
+
+
+def _is_leaving(cluster: Object) -> bool:
+    try:
+        return cluster.decode(ClusterObject).is_leaving
+    except (msgspec.ValidationError, *UNREADABLE):
+        return False  # its lease can't be read either
 
 
 def _expiration_text(cluster: Object) -> str:

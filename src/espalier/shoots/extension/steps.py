@@ -19,7 +19,7 @@ from espalier.shoots.extension.actuator import Result
 from espalier.shoots.extension.attempt import CONFLICTS, Attempt
 from espalier.shoots.extension.errors import OperationFailed, StateInvalid, Stopped
 
-LEASE = frozenset({"LeaseExpired", "LeaseMissing", "ClusterMissing", "ClockSkew"})
+LEASE = frozenset({"LeaseExpired", "LeaseMissing", "ClusterMissing", "ClockSkew", "ShootMigrating"})
 """Reasons of a resource that is left alone, because its seed may have lost the shoot."""
 
 _INITIAL_PROGRESS = 1

@@ -32,12 +32,18 @@ class ExtensionObject(Observed, frozen=True):
     status: Status = msgspec.field(default_factory=Status)
 
 
+class _ShootSpec(Observed, frozen=True):
+    seed_name: str | None = None
+
+
 class _ShootStatus(Observed, frozen=True):
     last_operation: LastOperation | None = None
+    seed_name: str | None = None
 
 
 class _Shoot(Observed, frozen=True):
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: _ShootSpec = _ShootSpec()
     status: _ShootStatus = _ShootStatus()
 
 
@@ -56,6 +62,13 @@ class ClusterObject(Observed, frozen=True):
         """True if the Shoot is Failed: nothing of it is retried."""
         operation = self.spec.shoot.status.last_operation if self.spec.shoot else None
         return operation is not None and operation.state == OperationState.FAILED
+
+    @property
+    def is_leaving(self) -> bool:
+        """True if the shoot is to leave the seed that has it."""
+        shoot = self.spec.shoot
+        seeds = {shoot.spec.seed_name, shoot.status.seed_name} if shoot is not None else set()
+        return len(seeds) == 2 and None not in seeds and "" not in seeds
 
     @property
     def is_deleted(self) -> bool:

@@ -6,9 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from espalier.api.gardener.metadata_keys import OLDER_OPERATION, OPERATION, RECONCILE, TIMESTAMP
+from espalier.api.gardener import SHOOT_EXTENSION_KINDS
+from espalier.api.gardener.metadata_keys import (
+    OLDER_OPERATION,
+    OPERATION,
+    RECONCILE,
+    RESTORE,
+    RESTORED_EPOCH,
+    TIMESTAMP,
+    WAIT_FOR_STATE,
+)
 from espalier.api.gardener.operations import OperationState, OperationType
-from espalier.api.gardener.responsibility import migrating, operation_of_shoot, requested_operation, restoring, seed_of
+from espalier.api.gardener.responsibility import (
+    is_unrestored,
+    migrating,
+    operation_of_shoot,
+    requested_operation,
+    restoring,
+    seed_of,
+)
 from espalier.api.gardener.shoot import Shoot, ShootStatus
 from espalier.kube.errors import Forbidden, KubeError, NotFound
 from espalier.kube.objects import Object
@@ -39,6 +55,7 @@ REQUESTS = (RECONCILE, RETRY)
 extensions as well."""
 
 FLOW_NOT_STARTED, HANDED_OVER, TECHNICAL_ID_TAKEN = "FlowNotStarted", "HandedOver", "TechnicalIDTaken"
+_RENDERED_KINDS = frozenset(kind.resource.kind for kind in SHOOT_EXTENSION_KINDS)
 REPORTED = frozenset({FLOW_NOT_STARTED, HANDED_OVER, TECHNICAL_ID_TAKEN})
 """Reasons why no task could start. Waits and failures of a flow are reported with its progress."""
 
@@ -183,11 +200,15 @@ async def claim_state(attempt: Attempt) -> Outcome:
     """Read the ShootState, and claim it for a restore."""
     live, states, scope = attempt.live, attempt.tools.states, attempt.scope
     live.state = await _shoot_state(attempt)
-    if attempt.operation is OperationType.RESTORE and scope.is_owner and live.state is not None:
-        try:
+    if not scope.is_owner or live.state is None:
+        return Continue()
+    try:
+        if attempt.operation is OperationType.RESTORE:
             live.stored = await states.claim(live.shoot, scope.epoch, live.state)
-        except (EpochOver, StaleState, UnreadableShootState) as error:
-            return attempt.fail_to_start(attempt.operation, f"{error}")
+        elif attempt.operation in (OperationType.CREATE, OperationType.RECONCILE) and _lacks_resources(scope):
+            live.stored = await states.stored(live.state)
+    except (EpochOver, StaleState, UnreadableShootState) as error:
+        return attempt.fail_to_start(attempt.operation, f"{error}")
     return Continue()
 
 
@@ -204,6 +225,8 @@ async def advance(attempt: Attempt) -> Outcome:
         await tools.states.release(live.shoot)
         await tools.garden.remove_finalizer(Shoot.resource, live.shoot, FINALIZER)
         return Done()
+    if flow_status.is_done and operation is OperationType.RESTORE:
+        await _record_restored(live, tools, scope)
     wanted = status.reported(scope, operation, flow_status, tools.config.retry_for)
     await _write(attempt, wanted, Precondition.UID)
     if requested_operation(live.shoot.metadata) in REQUESTS:  # carried out: the result is in the status
@@ -213,6 +236,14 @@ async def advance(attempt: Attempt) -> Outcome:
     if last is not None and last.state == OperationState.FAILED:
         return Fault("Failed", last.description, terminal=True)
     return flow_status.outcome
+
+
+async def _record_restored(live: Live, tools: Tools, scope: Scope) -> None:
+    """Record in the garden that this epoch has restored the shoot, before its status says so."""
+    if not is_unrestored(scope.shoot):
+        return
+    patch = {"metadata": {"annotations": {RESTORED_EPOCH: str(scope.epoch)}}}
+    live.shoot = await tools.garden.merge(Shoot.resource, live.shoot, patch)
 
 
 STEPS: Sequence[Step[Attempt]] = (
@@ -237,7 +268,7 @@ def operation_of(scope: Scope) -> OperationType | Fault:
     if operation is OperationType.DELETE and restoring(shoot):
         return OperationType.RESTORE  # only what was restored here can be deleted here
     if operation is OperationType.MIGRATE and not migrating(shoot):
-        if handover_has_begun(scope):
+        if handover_has_begun(scope) and scope.is_started:
             return Fault(
                 HANDED_OVER,
                 f"spec.seedName: found {shoot.spec.seed_name}, which has already handed over the shoot's etcd; "
@@ -246,6 +277,18 @@ def operation_of(scope: Scope) -> OperationType | Fault:
             )
         return OperationType.RESTORE  # cancelled before etcd was handed over: what was migrated is restored here
     return operation
+
+
+def _lacks_resources(scope: Scope) -> bool:
+    """True if the ShootState has states of extension resources that do not exist here, or wait for them."""
+    present = {
+        (one.object.kind, one.object.name)
+        for one in scope.extensions
+        if requested_operation(one.object.metadata) not in (WAIT_FOR_STATE, RESTORE)
+    }
+    persisted = scope.persisted
+    entries = persisted.extensions if persisted is not None else []
+    return any(one.kind in _RENDERED_KINDS and (one.kind, one.name) not in present for one in entries)
 
 
 def _is_lost(scope: Scope) -> bool:

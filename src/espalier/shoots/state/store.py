@@ -85,6 +85,10 @@ class ShootStates:
         state = await self.change(shoot, epoch, lambda _document: None, read=read)
         return await StoredState.read(self._client, state)
 
+    async def stored(self, state: Object) -> StoredState:
+        """The state in a ShootState as it was read. Raises `UnreadableShootState`."""
+        return await StoredState.read(self._client, state)
+
     async def release(self, shoot: Object) -> None:
         """Delete the ShootState, and all Secrets that it references: the control plane of the Shoot is gone."""
         state = await self.read(shoot)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.operations import LastOperation, OperationState, OperationType
+from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.responsibility import (
     created,
     migrating,
     operation_of_shoot,
     requested_operation,
     responsible_seed,
+    restoring,
     seed_of,
 )
 from espalier.api.gardener.shoot import Provider, Shoot, ShootSpec, ShootStatus
@@ -66,6 +69,41 @@ def test_the_seed_that_has_the_shoot_acts_until_it_has_left(
 )
 def test_a_shoot_migrates_then_restores_then_reconciles(case: Shoot, operation: OperationType) -> None:
     assert operation_of_shoot(case) is operation
+
+
+EPOCHS = Ownership().add("a", "x").start(1, "a")
+WORDS: tuple[Last, ...] = (None, *((type, state) for type in OperationType for state in OperationState))
+
+
+def of_epochs(found: Shoot, owned: Ownership, restored: int | None = None) -> Shoot:
+    annotations = {metadata_keys.OWNERSHIP: owned.render()}
+    if restored is not None:
+        annotations[metadata_keys.RESTORED_EPOCH] = str(restored)
+    return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, annotations=annotations))
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+@pytest.mark.parametrize("last", WORDS)
+def test_no_status_ends_the_restore_of_an_epoch(last: Last, deleted: bool) -> None:
+    found = shoot("b", "b", last, deleted=deleted)
+    later = EPOCHS.add("b", "y")
+    for owned, restored in ((EPOCHS, None), (later, None), (later.start(2, "b"), None), (later.start(2, "b"), 1)):
+        unrestored = of_epochs(found, owned, restored)
+        assert operation_of_shoot(unrestored) is RESTORE
+        assert restoring(unrestored)
+
+
+@pytest.mark.parametrize("last", WORDS)
+def test_a_shoot_that_was_moved_is_never_created(last: Last) -> None:
+    moved = of_epochs(shoot("b", "b", last), EPOCHS.add("b", "y").start(2, "b"), 2)
+    assert operation_of_shoot(moved) is not CREATE
+    assert created(moved)
+
+
+def test_a_shoot_of_one_epoch_is_not_restored() -> None:
+    assert operation_of_shoot(of_epochs(shoot("a", "a", None), EPOCHS)) is CREATE
+    assert not restoring(of_epochs(shoot("a", "a", (RECONCILE, SUCCEEDED)), EPOCHS))
+    assert not restoring(of_epochs(shoot("a", "a", None), Ownership().add("a", "x").add("a", "y")))
 
 
 def test_the_order_is_also_read_where_the_proposal_once_puts_it() -> None:

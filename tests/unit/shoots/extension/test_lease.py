@@ -51,11 +51,14 @@ class World:
         self.leases = Leases(self.caches.of(Cluster.resource), self.clocks, Timing())
         self._version = 0
 
-    def write(self, expiration: Any) -> None:
+    def write(self, expiration: Any, *seeds: str) -> None:
         self._version += 1
         metadata = {"name": NAME, "resourceVersion": str(self._version)}
         tree = {"apiVersion": Cluster.resource.api_version, "kind": "Cluster", "metadata": metadata}
-        self.caches.put(Object(msgspec.json.encode({**tree, "spec": {"leaseExpiration": expiration}})))
+        spec: dict[str, Any] = {"leaseExpiration": expiration}
+        if seeds:
+            spec["shoot"] = {"spec": {"seedName": seeds[0]}, "status": {"seedName": seeds[1]}}
+        self.caches.put(Object(msgspec.json.encode({**tree, "spec": spec})))
 
     def renew(self, seconds: float = 120) -> None:
         self.write(micro_time(self.clocks.wall + timedelta(seconds=seconds)))
@@ -195,3 +198,12 @@ def test_an_author_who_swallows_the_end_is_stopped_all_the_same() -> None:
 
     guarded(story, seconds=10)
     assert len(called) == 10
+
+
+def test_a_shoot_that_leaves_has_no_lease_even_before_that_ends() -> None:
+    """Whatever its resources say: with an edited status the source would otherwise create again what it released."""
+    world = World()
+    expiration = micro_time(world.clocks.wall + timedelta(seconds=120))
+    for seeds, reason in ((("a", "a"), ""), (("b", "a"), "ShootMigrating"), (("a", "a"), "")):
+        world.write(expiration, *seeds)
+        assert world.reason == reason

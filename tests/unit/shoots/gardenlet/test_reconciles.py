@@ -106,7 +106,8 @@ async def test_a_move_that_is_taken_back_too_late_is_reported_as_a_migration() -
     client = client_of(server)
     last = {"type": "Migrate", "state": "Processing", "progress": 50, "description": "", "lastUpdateTime": None}
     status = {"status": {"seedName": "a", "lastOperation": {k: v for k, v in last.items() if v is not None}}}
-    outcome, after, _ = await reconciled(client, Seen(await a_shoot(client, "a", status)))
+    started = {"metadata": {"annotations": {OWNERSHIP: Ownership().add("a", "x").start(1, "a").render()}}}
+    outcome, after, _ = await reconciled(client, Seen(await a_shoot(client, "a", started, status)))
     assert isinstance(outcome, Fault)
     assert (outcome.reason, outcome.terminal) == ("HandedOver", True)
     told = after.status.last_operation

@@ -66,9 +66,11 @@ COPY = an_object(
 )
 
 
-def infrastructure(last: str, order: str = "") -> ExtensionResource:
+def infrastructure(last: str, order: str = "", *, is_held: bool = False) -> ExtensionResource:
     kind, state = last.split()
-    metadata = {"annotations": {metadata_keys.OPERATION: order}} if order else {}
+    metadata: Tree = {"annotations": {metadata_keys.OPERATION: order}} if order else {}
+    if is_held:
+        metadata["finalizers"] = [metadata_keys.finalizer("Infrastructure")]
     status = {"lastOperation": {"type": kind, "state": state}}
     made = an_object(
         Infrastructure.resource, "apple", TECHNICAL_ID, metadata=metadata, spec={"type": "local"}, status=status
@@ -84,6 +86,7 @@ def infrastructure(last: str, order: str = "") -> ExtensionResource:
         (infrastructure("Migrate Processing", "migrate"), False),
         (infrastructure("Migrate Error", "migrate"), False),
         (infrastructure("Migrate Succeeded", "restore"), False),
+        (infrastructure("Migrate Succeeded", is_held=True), False),  # a word in its status, and nothing else
     ],
 )
 def test_a_resource_that_was_not_migrated_is_not_removed_as_its_extension_would_delete_what_it_stands_for(
@@ -91,6 +94,21 @@ def test_a_resource_that_was_not_migrated_is_not_removed_as_its_extension_would_
 ) -> None:
     verdict = extensions.delete_migrated(Infrastructure)(context(scope(extensions=(found,)), OperationType.MIGRATE))
     assert isinstance(verdict, Action if goes else Wait)
+
+
+@pytest.mark.parametrize("operation", [OperationType.CREATE, OperationType.RECONCILE, OperationType.RESTORE])
+def test_what_has_a_state_is_restored_in_any_operation(operation: OperationType) -> None:
+    """An operation follows from a status, which says Create where somebody has removed it."""
+    entries = [{"kind": "Infrastructure", "name": "apple", "state": "last"}]
+    state = an_object(ShootState.resource, "apple", "garden-dev", extensions=entries)
+    ctx = context(scope(state=state, object=shoot(last="Create Processing")), operation)
+    body: Tree = {"metadata": {"name": "apple", "namespace": TECHNICAL_ID, "annotations": {}}, "spec": {}}
+    wanted = rendering.Rendered(Infrastructure, "apple", body)
+    assert steps._lacks_resources(ctx.scope)
+    ctx.live.stored = StoredState(state, {})
+    verdict = extensions._deploy(ctx, wanted)
+    assert isinstance(verdict, Action)
+    assert verdict.what == "apply Infrastructure apple, to wait-for-state"
 
 
 @pytest.mark.parametrize(("stored", "is_stored"), [(None, False), ("first", False), ("last", True)])

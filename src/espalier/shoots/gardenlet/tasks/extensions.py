@@ -105,20 +105,23 @@ def _deploy(ctx: Context, wanted: Rendered) -> Verdict:
     live = ctx.scope.extension(wanted.kind, wanted.name)
     body = stamped(wanted.body)
     moved = ctx.operation is OperationType.RESTORE and ctx.scope.ownership.last_started is not None
+    requested = requested_operation(live.metadata) if live is not None else ""
+    # What has a state was created before, whatever the operation: it is restored, never created again.
+    is_new = live is None or requested in (metadata_keys.WAIT_FOR_STATE, metadata_keys.RESTORE)
     try:
-        state = _stored_state(ctx, wanted) if moved else None
+        state = _stored_state(ctx, wanted) if moved or is_new else None
     except (StaleState, TruncatedState) as error:
         return Failure(f"{wanted.kind.__name__} {wanted.name}: {error}; it is not recreated without its state")
     if live is None:
         first = metadata_keys.WAIT_FOR_STATE if state is not None else metadata_keys.RESTORE
-        return _apply_and_request(ctx, wanted, body, first if moved else metadata_keys.RECONCILE)
+        is_restored = moved or state is not None
+        return _apply_and_request(ctx, wanted, body, first if is_restored else metadata_keys.RECONCILE)
     status = live.decode(wanted.kind).status
     if live.metadata.deletion_timestamp is not None:
         why = f"; its extension: {status.last_error.description}" if status.last_error is not None else ""
         # No failure: a failed Shoot would continue only after a requested retry.
         message = f"{live.kind} {live.name} is being deleted and will then be recreated{why}"
         return _or_overdue(ctx, live, status, Wait("BeingDeleted", message, after=SOON))
-    requested = requested_operation(live.metadata)
     if requested == metadata_keys.WAIT_FOR_STATE:
         return _write_state(ctx, wanted, live, state)
     last = status.last_operation
@@ -260,19 +263,20 @@ def _request_operation(ctx: Context, kind: type[Extended], live: Object, operati
 
 
 def _migrate(ctx: Context, extension: ExtensionResource) -> Verdict:
-    live, status = extension.object, extension.typed.status
-    requested, last = requested_operation(live.metadata), status.last_operation
-    if requested != metadata_keys.MIGRATE:
-        if last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED):
-            return Done()
-        return _request_operation(ctx, extension.kind, live, metadata_keys.MIGRATE)
-    return _wait_until_succeeded(ctx, live, status, requested)
+    live = extension.object
+    requested = requested_operation(live.metadata)
+    if requested == metadata_keys.MIGRATE:
+        return _wait_until_succeeded(ctx, extension.object, extension.typed.status, requested)
+    return Done() if _is_migrated(extension) else _request_operation(ctx, extension.kind, live, metadata_keys.MIGRATE)
 
 
 def _is_migrated(extension: ExtensionResource) -> bool:
-    last = extension.typed.status.last_operation
+    """True if its extension has released the resource: by its status, and by the finalizer, which it has removed. As
+    long as that is there, deleting the resource would wait for ever, or delete what is behind it."""
+    metadata, last = extension.object.metadata, extension.typed.status.last_operation
     is_done = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
-    return is_done and not requested_operation(extension.object.metadata)
+    has_finalizer = metadata_keys.finalizer(extension.object.kind) in metadata.finalizers
+    return is_done and not requested_operation(metadata) and not has_finalizer
 
 
 def _delete_migrated(ctx: Context, extension: ExtensionResource) -> Verdict:
