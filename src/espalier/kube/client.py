@@ -35,6 +35,7 @@ LARGEST_LIST = 256 * 1024**2
 """The maximum bytes of a list in memory. (Caches are filled page by page, without this limit.)"""
 
 _JSON = {"content-type": "application/json"}
+_METADATA_ONLY = {"accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}
 
 
 class PatchType(Enum):
@@ -94,6 +95,11 @@ class Client:
         """Read one object, or its subresource (`scale`). Raises `NotFound`."""
         response = await self._call("GET", _path(resource, namespace, name, subresource))
         return decode_object(response.body, resource if subresource is None else None)
+
+    async def version(self, resource: Resource, name: str, namespace: str | None = None) -> str:
+        """The resource version of one object, without the rest of it. Raises `NotFound`."""
+        response = await self._call("GET", _path(resource, namespace, name), headers=_METADATA_ONLY)
+        return Object(response.body).resource_version
 
     async def list(
         self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = "", limit: int = 500

@@ -138,6 +138,11 @@ _SHOOT = (
         "etcd's agent has stored no full snapshot yet; if that lasts, its `/healthz` says why",
     ),
     _person(
+        "StateNotPersisted",
+        "the ShootState in the garden does not have what the extensions have in the seed, and can't be written; the "
+        "message says why. It is compared every minute, and what is missing or older in it is written again",
+    ),
+    _person(
         "BackupsLate",
         "writes since the time in the message, which stays the same while this lasts, are in no snapshot, for longer "
         "than two delta periods and 20 s, and would be lost with the seed; the agent's `/healthz` says why snapshots "

@@ -76,11 +76,15 @@ class _Checks:
 
 
 def controller(
-    observer: Observer, tools: Tools, rng: random.Random, is_lease_renewed: Callable[[], bool] = lambda: True
+    observer: Observer,
+    tools: Tools,
+    rng: random.Random,
+    is_lease_renewed: Callable[[], bool] = lambda: True,
+    state_problem: Callable[[Key], str] = lambda _key: "",
 ) -> Controller:
     """The controller of the seed's shoots. While the garden receives no Lease renewal, the garden reports their
-    state."""
-    care = Care(observer, tools, rng, is_lease_renewed)
+    state. `state_problem`: the reason why a ShootState is not up to date."""
+    care = Care(observer, tools, rng, is_lease_renewed, state_problem)
     shoots = Reconciled(Shoot.resource, observer.shoot, care.observe, lambda _observation: (care.check,), _report)
     reconciler = Reconciler(shoots, tools.garden, forget=(care.forget,))
     care_controller = Controller("shoot-care", replanned(reconciler.reconcile), workers=5, rng=rng)
@@ -127,8 +131,14 @@ class Care:
     """Keeps the conditions of shoots up to date."""
 
     def __init__(
-        self, observer: Observer, tools: Tools, rng: random.Random, is_lease_renewed: Callable[[], bool]
+        self,
+        observer: Observer,
+        tools: Tools,
+        rng: random.Random,
+        is_lease_renewed: Callable[[], bool],
+        state_problem: Callable[[Key], str] = lambda _key: "",
     ) -> None:
+        self._state_problem = state_problem
         self._observer, self._tools, self._rng, self._is_lease_renewed = observer, tools, rng, is_lease_renewed
         self._checks: dict[Key, _Checks] = {}
         """After a restart everything is checked again; until then conditions stay as they are."""
@@ -201,7 +211,7 @@ class Care:
         unreadable, is_checked, is_elsewhere = checks.bucket
         seeds = (one.decode(Seed) for one in self._observer.garden[Seed.resource].list())
         others = reach.reports(scope.shoot, scope.seed_name, seeds)
-        return BackupHealth(status, at, unreadable, is_checked, others, is_elsewhere)
+        return BackupHealth(status, at, unreadable, is_checked, others, is_elsewhere, self._state_problem(key))
 
     async def _shoot_health(self, key: Key, scope: Scope) -> ShootHealth | None:
         """The health of nodes and system components, requested again if due, and at once after an operation."""

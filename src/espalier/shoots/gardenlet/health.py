@@ -57,6 +57,8 @@ class BackupHealth:
     """The reports of seeds that have tried to connect."""
     is_elsewhere: bool = False
     """True if the credentials name an endpoint that the Seed lacks: other seeds then report on another one."""
+    unstored: str = ""
+    """The reason why the ShootState does not have all that the seed has; empty if it has."""
 
 
 def conditions(scope: Scope, backups: BackupHealth | None, shoot: ShootHealth | None = None) -> list[Condition]:
@@ -157,6 +159,8 @@ def ready_for_disaster(scope: Scope, backups: BackupHealth) -> Condition:
     def not_restorable(reason: str, message: str) -> Condition:
         return Condition(READY_FOR_DISASTER, "False", reason, message)
 
+    if backups.unstored:
+        return not_restorable("StateNotPersisted", backups.unstored)
     if backups.unreadable:
         return not_restorable("BucketUnreadable", backups.unreadable)
     others = () if backups.is_elsewhere else backups.others

@@ -1,12 +1,13 @@
 """ShootStates as this gardenlet left them, for the controller that keeps them up to date.
 
 They are not watched: lists and watches of ShootStates would show the keys of all shoots, and a seed may read only those
-of its own. Nobody else writes the ShootState of a shoot while this seed has it, so the version last read or written is
-current; otherwise a write gets a `Conflict`, and the ShootState is read again.
+of its own. Somebody else may write one all the same, as a garden that is restored from a backup does. So its version is
+compared with the one in the garden, periodically and whenever the shoot's flow reads it.
 """
 
 from __future__ import annotations
 
+import random
 from typing import cast
 
 from espalier.api.gardener.shoot import Shoot
@@ -18,14 +19,18 @@ from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.controller import Controller
 from espalier.runtime.events import Recorder
-from espalier.runtime.outcome import Done, Outcome, Wait
-from espalier.runtime.sources import Source
+from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.sources import Expiry, Source
 from espalier.shoots.state.controller import Observer as Observed
 from espalier.shoots.state.controller import Sync
 from espalier.shoots.state.document import digested
 from espalier.shoots.state.merging import task_of
 from espalier.shoots.state.store import ShootStates
 from espalier.shoots.technical_ids import BY_TECHNICAL_ID, technical_ids
+
+VERSION = "version"
+_PASSING = frozenset({"RightsMissing", "ObjectChanged", "CachesNotSynced", "EpochOutdated"})
+"""Reasons for which a ShootState is not up to date for a moment, or need not be."""
 
 
 class KnownStates(Source):
@@ -34,6 +39,9 @@ class KnownStates(Source):
     def __init__(self) -> None:
         super().__init__()
         self._known: dict[Key, Object] = {}
+        self._problems: dict[Key, str] = {}
+        self.checks = Expiry()
+        """When the version in the garden is due to be compared again."""
 
     def get(self, key: Key) -> Object | None:
         """The ShootState as last read or written; None if it never was."""
@@ -44,9 +52,35 @@ class KnownStates(Source):
         self._known[object_.key] = digested(Object(object_.raw))
         self.send(object_.key)
 
+    def saw(self, key: Key, object_: Object | None) -> None:
+        """Compare what was read in the garden, None if there is none, with what is known. If it differs, the key is
+        sent."""
+        known = self._known.get(key)
+        if known is None:
+            return
+        if object_ is None:
+            self.forget(key)
+            self.send(key)
+        elif known.resource_version != object_.resource_version:
+            self.wrote(object_)
+
     def forget(self, key: Key) -> None:
         """Drop a ShootState, so that it is read again when needed."""
         self._known.pop(key, None)
+
+    def problem(self, key: Key) -> str:
+        """The reason why the ShootState in the garden does not have what the seed has; empty if it has."""
+        return self._problems.get(key, "")
+
+    def report(self, key: Key, problem: str) -> None:
+        """Record that reason. The key is sent if it is another one."""
+        if problem == self.problem(key):
+            return
+        if problem:
+            self._problems[key] = problem
+        else:
+            del self._problems[key]
+        self.send(key)
 
 
 def controller(
@@ -58,8 +92,11 @@ def controller(
     garden: Client,
     seed: str,
     recorder: Recorder | None,
+    period: float,
+    rng: random.Random,
 ) -> Controller:
-    """The controller that keeps ShootStates up to date. It reads a ShootState once per shoot, and after a conflict."""
+    """The controller that keeps ShootStates up to date. It reads a ShootState once per shoot, and again if its version
+    is another one, which it asks for every `period` seconds."""
     shoots.add_indexes({BY_TECHNICAL_ID: technical_ids})
     observed = Observed(shoots, cast(Cache, known), seed_caches)
     sync = Sync(observed, states, seed, recorder)
@@ -69,13 +106,32 @@ def controller(
         task = task_of(shoot.decode(Shoot), seed) if shoot is not None else None
         if task is None:
             known.forget(key)
+            known.checks.forget(key)
+            known.report(key, "")
             return Done()
+        outcome = await update(key)
+        match outcome:
+            case Wait(reason, message) | Fault(reason, message) if reason not in _PASSING:
+                known.report(key, message)
+            case _:
+                known.report(key, "")
+        return outcome
+
+    async def update(key: Key) -> Outcome:
+        """Read the ShootState if it changed, and bring it up to date."""
         try:
-            if known.get(key) is None:
+            present = known.get(key)
+            if present is not None and not known.checks.is_valid(key, VERSION):
+                version = await garden.version(ShootState.resource, key.name, key.namespace)
+                present = present if version == present.resource_version else None
+            if present is None:
                 known.wrote(await garden.get(ShootState.resource, key.name, key.namespace))
+            if not known.checks.is_valid(key, VERSION):
+                known.checks.keep(key, VERSION, period * (0.75 + rng.random() / 4))
             return await sync.reconcile(key)
         except NotFound:
-            return Wait("ShootStateMissing", "the flow creates it with the shoot's secrets", after=5)
+            known.saw(key, None)
+            return Wait("ShootStateMissing", "there is no ShootState; the flow creates it with the secrets", after=5)
         except Forbidden as refusal:
             return Wait("RightsMissing", f"the garden has not granted access yet: {refusal}", after=1)
         except Conflict as conflict:
@@ -84,6 +140,8 @@ def controller(
 
     shoot_states = Controller("shootstate", reconcile, workers=5)
     shoot_states.watch(shoots)
+    known.subscribe(shoot_states.enqueue)
+    known.checks.subscribe(shoot_states.enqueue)
     shoot_states.watch(observed.definitions, lambda _definition: ())
     observed.watch(lambda cache: shoot_states.watch(cache, observed.keys_of_resource))
     return shoot_states

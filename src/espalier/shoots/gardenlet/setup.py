@@ -48,7 +48,7 @@ def component(
         caches = Caches(garden, rng=manager.rng)
         observer = Observer(caches, host.caches, config.seed)
         known = KnownStates()
-        states = ShootStates(garden, config.seed, cast(Cache, known))
+        states = ShootStates(garden, config.seed, cast(Cache, known), known.saw)
         tools = Tools(
             config=config,
             seed=Writer(host.client, observer.seed, FIELD_MANAGER),
@@ -76,13 +76,17 @@ def component(
                 garden=garden,
                 seed=config.seed,
                 recorder=manager.recorder,
+                period=config.care,
+                rng=manager.rng,
             )
         )
         manager.add(leases.controller(observer, tools))
         times = MoveTimes(config.timing, config.dns_ttl)
         heartbeat = Heartbeat(config.seed, host.client, garden, manager.clock, config.heartbeat, times)
         manager.add(heartbeat)
-        manager.add(care.controller(observer, tools, manager.rng, lambda: heartbeat.is_lease_renewed))
+        cares = care.controller(observer, tools, manager.rng, lambda: heartbeat.is_lease_renewed, known.problem)
+        known.subscribe(cares.enqueue)
+        manager.add(cares)
         if connect is not None:
             manager.add(reach.controller(observer, tools, connect, manager.rng))
         manager.add(orphans.controller(observer, tools))

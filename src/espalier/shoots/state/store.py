@@ -15,6 +15,7 @@ from espalier.api.gardener import metadata_keys, names
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import FINALIZER, PersistedSecret, ShootState
 from espalier.api.meta import Tree
+from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object
@@ -34,11 +35,19 @@ class EpochOver(Exception):
 
 
 class ShootStates:
-    """ShootStates of a garden, for the gardenlet of one seed. `cache` receives what was written."""
+    """ShootStates of a garden, for the gardenlet of one seed. `cache` receives what was written, `saw` what was
+    read."""
 
-    def __init__(self, client: Client, seed: str, cache: Cache | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        seed: str,
+        cache: Cache | None = None,
+        saw: Callable[[Key, Object | None], None] = lambda _key, _found: None,
+    ) -> None:
         self._client = client
         self._seed = seed
+        self._saw = saw
         self._writer = Writer(client, {ShootState.resource: cache} if cache is not None else {})
 
     async def read(self, shoot: Object) -> Object | None:
@@ -46,7 +55,9 @@ class ShootStates:
         try:
             state = await self._client.get(ShootState.resource, shoot.name, shoot.namespace)
         except NotFound:
+            self._saw(shoot.key, None)
             return None
+        self._saw(shoot.key, state)
         owners = [owner.uid for owner in state.metadata.owner_references if owner.kind == Shoot.resource.kind]
         if owners and shoot.metadata.uid not in owners:
             raise StaleState(

@@ -126,6 +126,7 @@ def test_an_api_server_that_fails_in_another_way_each_time_is_reported_once() ->
         ({"store_unreadable_since": "2026-03-01T11:58:00Z"}, {}, "False", "StoreUnreadable"),
         ({}, {"status": None}, "Unknown", "AgentUnreachable"),
         ({}, {"unreadable": "access denied"}, "False", "BucketUnreadable"),
+        ({}, {"unstored": "the ShootState can't be read"}, "False", "StateNotPersisted"),
     ],
 )
 def test_a_shoot_is_ready_for_disaster_or_it_is_said_why_not(

@@ -30,6 +30,7 @@ from espalier.shoots.gardenlet.comparison import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.rendering import Rendered
 from espalier.shoots.gardenlet.scope import ExtensionResource
+from espalier.shoots.gardenlet.tasks import secrets
 from espalier.shoots.gardenlet.tasks.acts import SOON, combined, delete_object, write_action
 from espalier.shoots.state import digests
 from espalier.shoots.state.document import digested
@@ -63,9 +64,12 @@ def migrate(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
 
 
 def check_states(ctx: Context) -> Verdict:
-    """All states can be stored in the ShootState: checked before anything is stopped."""
+    """All states can be stored in the ShootState, and it has them and the secrets: checked before anything is
+    stopped."""
     problems = [f"{one.key}: {one.problem}" for one in _states_in_seed(ctx) if one.problem]
-    return Failure(f"the shoot can't be restored in another seed: {'; '.join(problems)}") if problems else Done()
+    if problems:
+        return Failure(f"the shoot can't be restored in another seed: {'; '.join(problems)}")
+    return combined((secrets.check(ctx), wait_until_persisted(ctx)))
 
 
 def wait_until_persisted(ctx: Context) -> Verdict:

@@ -33,6 +33,19 @@ def generate(ctx: Context) -> Verdict:
     return Action(f"generate {', '.join(missing)}, into the ShootState", lambda: _generate(ctx))
 
 
+def check(ctx: Context) -> Verdict:
+    """The ShootState has all persisted secrets; those that somebody has removed are copied from the seed."""
+    missing = [name for name in names.PERSISTED if name not in ctx.scope.persisted_secrets]
+    if not missing:
+        return Done()
+    if lost := [name for name in missing if name not in ctx.scope.secrets]:
+        return Failure(
+            f"ShootState {ctx.live.shoot.key} has no {', '.join(lost)}, and neither has the seed: restore it from a "
+            "backup of the garden"
+        )
+    return Action(f"copy {', '.join(missing)} into the ShootState", lambda: _generate(ctx))
+
+
 async def _generate(ctx: Context) -> Continue | Wait | Failure:
     scope, tools = ctx.scope, ctx.tools
     present = {**_data_in_seed(scope.secrets), **scope.persisted_secrets}

@@ -1,0 +1,112 @@
+"""A ShootState that somebody has changed in the garden: its seed repairs it, and no move starts from a wrong one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from espalier.api import core
+from espalier.api.gardener.metadata_keys import FORCE_RESTORE
+from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.meta import Tree
+from espalier.cli.garden_components import VALIDATING_WEBHOOKS
+from espalier.kube.client import PatchType
+from espalier.runtime import virtual
+from tests.support.gardens import EPOCH, NAMESPACE, World, garden
+from tests.support.sampling import sampled
+
+
+def without_states(tree: Tree) -> None:
+    tree["extensions"] = []
+
+
+def older(tree: Tree) -> None:
+    for entry in tree["extensions"]:
+        entry["state"] = {"older": True}
+
+
+def without_secrets(tree: Tree) -> None:
+    tree["gardenlet"] = {"secrets": []}
+
+
+def nonsense(tree: Tree) -> None:
+    tree["extensions"] = [{"kind": "Worker", "name": "apple", "stateRef": {"secrets": ["x"], "size": 1, "sha256": "0"}}]
+
+
+EDITS: dict[str, Callable[[Tree], None] | None] = {
+    "its states are gone": without_states,
+    "its states are older": older,
+    "its secrets are gone": without_secrets,
+    "its states are nonsense": nonsense,
+    "it is gone": None,
+}
+
+
+async def edit(world: World, what: str) -> None:
+    change = EDITS[what]
+    live = await world.client.get(ShootState.resource, "apple", NAMESPACE)
+    if change is None:
+        patch = {"metadata": {"finalizers": None}}
+        await world.client.delete(core.VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
+        await world.client.patch(ShootState.resource, "apple", NAMESPACE, patch=patch, type=PatchType.MERGE)
+        await world.client.delete(ShootState.resource, "apple", NAMESPACE)
+        return
+    tree = live.tree
+    change(tree)
+    await world.client.replace(ShootState.resource, tree)
+
+
+async def content(world: World) -> dict[str, Any]:
+    tree = (await world.client.get(ShootState.resource, "apple", NAMESPACE)).tree
+    entries = {one["kind"]: {**one, "epoch": 0} for one in tree["extensions"]}
+    return {**entries, "secrets": {one["name"]: one["data"] for one in tree["gardenlet"]["secrets"]}}
+
+
+@pytest.mark.parametrize("what", sampled(EDITS, 0, 2, 4))
+def test_a_wrong_shoot_state_of_a_settled_shoot_is_repaired(what: str) -> None:
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, delay=0.2) as world:
+            await world.create_shoot()
+            await world.healthy("a")
+            await asyncio.sleep(120)
+            before = await content(world)
+            await edit(world, what)
+            await asyncio.sleep(90)
+            assert await content(world) == before
+            await world.seeds["a"].power_off()
+            await world.move("b")
+            await world.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}})
+            await world.healthy("b", seconds=900)
+            assert world.infrastructures.count("create", "b") == 0
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+MOMENTS = (-0.01, 0.3, 1.0, 2.0)
+"""Seconds after a move was requested, up to when extension resources are removed at the source."""
+VARIANTS = [(what, at) for what in EDITS for at in MOMENTS]
+
+
+@pytest.mark.parametrize(("what", "at"), sampled(VARIANTS, 0, 2, 8))
+def test_a_move_repairs_the_shoot_state_first(what: str, at: float) -> None:
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, delay=1.0) as world:
+            await world.create_shoot()
+            await world.healthy("a")
+            await asyncio.sleep(120)
+            before, creates = await content(world), world.infrastructures.count("create")
+            if at < 0:
+                await edit(world, what)
+            await world.move("b")
+            await asyncio.sleep(max(at, 0.0))
+            if at >= 0:
+                await edit(world, what)
+            await world.healthy("b", seconds=40)  # at once, not when the version is compared again
+            await world.gone("a", seconds=900)
+            assert world.infrastructures.count("create") == creates
+            assert await content(world) == before
+
+    virtual.run(main, epoch=EPOCH, seed=1)
