@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
@@ -19,6 +20,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.api.schema import violations
 from espalier.api.violations import ManifestError, Problem
+from espalier.cli import mirror_authority
 from espalier.cli.failures import Failure
 from espalier.clusters import names
 from espalier.clusters.provider import Providers
@@ -53,7 +55,7 @@ def examined(files: Sequence[str], *, several: bool = False) -> tuple[list[Docum
             raise Failure(f"{name}: no such file") from None
         except IsADirectoryError:
             raise Failure(f"{name} is a folder; name the files in it") from None
-    documents = [*map(_as_meant, documents)]
+    documents = [mirror_authority.completed(_as_meant(one), os.environ) for one in documents]
     try:
         manifests.check(documents, CATALOG, several=several)
     except ManifestError as error:

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 
@@ -24,7 +23,7 @@ from espalier.api.meta import Tree
 from espalier.api.printable import quoted
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError, Problem, Violation
-from espalier.cli import chosen_release, connection, crd_rules, credential_secrets, documents, flags
+from espalier.cli import chosen_release, connection, crd_rules, credential_secrets, documents, flags, variable_files
 from espalier.cli.failures import Failure
 from espalier.clusters.credential_files import Unreadable
 from espalier.clusters.management import named_by
@@ -62,7 +61,7 @@ async def bring_credentials(
 
 def _brought(provider: Provider, environment: Mapping[str, str], manifest: Sequence[Tree]) -> list[Tree]:
     try:
-        return list(provider.brought(_with_files(environment, provider.brought_files), manifest))
+        return list(provider.brought(variable_files.with_content(environment, provider.brought_files), manifest))
     except Unreadable as error:
         raise Failure(f"{error}. No credentials were written; correct it, or unset the variable") from None
 
@@ -73,26 +72,6 @@ def _are_whole(environment: Mapping[str, str], groups: Sequence[Sequence[str]]) 
         missing = [name for name in group if name not in given]
         if given and missing:
             raise Failure(f"{', '.join(given)} is set, and {', '.join(missing)} is not: set it as well, or neither")
-
-
-def _with_files(environment: Mapping[str, str], names: Sequence[str]) -> Mapping[str, str]:
-    """The same, with the content of files in place of their names."""
-    return {**environment, **{name: _content(name, path) for name in names if (path := environment.get(name))}}
-
-
-def _content(variable: str, path: str) -> str:
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(_LARGEST_SECRET + 1)
-        if len(content) <= _LARGEST_SECRET:
-            return content.decode()
-        reason = f"it has more than {_LARGEST_SECRET} bytes, the most that a Secret has"
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not text"
-    raise Failure(f"{variable} names {path}, which can't be used: {reason}; correct the variable, or unset it")
-
-
-_LARGEST_SECRET = 1 << 20
 
 
 async def install_releases(client: Client, needed: str | None, releases: Releases | None = None) -> tuple[str, ...]:

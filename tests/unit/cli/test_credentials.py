@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET, Secret
 from espalier.api.meta import Tree
+from espalier.cli import documents
 from espalier.cli.documents import apply_all
 from espalier.cli.failures import Failure
 from espalier.cli.preflight import bring_credentials
@@ -151,3 +153,45 @@ def brought_of(manifest: list[Tree], environment: dict[str, str]) -> str:
         asyncio.run(bring_credentials(PROVIDERS, client_of(new_server()), manifest, environment))
     assert "canary" not in str(refused.value)
     return str(refused.value)
+
+
+MIRROR = {"endpoint": "192.0.2.50", "authenticate": True}
+ACCOUNT = {"REGISTRY_USERNAME": "puller", "REGISTRY_PASSWORD": "canary"}
+
+
+def with_mirror(**mirror: object) -> list[Tree]:
+    trees = vsphere.manifest()
+    trees[0]["spec"]["registryMirrorConfiguration"] = {**MIRROR, **mirror}
+    return trees
+
+
+@pytest.mark.parametrize("missing", ACCOUNT)
+def test_half_an_account_of_a_mirror_is_refused(missing: str) -> None:
+    given = {name: value for name, value in ACCOUNT.items() if name != missing}
+    assert f"is set, and {missing} is not" in brought_of(with_mirror(), given)
+
+
+def test_no_account_is_written_for_a_mirror_without() -> None:
+    made = PROVIDERS["VSphereDatacenterConfig"].brought(ACCOUNT, with_mirror(authenticate=False))
+    assert list(made) == []
+
+
+def test_the_certificate_of_a_mirror_comes_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = tmp_path / "cluster.yaml"
+    manifest.write_text("\n---\n".join(json.dumps(one) for one in with_mirror()))
+    authority = tmp_path / "ca.crt"
+    authority.write_text(AUTHORITY)
+    monkeypatch.setenv("EKSA_REGISTRY_MIRROR_CA", str(authority))
+    found, problems = documents.examined([str(manifest)])
+    assert problems == []
+    assert found[0].tree["spec"]["registryMirrorConfiguration"]["caCertContent"] == AUTHORITY
+    assert "EKSA_REGISTRY_MIRROR_CA" in found[0].notes[0].message
+
+    manifest.write_text("\n---\n".join(json.dumps(one) for one in with_mirror(caCertContent="own")))
+    found, _ = documents.examined([str(manifest)])
+    assert found[0].tree["spec"]["registryMirrorConfiguration"]["caCertContent"] == "own"
+
+    manifest.write_text("\n---\n".join(json.dumps(one) for one in with_mirror()))
+    monkeypatch.setenv("EKSA_REGISTRY_MIRROR_CA", str(tmp_path / "nothing"))
+    with pytest.raises(Failure, match=r"EKSA_REGISTRY_MIRROR_CA names \S+/nothing, which can't be used"):
+        documents.examined([str(manifest)])

@@ -47,7 +47,7 @@ def unusable(data: Mapping[str, bytes], annotations: Mapping[str, str]) -> str:
     """The problems of credentials that are to create a cluster without giving its owner the administrator's account."""
     if lack := lacking(f"{SYSTEM_NAMESPACE}/{CREDENTIALS}", data, (USER, PASSWORD), "of the user that makes machines"):
         return lack
-    own = data.get(CP_USER) and data.get(CP_PASSWORD) and data[CP_USER] != data[USER]
+    own = _reader(data) is not None and data[CP_USER] != data[USER]
     if own or annotations.get(IN_WORKLOAD_CLUSTERS) == ALLOWED:
         return ""
     found = "; found the user that creates machines" if data.get(CP_USER) == data[USER] else ""
@@ -67,8 +67,13 @@ def administrator(render_input: RenderInput) -> Login:
 def cloud_controller(render_input: RenderInput) -> Login:
     """The read-only user for the workload cluster."""
     data = _credentials(render_input)
-    own = Login(data.get(CP_USER, b""), data.get(CP_PASSWORD, b""))
-    return own if all(own) else administrator(render_input)
+    return _reader(data) or administrator(render_input)
+
+
+def _reader(data: Mapping[str, bytes]) -> Login | None:
+    """The read-only user, if both of its fields have content."""
+    found = Login(data.get(CP_USER, b""), data.get(CP_PASSWORD, b""))
+    return found if all(part.strip() for part in found) else None
 
 
 def _credentials(render_input: RenderInput) -> Mapping[str, bytes]:

@@ -1,0 +1,101 @@
+"""Every Secret that is read for a cluster is checked by its fields: the message names it, and what to add."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from espalier.api.core import SECRET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.meta import Tree
+from espalier.clusters.provider import Dependency
+from espalier.kube.objects import Object, to_bytes
+from espalier.providers.registry import PROVIDERS
+from tests.support.every_provider import KINDS, SAMPLES, registry
+
+DOCS = Path(__file__).parents[3] / "docs"
+OPTIONAL = {"verify-ssl"}
+"""Fields that have a default."""
+
+
+def brought(kind: str) -> dict[str, tuple[dict[str, bytes], Mapping[str, str]]]:
+    """Data and annotations of the Secrets of an administrator, by name."""
+    secrets = [registry(["team-a"]), *SAMPLES[kind].credentials("team-a")]
+    return {
+        one["metadata"]["name"]: (
+            {field: base64.b64decode(value) for field, value in one["data"].items()},
+            one["metadata"]["annotations"],
+        )
+        for one in secrets
+    }
+
+
+def dependencies(kind: str) -> Iterator[Dependency]:
+    """The Secrets on which a cluster with all that can be asked for depends, one by one."""
+    trees = SAMPLES[kind].cluster("team-a", "any")
+    cluster, *others = (Object(to_bytes(one)) for one in trees)
+    found = PROVIDERS[kind].links.depend(cluster.decode(Cluster), others)
+    yield from {one.name: one for one in found if one.resource == SECRET}.values()
+
+
+CASES = [
+    pytest.param(one, field, id=f"{kind} {one.name} {field}")
+    for kind in KINDS
+    for one in dependencies(kind)
+    for field in brought(kind)[one.name][0]
+    if field not in OPTIONAL
+]
+
+
+def test_every_provider_depends_on_the_secrets_of_its_sample() -> None:
+    for kind in KINDS:
+        assert {one.name for one in dependencies(kind)} == brought(kind).keys(), kind
+
+
+@pytest.mark.parametrize("spoil", ["missing", "empty", "blank", "misnamed"])
+@pytest.mark.parametrize(("dependency", "field"), CASES)
+def test_a_wrong_key_is_named_with_secret_and_remedy(dependency: Dependency, field: str, spoil: str) -> None:
+    (data, annotations) = next(brought(kind)[dependency.name] for kind in KINDS if dependency.name in brought(kind))
+    assert dependency.unusable(data, annotations) == ""
+    value = data.pop(field)
+    data |= {"empty": {field: b""}, "blank": {field: b" \n"}, "misnamed": {f"{field}-2": value}}.get(spoil, {})
+    said = dependency.unusable(data, annotations)
+    assert f"Secret eksa-system/{dependency.name}" in said
+    assert field in said
+    assert "add" in said or "set annotation" in said
+    assert value.decode() not in said
+    if spoil == "misnamed" and "CP" not in field:
+        assert f"{field}-2" in said
+
+
+class Recording(Mapping[str, str]):
+    """An environment that remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> str:
+        self.asked.add(name)
+        return f"${name}"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_variable_that_is_read_stands_in_the_docs(kind: str) -> None:
+    environment = Recording()
+    made: list[Tree] = list(PROVIDERS[kind].brought(environment, SAMPLES[kind].cluster("team-a", "any")))
+    assert {one["metadata"]["name"] for one in made} == brought(kind).keys()
+    provider = PROVIDERS[kind]
+    named = {*itertools.chain.from_iterable(provider.brought_together), *provider.brought_files, *environment.asked}
+    table = (DOCS / "eks-anywhere.md").read_text().partition("## Environment variables")[2]
+    assert named <= set(re.findall(r"`([A-Z0-9_]+)`", table))
