@@ -106,7 +106,7 @@ def test_gitops_of_its_own_is_found_whoever_came_first() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await without_webhooks(env)
         await flux(env)
-        await flux(env, "other")
+        await flux(env, "other", branch="next")
         await env.apply(gitOpsRef=REFERENCE)
         failed = await env.until(lambda cluster: cluster.status.failure_reason == names.CLUSTER_INVALID)
         assert "a workload cluster shares the GitOps configuration of its management cluster" in invalid(failed)
@@ -118,7 +118,36 @@ def test_gitops_of_its_own_is_found_whoever_came_first() -> None:
         await of_the_management_cluster(env, "other")
         found = await env.until(lambda cluster: cluster.status.spec_valid is False)
         assert "found FluxConfig fleet; allowed: FluxConfig other" in invalid(found)
+        assert "FluxConfig fleet has other content in spec.branch" in invalid(found)
         assert found.status.ready
+        assert await made_for(env, GARDEN) == before
+
+    journey(tell)
+
+
+def test_gitops_of_its_own_with_the_same_content_is_taken() -> None:
+    """As EKS Anywhere's command makes it. A recreated one may have other content: that is said, and nothing else."""
+
+    async def tell(env: ManagedEnvironment) -> None:
+        await flux(env)
+        await of_the_management_cluster(env)
+        await env.apply(gitOpsRef=REFERENCE | {"name": "garden"})
+        found = await env.until(lambda cluster: cluster.status.failure_reason == names.MISSING_DEPENDENT_OBJECTS)
+        assert "spec.gitOpsRef: waiting for FluxConfig garden in namespace default" in invalid(found)
+        await flux(env, "garden")
+        await env.until_ready()
+        await asyncio.sleep(CALM)
+        before = await made_for(env, GARDEN)
+        sentence = "FluxConfig garden has other content in spec.branch"
+        await env.client.delete(FluxConfig.resource, "garden", "default")
+        await flux(env, "garden", branch="next")
+        found = await env.until(lambda cluster: sentence in str(cluster.status.conditions))
+        assert found.status.spec_valid is False
+        assert found.status.ready
+        await env.client.delete(FluxConfig.resource, "fleet", "default")
+        await flux(env, "fleet", branch="next")
+        await env.until(lambda cluster: bool(cluster.status.spec_valid))
+        await asyncio.sleep(CALM)
         assert await made_for(env, GARDEN) == before
 
     journey(tell)

@@ -16,6 +16,7 @@ import msgspec
 
 from espalier.api import json_trees
 from espalier.api.crd import crd_of
+from espalier.api.eksa import sentences
 from espalier.api.kinds import KubeObject
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
@@ -70,6 +71,8 @@ def problems(found: Sequence[Document], known: Sequence[Problem]) -> list[Proble
         for cause in refusals(one.tree):
             if of_it and _FAILED in cause.message:
                 continue  # the rule can't be evaluated for this value, whose type is already reported
+            if cause.message.startswith(sentences.NEW_WITH_BUNDLES):
+                continue  # an existing cluster may have them (`cli/offline.py` says so)
             violation = Violation(cause.field, "", "", cause.message)
             if not documents.is_reported(violation.field, of_it):
                 refused.append(one.problem(violation))

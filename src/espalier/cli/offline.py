@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import ConfigMap
 from espalier.api.crd import crd_of
+from espalier.api.eksa import gitops
 from espalier.api.eksa.cluster import Cluster, ClusterSpec, ManagementCluster
+from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.group import MANAGEMENT_CLUSTER, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.manifests import Document
@@ -27,6 +30,8 @@ from espalier.clusters.observe import Observer
 from espalier.clusters.preview.previews import Preview, Previews
 from espalier.clusters.provider import NOT_CHECKED, Providers
 from espalier.clusters.render_input import RenderInput
+from espalier.clusters.rules import bottlerocket
+from espalier.clusters.rules import releases as rules
 from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.kube.objects import Object, to_bytes
 from espalier.releases import Releases
@@ -50,11 +55,11 @@ class OfflineManager:
 
     def __init__(self, providers: Providers, found: Sequence[Document], releases: Path | None, namespace: str) -> None:
         self._providers = providers
-        offered = Releases.load(releases)
+        offered = self._offered = Releases.load(releases)
         self._trees = [tree for _, tree in documents.in_namespace(found, namespace)]
         snapshot = self._snapshot = Snapshot()
         self._observer = Observer(snapshot, providers=providers)
-        snapshot.fill([*_objects(offered), _EKS_ANYWHERE, *self._management_clusters(offered.newest().version)])
+        snapshot.fill([*_objects(offered), _EKS_ANYWHERE])
         self._previews = Previews(snapshot, self._observer, {}, now=datetime.now(UTC))
 
     def objects(self, document: Document, *, workload: bool) -> list[Tree]:
@@ -99,10 +104,11 @@ class OfflineManager:
             return Examined((), ())
 
     def _examined(self, document: Document) -> Examined:
-        key, preview = self._preview(document)
+        assumed, unknown = self._assumed(document.tree)
+        key, preview = self._preview(replace(document, tree=assumed))
         scope = self._observer.scope(key) if not preview.refusals else None
         if scope is None:
-            return Examined(tuple(_refusals(document, preview)), preview.warnings)
+            return Examined(tuple(_refusals(document, preview)), preview.warnings, tuple(unknown))
         missing = {one.field: one.what for one in scope.missing if not one.is_credentials}
         problems = [
             Violation(field, "", "", f"names {what}; add it to the manifest") for field, what in missing.items()
@@ -110,10 +116,70 @@ class OfflineManager:
         reason, _, message = preview.stops.partition(": ")
         if reason not in ("", names.MISSING_DEPENDENT_OBJECTS, *_KNOWN_LATER):
             problems.append(Violation("", "", "", message))
-        later = [f"{one.field}: {one.what}" for one in scope.missing if one.is_credentials]
-        later += [message] if reason in _KNOWN_LATER and not later else []
+        later = [*unknown, *_of_the_build(scope)]
+        later += [f"{one.field}: {one.what}" for one in scope.missing if one.is_credentials]
+        later += [message] if reason in _KNOWN_LATER and not any(one.is_credentials for one in scope.missing) else []
         later += [one for one in self._secrets_of(scope) if one not in later]
         return Examined(tuple(map(document.problem, problems)), preview.warnings, tuple(later))
+
+    def _assumed(self, tree: Tree) -> tuple[Tree, list[str]]:
+        """The Cluster, with the newest release instead of one that only the management cluster may have; and what only
+        that knows.
+        """
+        spec, unknown = tree["spec"], []
+        manager = _manager(tree)
+        newest = self._offered.newest().version
+        version, bundles, git_ops = spec.get("eksaVersion"), spec.get("bundlesRef"), spec.get("gitOpsRef")
+        if version and not bundles and version not in self._offered.versions and rules.parsed(version) is not None:
+            unknown.append(
+                f"spec.eksaVersion: whether management cluster {manager} has release {version}, and what it contains; "
+                f"checked as {newest} (--releases names other releases)"
+            )
+            spec = {**spec, "eksaVersion": newest}
+        elif bundles and not version:
+            unknown.append(
+                f"spec.bundlesRef: whether management cluster {manager} has these Bundles, and a cluster that uses "
+                f"them; checked as {newest}"
+            )
+            spec = {**{field: value for field, value in spec.items() if field != "bundlesRef"}, "eksaVersion": newest}
+        elif version and version != newest:
+            unknown.append(f"spec.eksaVersion: whether the release of management cluster {manager} fits {version}")
+        if git_ops and not self._is_given(tree, manager):
+            unknown.append(
+                f"spec.gitOpsRef: whether management cluster {manager} has this GitOps configuration, or one with the "
+                "same content"
+            )
+        return {**tree, "spec": spec}, unknown
+
+    def _is_given(self, tree: Tree, name: str) -> bool:
+        """True if the manifest has this Cluster beside another one."""
+        return self._has(Cluster.resource.kind, tree["metadata"]["namespace"], name)
+
+    def _has(self, kind: str, namespace: str, name: str) -> bool:
+        named = (kind, namespace, name)
+        return any((one["kind"], one["metadata"]["namespace"], one["metadata"]["name"]) == named for one in self._trees)
+
+    def _management_cluster(self, tree: Tree) -> list[Object]:
+        """A management cluster that a Cluster fits, with the GitOps configuration that it names, for one that the
+        manifest does not have: whether the real one is like that is not known."""
+        name, spec = _manager(tree), tree["spec"]
+        if name == tree["metadata"]["name"] or self._is_given(tree, name):
+            return []
+        namespace, git_ops = tree["metadata"]["namespace"], spec.get("gitOpsRef")
+        version = spec.get("eksaVersion") if spec.get("eksaVersion") in self._offered.versions else None
+        made_up = Cluster(
+            metadata=ObjectMeta(name=name, namespace=namespace, annotations={PAUSED_ANNOTATION: "true"}),
+            spec=ClusterSpec(
+                management_cluster=ManagementCluster(name=name),
+                eksa_version=version or self._offered.newest().version,
+                git_ops_ref=msgspec.convert(git_ops, Ref) if git_ops else None,
+            ),
+        )
+        found: list[KubeObject] = [made_up]
+        kind = next((one for one in gitops.KINDS if git_ops and one.resource.kind == git_ops.get("kind")), None)
+        if kind is not None and not self._has(kind.resource.kind, namespace, git_ops["name"]):
+            found.append(kind(metadata=ObjectMeta(name=git_ops["name"], namespace=namespace)))
+        return [Object(to_bytes(one)) for one in found]
 
     def _secrets_of(self, scope: Scope) -> Iterator[str]:
         """The Secrets that the cluster needs in the management cluster, for which others stand here."""
@@ -131,7 +197,9 @@ class OfflineManager:
         tree = document.tree
         key = Key(tree["metadata"]["namespace"], tree["metadata"]["name"])
         # Each cluster is checked separately, in the management cluster that it names.
-        manager = (tree["spec"].get("managementCluster") or {}).get("name") or key.name
+        manager = _manager(tree)
+        for one in self._management_cluster(tree):
+            self._snapshot.put(one)
         named = ConfigMap(
             metadata=ObjectMeta(name=MANAGEMENT_CLUSTER, namespace=SYSTEM_NAMESPACE),
             data={"namespace": key.namespace, "name": manager},
@@ -142,23 +210,6 @@ class OfflineManager:
             for secret in provider.brought(_Variables(), [*linked, tree]):
                 self._snapshot.put(Object(to_bytes(secret)))
         return key, self._previews.of_change(key, [*linked, tree])
-
-    def _management_clusters(self, version: str) -> list[Object]:
-        named = {
-            (tree["metadata"]["namespace"], (tree["spec"].get("managementCluster") or {}).get("name"))
-            for tree in self._trees
-            if tree["kind"] == Cluster.resource.kind
-        }
-        given = {(tree["metadata"]["namespace"], tree["metadata"]["name"]) for tree in self._trees}
-        made_up = [
-            Cluster(
-                metadata=ObjectMeta(name=name, namespace=namespace, annotations={PAUSED_ANNOTATION: "true"}),
-                spec=ClusterSpec(management_cluster=ManagementCluster(name=name), eksa_version=version),
-            )
-            for namespace, name in sorted((namespace, name) for namespace, name in named if name)
-            if (namespace, name) not in given
-        ]
-        return [Object(to_bytes(cluster)) for cluster in made_up]
 
 
 class _Templates:
@@ -191,6 +242,24 @@ class _Variables(Mapping[str, str]):
 
 _EKS_ANYWHERE = Object(to_bytes(crd_of(capi.Cluster)))
 """A CRD of EKS Anywhere's build of Cluster API, so that every field is rendered."""
+
+
+def _manager(tree: Tree) -> str:
+    return str((tree["spec"].get("managementCluster") or {}).get("name") or tree["metadata"]["name"])
+
+
+def _of_the_build(scope: Scope) -> Iterator[str]:
+    """What a cluster needs of EKS Anywhere's build of Cluster API."""
+    reference = scope.spec.datacenter_ref
+    provider = scope.providers.get(reference.kind) if reference is not None else None
+    fields = [
+        f"{field}.machineGroupRef"
+        for field in bottlerocket.groups(provider, scope.spec, [child for _, child in scope.children])
+    ]
+    if scope.spec.external_etcd_configuration is not None:
+        fields.insert(0, "spec.externalEtcdConfiguration")
+    if fields:
+        yield f"{', '.join(fields)}: whether the management cluster has EKS Anywhere's build of Cluster API"
 
 
 def _refusals(document: Document, preview: Preview) -> list[Problem]:

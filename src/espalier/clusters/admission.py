@@ -259,7 +259,8 @@ class Admission:
     ) -> Iterable[Violation]:
         yield from self._content_violations(old, new)
         yield from releases.fields(old, new, management)
-        yield from gitops.violations(old, new, management, names_others=self._names_others)
+        other = self._observer.git_ops.other(new, management)
+        yield from gitops.violations(old, new, management, other, names_others=self._names_others)
         yield from sharing.violations(old, new, management)
         capi_objects = self._observer.capi_objects(Key(new.metadata.namespace, new.metadata.name), new.spec)
         if not is_self_managed(new):

@@ -53,6 +53,8 @@ from espalier.runtime.writer import Writer
 BY_CLUSTER = "cluster"
 BY_NAME = "name"
 BY_LINK = "link"
+BY_GIT_OPS = "git-ops"
+"""The value of `BY_LINK` for Clusters with a GitOps configuration."""
 BY_SERIES = "series"
 BY_ADDRESS = "address"
 
@@ -215,6 +217,7 @@ class Observer:
             capi_objects=capi_objects,
             children=linked.children,
             git_ops=git_ops,
+            other_git_ops=self.git_ops.other(cluster, management),
             missing=(*self._kinds_missing(cluster), *linked.missing, *without),
             data=linked.data,
             credentials=linked.credentials,
@@ -547,6 +550,6 @@ def _by_link(object_: Object) -> Iterable[str]:
     except msgspec.ValidationError:  # reported by its own reconcile; an error here would end the watch
         return ()
     linked = [f"{reference.kind}/{object_.namespace}/{reference.name}" for _, reference in references(spec)]
-    if spec.git_ops_ref is not None:  # in the namespace of the management cluster
-        linked.append(f"{spec.git_ops_ref.kind}/{spec.git_ops_ref.name}")
+    if spec.git_ops_ref is not None:  # its own, and the management cluster's, with which it is compared
+        linked.append(BY_GIT_OPS)
     return dict.fromkeys(linked)

@@ -23,6 +23,7 @@ from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd, kubeconfig
 from espalier.clusters import cni, gate, git_ops, names, release_content
 from espalier.clusters.gate import Gate, Isolation
+from espalier.clusters.git_ops import Other
 from espalier.clusters.layers import Layer
 from espalier.clusters.object_names import ClusterOwnership, Taken
 from espalier.clusters.provider import Providers
@@ -144,6 +145,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """The linked objects that exist."""
     git_ops: tuple[Object, ...] = ()
     """The GitOps configuration that the Cluster names, if it exists. Nothing is rendered from it."""
+    other_git_ops: Other | None = None
+    """How it differs from that of the management cluster."""
     missing: tuple[Missing, ...] = ()
     """The linked objects that do not exist."""
     data: Mapping[str, Mapping[str, bytes]] = {}

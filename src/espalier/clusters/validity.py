@@ -270,7 +270,7 @@ def _skew(scope: Scope) -> Wait | None:
 
 
 def _git_ops(scope: Scope) -> Wait | None:
-    found = list(gitops.violations(None, scope.cluster, scope.management))
+    found = list(gitops.violations(None, scope.cluster, scope.management, scope.other_git_ops))
     return Wait(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 

@@ -11,7 +11,7 @@ from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.resource import Key
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import names, object_names, synced
-from espalier.clusters.observe import BY_ADDRESS, BY_LINK, BY_NAME, BY_SERIES, Observer
+from espalier.clusters.observe import BY_ADDRESS, BY_GIT_OPS, BY_LINK, BY_NAME, BY_SERIES, Observer
 from espalier.clusters.predicates import relevant
 from espalier.clusters.rules import endpoint
 from espalier.clusters.scope import is_self_managed, read
@@ -50,8 +50,9 @@ class Watches:
         observer.management_cluster.watched_by(controller, lambda: [cluster.key for cluster in self._clusters.list()])
         controller.watch(observer.all_clusters, self._rivals_and_managed, predicate=generation_changed)
 
-    def _users_of_git_ops(self, found: Object) -> Iterable[Key]:
-        return [cluster.key for cluster in self._clusters.by_index(BY_LINK, f"{found.kind}/{found.name}")]
+    def _users_of_git_ops(self, _found: Object) -> Iterable[Key]:
+        """All Clusters with one: theirs is compared with that of the management cluster."""
+        return [cluster.key for cluster in self._clusters.by_index(BY_LINK, BY_GIT_OPS)]
 
     def _users_of_release(self, found: Object) -> Iterable[Key]:
         users = self._observer.release_use.users(found)

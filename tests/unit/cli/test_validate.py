@@ -207,6 +207,40 @@ def test_lists_that_are_too_long_are_refused_at_once(tmp_path: Path, capsys: pyt
     assert line.endswith("allowed: 100 items or less")
 
 
+ONLY_THERE: dict[str, tuple[str, str]] = {
+    "a release that this espalier lacks": ("eksaVersion: v0.27.0", "spec.eksaVersion: whether management"),
+    "a release that the record may not fit": ("eksaVersion: v0.24.2", "spec.eksaVersion: whether the release"),
+    "Bundles": (
+        "bundlesRef: {apiVersion: anywhere.eks.amazonaws.com/v1alpha1, name: bundles-9, namespace: eksa-system}",
+        "spec.bundlesRef: whether management cluster laptop has these Bundles",
+    ),
+    "GitOps": ("gitOpsRef: {kind: FluxConfig, name: own}", "spec.gitOpsRef: whether management cluster laptop"),
+    "a mirror's account": (
+        "registryMirrorConfiguration: {endpoint: 192.0.2.50, authenticate: true}",
+        "spec.registryMirrorConfiguration.authenticate: Secret eksa-system/registry-credentials",
+    ),
+    "etcd machines": ("externalEtcdConfiguration: {count: 3}", "spec.externalEtcdConfiguration: whether"),
+}
+"""Facts that only a management cluster knows."""
+
+
+@pytest.mark.parametrize("what", ONLY_THERE)
+def test_what_only_a_management_cluster_knows_is_left_open(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is named, and the rest is checked: another error is found."""
+    line, told = ONLY_THERE[what]
+    path = tmp_path / "a.yaml"
+    version = '  kubernetesVersion: "1.35"\n'
+    text = (EXAMPLES / "docker.yaml").read_text().replace(version, f"{version}  {line}\n")
+    path.write_text(text)
+    assert run(["validate", "-f", str(path)]) == 0
+    assert f"  not checked: {told}" in capsys.readouterr().out
+    path.write_text(text.replace('"1.35"', '"1.19"'))
+    assert run(["validate", "-f", str(path)]) == 1
+    assert "does not have this Kubernetes version; found 1.19" in capsys.readouterr().err
+
+
 HOSTILE = "\x1b[31mred\x07\u202e"
 
 

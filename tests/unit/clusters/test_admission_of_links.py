@@ -18,6 +18,7 @@ from tests.support.admission_reviews import (
     garden,
     paused,
 )
+from tests.support.git_repositories import GIT, HUB, flux
 from tests.support.observed_clusters import NAMESPACE, example, laptop, naming
 
 FLUX = {"kind": "FluxConfig", "name": "estate"}
@@ -37,7 +38,6 @@ def test_a_workload_cluster_names_the_gitops_of_its_management_cluster() -> None
 @pytest.mark.parametrize(
     ("theirs", "ours", "found"),
     [
-        (FLUX, {"kind": "FluxConfig", "name": "own"}, "found FluxConfig own; allowed: FluxConfig estate"),
         (None, FLUX, "found FluxConfig estate; allowed: nothing"),
         (FLUX, {"kind": "ConfigMap", "name": "estate"}, "found ConfigMap; allowed: FluxConfig or GitOpsConfig"),
     ],
@@ -46,6 +46,38 @@ def test_gitops_of_its_own_is_refused(theirs: Tree | None, ours: Tree, found: st
     response = ask(edited({SPEC + "gitOpsRef": ours}), None, hub(theirs))
     assert not response.allowed
     assert found in response.message
+
+
+OWN = {"kind": "FluxConfig", "name": "own"}
+OTHERS: list[tuple[Tree, str]] = [
+    ({}, ""),
+    ({"branch": "main", "systemNamespace": "flux-system", "clusterConfigPath": "clusters/laptop"}, ""),
+    ({"github": HUB | {"personal": False}}, ""),
+    ({"branch": "next"}, "spec.branch;"),
+    ({"github": HUB | {"repository": "undisclosed"}, "systemNamespace": "flux"}, "spec.systemNamespace, spec.github."),
+    ({"github": None, "git": GIT}, "spec.git.repositoryUrl, spec.git.sshKeyAlgorithm, spec.github.owner"),
+]
+
+
+@pytest.mark.parametrize(("content", "differs"), OTHERS)
+def test_gitops_of_its_own_has_the_same_content(content: Tree, differs: str) -> None:
+    spec = {name: value for name, value in ({"github": HUB} | content).items() if value is not None}
+    own = flux("own", NAMESPACE) | {"spec": spec}
+    ours = edited({SPEC + "gitOpsRef": OWN})
+    response = ask(ours, None, hub(FLUX), flux("estate", "default"), own)
+    assert response.allowed is not bool(differs)
+    assert differs in response.message
+    assert "undisclosed" not in response.message
+    if differs:
+        assert "found FluxConfig own; allowed: FluxConfig estate" in response.message
+    earlier = {"kind": "GitOpsConfig", "spec": {"flux": {"github": HUB}}}
+    of_earlier = hub(FLUX | {"kind": "GitOpsConfig"})
+    assert ask(ours, None, of_earlier, flux("estate", "default") | earlier, own).allowed is not bool(differs)
+
+
+def test_gitops_of_its_own_may_follow_its_cluster() -> None:
+    """A manifest may name the Cluster first: the controller waits for the other, and compares."""
+    assert ask(edited({SPEC + "gitOpsRef": OWN}), None, hub(FLUX), flux("estate", "default")).allowed
 
 
 def test_a_reference_to_gitops_that_stays_is_not_judged_again() -> None:

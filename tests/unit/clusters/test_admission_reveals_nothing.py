@@ -10,6 +10,7 @@ import pytest
 from espalier.api.meta import Tree
 from espalier.runtime.admission import AdmissionResponse
 from tests.support.admission_reviews import GROUP, SPEC, ask, edited, garden, paused
+from tests.support.git_repositories import HUB, flux
 from tests.support.made_clusters import objects
 from tests.support.observed_clusters import datacenter, example, laptop, naming
 from tests.support.shared_objects import MANAGER, SHARED, delete, release_of_bundles
@@ -69,7 +70,8 @@ def of_git_ops(names_others: bool) -> AdmissionResponse:
         {SPEC + "gitOpsRef": {"kind": "FluxConfig", "name": SECRET}, "metadata.resourceVersion": "2"}, laptop()
     )
     ours = edited({SPEC + "gitOpsRef": {"kind": "FluxConfig", "name": "own"}})
-    return ask(ours, None, record, names_others=names_others)
+    theirs = flux(SECRET, "default", github=HUB | {"repository": f"{SECRET}-repository"})
+    return ask(ours, None, record, theirs, flux("own", "team-a"), flux("own", "default"), names_others=names_others)
 
 
 def in_a_dry_run(names_others: bool) -> AdmissionResponse:
@@ -104,6 +106,7 @@ ANSWERS: dict[str, Callable[[bool], AdmissionResponse]] = {
 def test_a_refusal_names_nothing_of_others(answer: Callable[[bool], AdmissionResponse]) -> None:
     result, discreet = answer(True), answer(False)
     assert SECRET in result.message, "there is something that could be named"
+    assert f"{SECRET}-repository" not in result.message
     assert not discreet.allowed
     assert (discreet.code, len(discreet.causes)) == (result.code, len(result.causes))
     unwritten = discreet.message.replace(f"{SECRET}-web", "")  # a name that he wrote himself

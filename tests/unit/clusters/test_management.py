@@ -33,7 +33,9 @@ from espalier.runtime.cache import Caches
 from espalier.runtime.outcome import Wait
 from tests.support.admission_reviews import SPEC, ask, edited, garden, paused
 from tests.support.eksa_versions import hub, release, under_hub
+from tests.support.git_repositories import flux
 from tests.support.observed_clusters import (
+    NAMESPACE,
     NOW,
     RELEASES,
     NoServer,
@@ -66,7 +68,20 @@ RELATIONS: list[tuple[Tree, tuple[Tree, ...], bool]] = [
     (edited({MANAGER: "nobody"}), (record(),), False),
     (edited({MANAGER: "hub"}), (hub(), naming(laptop())), False),
     (edited({GIT_OPS: FLEET}), (record(),), False),
-    (edited({GIT_OPS: FLEET}), (record(edits={GIT_OPS: FLEET | {"name": "other"}}),), False),
+    (
+        edited({GIT_OPS: FLEET}),
+        (record(edits={GIT_OPS: FLEET | {"name": "other"}}), flux("fleet", NAMESPACE), flux("other", "default")),
+        True,
+    ),
+    (
+        edited({GIT_OPS: FLEET}),
+        (
+            record(edits={GIT_OPS: FLEET | {"name": "other"}}),
+            flux("fleet", NAMESPACE),
+            flux("other", "default", branch="x"),
+        ),
+        False,
+    ),
     (edited({SPEC + "datacenterRef": SHARED}), (record(edits={SPEC + "datacenterRef": SHARED}),), True),
     (
         edited({SPEC + "datacenterRef": SHARED}),

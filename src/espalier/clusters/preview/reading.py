@@ -8,7 +8,7 @@ metadata of Secrets is kept.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -264,13 +264,15 @@ async def _management(client: Client) -> tuple[list[Object], list[str]]:
 async def _git_ops(
     client: Client, known: Iterable[Object], keys: Collection[Key], manifests: Iterable[Tree], providers: Providers
 ) -> tuple[list[Object], list[str]]:
-    """The GitOps configurations that Clusters reference, in the namespaces where a manager reads them."""
+    """The GitOps configurations that Clusters and their management cluster reference, in the namespaces where a manager
+    reads them.
+    """
     snapshot = Snapshot()
     observer = Observer(snapshot, providers=providers)
     objects = list(known)
     snapshot.fill(objects)
     asked = [*(one for one in objects if one.key in keys), *(Object(msgspec.json.encode(one)) for one in manifests)]
-    wanted = {place for one in asked if one.kind == eksa.Cluster.resource.kind and (place := _place(one, observer))}
+    wanted = {place for one in asked if one.kind == eksa.Cluster.resource.kind for place in _places(one, observer)}
     found: list[Object] = []
     notices = []
     for kind, key in sorted(wanted):
@@ -281,13 +283,17 @@ async def _git_ops(
     return found, notices
 
 
-def _place(one: Object, observer: Observer) -> tuple[str, Key] | None:
-    """Kind and key of the GitOps configuration that a Cluster references; None without one."""
+def _places(one: Object, observer: Observer) -> Iterator[tuple[str, Key]]:
+    """Kind and key of the GitOps configuration that a Cluster references, and of the one it is compared with."""
     try:
         cluster = read_cluster(one)
     except msgspec.ValidationError:
-        return None
-    return git_ops.place(cluster, observer.management(cluster))
+        return
+    management = observer.management(cluster)
+    if (place := git_ops.place(cluster, management)) is not None:
+        yield place
+        if (theirs := git_ops.of_management(management)) is not None:
+            yield theirs
 
 
 async def _all(readings: Iterable[Awaitable[list[Object]]]) -> list[Object]:

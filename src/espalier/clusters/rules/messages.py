@@ -271,9 +271,18 @@ BEING_WRITTEN = (
 
 # GitOps.
 GIT_OPS_OF_ITS_OWN = (
-    "a workload cluster shares the GitOps configuration of its management cluster; name "
-    "that configuration, or remove the field"
+    "a workload cluster shares the GitOps configuration of its management cluster, which has none; remove the field, "
+    "or put the management cluster under GitOps first"
 )
+
+
+def git_ops_with_other_content(kind: str, name: str, fields: Iterable[str]) -> str:
+    """The message for a GitOps configuration with other content than the management cluster's."""
+    return (
+        f"a workload cluster shares the GitOps configuration of its management cluster, and {kind} {name} has other "
+        f"content in {', '.join(fields)}; delete it and create it with the same content, or name that of the "
+        "management cluster"
+    )
 
 
 def name_taken(objects: Iterable[object]) -> str:
