@@ -22,6 +22,7 @@ import uvloop
 
 from benchmarks.measure import cpu_seconds, peak_memory
 from espalier.api.resource import Key, Resource
+from espalier.cli import distribution
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
@@ -99,7 +100,7 @@ async def read(arguments: argparse.Namespace) -> None:
             heap_bytes=heap(),
             heap_bytes_before=heap_before,
             cache_bytes=reader.cache.size,
-            versions=f"Espalier {version('espalier')}, Python {sys.version.split()[0]}, uvloop {version('uvloop')}",
+            versions=f"Espalier {distribution.version()}, Python {sys.version.split()[0]}, uvloop {version('uvloop')}",
         )
         print(msgspec.json.encode(line).decode(), flush=True)
 

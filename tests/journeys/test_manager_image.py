@@ -91,7 +91,9 @@ def test_the_bill_of_materials_names_what_is_there_and_nothing_else(
     libraries = {path.name.removesuffix(".dist-info") for path in (root / "usr/lib/espalier").glob("*.dist-info")}
     named = {f"{one['name']}-{one['version']}" for purl, one in listed.items() if purl.startswith("pkg:pypi/")}
     own = bill["metadata"]["component"]
-    assert {normal(name) for name in named} | {f"espalier-{own['version']}"} == {normal(name) for name in libraries}
+    assert {normal(name) for name in named} | {f"{own['name']}-{own['version']}"} == {
+        normal(name) for name in libraries
+    }
     packages = {one["name"] for purl, one in listed.items() if purl.startswith("pkg:deb/")}
     assert packages == {path.name for path in (root / "var/lib/dpkg/status.d").iterdir()}
     assert {"libc6", "python3.11-minimal"} <= packages

@@ -7,12 +7,12 @@ import subprocess
 import sys
 import tarfile
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 from espalier.assets.base import MissingAssets, find_root
+from espalier.cli import distribution
 
-TAG = f"espalier.local/manager:v{version('espalier')}"
+TAG = f"espalier.local/manager:v{distribution.version()}"
 USER = 65532
 
 

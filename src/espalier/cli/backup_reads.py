@@ -10,6 +10,7 @@ from pathlib import Path
 
 from espalier.api.etcd.ownership import LARGEST
 from espalier.api.gardener.etcd import Store as Named
+from espalier.cli import distribution
 from espalier.etcdbackup.stores.errors import NotFound, StoreError
 from espalier.etcdbackup.stores.opening import open_store
 from espalier.etcdbackup.stores.store import Store
@@ -30,7 +31,7 @@ async def over_network(named: Named, credentials: Mapping[str, bytes], key: str)
         except (ValueError, StoreError) as error:
             return str(error)
         except ImportError:
-            return "this gardenlet has no client for it: install espalier[etcd]"
+            return f"this gardenlet has no client for it: install it with `{distribution.install('etcd')}`"
         return await _read(store, key)
 
 

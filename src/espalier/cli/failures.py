@@ -15,8 +15,8 @@ from espalier.api.violations import ManifestError
 from espalier.kube.errors import ApiError, KubeError, Unreachable
 
 _PACKAGES = ("espalier.simulator", "espalier.realnodes", "espalier.assets")
-_LOCAL = ("apsw", "cel_expr_python", *_PACKAGES)
-"""Modules of the extra `local`, and the packages that an image of the manager leaves out."""
+_LOCAL = ("apsw", "cel_expr_python")
+"""Modules of the extra `local`."""
 _LONGEST_LINE = 4096
 """Characters of a server's message that are shown: kube-apiserver quotes values in full."""
 _ETCD = ("cronsim", "google.protobuf", "grpc", "obstore")
@@ -94,21 +94,32 @@ def explain(error: BaseException) -> tuple[Exit, str] | None:
             return Exit.REFUSED, str(error)
         case KeyboardInterrupt() | asyncio.CancelledError():
             return Exit.INTERRUPTED, "interrupted; operations that were started continue in the background"
+        case ModuleNotFoundError() if (error.name or "").startswith(_PACKAGES):
+            return Exit.REFUSED, (
+                f"this command needs the local environment, which this image leaves out (no module {error.name}): "
+                "run it where Espalier was installed from a checkout or a wheel"
+            )
         case ModuleNotFoundError() if (error.name or "").startswith(_LOCAL):
             return Exit.REFUSED, (
                 f"this command needs the local environment, which is not installed (no module {error.name}): "
-                "install it with `pip install 'espalier[local]'`"
+                f"install what it needs with `{_install('local')}`"
             )
         case ModuleNotFoundError() if (error.name or "").startswith(_ETCD):
             return Exit.REFUSED, (
                 f"this command needs the etcd libraries, which are not installed (no module {error.name}): "
-                "install it with `pip install 'espalier[etcd]'`"
+                f"install them with `{_install('etcd')}`"
             )
         case OSError() if error.filename:
             return Exit.REFUSED, f"{error.filename}: {error.strerror}"
         case OSError() if error.errno in _FULL:
             return Exit.REFUSED, f"the output could not be written: {error.strerror}"
     return None
+
+
+def _install(extra: str) -> str:
+    from espalier.cli import distribution  # noqa: PLC0415  reads metadata, which is slow to import
+
+    return distribution.install(extra)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -15,7 +14,7 @@ from espalier.assets import base, recipes
 from espalier.assets.archive import Image, Layer, write_archive
 from espalier.assets.processes import BuildFailed
 from espalier.assets.runtime import Debian
-from espalier.cli import flags, manager_image
+from espalier.cli import distribution, flags, manager_image
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure, Usage
 from espalier.cli.output import say
@@ -67,7 +66,7 @@ def build(name: str, *, kubernetes_version: str, output: Path, tag: str) -> None
       espalier image build upgrader --kubernetes-version v1.36.3 -o upgrader.tar
     """
     if name == "manager":
-        _build_manager(tag or f"espalier.local/manager:v{version('espalier')}", kubernetes_version, output)
+        _build_manager(tag or f"espalier.local/manager:v{distribution.version()}", kubernetes_version, output)
         return
     if not kubernetes_version:
         raise Usage("--kubernetes-version: found nothing, needed for the upgrader: the version that it upgrades to")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 
 import espalier
@@ -13,6 +12,7 @@ from espalier.assets.base import find_root
 from espalier.assets.debian import SUITE
 from espalier.assets.runtime import PACKAGES, Debian
 from espalier.assets.wheels import bill, download, unpack
+from espalier.cli import distribution
 from espalier.cli.manifests import USER
 
 PROGRAM = "usr/local/bin/espalier"
@@ -48,7 +48,7 @@ def write(tag: str, output: Path) -> tuple[str, Mapping[str, int], str]:
             for path, file in runtime.items()
             if path.startswith(f"{PACKAGES}/") and isinstance(file, Path)
         }
-        text = bill("espalier", version("espalier"), libraries, packages, f"debian-{SUITE}")
+        text = bill(distribution.NAME, distribution.version(), libraries, packages, f"debian-{SUITE}")
         layers = {
             "Python": Layer({**runtime, **_accounts(staged)}, {"tmp": 0o1777}),
             "libraries": Layer(_with_compiled(debian, staged, theirs, work_folder)),
@@ -61,10 +61,10 @@ def write(tag: str, output: Path) -> tuple[str, Mapping[str, int], str]:
 
 def _program(debian: Debian, staged: Path) -> list[Path]:
     """The installed Espalier, and its start script; there is no shell that could read a script."""
-    package, number = Path(espalier.__file__).parent, version("espalier")
-    metadata = f"Metadata-Version: 2.1\nName: espalier\nVersion: {number}\n"
+    package, number = Path(espalier.__file__).parent, distribution.version()
+    metadata = f"Metadata-Version: 2.1\nName: {distribution.NAME}\nVersion: {number}\n"
     made = [
-        _put(staged, f"{LIBRARY}/espalier-{number}.dist-info/METADATA", metadata),
+        _put(staged, f"{LIBRARY}/{distribution.NAME.replace('-', '_')}-{number}.dist-info/METADATA", metadata),
         _put(
             staged,
             PROGRAM,

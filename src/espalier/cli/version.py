@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-
 import click
 
-from espalier.cli import flags, output
+from espalier.cli import distribution, flags, output
 from espalier.cli.commands import Command
 from espalier.releases import Releases
-
-
-def text() -> str:
-    """The version of this build."""
-    return metadata.version("espalier")
 
 
 @click.command(cls=Command)
@@ -26,7 +19,11 @@ def version(*, output_format: str) -> None:
       espalier version -o json
     """
     newest = Releases.load().newest()
-    facts = {"version": text(), "eksaVersion": newest.version, "kubernetesVersions": list(newest.kubernetes_versions)}
+    facts = {
+        "version": distribution.version(),
+        "eksaVersion": newest.version,
+        "kubernetesVersions": list(newest.kubernetes_versions),
+    }
     if output_format:
         output.write_facts(facts, output_format)
     else:

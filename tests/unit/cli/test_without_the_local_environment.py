@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from espalier.cli import distribution
 from tests.support.sampling import sampled
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -92,8 +95,25 @@ def test_commands_that_need_it_say_how_to_get_it(tmp_path: Path, words: tuple[st
     ended = command(tmp_path, *words, without=without)
     assert ended.returncode == 1
     assert f"no module {without}" in ended.stderr
-    assert "pip install 'espalier[local]'" in ended.stderr
+    has_pip = without == "apsw"
+    assert (f"`{install_command('local')}`" in ended.stderr) is has_pip
+    assert ("run it where Espalier was installed from a checkout or a wheel" in ended.stderr) is not has_pip
     assert "Traceback" not in ended.stderr
+
+
+def install_command(extra: str) -> str:
+    """Only names of libraries that are locked with their hashes: no project that happens to be called as we are."""
+    words = shlex.split(distribution.install(extra))
+    assert words[:4] == [sys.executable, "-m", "pip", "install"]
+    assert words[4:] == PROJECT["optional-dependencies"][extra]
+    return distribution.install(extra)
+
+
+def test_the_hint_installs_what_the_extra_lists() -> None:
+    assert PROJECT["name"] == distribution.NAME
+    for extra in PROJECT["optional-dependencies"]:
+        names = [re.split(r"[<>=]", word)[0] for word in shlex.split(install_command(extra))[4:]]
+        assert set(names) <= {one.partition("==")[0] for one in locked("requirements.txt")}
 
 
 def locked(name: str) -> dict[str, set[str]]:
