@@ -45,11 +45,11 @@ def say(line: str) -> None:
 
 
 def stop(signal_number: int, _frame: object) -> None:
-    """Handle SIGTERM like an interrupt, so that incomplete builds are removed and compilers stopped."""
+    """Handle SIGTERM and SIGHUP like an interrupt, so that incomplete builds are removed and compilers stopped."""
     raise SystemExit(128 + signal_number)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
     sys.exit(main(sys.argv[1:]))

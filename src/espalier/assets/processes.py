@@ -72,13 +72,13 @@ def running(command: Sequence[str], folder: Path, environment: Mapping[str, str]
 
 @contextlib.contextmanager
 def _signals_deferred() -> Iterator[None]:
-    """Handle SIGINT and SIGTERM at the end of the block.
+    """Handle SIGINT, SIGTERM and SIGHUP at the end of the block.
 
     Their handlers raise, and Python runs them between any two instructions: also where a process has been started
     and nothing refers to it yet, or where a condition of `threading` is between releasing its lock and waiting.
     """
     received: list[int] = []
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     for number in handlers:
         signal.signal(number, lambda number, _frame: received.append(number))
     try:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import os
-import sys
+import shlex
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -21,7 +20,7 @@ from espalier.api.core import NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key, Resource
-from espalier.cli import documents, flags, follow, output, process_tuning, tables
+from espalier.cli import documents, flags, follow, output, process_tuning, shown_commands, tables
 from espalier.cli.commands import Command
 from espalier.cli.connection import FIELD_MANAGER
 from espalier.cli.failures import Failure, Usage
@@ -72,9 +71,9 @@ class Run:
     "--filename",
     "-f",
     type=flags.FILE,
-    default="examples/docker.yaml",
+    default=shown_commands.EXAMPLE.resolve(),
     metavar="FILE",
-    show_default=True,
+    show_default="examples/docker.yaml",
     help="Manifest of the cluster.",
 )
 @flags.boot_seconds(0.5)
@@ -137,26 +136,30 @@ async def demo(what: str, *, filename: Path, boot_seconds: float, control_plane:
             await _upgrade(run, environment.kubernetes_versions)
             await _delete(run)
             progress.wait("stopping the management cluster")
-        program = os.path.relpath(sys.argv[0])
+        program, manifest = shown_commands.program(), shown_commands.path(filename)
+        key, kubeconfig = run.key, f"{run.key.name}.kubeconfig"
         progress.say(f"the demonstration took {time.monotonic() - began:.1f} s and left nothing behind")
-        progress.out.print(
-            "\nBy hand, with kubectl:\n"
-            f"  {program} up --detach\n"
-            f"  export KUBECONFIG={Home.locate().kubeconfig}\n"
-            f"  kubectl apply -f {filename}\n"
-            "  kubectl get clusters.anywhere.eks.amazonaws.com -w\n"
-            f"  {program} kubeconfig {run.key.name} > {run.key.name}.kubeconfig\n"
-            f"  kubectl --kubeconfig {run.key.name}.kubeconfig get nodes\n"
-            "or without kubectl:\n"
-            f"  {program} create cluster -f {filename}\n"
-            f"  {program} get clusters -A\n"
-            f"and finally: {program} down\n",
-            soft_wrap=True,
+        progress.out.print("\nBy hand, in an environment that stays:")
+        progress.show(f"{program} up --detach")
+        progress.out.print("with kubectl:")
+        progress.show(
+            f"export KUBECONFIG={shlex.quote(str(Home.locate().kubeconfig))}",
+            f"kubectl apply -f {manifest}",
+            f"kubectl wait --for=condition=Ready --timeout=2m clusters.anywhere.eks.amazonaws.com/{key.name}",
+            f"{program} kubeconfig {key.name} > {kubeconfig}",
+            f"kubectl --kubeconfig {kubeconfig} get nodes",
         )
+        progress.out.print("or without kubectl:")
+        progress.show(
+            f"{program} create cluster -f {manifest}",
+            f"{program} get clusters -A",
+        )
+        progress.out.print("and finally:")
+        progress.show(f"{program} down", "")
 
 
 async def _create(run: Run, filename: Path) -> None:
-    _print_title(run, f"Create: {filename}")
+    _print_title(run, f"Create: {shown_commands.path(filename)}")
     began = time.monotonic()
     await _settle(run)
     run.progress.say(f"cluster {run.key} is ready", aside=f"{time.monotonic() - began:.1f} s")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import signal
+import shlex
 import sys
 import tempfile
 import threading
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espalier.apiserver.http import HttpShell
-from espalier.cli import output, process_tuning
+from espalier.cli import interrupts, output, process_tuning, shown_commands
 from espalier.cli.environment.gardens import Garden, SimulatedSeed
 from espalier.cli.environment.migration_scenario import (
     GARDEN_NAMESPACE,
@@ -120,7 +120,7 @@ async def show() -> None:
     os.umask(0o077)
     began = time.monotonic()
     stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in interrupts.ending():
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     with tempfile.TemporaryDirectory(prefix="espalier-demo-") as folder, Progress(output.console()) as progress:
         kubeconfig = Path(folder) / "kubeconfig"
@@ -152,9 +152,9 @@ async def _begin(scenario: MigrationScenario) -> None:
 
 
 def _explain(kubeconfig: Path) -> None:
-    program, first, second = os.path.relpath(sys.argv[0]), *SEEDS[:2]
+    program, first, second = shown_commands.program(), *SEEDS[:2]
     output.say(
-        f"\n  export KUBECONFIG={kubeconfig}\n"
+        f"\n  export KUBECONFIG={shlex.quote(str(kubeconfig))}\n"
         f"  {program} shoots list\n"
         f"  {program} shoots plan {NAME} --to {second}\n"
         f"  {program} shoots migrate {NAME} --to {second}\n"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -13,13 +11,11 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from espalier.cli import output, process_tuning
+from espalier.cli import output, process_tuning, shown_commands
 from espalier.cli.environment import programs
 from espalier.cli.environment.gardens import Garden
 from espalier.cli.environment.migration_scenario import (
     DELTA_PERIOD,
-    GARDEN_NAMESPACE,
-    NAME,
     NODES,
     PODS,
     QUICK,
@@ -88,11 +84,10 @@ async def show(*, real: bool = False, real_nodes: bool = False) -> None:
         output.write_table(MOVES.named(*titles), table(moves))
         _explain(settings.garden.give_up_after)
         progress.say(f"the demonstration took {time.monotonic() - began:.0f} s and left nothing behind")
-        program = os.path.relpath(sys.argv[0])
         output.say(
-            f"\nWhat happens in each step, and what to do when it does not: docs/migration.md\n"
-            f"In a garden of your own:\n  {program} shoots plan {NAME} -n {GARDEN_NAMESPACE} --to {SECOND}\n"
-            f"  {program} shoots migrate {NAME} -n {GARDEN_NAMESPACE} --to {SECOND}\n"
+            "\nWhat happens in each step, and what to do when it does not: docs/migration.md\n"
+            "For a garden that stays, with commands to move its shoot:\n"
+            f"  {shown_commands.program()} demo garden\n"
         )
 
 

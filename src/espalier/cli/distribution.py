@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from importlib import metadata
 
 NAME = "espalier-control-plane"
 """As in pyproject.toml."""
@@ -16,12 +15,16 @@ NAME = "espalier-control-plane"
 
 def version() -> str:
     """The version of this build."""
-    return metadata.version(NAME)
+    from importlib.metadata import version as version_of  # noqa: PLC0415  slow to import
+
+    return version_of(NAME)
 
 
 def needs(extra: str) -> list[str]:
     """The libraries that an extra adds; empty where they are not recorded, as in an image of the manager."""
-    requirements = (one.partition(";") for one in metadata.requires(NAME) or [])
+    from importlib.metadata import requires  # noqa: PLC0415
+
+    requirements = (one.partition(";") for one in requires(NAME) or [])
     return [
         requirement.strip()
         for requirement, _, marker in requirements

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from espalier.api.printable import in_one_line, quoted
 from espalier.api.violations import ManifestError
+from espalier.cli import distribution
 from espalier.kube.errors import ApiError, KubeError, Unreachable
 
 _PACKAGES = ("espalier.simulator", "espalier.realnodes", "espalier.assets")
@@ -102,24 +103,18 @@ def explain(error: BaseException) -> tuple[Exit, str] | None:
         case ModuleNotFoundError() if (error.name or "").startswith(_LOCAL):
             return Exit.REFUSED, (
                 f"this command needs the local environment, which is not installed (no module {error.name}): "
-                f"install what it needs with `{_install('local')}`"
+                f"install what it needs with `{distribution.install('local')}`"
             )
         case ModuleNotFoundError() if (error.name or "").startswith(_ETCD):
             return Exit.REFUSED, (
                 f"this command needs the etcd libraries, which are not installed (no module {error.name}): "
-                f"install them with `{_install('etcd')}`"
+                f"install them with `{distribution.install('etcd')}`"
             )
         case OSError() if error.filename:
             return Exit.REFUSED, f"{error.filename}: {error.strerror}"
         case OSError() if error.errno in _FULL:
             return Exit.REFUSED, f"the output could not be written: {error.strerror}"
     return None
-
-
-def _install(extra: str) -> str:
-    from espalier.cli import distribution  # noqa: PLC0415  reads metadata, which is slow to import
-
-    return distribution.install(extra)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.identity_providers import AWSIamConfig
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli import chosen_release, connection, documents, flags, follow, kubeconfig, output
+from espalier.cli import chosen_release, connection, documents, flags, follow, kubeconfig, output, shown_commands
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure, Usage
 from espalier.cli.progress import Progress
@@ -245,10 +245,13 @@ async def _write_kubeconfigs(client: Client, cluster: Object, progress: Progress
     key = cluster.key
     try:
         path = await write_kubeconfig(client, key)
-        progress.say(f"kubeconfig: {path}    kubectl --kubeconfig {path} get nodes")
+        progress.say("its kubeconfig is written:")
+        progress.show(f"kubectl --kubeconfig {shown_commands.path(path)} get nodes")
         references = cluster.tree["spec"].get("identityProviderRefs") or ()
         if any(one["kind"] == AWSIamConfig.resource.kind for one in references):
-            progress.say(f"kubeconfig for users of AWS: {await write_kubeconfig(client, key, for_aws=True)}")
+            for_users = await write_kubeconfig(client, key, for_aws=True)
+            progress.say("a kubeconfig for users of AWS is written:")
+            progress.show(f"kubectl --kubeconfig {shown_commands.path(for_users)} get nodes")
     except Failure as unread:
         progress.say(str(unread), sign="[yellow]![/]")
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 import uvloop
 
-from espalier.cli import output
+from espalier.cli import distribution, interrupts, output
 from espalier.cli.command_index import COMMANDS
 from espalier.cli.commands import COMPLETING, EXIT_CODES, Group, sentence
 from espalier.cli.failures import Exit, explain, printing
@@ -64,12 +64,13 @@ The local environment keeps its state in $ESPALIER_HOME (default: espalier in th
 $ESPALIER_HOME/kubeconfig is for kubectl.
 """,
 )
-@click.version_option(package_name="espalier", message="%(version)s")
+@click.version_option(package_name=distribution.NAME, message="%(version)s")
 def program() -> None:
     """Creates, scales, upgrades and deletes Kubernetes clusters from declarative objects."""
 
 
 async def _finish(awaitable: Awaitable[Any]) -> Any:
+    interrupts.cancel_current_task()
     return await awaitable
 
 
@@ -81,7 +82,7 @@ def run(tokens: Sequence[str]) -> int:
         return shell_complete(program, {}, "espalier", COMPLETING, os.environ[COMPLETING])
     result: object = None
     try:
-        with printing():
+        with printing(), interrupts.raised():
             with program.make_context("espalier", list(tokens)) as context:
                 result = program.invoke(context)
             if inspect.isawaitable(result):

@@ -32,7 +32,14 @@ class Progress:
     def say(self, text: str, sign: str = "[green]✓[/]", *, aside: str = "") -> None:
         """Print a line that stays: something is done, or has changed. `aside` follows it, dimmed."""
         self.settle()
-        self.out.print(f"{sign} {_safe(text)}" + (f"   [dim]({_safe(aside)})[/]" if aside else ""))
+        line = f"{sign} {_safe(text)}" + (f"   [dim]({_safe(aside)})[/]" if aside else "")
+        self.out.print(line, soft_wrap="`" in text or self.out.soft_wrap)  # a command in it is for copying
+
+    def show(self, *commands: str) -> None:
+        """Print commands to copy, each in one line however narrow the terminal is."""
+        self.settle()
+        for command in commands:
+            self.out.print(f"  {_safe(command)}" if command else "", soft_wrap=True)
 
     def wait(self, text: str) -> None:
         """Show what is waited for, until something else is printed. The same text is not repeated."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ import msgspec
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.cli import connection, flags, lock, output, process_tuning, tables
+from espalier.cli import connection, flags, interrupts, lock, output, process_tuning, shown_commands, tables
 from espalier.cli.commands import Command
 from espalier.cli.failures import Exit, Failure, NotReachable, Overdue, Usage, explain
 from espalier.cli.home import Home, naming, private
@@ -181,7 +181,7 @@ async def _run(
     with lock.hold(home.lock) as held, Progress() as progress:
         progress.wait("starting the API server and the controllers")
         stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in interrupts.ending():
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         async with _environment(home, nodes, real, port, boot_seconds, offered) as environment:
             held.announce(environment.url)
@@ -243,10 +243,12 @@ def fit(nodes: Nodes, api_server: ApiServer | None, in_place: FrontEnd = FrontEn
 
 
 def _how_to_go_on(progress: Progress, home: Home) -> None:
-    progress.out.print(f"\n  export KUBECONFIG={home.kubeconfig}", soft_wrap=True)
-    progress.out.print(
-        "  kubectl apply -f examples/docker.yaml\n  kubectl get clusters.anywhere.eks.amazonaws.com -w\n",
-        soft_wrap=True,
+    progress.show(
+        "",
+        f"export KUBECONFIG={shlex.quote(str(home.kubeconfig))}",
+        f"kubectl apply -f {shown_commands.example()}",
+        "kubectl get clusters.anywhere.eks.amazonaws.com -w",
+        "",
     )
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli.main import run
+from espalier.cli.shown_commands import EXAMPLE
 from espalier.cli.up import Nodes
 from espalier.clusters import Isolation
 from tests.support.command_line import shown, understood
@@ -37,7 +38,7 @@ UNDERSTOOD: list[tuple[str, dict[str, Any]]] = [
     ("delete cluster garden --timeout -5m", {"name": "garden", "filename": (), "timeout": "-5m"}),
     ("up", {"port": 0, "nodes": Nodes.SIMULATED, "api_server": None, "boot_seconds": 0.2, "releases": None}),
     ("up -d --port 8443 --nodes real --ready-descriptor 3", {"detach": True, "port": 8443, "nodes": Nodes.REAL}),
-    ("demo --boot-seconds 1", {"filename": Path("examples/docker.yaml"), "boot_seconds": 1.0}),
+    ("demo --boot-seconds 1", {"filename": EXAMPLE.resolve(), "boot_seconds": 1.0}),
     ("manager", {"leader_elect": True, "in_place": FrontEnd.ANNOTATIONS, "controllers": "*", "namespace": ()}),
     ("manager --leader-elect=false --copy-kubeconfig=true", {"leader_elect": False, "copy_kubeconfig": True}),
     ("manager --no-leader-elect --in-place hooks", {"leader_elect": False, "in_place": FrontEnd.HOOKS}),

@@ -1,0 +1,66 @@
+"""Printed commands can be copied: names of programs and files as a shell finds them, and no line is broken."""
+
+from __future__ import annotations
+
+import io
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from espalier.cli import shown_commands
+from espalier.cli.progress import Progress
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    found = tmp_path / "a folder" / "bin" / "espalier"
+    found.parent.mkdir(parents=True)
+    found.write_text("#!/bin/sh\n")
+    found.chmod(0o755)
+    return found
+
+
+def test_a_program_on_the_path_is_called_by_its_name(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert shown_commands.program() == "espalier"
+
+
+def test_another_program_of_the_name_on_the_path_is_not_called(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other" / "espalier"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    monkeypatch.setenv("PATH", str(other.parent))
+    assert shlex.split(shown_commands.program()) == [str(program)]
+    monkeypatch.chdir(tmp_path)
+    assert shlex.split(shown_commands.program()) == ["a folder/bin/espalier"]
+
+
+def test_a_module_is_called_by_its_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["/somewhere/espalier/cli/__main__.py"])
+    assert shlex.split(shown_commands.program()) == [sys.executable, "-m", "espalier.cli"]
+
+
+def test_the_example_is_found_from_everywhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    (found,) = shlex.split(shown_commands.example())
+    assert Path(found).read_text().startswith("# A cluster")
+
+
+@pytest.mark.parametrize("width", [20, 80, 120])
+def test_a_command_is_one_line_on_every_terminal(width: int) -> None:
+    command = "kubectl --kubeconfig '/a [folder]/with a long name/garden.kubeconfig' get nodes --all-namespaces -o wide"
+    sentence = f"the shoot moves to another seed; `{command}` shows its nodes, which takes a while"
+    written = io.StringIO()
+    progress = Progress(Console(file=written, force_terminal=True, width=width, color_system=None))
+    progress.show("", command)
+    progress.say(sentence)
+    assert written.getvalue().splitlines() == ["", f"  {command}", f"✓ {sentence}"]
