@@ -29,7 +29,7 @@ def creation(
     """Tell a story of a cluster that nobody has waited for."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_environment(simulation.clock) as env:
+        async with managed_environment(simulation.clock, settle_time=0) as env:  # changes begin in the creation
             Upgraders(env.workloads)
             await env.apply(**spec(control_planes, workers))
             await story(env)

@@ -285,6 +285,8 @@ def test_in_place_is_not_begun_when_machines_are_to_be_replaced(first: int, seco
             part["upgradeRolloutStrategy"] = {"type": "InPlace"}
         await put(env, trees[0])
         await asyncio.sleep(CALM)
+        reasons: set[str] = set()
+        env.clusters.subscribe(lambda _old, new, _first: reasons.update(_reasons(new)))
         upgrades = env.capi_objects.of(MachineDeploymentUpgrade.resource)
         begun: list[str] = []
         upgrades.subscribe(lambda _old, new, _first: begun.append(new.name) if new is not None else None)
@@ -299,6 +301,7 @@ def test_in_place_is_not_begun_when_machines_are_to_be_replaced(first: int, seco
         await asyncio.sleep(CALM)
         await env.until_ready(VINEYARD)
         assert (made.coming, begun) == ({"vineyard-md-0": 1}, [])
+        assert "InPlaceUpgradeRefused" not in reasons
         assert await warnings(env) == before
 
     tell(story)

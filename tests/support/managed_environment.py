@@ -31,6 +31,7 @@ from espalier.cli.upgrader_images import UpgraderImages
 from espalier.clusters import Isolation
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.provider import Providers, infrastructures
+from espalier.clusters.settling import SETTLE_TIME
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.rbac import trees
@@ -111,6 +112,7 @@ async def managed_environment(
     isolation: Isolation = Isolation.LAYERS,
     layers: Sequence[Layer] = LAYERS,
     resync: float = RESYNC,
+    settle_time: float = SETTLE_TIME,
     namespaces: Sequence[str] = (),
     copies_to: Sequence[str] = (NAMESPACE,),
     disks: Path | None = None,
@@ -123,9 +125,9 @@ async def managed_environment(
     """A local environment on the running loop. With `store` and `stores` of an earlier one it continues that one.
 
     `wrap` stands between the controllers and the API server, for faults. `providers`, `isolation`,
-    `layers`, `resync` and `namespaces` are the manager's; `kinds` are those of `providers` that are to be defined
-    first. It has the rights that `espalier manifests` gives it: a request that needs another one fails the story at
-    its end, whatever became of it.
+    `layers`, `resync`, `settle_time` and `namespaces` are the manager's; `kinds` are those of `providers` that are to
+    be defined first. It has the rights that `espalier manifests` gives it: a request that needs another one fails the
+    story at its end, whatever became of it.
 
     Kubeconfigs may be copied to the namespaces `copies_to`.
 
@@ -202,6 +204,7 @@ async def managed_environment(
             layers=layers,
             front_end=front_end,
             resync=resync,
+            settle_time=settle_time,
             uninstalled=installing.uninstalled,
         )
         assemble(manager, [one for one in made_of if one.name not in accounts], webhooks=webhooks)

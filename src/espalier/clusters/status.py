@@ -11,7 +11,7 @@ from espalier.api import conditions as condition_list
 from espalier.api import redaction
 from espalier.api.conditions import condition as _condition
 from espalier.api.eksa.cluster import ClusterStatus, EksdReleaseRef, Phase
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
 from espalier.clusters import names, readiness, synced
 from espalier.clusters.scope import Scope
@@ -44,7 +44,7 @@ def status_of(
     `compared` is condition Synced, if the reconcile compared live and rendered objects; `copied` is the reason why
     there is no copy of the kubeconfig.
     """
-    parts = readiness.conditions(scope)
+    parts = readiness.conditions(scope) if scope.settling is None else _parts_of_what_exists(scope, scope.settling)
     if scope.is_deleted:  # advice for a cluster that is kept does not help one being deleted
         parts = [
             one if one.status == "True" and not _is_being_deleted(scope, one) else _deleting(one.type) for one in parts
@@ -102,6 +102,18 @@ def unreadable(found: Object, fault: Fault, now: datetime) -> ClusterStatus:
         failure_reason=fault.reason,
         failure_message=fault.message,
     )
+
+
+def _parts_of_what_exists(scope: Scope, wait: Wait) -> list[Condition]:
+    """The conditions under Ready before a requested change has settled: of the objects that exist, as while a cluster
+    is paused. Nothing is said to be replaced that nobody has begun to replace."""
+    metadata = scope.cluster.metadata
+    annotations = {**metadata.annotations, PAUSED_ANNOTATION: names.SETTLING}
+    cluster = msgspec.structs.replace(
+        scope.cluster, metadata=msgspec.structs.replace(metadata, annotations=annotations)
+    )
+    parts = readiness.conditions(msgspec.structs.replace(scope, cluster=cluster))
+    return [_false(one.type, wait) if one.reason == readiness.PAUSED else one for one in parts]
 
 
 def _is_being_deleted(scope: Scope, part: Condition) -> bool:
