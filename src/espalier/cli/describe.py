@@ -11,15 +11,18 @@ from typing import Any
 import click
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api import redaction
 from espalier.api.core import CORE_EVENT
 from espalier.api.eksa.cluster import Cluster, ClusterSpec
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE, VERSION
 from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line
 from espalier.api.resource import Resource
-from espalier.cli import connection, flags, output
+from espalier.cli import connection, flags, output, upgrade_progress
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure
 from espalier.cli.layout import Table
@@ -29,13 +32,19 @@ from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
 from espalier.kube.errors import Forbidden, NotFound
+from espalier.kube.objects import Object
 from espalier.providers.kinds import CATALOG
 from espalier.releases import UnknownKubernetesVersion, release_name, resolve
 from espalier.releases.contents import support_text
+from espalier.upgrades.node.containers import BEGINNING, UNDER_WAY
 
 LAST_EVENTS = 8
 
-OBJECTS = Table(("Object", "State", "Since", "Message"), sentences=(3,), lists=(0,))
+OBJECTS = Table(("Object", "Version", "State", "Since", "Message"), sentences=(4,), lists=(0,))
+UPGRADES: tuple[type[KubeObject], ...] = (ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade)
+FOLDED = ("Machine", "NodeUpgrade")
+"""Kinds of which equal healthy objects share a line."""
+ABOVE = "as above"
 EVENTS = Table(("Age", "Type", "Reason", "Event"), sentences=(3,))
 
 
@@ -59,34 +68,39 @@ async def cluster(name: str, *, connect: flags.Connection, show_all: bool, outpu
     async with connection.connect(connect) as connected:
         client = connected.client
         try:
-            root = (await client.get(Cluster.resource, name, connected.namespace)).tree
+            described = await client.get(Cluster.resource, name, connected.namespace)
         except NotFound:
             raise Failure(
                 f'cluster "{name}" does not exist in namespace {connected.namespace}; '
                 "`espalier get clusters -A` shows those that do"
             ) from None
-        (objects, hidden), events, supported = await asyncio.gather(
-            _objects(client, root), _events(client, root), _end_of_support(client, root)
+        root, now = described.tree, datetime.now(UTC)
+        (objects, hidden), events, supported, upgrade = await asyncio.gather(
+            _objects(client, root),
+            _events(client, root),
+            _end_of_support(client, root),
+            _upgrade(client, described, now),
         )
     secrets = redaction.secrets_of(*(one.get("spec") for one in (root, *objects)))
     root, *objects = [
         one | {"status": redaction.all_concealed(one.get("status") or {}, secrets)} for one in (root, *objects)
     ]
-    events = redaction.all_concealed(events, secrets)
+    events, upgrade = redaction.all_concealed(events, secrets), redaction.all_concealed(upgrade, secrets)
     whole = tree_of(root, objects)
     if output_format:
         output.write_facts(_facts(whole, events) | {"supportEnds": supported}, output_format)
         return
-    now = datetime.now(UTC)
     width = output.width() or 0
-    top = _top(whole, support_text(supported, now), now)
+    messages = Messages()
+    top = [*_top(whole, support_text(supported, now), now, upgrade, messages)]
     output.say("\n".join(line for fact in top for line in within(in_one_line(fact), width)) + "\n")
-    output.write_table(OBJECTS, [_row(line, member, now) for line, member in _lines(whole, show_all=show_all)])
+    lines = [*_lines(whole, show_all=show_all)]
+    output.write_table(OBJECTS, [_row(line, members, now, messages) for line, members in lines])
     if hidden:
         output.say(f"\nNot shown, as you may not list them: {', '.join(sorted(hidden))}", stderr=True)
     if events:
         output.say()
-        rows = [(_age(_time_of(event), now), event["type"], event["reason"], event["message"]) for event in events]
+        rows = [_event_row(event, now, messages) for event in events]
         output.write_table(EVENTS, rows)
 
 
@@ -108,7 +122,8 @@ async def _objects(client: Client, root: Tree) -> tuple[list[Tree], list[str]]:
             return []
         return [{**item.tree, "apiVersion": resource.api_version, "kind": resource.kind} for item in listed.items]
 
-    found = await asyncio.gather(*(read(resource) for resource in wanted.values()), _linked(client, root))
+    upgrades = [kind.resource for kind in UPGRADES if kind.resource in {item.resource for item in served}]
+    found = await asyncio.gather(*(read(resource) for resource in (*wanted.values(), *upgrades)), _linked(client, root))
     return [tree for trees in found for tree in trees], hidden
 
 
@@ -160,19 +175,43 @@ async def _events(client: Client, root: Tree) -> list[Tree]:
     return sorted(ours, key=_time_of)[-LAST_EVENTS:]
 
 
-def _top(whole: Member, supported: str, now: datetime) -> Iterator[str]:
+class Messages:
+    """Prints each message once: an object that repeats what was said, as owners do, refers to it."""
+
+    def __init__(self) -> None:
+        self._said: list[str] = []
+
+    def once(self, sentence: str, message: str = "") -> str:
+        """The sentence; `as above` if its message was part of an earlier one."""
+        message = " ".join((message or sentence).split())
+        if message and any(message in said for said in self._said):
+            return ABOVE
+        self._said.append(" ".join(sentence.split()))
+        return sentence
+
+
+def _top(whole: Member, supported: str, now: datetime, upgrade: str, messages: Messages) -> Iterator[str]:
     """Summary, one fact for each line."""
     metadata, spec, state = whole.tree["metadata"], whole.tree["spec"], whole.state
     release = spec.get("eksaVersion") or (spec.get("bundlesRef") or {}).get("name") or "none yet"
     yield f"Cluster   {metadata['namespace']}/{metadata['name']}"
     yield f"Release   {release}, Kubernetes {spec.get('kubernetesVersion', 'not said')}{supported}"
     since = f" for {_age(state.since, now)}" if state.since else ""
-    said = state.sentence or state.message
+    said = messages.once(state.sentence or state.message, state.message)
     yield f"Ready     {state.status or 'not reported yet'}{since}{': ' + said if said else ''}"
+    if upgrade:
+        yield f"Upgrade   {messages.once(upgrade)}"
     blocking = obstacle(whole)
-    if blocking is not None and blocking is not whole:
-        why = blocking.state.sentence or f"is {blocking.state.text}"
-        yield f"Blocked   by {blocking.kind} {blocking.name}: {why}"
+    if blocking is not None and blocking is not whole and not is_under_way(blocking):
+        sentence = blocking.state.sentence
+        why = messages.once(sentence, blocking.state.message) if sentence else f"is {blocking.state.text}"
+        yield f"Blocked   by {blocking.kind} {blocking.name}{f', {ABOVE}' if why == ABOVE else f': {why}'}"
+
+
+def is_under_way(member: Member) -> bool:
+    """True for an upgrade that progresses as expected: it needs time, and no action."""
+    is_upgrade = member.kind in {kind.resource.kind for kind in UPGRADES}
+    return is_upgrade and member.state.reason in {*UNDER_WAY, *BEGINNING, "UpgradingNodes"}
 
 
 def within(fact: str, width: int) -> list[str]:
@@ -188,7 +227,7 @@ def _lines(
 ) -> Iterator[tuple[str, Sequence[Member]]]:
     """The lines of the tree, each with its members. Equal healthy members share a line."""
     yield f"{before}{whole.kind} {whole.name}", [whole]
-    folded = not show_all and whole.kind == "Machine" and whole.is_healthy
+    folded = not show_all and whole.kind in FOLDED and whole.is_healthy
     groups = [] if folded else list(_groups(whole.children, show_all=show_all))
     for at, group in enumerate(groups):
         last = at == len(groups) - 1
@@ -201,23 +240,43 @@ def _lines(
 
 
 def _groups(children: Sequence[Member], *, show_all: bool) -> Iterator[list[Member]]:
-    well: dict[str, list[Member]] = {}
+    well: dict[tuple[str, str], list[Member]] = {}
     for child in children:
         if not show_all and child.kind.endswith("Template"):
             continue
-        if show_all or not child.is_healthy or child.kind != "Machine":
+        if show_all or not child.is_healthy or child.kind not in FOLDED:
             yield [child]
-        elif child.kind in well:
-            well[child.kind].append(child)
+        elif (like := (child.kind, child.version)) in well:
+            well[like].append(child)
         else:
-            well[child.kind] = [child]
-            yield well[child.kind]
+            well[like] = [child]
+            yield well[like]
 
 
-def _row(line: str, members: Sequence[Member], now: datetime) -> tuple[str, str, str, str]:
+def _row(line: str, members: Sequence[Member], now: datetime, messages: Messages) -> tuple[str, str, str, str, str]:
     states = [member.state for member in members]
     since = max((state.since for state in states if state.since), default="")
-    return line, states[0].text or "-", _age(since, now) or "-", states[0].sentence or "-"
+    sentence = states[0].sentence
+    said = messages.once(sentence, states[0].message) if sentence else "-"
+    return line, members[0].version or "-", states[0].text or "-", _age(since, now) or "-", said
+
+
+def _event_row(event: Tree, now: datetime, messages: Messages) -> tuple[str, str, str, str]:
+    return _age(_time_of(event), now), event["type"], event["reason"], messages.once(event["message"])
+
+
+async def _upgrade(client: Client, found: Object, now: datetime) -> str:
+    """The progress of the upgrade of its nodes in place; empty without one, and for whoever may not read it."""
+    try:
+        cluster = found.decode(Cluster)
+        progress = await upgrade_progress.read(client, cluster, now)
+    except (Forbidden, NotFound, ValueError):
+        return ""
+    ready = condition_list.get(cluster.status.conditions, "Ready")
+    if progress is None or ready is None or ready.status == "True":
+        return ""
+    began = ready.last_transition_time
+    return progress.sentence(now, datetime.fromisoformat(began) if began else None)
 
 
 def _facts(whole: Member, events: Sequence[Tree]) -> Tree:
@@ -228,6 +287,7 @@ def _facts(whole: Member, events: Sequence[Tree]) -> Tree:
             "kind": member.tree["kind"],
             "namespace": metadata.get("namespace", ""),
             "name": metadata["name"],
+            "version": member.version,
             "status": state.status,
             "busy": list(state.busy),
             "reason": state.reason,

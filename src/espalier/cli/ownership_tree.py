@@ -46,6 +46,14 @@ class Member:
         """State of the object."""
         return state_of(self.tree)
 
+    @property
+    def version(self) -> str:
+        """The Kubernetes version of a machine, which is that of its kubelet, or that which others should have."""
+        spec, status = self.tree.get("spec") or {}, self.tree.get("status") or {}
+        template = (spec.get("template") or {}).get("spec") or {}
+        of_node = (status.get("nodeInfo") or {}).get("kubeletVersion") if self.kind == "Machine" else ""
+        return str(of_node or spec.get("version") or spec.get("kubernetesVersion") or template.get("version") or "")
+
     def whole(self) -> Iterator[Member]:
         """This member and all below it, parents first."""
         yield self

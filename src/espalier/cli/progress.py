@@ -29,6 +29,11 @@ class Progress:
     ) -> None:
         self.settle()
 
+    @property
+    def is_live(self) -> bool:
+        """True if a line is updated, rather than followed by the next."""
+        return self.out.is_terminal
+
     def say(self, text: str, sign: str = "[green]✓[/]", *, aside: str = "") -> None:
         """Print a line that stays: something is done, or has changed. `aside` follows it, dimmed."""
         self.settle()

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from espalier.api import conditions as condition_list
+from espalier.api.capi.machine import Machine
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS
 from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusters.preview.machines import Fleet, Group
@@ -35,7 +36,7 @@ def duration(groups: Sequence[Group], fleet: Fleet, *, workers_wait: bool) -> Du
     side, and maybe after the control plane.
     """
     took = [seconds for one in fleet.machines if (seconds := seconds_to_ready(one)) is not None]
-    each = _median(took) if took else UNKNOWN
+    each = median(took) if took else UNKNOWN
     control_plane = sum(group.coming for group in groups if not group.is_of_workers)
     workers = max((group.rounds for group in groups if group.is_of_workers), default=0)
     rounds = control_plane + workers if workers_wait else max(control_plane, workers)
@@ -49,21 +50,23 @@ def in_place(groups: Sequence[Group], fleet: Fleet) -> Duration | None:
     """
     if not any(group.upgraded for group in groups):
         return None
-    took = [seconds for one in fleet.machines if (seconds := _seconds_in_place(one)) is not None]
-    each = _median(took) if took else UNKNOWN_IN_PLACE
+    took = [seconds for one in fleet.machines if (seconds := seconds_in_place(one.machine)) is not None]
+    each = median(took) if took else UNKNOWN_IN_PLACE
     control_plane = sum(len(group.upgraded) for group in groups if not group.name)
     workers = max((len(group.upgraded) for group in groups if group.name), default=0)
     return Duration((control_plane + workers) * each, each, len(took))
 
 
-def _median(seconds: list[float]) -> float:
+def median(seconds: list[float]) -> float:
+    """The middle of some durations."""
     ordered, middle = sorted(seconds), len(seconds) // 2
     return (ordered[middle] + ordered[~middle]) / 2
 
 
-def _seconds_in_place(seen: MachineObjects) -> float | None:
+def seconds_in_place(machine: Machine) -> float | None:
+    """The duration of a machine's last in-place upgrade, if it was recorded."""
     try:
-        return float(seen.machine.metadata.annotations.get(UPGRADE_SECONDS, ""))
+        return float(machine.metadata.annotations.get(UPGRADE_SECONDS, ""))
     except ValueError:
         return None
 
