@@ -183,8 +183,8 @@ class Messages:
 
     def once(self, sentence: str, message: str = "") -> str:
         """The sentence; `as above` if its message was part of an earlier one."""
-        message = " ".join((message or sentence).split())
-        if message and any(message in said for said in self._said):
+        parts = [" ".join(line.lstrip("* ").split()) for line in (message or sentence).splitlines()]
+        if any(parts) and all(any(part in said for said in self._said) for part in parts):
             return ABOVE
         self._said.append(" ".join(sentence.split()))
         return sentence

@@ -73,6 +73,8 @@ def progress_of(
     # A group before its turn, or after it, has no upgrade object: its versions tell.
     in_place = [one for one in machines if one.metadata.name in requested or _is_in_place(one, cluster)]
     names = {one.metadata.name: one for one in in_place}
+    if not names:
+        return None
     done = {name for name in names if _is_done(names[name], by_machine.get(name), target, is_due=name in requested)}
     took = [seconds for one in machines if (seconds := seconds_in_place(one)) is not None]
     each = median(took) if took else UNKNOWN_IN_PLACE

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 
-from espalier.cli.describe import within
+from espalier.api.meta import Tree
+from espalier.cli.describe import Messages, _lines, _row, _top, is_under_way, within
+from espalier.cli.ownership_tree import Member, tree_of
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 FACT = "Ready     False for 3m: spec.workerNodeGroupConfigurations[0].failureDomains: waiting for Secret eksa-system/a"
 
@@ -19,3 +26,64 @@ def test_a_long_sentence_is_wrapped_between_words_below_its_beginning(width: int
 
 def test_in_a_pipe_it_is_one_line() -> None:
     assert within(FACT, 0) == [FACT]
+
+
+def tree(kind: str, name: str, *owners: Tree, version: str = "", **ready: Any) -> Tree:
+    return {
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"{kind}-{name}",
+            "ownerReferences": [{"uid": one["metadata"]["uid"]} for one in owners],
+        },
+        "spec": {"version": version} if version else {},
+        "status": {"conditions": [{"type": "Ready", "reason": "Why", **ready}]} if ready else {},
+    }
+
+
+CAUSE = "image ubuntu-1.36 does not exist in datacenter vineyard"
+ROOT = tree("Cluster", "garden", status="False", message=f"worker md-0: {CAUSE}")
+SET = tree("MachineSet", "garden-md-0", ROOT, status="False", message=f"* {CAUSE}")
+SICK = [tree("Machine", name, SET, status="False", message=CAUSE) for name in ("a", "b", "c")]
+WELL = [
+    tree("Machine", name, SET, version=version, status="True")
+    for name, version in (("d", "v1.35.1"), ("e", "v1.36.1"), ("f", "v1.35.1"))
+]
+
+
+def rows(messages: Messages, *objects: Tree) -> list[tuple[str, ...]]:
+    return [_row(line, members, NOW, messages) for line, members in _lines(tree_of(ROOT, objects), show_all=False)]
+
+
+def test_one_message_is_printed_once() -> None:
+    messages = Messages()
+    top = _top(tree_of(ROOT, [SET, *SICK]), "", NOW, "", messages)
+    text = "\n".join([*top, *(cell for row in rows(messages, SET, *SICK) for cell in row)])
+    assert text.count(CAUSE) == 1
+    assert text.count("as above") == 6  # the object that blocks, the cluster, its MachineSet, three Machines
+
+
+def test_another_message_is_not_lost() -> None:
+    other = tree("Machine", "g", SET, status="False", message="its node does not answer")
+    found = rows(Messages(), SET, SICK[0], other)
+    assert [row[-1] for row in found if "Machine " in row[0]] == ["as above", "Why: its node does not answer"]
+
+
+def test_machines_are_shown_with_their_versions() -> None:
+    found = {row[0].lstrip("│├└─ "): row[1] for row in rows(Messages(), SET, *WELL)}
+    assert found["2 Machines d, f"] == "v1.35.1"
+    assert found["Machine e"] == "v1.36.1"
+
+
+def test_a_machine_has_the_version_of_its_kubelet() -> None:
+    behind = WELL[1] | {"status": {"nodeInfo": {"kubeletVersion": "v1.35.1"}}}
+    assert Member(behind).version == "v1.35.1"
+
+
+@pytest.mark.parametrize(("reason", "expected"), [("DrainingNode", True), ("DrainingNodeFailed", False)])
+def test_an_upgrade_that_progresses_blocks_nothing(reason: str, *, expected: bool) -> None:
+    upgrade = tree("NodeUpgrade", "a", status="False") | {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1"}
+    upgrade["status"]["conditions"][0]["reason"] = reason
+    assert is_under_way(Member(upgrade)) is expected

@@ -1,0 +1,208 @@
+"""How far an in-place upgrade is: its nodes and their steps, the time so far, and an estimate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from espalier.api.capi.machine import Machine
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.upgrades import UPGRADE_SECONDS, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.cli import follow
+from espalier.cli.failures import Overdue
+from espalier.cli.progress import Progress
+from espalier.cli.upgrade_progress import UpgradeProgress, progress_of
+from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
+from espalier.kube.client import Client
+from espalier.kube.errors import error_of
+from espalier.kube.objects import Object, to_bytes
+from espalier.runtime.virtual import Simulation, run
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+OLD, NEW = "v1.35.4-eks-1-35-1", "v1.36.3-eks-1-36-1"
+MACHINE = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DockerMachine", "name": "a"}
+IN_PLACE = {"upgradeRolloutStrategy": {"type": "InPlace"}}
+
+
+def before(seconds: float) -> str:
+    return (NOW - timedelta(seconds=seconds)).isoformat()
+
+
+def cluster_tree(*, workers: Tree = IN_PLACE) -> Tree:
+    return {
+        "apiVersion": Cluster.resource.api_version,
+        "kind": "Cluster",
+        "metadata": {"name": "garden", "namespace": "default", "uid": "u", "resourceVersion": "1", "generation": 1},
+        "spec": {
+            "controlPlaneConfiguration": {"count": 3, **IN_PLACE},
+            "workerNodeGroupConfigurations": [{"name": "md-0", "count": 2, **workers}],
+            "datacenterRef": {"kind": "DockerDatacenterConfig", "name": "garden"},
+            "kubernetesVersion": "1.36",
+        },
+    }
+
+
+def machine_tree(name: str, version: str = OLD, *, seconds: str = "") -> Tree:
+    group = {DEPLOYMENT_NAME_LABEL: "garden-md-0"} if name.startswith("md") else {CONTROL_PLANE_LABEL: ""}
+    return {
+        "metadata": {"name": name, "labels": group, "annotations": {UPGRADE_SECONDS: seconds} if seconds else {}},
+        "spec": {"clusterName": "garden", "version": version, "bootstrap": {}, "infrastructureRef": MACHINE},
+        "status": {"nodeInfo": {"kubeletVersion": version}},
+    }
+
+
+def node_tree(machine: str, step: str = "", *, age: float = 0) -> Tree:
+    ready = {"type": "Ready", "reason": "Any", "status": "False" if step else "True", "message": step}
+    return {
+        "metadata": {
+            "name": f"{machine}-node-upgrader",
+            "creationTimestamp": (NOW - timedelta(seconds=age)).isoformat(),
+        },
+        "spec": {"machine": {"name": machine}, "kubernetesVersion": NEW, "nodeType": "Worker"},
+        "status": {"completed": not step, "conditions": [ready]},
+    }
+
+
+def group_tree(*machines: str, age: float = 0) -> Tree:
+    return {
+        "metadata": {"name": "garden-cp-upgrade", "creationTimestamp": before(age)},
+        "spec": {
+            "controlPlane": {"name": "garden"},
+            "machinesRequireUpgrade": [{"name": name} for name in machines],
+            "kubernetesVersion": NEW,
+            "controlPlaneSpecData": "e30=",
+        },
+    }
+
+
+def progress(
+    machines: list[Tree], nodes: list[Tree], groups: list[Tree], *, workers: Tree = IN_PLACE
+) -> UpgradeProgress | None:
+    return progress_of(
+        msgspec.convert(cluster_tree(workers=workers), Cluster),
+        msgspec.convert(machines, list[Machine]),
+        msgspec.convert(groups, list[ControlPlaneUpgrade]),
+        msgspec.convert(nodes, list[NodeUpgrade]),
+        NOW,
+    )
+
+
+FIVE = ["a", "b", "c", "md-1", "md-2"]
+
+
+def test_a_cluster_without_upgrades_has_no_progress() -> None:
+    assert progress([machine_tree(name) for name in FIVE], [], []) is None
+
+
+def test_nodes_that_wait_for_their_group_are_counted() -> None:
+    machines = [machine_tree("a", NEW, seconds="10"), *map(machine_tree, FIVE[1:])]
+    nodes = [node_tree("a", age=14), node_tree("b", "step 5 of 8 on node b: draining", age=4)]
+    found = progress(machines, nodes, [group_tree("a", "b", "c", age=20)])
+    assert found is not None
+    assert (found.done, found.total) == (1, 5)
+    # Two of the control plane and two workers remain, each 10 s; 4 s of the first are over.
+    assert found.sentence(NOW) == (
+        "1 of 5 nodes are upgraded; step 5 of 8 on node b: draining; 20s so far; about 36s left"
+    )
+    assert found.sentence(NOW + timedelta(seconds=30)).endswith("50s so far; about 6s left")
+
+
+def test_nodes_of_a_group_whose_upgrade_is_done_stay_counted() -> None:
+    machines = [*(machine_tree(name, NEW) for name in FIVE[:3]), *map(machine_tree, FIVE[3:])]
+    found = progress(machines, [node_tree("md-1", "step 1 of 8")], [])
+    assert found is not None
+    assert (found.done, found.total) == (3, 5)
+
+
+def test_groups_that_are_replaced_are_not_counted() -> None:
+    found = progress(
+        [*map(machine_tree, FIVE)], [node_tree("a", "step 1 of 8")], [group_tree("a", "b", "c")], workers={}
+    )
+    assert found is not None
+    assert (found.done, found.total) == (0, 3)
+
+
+def test_a_change_of_the_same_version_is_done_when_its_node_is() -> None:
+    machines = [machine_tree(name, NEW) for name in FIVE]
+    found = progress(machines, [node_tree("a"), node_tree("b", "step 1 of 8")], [group_tree("a", "b", "c")])
+    assert found is not None
+    assert (found.done, found.total) == (3, 5)  # a, and both workers
+
+
+def test_an_assumed_estimate_says_so() -> None:
+    found = progress([*map(machine_tree, FIVE)], [node_tree("a", "step 1 of 8")], [group_tree("a", "b", "c")])
+    assert found is not None
+    assert found.sentence(NOW).endswith("about 16m left, assuming 200 s for each node")
+
+
+def test_the_last_node_leaves_no_estimate() -> None:
+    found = progress([machine_tree(name, NEW) for name in FIVE], [node_tree(name) for name in FIVE], [])
+    assert found is not None
+    assert found.sentence(NOW) == "5 of 5 nodes are upgraded; 0s so far"
+
+
+class Upgrading:
+    """An API server on which one node takes a step per minute, for users who may read it or not."""
+
+    def __init__(self, *, may_read: bool) -> None:
+        self.may_read, self.step = may_read, 1
+
+    async def list(self, resource: Resource, *_: Any, **__: Any) -> SimpleNamespace:
+        if resource == Cluster.resource:
+            ready = {
+                "type": "Ready",
+                "status": "False",
+                "reason": follow.IN_PLACE,
+                "message": "0 of 1",
+                "observedGeneration": 1,
+            }
+            return self._listed(cluster_tree() | {"status": {"conditions": [ready]}})
+        if not self.may_read:
+            raise error_of(403, b"")
+        trees = {
+            Machine.resource: [machine_tree("a")],
+            NodeUpgrade.resource: [self._node()],
+            MachineDeploymentUpgrade.resource: [],
+            ControlPlaneUpgrade.resource: [group_tree("a")],
+        }
+        return self._listed(*trees[resource])
+
+    async def watch(self, resource: Resource, *_: Any, **__: Any) -> AsyncIterator[Any]:
+        while resource == NodeUpgrade.resource and self.step < 3:
+            await asyncio.sleep(60)
+            self.step += 1
+            yield SimpleNamespace(type="MODIFIED", object=Object(to_bytes(self._node())))
+        await asyncio.get_running_loop().create_future()
+
+    def _node(self) -> Tree:
+        tree = node_tree("a", f"step {self.step} of 8")
+        tree["metadata"] |= {"uid": "n", "resourceVersion": str(self.step)}
+        return tree
+
+    def _listed(self, *trees: Tree) -> SimpleNamespace:
+        return SimpleNamespace(items=[Object(to_bytes(tree)) for tree in trees], resource_version="1")
+
+
+@pytest.mark.parametrize("may_read", [True, False])
+def test_a_command_shows_each_step_to_who_may_read_it(*, may_read: bool) -> None:
+    out = StringIO()
+    client = cast(Client, Upgrading(may_read=may_read))
+
+    async def main(_: Simulation) -> None:
+        with Progress(Console(file=out, width=500)) as shown, pytest.raises(Overdue):
+            await follow.until_ready(client, Key("default", "garden"), generation=1, timeout=600, progress=shown)
+
+    run(main, epoch=NOW, seed=1)
+    lines = [line.strip().split("; ")[:2] for line in out.getvalue().splitlines()]
+    steps = [["0 of 1 nodes are upgraded", f"step {step} of 8"] for step in (1, 2, 3)]
+    assert lines == [["0 of 1"], *(steps if may_read else [])]
