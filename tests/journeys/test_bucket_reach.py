@@ -18,7 +18,7 @@ from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, Seed
 from espalier.api.gardener.shoot import CONTROL_PLANE_HEALTHY, HANDED_OVER, READY_FOR_DISASTER, Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli.environment.gardens import Garden
+from espalier.cli.environment.gardens import CLOUD_SECRET, Garden
 from espalier.cli.environment.migration_scenario import quick_settings
 from espalier.cli.garden_components import VALIDATING_WEBHOOKS
 from espalier.cli.shoot_plan import Plan, observe
@@ -259,31 +259,38 @@ BACKUP = "backup-a"
 """The Secret of the garden with the credentials of seed a's bucket."""
 
 
-def test_nothing_is_stopped_while_the_destination_could_not_read_the_backups() -> None:
+NEEDED = (
+    (BACKUP, names.GARDEN_NAMESPACE, "access to the source's backups"),
+    ("backup-b", names.GARDEN_NAMESPACE, "access to its own backups"),
+    (CLOUD_SECRET, f"garden-{PROJECT}", "the provider's credentials"),
+)
+
+
+@pytest.mark.parametrize(("name", "namespace", "what"), NEEDED)
+def test_nothing_is_stopped_while_the_destination_lacks_a_secret(name: str, namespace: str, what: str) -> None:
     async def story(user: GardenUser) -> None:
         await user.healthy("a")
-        secret = await user.client.get(SECRET, BACKUP, names.GARDEN_NAMESPACE)
+        secret = await user.client.get(SECRET, name, namespace)
         for problem in ("is empty", "does not exist"):
             if problem == "is empty":
-                await user.client.patch(
-                    SECRET, BACKUP, names.GARDEN_NAMESPACE, patch={"data": None}, type=PatchType.MERGE
-                )
+                await user.client.patch(SECRET, name, namespace, patch={"data": None}, type=PatchType.MERGE)
             else:
-                await user.client.delete(SECRET, BACKUP, names.GARDEN_NAMESPACE)
+                await user.client.delete(SECRET, name, namespace)
             planned = Plan.of(await observe(user.client, Key(f"garden-{PROJECT}", "apple"), "b"))
-            (finding,) = [one for one in planned.findings if one.what == "the destination can open bucket of source a"]
+            (finding,) = [one for one in planned.findings if one.what == f"destination b gets {what}"]
             assert finding.ready is False
-            assert f"Secret garden/{BACKUP} of the garden, which gives access to it, {problem}" in finding.message
+            assert f"Secret {namespace}/{name}" in finding.message
+            assert problem in finding.message
+        await asyncio.sleep(90)  # by then a seed has seen that its own one is gone
         await user.move("b")
-        waiting = await user.until(lambda shoot: "gives access" in described(shoot))
-        assert f"Secret garden/{BACKUP} of the garden, which gives access to it, does not exist; create it" in (
-            described(waiting)
-        )
+        waiting = await user.until(lambda shoot: f"Secret {namespace}/{name}" in described(shoot), seconds=120)
+        assert "does not exist; create it" in described(waiting)
         await asyncio.sleep(60)
         assert (await user.garden.shoot("shoot--dev--apple").list(NAMESPACE)).items, "its API is served"
-        data = {"metadata": {"name": BACKUP, "namespace": names.GARDEN_NAMESPACE}, "data": secret.tree["data"]}
-        await user.client.create(SECRET, data)
-        await user.healthy("b")
+        await user.client.create(
+            SECRET, {"metadata": {"name": name, "namespace": namespace}, "data": secret.tree["data"]}
+        )
+        await user.healthy("b", seconds=300)
 
     told(story, "a", "b")
 

@@ -28,7 +28,7 @@ from espalier.kube.wire import ADMIN
 from espalier.shoots.admission import shoots as rules
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.readiness import unready
-from espalier.shoots.gardenlet.credentials import credentials_problem
+from espalier.shoots.gardenlet.destination import Need, needs
 from espalier.shoots.gardenlet.flows import MIGRATE, RECONCILE
 
 START = 10.0
@@ -49,9 +49,8 @@ class Seen:
     """The times with which gardenlets run, by seed, as far as they report them."""
     unread: tuple[str, ...] = ()
     """Kinds that may not be read."""
-    credentials_problem: str = ""
-    """The problem of the Secret that the destination gets to read the source's backups, as far as it may be
-    read."""
+    needs: tuple[Need, ...] = ()
+    """The needs of the destination, as the move itself reads them before it stops anything."""
 
 
 async def observe(client: Client, key: Key, destination: str) -> Seen:
@@ -84,16 +83,7 @@ async def observe(client: Client, key: Key, destination: str) -> Seen:
         {name: times for name, times in said.items() if times is not None},
         tuple(sorted(unread)),
     )
-    typed = shoot.decode(Shoot)
-    bucket = seen.buckets.get(_bucket_of_data(typed) or _bucket_of_seed(seen, typed.status.seed_name or ""))
-    return seen if bucket is None else replace(seen, credentials_problem=await _credentials_problem(client, bucket))
-
-
-async def _credentials_problem(client: Client, bucket: BackupBucket) -> str:
-    try:
-        return await credentials_problem(client, bucket)
-    except Forbidden:
-        return ""
+    return replace(seen, needs=tuple(await needs(client, shoot, destination)))
 
 
 class Finding(msgspec.Struct, frozen=True, rename="camel"):
@@ -221,6 +211,9 @@ def _findings(seen: Seen, shoot: Shoot, source: str) -> Iterator[Finding]:
     yield Finding(f"destination {seen.destination} is ready", not reason, message or "its gardenlet reports it ready")
     yield _bucket(seen, "source", source, _bucket_of_data(shoot) or _bucket_of_seed(seen, source))
     yield _bucket(seen, "destination", seen.destination, _bucket_of_seed(seen, seen.destination))
+    for need in seen.needs:
+        if not need.what.startswith("seed "):  # it has a finding of its own
+            yield _need(seen.destination, need)
     yield _network(seen, source)
     yield _ownership(shoot, source)
     last = shoot.status.last_operation
@@ -270,12 +263,17 @@ def _bucket(seen: Seen, role: str, name: str, bucket_name: str) -> Finding:
     reference = bucket.spec.credentials_ref or bucket.spec.secret_ref
     if role == "source" and reference is None:
         return Finding(f"the destination can open {what}", False, "it names no credentials in the garden")
-    if role == "source" and seen.credentials_problem:
-        return Finding(f"the destination can open {what}", False, seen.credentials_problem)
     said = error or ("its last operation succeeded" if is_ready else "its seed has not reported it ready")
     if role == "source" and is_ready and reference is not None:
         said = f"its seed reports it ready; the destination gets Secret {reference.namespace}/{reference.name}"
     return Finding(f"{what} is ready", is_ready, said)
+
+
+def _need(destination: str, need: Need) -> Finding:
+    what = f"destination {destination} gets {need.what}"
+    if need.problem is None:
+        return Finding(what, None, "you may not read the Secret in the garden")
+    return Finding(what, not need.problem, need.problem or "the Secret in the garden has data")
 
 
 def _network(seen: Seen, source: str) -> Finding:

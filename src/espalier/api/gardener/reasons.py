@@ -302,6 +302,11 @@ _SEED = (
 )
 
 _BACKUPS = (
+    _time(
+        "CredentialsCheckScheduled",
+        "nothing to do: the Secret with the credentials of the bucket is read again every minute",
+        BACKUPS,
+    ),
     _time("BackupBucketCreated", "a BackupBucket of this name was created at the same time; it is read again", BACKUPS),
     _time("RightsMissing", "the garden has not granted the seed access to the BackupEntry yet", BACKUPS),
     _time(
@@ -313,7 +318,7 @@ _BACKUPS = (
     _person(
         "BucketMissing", "`spec.bucketName` names no BackupBucket; correct it, or restore the BackupBucket", BACKUPS
     ),
-    _time("BucketNotReady", "the BackupBucket is not ready; the message has the error of its extension", BACKUPS),
+    _time("BucketNotReady", "the BackupBucket is not ready; the message has the error of its extension", BACKUPS, TASK),
     _person(
         "CredentialsMissing",
         "the Secret of the garden that the BackupBucket names is missing or empty; create it. It is looked for every "

@@ -12,7 +12,7 @@ import msgspec
 
 from espalier.api.conditions import timestamp
 from espalier.api.gardener import names, ownership
-from espalier.api.gardener.backups import BackupBucket
+from espalier.api.gardener.backups import BackupBucket, BackupBucketStatus
 from espalier.api.gardener.cloud_profile import CloudProfile
 from espalier.api.gardener.conditions import merged
 from espalier.api.gardener.metadata_keys import FORCE_RESTORE, OWNERSHIP
@@ -193,8 +193,11 @@ class Garden:
 
     def _bucket_problem(self, seed: Object) -> str:
         live = self._buckets.get(Key("", names.bucket(seed.metadata.uid)))
-        last = live.decode(BackupBucket).status.last_operation if live is not None else None
-        return "" if last is not None and last.finished else f"the BackupBucket of seed {seed.name} is not ready"
+        status = live.decode(BackupBucket).status if live is not None else BackupBucketStatus()
+        if status.last_operation is not None and status.last_operation.finished:
+            return ""
+        why = f": {status.last_error.description}" if status.last_error is not None else ""
+        return f"the BackupBucket of seed {seed.name} is not ready{why}"
 
     async def _await_source(self, live: Object) -> Outcome:
         """Wait until the source hands the shoot over.

@@ -128,7 +128,11 @@ class Backups:
         wanted = {"type": backup.provider, "region": backup.region, "secretRef": secret}
         if backup.provider_config:
             wanted["providerConfig"] = json_trees.decode(bytes(backup.provider_config))
-        return await self._deploy(extension_backups.BackupBucket, key, wanted, resource, live)
+        outcome = await self._deploy(extension_backups.BackupBucket, key, wanted, resource, live)
+        if not isinstance(outcome, Done):
+            return outcome
+        # No seed may watch Secrets of the garden, and a move to this one must not begin without it.
+        return Wait("CredentialsCheckScheduled", "its Secret will be read again", after=self._tools.config.care)
 
     # Entries.
 

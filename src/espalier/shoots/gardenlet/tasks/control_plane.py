@@ -10,47 +10,41 @@ from typing import Any
 from espalier.api import conditions
 from espalier.api.core import DEPLOYMENT, NAMESPACE, SERVICE
 from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.backups import BackupBucket
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.responsibility import requested_operation
 from espalier.api.gardener.shoot import READY_FOR_MIGRATION
 from espalier.api.gardener.worker import Worker
 from espalier.api.listing import first
-from espalier.kube.errors import KubeError, NotFound
+from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
-from espalier.shoots.gardenlet.credentials import credentials_problem
+from espalier.shoots.gardenlet.destination import needs
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLER_MANAGER, MACHINE_CONTROLLER_MANAGER, SCHEDULER
 from espalier.shoots.gardenlet.tasks.acts import SOON, apply_object, combined, delete_object, of_shoot, write_action
 
 
 def wait_for_destination(ctx: Context) -> Verdict:
-    """The garden reports the destination ready, and its credentials exist; nothing is stopped before (G35)."""
+    """The garden reports the destination ready, and all that it needs exists; nothing is stopped before (G35)."""
     shoot = ctx.scope.shoot
     ready = conditions.get(shoot.status.constraints, READY_FOR_MIGRATION)
     if ready is None:
         return Wait("DestinationSeedUnready", f"the garden has not checked seed {shoot.spec.seed_name} yet")
     if ready.status == "True":
-        return Action("read the credentials that the destination gets", lambda: _check_credentials(ctx))
+        return Action("read what the destination needs", lambda: _check_needs(ctx))
     return Wait(ready.reason or "DestinationSeedUnready", ready.message or "the destination is not ready")
 
 
-async def _check_credentials(ctx: Context) -> Continue | Wait:
-    """Wait for the Secret of the bucket: the destination reads this shoot's backups with it, and could not restore the
-    shoot without."""
-    current, garden = ctx.scope.ownership.current, ctx.tools.garden.client
-    if current is None:
-        return Continue()
-    try:
-        bucket = (await garden.get(BackupBucket.resource, current.bucket)).decode(BackupBucket)
-    except NotFound:
-        return Wait("BucketMissing", f"there is no BackupBucket {current.bucket}", SOON)
-    problem = await credentials_problem(garden, bucket)
-    return Wait("CredentialsMissing", f"BackupBucket {current.bucket}: {problem}", SOON) if problem else Continue()
+async def _check_needs(ctx: Context) -> Continue | Wait:
+    """Wait for what the destination lacks, as read in the garden: it could not restore the shoot. All is named at
+    once. What this seed may not read is left to the destination."""
+    seed_name = ctx.scope.shoot.spec.seed_name or ""
+    lacking = [one for one in await needs(ctx.tools.garden.client, ctx.live.shoot, seed_name) if one.problem]
+    message = "; ".join(f"{one.what}: {one.problem}" for one in lacking)
+    return Wait(lacking[0].reason, f"seed {seed_name} lacks {message}", SOON) if lacking else Continue()
 
 
 def skip_destination(ctx: Context) -> str:
