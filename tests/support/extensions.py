@@ -94,7 +94,8 @@ class Seed:
         return await self._patch(await self.get(resource, name), resource, patch, subresource)
 
     async def delete(self, resource: Resource, name: str) -> None:
-        """Delete a resource."""
+        """Delete a resource as gardenlets do: what is behind it is to go as well."""
+        await self.patch(resource, name, {"metadata": {"annotations": {keys.CONFIRM_DELETION: "true"}}})
         await self.client.delete(resource, name, SHOOT if resource.namespaced else None)
 
     async def get(self, resource: Resource, name: str) -> Object:

@@ -14,6 +14,7 @@ from espalier.api import gardener
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from espalier.api.crd import crd_of
 from espalier.api.gardener import metadata_keys, names
+from espalier.api.gardener.extension import Extension
 from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.names import SEED_LEASES
 from espalier.api.gardener.ownership import Ownership
@@ -154,6 +155,19 @@ class World:
         if state is not None:
             status["state"] = state
         await client.replace(resource, {**current, "status": status}, subresource="status")
+
+    async def delete_toy(self, *, confirmed: bool) -> None:
+        """Delete the Extension, held by its finalizer for a while if the deletion is confirmed, and wait."""
+        client, place = self.seeds["a"].client, ("toy", TECHNICAL_ID)
+        held = {"annotations": {metadata_keys.CONFIRM_DELETION: "true"}, "finalizers": ["tests/held"]}
+        if confirmed:
+            await client.patch(Extension.resource, *place, patch={"metadata": held}, type=PatchType.MERGE)
+        await client.delete(Extension.resource, *place)
+        await self.settled()
+        if confirmed:
+            freed = {"metadata": {"finalizers": None}}
+            await client.patch(Extension.resource, *place, patch=freed, type=PatchType.MERGE)
+            await self.settled()
 
     @asynccontextmanager
     async def syncing(self, seed: str = "a", wrap: Callable[[Transport], Transport] = passed) -> AsyncIterator[None]:

@@ -24,7 +24,7 @@ TIMESTAMP = "gardener.cloud/timestamp"
 """The time of the last request, so that requesting the same operation again is a change."""
 
 CONFIRM_DELETION = "confirmation.gardener.cloud/deletion"
-"""On an extension resource that is to be deleted, "true": extensions of Gardener require it. On Shoots it has no
+"""On an extension resource that is to be deleted, "true": without it extensions delete nothing. On Shoots it has no
 effect."""
 
 FORCE_RESTORE = "shoot.gardener.cloud/force-restore"

@@ -48,7 +48,8 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         metadata_keys.CONFIRM_DELETION,
         _EXTENSIONS,
         Writer.GARDENLET,
-        "`true`: set before the resource is deleted, as extensions of Gardener require it. On Shoots it has no effect.",
+        "`true`: the resource may be deleted with what is behind it. Set before the gardenlet deletes it; without it "
+        "extensions delete nothing, and the resource is restored. On Shoots it has no effect.",
     ),
     MetadataKey(
         metadata_keys.FORCE_RESTORE,

@@ -471,7 +471,13 @@ _MACHINES = (
     _time("WorkerMissing", "the shoot has no Worker in this seed; its machines are left unchanged", MACHINE),
     _time(
         "WorkerOperationInProgress",
-        "the Worker is being created, restored or migrated; its machines are left unchanged",
+        "the Worker is being created, restored, migrated, or deleted without confirmation; its machines are left "
+        "unchanged",
+        MACHINE,
+    ),
+    _time(
+        "NamespaceBeingDeleted",
+        "somebody deletes the shoot's namespace: its machines stay, and their objects are restored in the next one",
         MACHINE,
     ),
     _time("MachinesStarting", "virtual machines are starting", MACHINE),

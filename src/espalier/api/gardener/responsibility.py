@@ -105,3 +105,14 @@ def _epochs(shoot: Shoot) -> Ownership:
         return ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP))
     except OwnershipError:
         return Ownership()
+
+
+def is_deletion_confirmed(metadata: ObjectMeta) -> bool:
+    """True if a resource may be deleted with what is behind it. Without that, its deletion deletes nothing: anybody may
+    have asked for it, or for that of its namespace."""
+    return metadata.annotations.get(metadata_keys.CONFIRM_DELETION) == "true"
+
+
+def is_deleted_unconfirmed(metadata: ObjectMeta) -> bool:
+    """True if a resource is being deleted, but what is behind it must stay."""
+    return metadata.deletion_timestamp is not None and not is_deletion_confirmed(metadata)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from espalier.api.gardener import metadata_keys as keys
 from espalier.api.gardener.operations import LastOperation, OperationType
-from espalier.api.gardener.responsibility import requested_operation
+from espalier.api.gardener.responsibility import is_deletion_confirmed, requested_operation
 from espalier.api.meta import ObjectMeta
 
 _RESUMED = (OperationType.CREATE, OperationType.MIGRATE, OperationType.RESTORE)
@@ -25,7 +25,7 @@ def operation_of(metadata: ObjectMeta, last: LastOperation | None) -> OperationT
         is_restored = wanted == keys.RESTORE and metadata.deletion_timestamp is None
         return OperationType.RESTORE if is_restored else None
     if metadata.deletion_timestamp is not None:
-        return OperationType.DELETE
+        return OperationType.DELETE if is_deletion_confirmed(metadata) else None  # its gardenlet releases it
     if wanted == keys.RESTORE:
         return OperationType.RESTORE
     if wanted == keys.WAIT_FOR_STATE:

@@ -16,7 +16,11 @@ from espalier.api.gardener import extension_backups, metadata_keys, names
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.extension import Extended
 from espalier.api.gardener.operations import LastError, LastOperation, OperationState, OperationType
-from espalier.api.gardener.responsibility import requested_operation
+from espalier.api.gardener.responsibility import (
+    is_deleted_unconfirmed,
+    is_deletion_confirmed,
+    requested_operation,
+)
 from espalier.api.gardener.seed import Seed
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
@@ -234,6 +238,9 @@ class Backups:
                     kind.resource, live, {"metadata": {"annotations": request}}, Precondition.UID
                 )
             return Wait("BackupEntryMigrating", "waiting for the extension to release the entry", after=SOON)
+        if not keep_data and not is_deletion_confirmed(live.metadata):
+            confirmed = {"metadata": {"annotations": {metadata_keys.CONFIRM_DELETION: "true"}}}
+            live = await self._tools.seed.merge(kind.resource, live, confirmed, Precondition.UID)
         if live.metadata.deletion_timestamp is None:
             await self._tools.seed.delete(kind.resource, live, found_by_owner)
         return Wait("BackupEntryDeleting", "the extension resource is being deleted", after=SOON)
@@ -295,6 +302,11 @@ class Backups:
         live = self._observer.seed[kind.resource].get(key)
         body = stamped({**_object(kind.resource, key), "spec": spec})
         if live is not None and live.metadata.deletion_timestamp is not None:
+            if is_deleted_unconfirmed(live.metadata) and requested_operation(live.metadata) != metadata_keys.MIGRATE:
+                request = {metadata_keys.OPERATION: metadata_keys.MIGRATE, metadata_keys.TIMESTAMP: self._now}
+                await self._tools.seed.merge(
+                    kind.resource, live, {"metadata": {"annotations": request}}, Precondition.UID
+                )
             return Wait("BeingDeleted", "it is being deleted and will then be recreated", after=SOON)
         last = live.decode(kind).status.last_operation if live is not None else None
         is_migrated = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)

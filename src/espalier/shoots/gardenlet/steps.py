@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from espalier.api.gardener import SHOOT_EXTENSION_KINDS
 from espalier.api.gardener.metadata_keys import (
     OLDER_OPERATION,
     OPERATION,
     RECONCILE,
-    RESTORE,
     RESTORED_EPOCH,
     TIMESTAMP,
-    WAIT_FOR_STATE,
 )
 from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.responsibility import (
@@ -55,7 +52,6 @@ REQUESTS = (RECONCILE, RETRY)
 extensions as well."""
 
 FLOW_NOT_STARTED, HANDED_OVER, TECHNICAL_ID_TAKEN = "FlowNotStarted", "HandedOver", "TechnicalIDTaken"
-_RENDERED_KINDS = frozenset(kind.resource.kind for kind in SHOOT_EXTENSION_KINDS)
 REPORTED = frozenset({FLOW_NOT_STARTED, HANDED_OVER, TECHNICAL_ID_TAKEN})
 """Reasons why no task could start. Waits and failures of a flow are reported with its progress."""
 
@@ -200,15 +196,11 @@ async def claim_state(attempt: Attempt) -> Outcome:
     """Read the ShootState, and claim it for a restore."""
     live, states, scope = attempt.live, attempt.tools.states, attempt.scope
     live.state = await _shoot_state(attempt)
-    if not scope.is_owner or live.state is None:
-        return Continue()
-    try:
-        if attempt.operation is OperationType.RESTORE:
+    if attempt.operation is OperationType.RESTORE and scope.is_owner and live.state is not None:
+        try:
             live.stored = await states.claim(live.shoot, scope.epoch, live.state)
-        elif attempt.operation in (OperationType.CREATE, OperationType.RECONCILE) and _lacks_resources(scope):
-            live.stored = await states.stored(live.state)
-    except (EpochOver, StaleState, UnreadableShootState) as error:
-        return attempt.fail_to_start(attempt.operation, f"{error}")
+        except (EpochOver, StaleState, UnreadableShootState) as error:
+            return attempt.fail_to_start(attempt.operation, f"{error}")
     return Continue()
 
 
@@ -277,18 +269,6 @@ def operation_of(scope: Scope) -> OperationType | Fault:
             )
         return OperationType.RESTORE  # cancelled before etcd was handed over: what was migrated is restored here
     return operation
-
-
-def _lacks_resources(scope: Scope) -> bool:
-    """True if the ShootState has states of extension resources that do not exist here, or wait for them."""
-    present = {
-        (one.object.kind, one.object.name)
-        for one in scope.extensions
-        if requested_operation(one.object.metadata) not in (WAIT_FOR_STATE, RESTORE)
-    }
-    persisted = scope.persisted
-    entries = persisted.extensions if persisted is not None else []
-    return any(one.kind in _RENDERED_KINDS and (one.kind, one.name) not in present for one in entries)
 
 
 def _is_lost(scope: Scope) -> bool:

@@ -9,10 +9,11 @@ import structlog
 
 from espalier.api import json_trees
 from espalier.api.cloud import CallCloud, VirtualMachine
-from espalier.api.core import SECRET, Secret
+from espalier.api.core import NAMESPACE, SECRET, Secret
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.machines import FINALIZER, Machine, MachineClass, MachineDeployment, MachineSet
 from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.responsibility import is_deleted_unconfirmed
 from espalier.api.gardener.worker import Worker
 from espalier.api.meta import Observed
 from espalier.api.resource import Key
@@ -131,10 +132,12 @@ class MachineController:
             last = extension.status.last_operation
             due = operation_of(found.metadata, last)
             is_moving = due in (OperationType.MIGRATE, OperationType.RESTORE)
-            if last is None or is_moving or (last.type == OperationType.MIGRATE and last.finished):
+            is_released = is_deleted_unconfirmed(found.metadata)
+            if last is None or is_moving or is_released or (last.type == OperationType.MIGRATE and last.finished):
                 return Wait(
                     "WorkerOperationInProgress",
-                    f"Worker {found.key} is being created, restored or migrated: its machines are left unchanged",
+                    f"Worker {found.key} is being created, restored, migrated, or deleted without confirmation: its "
+                    "machines are left unchanged",
                 )
         lease = self._leases.of(namespace)
         return None if lease.is_valid else Wait(lease.reason, lease.message)
@@ -154,8 +157,12 @@ class MachineController:
             present[Machine.resource],
             virtual_machines,
         )
+        actions = list(plan(snapshot, self._rng))
+        if any(isinstance(one, Terminate) for one in actions) and await self._is_terminating(namespace):
+            message = f"namespace {namespace} is being deleted, and nobody has confirmed the deletion of machines"
+            return Wait("NamespaceBeingDeleted", f"{message}: they are left unchanged")
         calls: list[Provide | Terminate] = []
-        for action in plan(snapshot, self._rng):
+        for action in actions:
             if isinstance(action, Provide | Terminate):
                 calls.append(action)
             else:
@@ -171,6 +178,12 @@ class MachineController:
         if any(one.phase == PENDING for one in snapshot.views):
             return Wait("MachinesStarting", "waiting for virtual machines to run", after=BOOT_POLL_INTERVAL)
         return Wait("OrphanCheckScheduled", "nothing to do", after=ORPHAN_GRACE if orphans else ORPHAN_PERIOD)
+
+    async def _is_terminating(self, namespace: str) -> bool:
+        """True if the namespace of a shoot is being deleted. Read live, after the snapshot: before the contents of a
+        namespace are deleted, the namespace itself shows that they will be."""
+        live = await self._writer.read(NAMESPACE, Key("", namespace))
+        return live is not None and live.metadata.deletion_timestamp is not None
 
     async def _cloud(self, namespace: str, class_: Object, guard: Guard) -> Cloud:
         reference = class_.decode(MachineClass).credentials_secret_ref

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from espalier.api.cloud import CallCloud
-from espalier.api.core import SECRET
+from espalier.api.core import NAMESPACE, SECRET
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.worker import Worker
@@ -33,6 +33,6 @@ def component(call: CallCloud, timing: Timing, tokens: BootstrapTokens | None = 
             Right((Worker.resource,), FOLLOW),
             Right((SECRET,), ("get",)),
         ),
-        cluster_scoped=(Right((Cluster.resource,), FOLLOW),),
+        cluster_scoped=(Right((Cluster.resource,), FOLLOW), Right((NAMESPACE,), ("get",))),
     )
     return Component(NAME, build, rights=rights)

@@ -10,7 +10,7 @@ import msgspec
 from espalier.api import json_trees
 from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.extension import Extended
-from espalier.api.gardener.responsibility import requested_operation
+from espalier.api.gardener.responsibility import is_deletion_confirmed, requested_operation
 from espalier.api.printable import quoted
 from espalier.kube.objects import Object
 from espalier.shoots.state import digests
@@ -38,6 +38,8 @@ class ResourceState(msgspec.Struct, frozen=True, dict=True):
     """JSON; empty if the extension has no state."""
     problem: str = ""
     """The reason why the state can't be stored in a ShootState."""
+    is_deleted: bool = False
+    """True if the resource is being deleted with what is behind it."""
     waits: bool = False
     """True while the resource is still waiting for its state: its present state means nothing."""
 
@@ -67,15 +69,16 @@ def state_of(resource: Object, kind: type[Extended]) -> ResourceState:
     purpose = getattr(extended.spec, "purpose", "")
     key = key._replace(purpose=purpose)
     waits = requested_operation(resource.metadata) in (metadata_keys.RESTORE, metadata_keys.WAIT_FOR_STATE)
+    is_deleted = resource.metadata.deletion_timestamp is not None and is_deletion_confirmed(resource.metadata)
     text = bytes(extended.status.state) if extended.status.state is not None else b""
     if not text or text == _NULL:
-        return ResourceState(key, waits=waits)
+        return ResourceState(key, waits=waits, is_deleted=is_deleted)
     if len(text) > LARGEST_STATE:
         size, limit = len(text) / MIB, LARGEST_STATE // MIB
         return ResourceState(
             key, problem=f"its state has {size:.1f} MiB, at most {limit} MiB are allowed; have the extension save less"
         )
-    state = ResourceState(key, text, waits=waits)
+    state = ResourceState(key, text, waits=waits, is_deleted=is_deleted)
     try:
         json_trees.require_flat(text)
         if not state.is_large:

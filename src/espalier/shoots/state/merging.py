@@ -8,7 +8,7 @@ from enum import Enum
 import msgspec
 from msgspec import Raw
 
-from espalier.api.gardener import metadata_keys, ownership
+from espalier.api.gardener import SHOOT_EXTENSION_KINDS, metadata_keys, ownership
 from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import operation_of_shoot, seed_of
@@ -22,6 +22,10 @@ from espalier.shoots.state.limits import LARGEST_INLINE, LARGEST_SHOOT_STATE
 
 _OVERHEAD = 64 * 1024
 """Bytes for the API server's additions, mainly managed fields."""
+
+
+RENDERED_KINDS = frozenset(kind.resource.kind for kind in SHOOT_EXTENSION_KINDS)
+"""Kinds of which gardenlets know which resources a shoot needs: they drop the states of the others themselves."""
 
 
 class Mode(Enum):
@@ -65,7 +69,7 @@ def is_current(cached: Sequence[ExtensionState], found: SeedStates, mode: Mode) 
     """True if a cached ShootState has all states of a seed, so that nothing has to be read or written."""
     entries = {StateKey(one.kind, one.name, one.purpose): one for one in cached}
     return not _stale_keys(entries, found, mode) and all(
-        _is_stored(entries.get(one.key), one, mode) for one in found.states
+        _is_stored(entries.get(one.key), one, mode) for one in _counted(found, mode)
     )
 
 
@@ -79,7 +83,7 @@ def merged(
     by_key = {entry.key: entry for entry in entries}
     for key in _stale_keys(by_key, found, task.mode):
         del by_key[key]
-    for one in found.states:
+    for one in _counted(found, task.mode):
         entry = _merged_entry(by_key.get(one.key), one, task)
         if entry is not None:
             by_key[one.key] = entry
@@ -98,14 +102,25 @@ def merged(
 
 
 def _stale_keys(entries: Iterable[StateKey], found: SeedStates, mode: Mode) -> list[StateKey]:
-    """Entries of resources that are gone, or no longer have a state.
+    """Entries of resources that no longer have a state, or are deleted on purpose, and of kinds that gardenlets do not
+    render those that are gone.
 
     An emptied namespace is no reason to delete entries: other resources must still be there.
     """
     if mode is Mode.MERGE or not found.states:
         return []
-    kept = {one.key for one in found.states if one.text or one.problem or one.waits}
-    return [key for key in entries if key.kind in found.kinds and key not in kept]
+    kept = {one.key for one in _counted(found, mode) if one.text or one.problem or one.waits}
+    present = {one.key for one in found.states}
+    return [
+        key
+        for key in entries
+        if key.kind in found.kinds and key not in kept and (key in present or key.kind not in RENDERED_KINDS)
+    ]
+
+
+def _counted(found: SeedStates, mode: Mode) -> Iterable[ResourceState]:
+    """The states that are stored: of a settled shoot not those of resources that are deleted on purpose."""
+    return (one for one in found.states if mode is Mode.MERGE or not one.is_deleted)
 
 
 def _merged_entry(present: Entry | None, one: ResourceState, task: Task) -> Entry | None:

@@ -15,8 +15,13 @@ MIGRATED = LastOperation("Migrate", "Succeeded")
 DELETED = "2026-01-01T00:00:00Z"
 
 
-def metadata(asks: str = "", *, deleted: bool = False, key: str = keys.OPERATION) -> ObjectMeta:
-    return ObjectMeta(annotations={key: asks} if asks else {}, deletion_timestamp=DELETED if deleted else None)
+def metadata(
+    asks: str = "", *, deleted: bool = False, key: str = keys.OPERATION, confirmed: str = "true"
+) -> ObjectMeta:
+    annotations = {keys.CONFIRM_DELETION: confirmed} if deleted and confirmed else {}
+    if asks:
+        annotations[key] = asks
+    return ObjectMeta(annotations=annotations, deletion_timestamp=DELETED if deleted else None)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +49,14 @@ def metadata(asks: str = "", *, deleted: bool = False, key: str = keys.OPERATION
 )
 def test_the_operation_that_is_due(asks: str, deleted: bool, last: LastOperation | None, due: str | None) -> None:
     assert operation_of(metadata(asks, deleted=deleted), last) == due
+
+
+@pytest.mark.parametrize("confirmed", ["", "false", "yes"])
+@pytest.mark.parametrize("asks", ["", "reconcile", "restore", "wait-for-state"])
+def test_a_deletion_that_nobody_confirmed_deletes_nothing(asks: str, confirmed: str) -> None:
+    for last in (None, LastOperation("Create", "Succeeded"), LastOperation("Delete", "Processing")):
+        assert operation_of(metadata(asks, deleted=True, confirmed=confirmed), last) is None
+    assert operation_of(metadata("migrate", deleted=True, confirmed=confirmed), None) is OperationType.MIGRATE
 
 
 def test_the_key_that_the_proposal_names_once_is_understood() -> None:

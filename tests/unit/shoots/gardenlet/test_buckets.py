@@ -81,7 +81,8 @@ class Spy:
         if "spec" in patch:
             self._note("correct", resource, live.name)
             return Object(encode_json({**live.tree, "spec": {**live.tree["spec"], **patch["spec"]}}))
-        self._note(patch["metadata"]["annotations"][metadata_keys.OPERATION], resource, live.name)
+        annotations = patch["metadata"]["annotations"]
+        self._note(annotations.get(metadata_keys.OPERATION, "confirm"), resource, live.name)
         return live
 
     async def delete(self, resource: Resource, live: Object, _belongs: object) -> None:
@@ -200,13 +201,13 @@ async def test_an_entry_of_another_seed_stays_while_the_shoots_namespace_does() 
     assert world.seed.log == []
 
 
-@pytest.mark.parametrize(("name", "deletes"), [(ENTRY, "delete"), (SOURCE, "migrate")])
+@pytest.mark.parametrize(("name", "deletes"), [(ENTRY, ["confirm", "delete"]), (SOURCE, ["migrate"])])
 async def test_the_deletion_of_an_entry_deletes_its_data_but_not_those_of_the_seed_that_a_shoot_comes_from(
-    name: str, deletes: str
+    name: str, deletes: list[str]
 ) -> None:
     world = World(entry(name, **DELETED), in_seed(name=name), namespace())
     assert isinstance(await world.entry(name), Wait)
-    assert world.seed.log == [f"{deletes} BackupEntry {name}"]
+    assert world.seed.log == [f"{verb} BackupEntry {name}" for verb in deletes]
     assert world.garden.log == [], "it is held as long as anything is in the seed"
     world = World(entry(name, **DELETED), secret(f"entry-{name}", GARDEN_NAMESPACE))
     assert isinstance(await world.entry(name), Done)
@@ -320,9 +321,13 @@ async def test_whatever_an_entry_has_made_in_the_seed_leads_back_to_it_also_when
 
 
 async def test_an_extension_resource_that_is_being_deleted_is_created_anew_only_afterwards() -> None:
-    world = World(entry(), bucket(), in_seed(**DELETED), namespace())
-    assert of(await world.entry()) == "BeingDeleted"
-    assert [one for one in world.seed.log if "BackupEntry" in one] == []
+    """If nobody has confirmed its deletion, the backups behind it stay: it is released before."""
+    confirmed: dict[str, Any] = {"annotations": {metadata_keys.CONFIRM_DELETION: "true"}}
+    unconfirmed: dict[str, Any] = {}
+    for metadata, log in ((confirmed, []), (unconfirmed, [f"migrate BackupEntry {ENTRY}"])):
+        world = World(entry(), bucket(), in_seed(**DELETED, **metadata), namespace())
+        assert of(await world.entry()) == "BeingDeleted"
+        assert [one for one in world.seed.log if "BackupEntry" in one] == log
 
 
 @pytest.mark.parametrize(

@@ -170,14 +170,17 @@ def test_a_failure_counts_more_than_what_is_overdue() -> None:
 
 
 def test_a_resource_that_is_to_be_recreated_and_does_not_go_is_an_error_as_well() -> None:
-    def deployed(ago: timedelta) -> Verdict:
-        gone = {"deletionTimestamp": timestamp(NOW - ago), "finalizers": ["extensions.gardener.cloud/infrastructure"]}
+    def deployed(ago: timedelta, *, is_confirmed: bool) -> Verdict:
+        annotations = {metadata_keys.CONFIRM_DELETION: "true"} if is_confirmed else {metadata_keys.OPERATION: "migrate"}
+        finalizers = ["extensions.gardener.cloud/infrastructure"]
+        gone = {"deletionTimestamp": timestamp(NOW - ago), "finalizers": finalizers, "annotations": annotations}
         return extensions.deploy(Infrastructure)(of(infrastructure(order="", metadata=gone), 2 * LONG))
 
-    assert isinstance(deployed(SHORT), Wait)
-    verdict = deployed(LONG)
-    assert isinstance(verdict, Overdue)
-    assert verdict.reason == "BeingDeleted"
+    for is_confirmed in (True, False):
+        assert isinstance(deployed(SHORT, is_confirmed=is_confirmed), Wait)
+        verdict = deployed(LONG, is_confirmed=is_confirmed)
+        assert isinstance(verdict, Overdue)
+        assert verdict.reason == "BeingDeleted"
 
 
 def test_an_invalid_lease_keeps_no_extension_from_migrating() -> None:

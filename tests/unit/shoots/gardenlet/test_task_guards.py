@@ -27,6 +27,7 @@ from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener.worker import Worker
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.clock import SystemClock
@@ -104,11 +105,28 @@ def test_what_has_a_state_is_restored_in_any_operation(operation: OperationType)
     ctx = context(scope(state=state, object=shoot(last="Create Processing")), operation)
     body: Tree = {"metadata": {"name": "apple", "namespace": TECHNICAL_ID, "annotations": {}}, "spec": {}}
     wanted = rendering.Rendered(Infrastructure, "apple", body)
-    assert steps._lacks_resources(ctx.scope)
+    verdict = extensions._deploy(ctx, wanted)
+    assert isinstance(verdict, Action)
+    assert verdict.what == "read the state of Infrastructure apple"
     ctx.live.stored = StoredState(state, {})
     verdict = extensions._deploy(ctx, wanted)
     assert isinstance(verdict, Action)
     assert verdict.what == "apply Infrastructure apple, to wait-for-state"
+
+
+def test_only_states_of_resources_that_are_no_longer_needed_are_dropped() -> None:
+    """One that is merely gone is restored with its state, as is that of a kind which nobody renders here."""
+    kinds = (("Infrastructure", "apple"), ("Worker", "apple"), ("Extension", "toy"), ("Foreign", "x"))
+    entries = [{"kind": kind, "name": name, "state": "last"} for kind, name in kinds]
+    state = an_object(ShootState.resource, "apple", "garden-dev", extensions=entries)
+    ctx = context(scope(state=state, extensions=(infrastructure("Create Succeeded"),)))
+    ctx.__dict__["rendered"] = (
+        rendering.Rendered(Worker, "apple", {}),
+        rendering.Rendered(Infrastructure, "apple", {}),
+    )
+    verdict = extensions.delete_stale(ctx)
+    assert isinstance(verdict, Action)
+    assert verdict.what == "drop the states of Extension toy"
 
 
 @pytest.mark.parametrize(("stored", "is_stored"), [(None, False), ("first", False), ("last", True)])

@@ -320,7 +320,7 @@ def test_a_shoot_that_is_being_deleted_is_restored_with_what_is_left_and_nothing
             await settle(2 * ORPHAN_PERIOD)
             assert world.changes[changes:] == []
             assert len(await names_in(seed, Machine.resource)) == len(left)
-            await seed.client.delete(Worker.resource, "rose", SHOOT)
+            await seed.delete(Worker.resource, "rose")
             await settle(2 * ORPHAN_PERIOD)
             assert machines_of(world) == []
             assert await names_in(seed, *KINDS) == []

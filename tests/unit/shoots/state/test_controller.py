@@ -105,9 +105,18 @@ async def test_the_entry_of_an_extension_that_was_removed_goes(world: World) -> 
     await world.set_state("toy", "toy", resource=Extension.resource)
     async with world.syncing():
         assert len(await world.entries()) == 2
-        await world.seeds["a"].client.delete(Extension.resource, "toy", TECHNICAL_ID)
-        await world.settled()
+        await world.delete_toy(confirmed=True)
         assert await world.entries() == {"Infrastructure/infrastructure": "kept"}
+
+
+@told
+async def test_the_entry_of_a_resource_deleted_by_hand_stays(world: World) -> None:
+    """It is restored with it."""
+    await world.set_state("kept")
+    await world.set_state("toy", "toy", resource=Extension.resource)
+    async with world.syncing():
+        await world.delete_toy(confirmed=False)
+        assert await world.entries() == {"Infrastructure/infrastructure": "kept", "Extension/toy": "toy"}
 
 
 @told

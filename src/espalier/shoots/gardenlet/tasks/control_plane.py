@@ -12,7 +12,7 @@ from espalier.api.core import DEPLOYMENT, NAMESPACE, SERVICE
 from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.operations import OperationState, OperationType
-from espalier.api.gardener.responsibility import requested_operation
+from espalier.api.gardener.responsibility import is_deleted_unconfirmed, requested_operation
 from espalier.api.gardener.shoot import READY_FOR_MIGRATION
 from espalier.api.gardener.worker import Worker
 from espalier.api.listing import first
@@ -24,6 +24,7 @@ from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.destination import needs
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLER_MANAGER, MACHINE_CONTROLLER_MANAGER, SCHEDULER
+from espalier.shoots.gardenlet.tasks import extensions
 from espalier.shoots.gardenlet.tasks.acts import SOON, apply_object, combined, delete_object, of_shoot, write_action
 
 
@@ -56,7 +57,13 @@ def skip_destination(ctx: Context) -> str:
 
 
 def deploy_namespace(ctx: Context) -> Verdict:
-    """The shoot's namespace is as rendered."""
+    """The shoot's namespace is as rendered. If somebody deletes it, all extension resources in it are released: what is
+    behind them stays, and they are restored in the next namespace."""
+    live = ctx.scope.namespace
+    if live is not None and live.metadata.deletion_timestamp is not None:
+        released = extensions.release_all(ctx)
+        if not isinstance(released, Done):
+            return released
     return apply_object(ctx, NAMESPACE, ctx.scope.namespace, rendering.namespace(ctx.scope), of_shoot(ctx))
 
 
@@ -145,8 +152,21 @@ def deploy_machine_controller_manager(ctx: Context) -> Verdict:
 def start_machine_controller_manager(ctx: Context) -> Verdict:
     """The machine controller manager runs, and sees all existing machines."""
     live = ctx.scope.extension(Worker, ctx.scope.object.name)
-    may_run = ctx.operation is not OperationType.RESTORE or (live is not None and _is_restored(live))
+    if ctx.operation is OperationType.RESTORE:
+        may_run = live is not None and _is_restored(live)
+    else:
+        may_run = not _awaits_restore(ctx, live)
     return _deploy(ctx, MACHINE_CONTROLLER_MANAGER, 1 if may_run and not ctx.scope.is_hibernated else 0)
+
+
+def _awaits_restore(ctx: Context, live: Object | None) -> bool:
+    """True if a Worker that somebody deleted is restored in the same seed."""
+    if live is not None:
+        requested = requested_operation(live.metadata)
+        is_restored = requested in (metadata_keys.WAIT_FOR_STATE, metadata_keys.RESTORE, metadata_keys.MIGRATE)
+        return is_restored or is_deleted_unconfirmed(live.metadata)
+    persisted = ctx.scope.persisted
+    return persisted is not None and any(one.kind == Worker.resource.kind for one in persisted.extensions)
 
 
 def _is_restored(live: Object) -> bool:

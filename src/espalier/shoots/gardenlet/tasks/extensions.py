@@ -17,7 +17,7 @@ from espalier.api import conditions
 from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.extension import Extended, ExtensionStatus
 from espalier.api.gardener.operations import LastError, OperationState, OperationType
-from espalier.api.gardener.responsibility import requested_operation
+from espalier.api.gardener.responsibility import is_deleted_unconfirmed, requested_operation
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
@@ -33,9 +33,9 @@ from espalier.shoots.gardenlet.scope import ExtensionResource
 from espalier.shoots.gardenlet.tasks import secrets
 from espalier.shoots.gardenlet.tasks.acts import SOON, combined, delete_object, write_action
 from espalier.shoots.state import digests
-from espalier.shoots.state.document import digested
+from espalier.shoots.state.document import Document, UnreadableShootState, digested
 from espalier.shoots.state.found import ResourceState, state_of
-from espalier.shoots.state.merging import Mode, SeedStates, is_current
+from espalier.shoots.state.merging import RENDERED_KINDS, Mode, SeedStates, is_current
 from espalier.shoots.state.pieces import TruncatedState
 from espalier.shoots.state.stored import StaleState
 
@@ -53,9 +53,35 @@ def deploy(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
 
 
 def delete_stale(ctx: Context) -> Verdict:
-    """Resources that are no longer rendered are deleted, with what their extensions created for them."""
+    """Resources that are no longer rendered are deleted, with what their extensions created for them, and so are their
+    states in the ShootState."""
     wanted = {(one.kind, one.name) for one in ctx.rendered}
-    return combined(_delete(ctx, one) for one in ctx.scope.extensions if (one.kind, one.object.name) not in wanted)
+    verdict = combined(_delete(ctx, one) for one in ctx.scope.extensions if (one.kind, one.object.name) not in wanted)
+    return _drop_states(ctx) if isinstance(verdict, Done) else verdict
+
+
+def _drop_states(ctx: Context) -> Verdict:
+    """The ShootState has no states of resources that the shoot no longer needs. Only here they are dropped: a resource
+    that is merely gone is restored with its state."""
+    wanted = {(one.kind.__name__, one.name) for one in ctx.rendered}
+    present = {(one.object.kind, one.object.name) for one in ctx.scope.extensions}
+    persisted = ctx.scope.persisted
+    stale = {
+        (one.kind, one.name)
+        for one in (persisted.extensions if persisted is not None else ())
+        if one.kind in RENDERED_KINDS and one.name and (one.kind, one.name) not in wanted | present
+    }
+    if not stale:
+        return Done()
+
+    def edit(document: Document) -> None:
+        document.set_entries(one for one in document.entries if (one.state.kind, one.state.name) not in stale)
+
+    async def drop() -> Continue:
+        ctx.live.state = await ctx.tools.states.change(ctx.live.shoot, ctx.scope.epoch, edit)
+        return Continue()
+
+    return Action(f"drop the states of {', '.join(' '.join(one) for one in sorted(stale))}", drop)
 
 
 def migrate(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
@@ -112,6 +138,10 @@ def _deploy(ctx: Context, wanted: Rendered) -> Verdict:
     requested = requested_operation(live.metadata) if live is not None else ""
     # What has a state was created before, whatever the operation: it is restored, never created again.
     is_new = live is None or requested in (metadata_keys.WAIT_FOR_STATE, metadata_keys.RESTORE)
+    if is_new and ctx.live.stored is None and _has_entry(ctx, wanted):
+        return Action(
+            f"read the state of {wanted.kind.__name__} {wanted.name}", lambda: _deploy_with_state(ctx, wanted)
+        )
     try:
         state = _stored_state(ctx, wanted) if moved or is_new else None
     except (StaleState, TruncatedState) as error:
@@ -121,6 +151,8 @@ def _deploy(ctx: Context, wanted: Rendered) -> Verdict:
         is_restored = moved or state is not None
         return _apply_and_request(ctx, wanted, body, first if is_restored else metadata_keys.RECONCILE)
     status = live.decode(wanted.kind).status
+    if is_deleted_unconfirmed(live.metadata) and metadata_keys.finalizer(live.kind) in live.metadata.finalizers:
+        return _release(ctx, wanted.kind, live, status)
     if live.metadata.deletion_timestamp is not None:
         why = f"; its extension: {status.last_error.description}" if status.last_error is not None else ""
         # No failure: a failed Shoot would continue only after a requested retry.
@@ -137,6 +169,28 @@ def _deploy(ctx: Context, wanted: Rendered) -> Verdict:
     if requested != metadata_keys.RESTORE and not is_as_rendered(live, body):
         return _apply_and_request(ctx, wanted, body, metadata_keys.RECONCILE)
     return _wait_until_succeeded(ctx, live, status, requested)
+
+
+def _release(ctx: Context, kind: type[Extended], live: Object, status: ExtensionStatus) -> Verdict:
+    """Have a resource released that somebody deleted without confirmation: what is behind it stays, and the resource is
+    restored with its state when it is gone."""
+    if requested_operation(live.metadata) != metadata_keys.MIGRATE:
+        return _request_operation(ctx, kind, live, metadata_keys.MIGRATE)
+    message = (
+        f"{live.kind} {live.name} was deleted without {metadata_keys.CONFIRM_DELETION}: its extension releases it, and "
+        "it will then be restored"
+    )
+    return _or_overdue(ctx, live, status, Wait("BeingDeleted", message, after=SOON))
+
+
+def release_all(ctx: Context) -> Verdict:
+    """All resources that are being deleted without confirmation, as with their namespace, are released."""
+    return combined(
+        _release(ctx, one.kind, one.object, one.typed.status)
+        for one in ctx.scope.extensions
+        if is_deleted_unconfirmed(one.object.metadata)
+        and metadata_keys.finalizer(one.object.kind) in one.object.metadata.finalizers
+    )
 
 
 def _has_corrected_state(live: Object, kind: type[Extended], state: bytes) -> bool:
@@ -214,6 +268,31 @@ def _is_requested_since(live: Object, error: LastError | None) -> bool:
 def _stored_state(ctx: Context, wanted: Rendered) -> bytes | None:
     stored = ctx.live.stored
     return stored.state_for(wanted.kind.__name__, wanted.name, wanted.purpose) if stored is not None else None
+
+
+def _has_entry(ctx: Context, wanted: Rendered) -> bool:
+    persisted, kind = ctx.scope.persisted, wanted.kind.__name__
+    entries = persisted.extensions if persisted is not None else []
+    return any((one.kind, one.name or wanted.name) == (kind, wanted.name) for one in entries)
+
+
+async def _deploy_with_state(ctx: Context, wanted: Rendered) -> Continue | Wait | Failure:
+    """Deploy a resource with its state, as read again: resources may have gone, and their states changed, since the
+    reconcile began."""
+    states = ctx.tools.states
+    try:
+        ctx.live.state = await states.read(ctx.live.shoot)
+        ctx.live.stored = await states.stored(ctx.live.state) if ctx.live.state is not None else None
+    except (StaleState, UnreadableShootState) as error:
+        return Failure(f"{error}")
+    if ctx.live.stored is None:
+        return Wait("ShootChanged", "there is no ShootState any more; reading it again", after=SOON)
+    verdict = _deploy(ctx, wanted)
+    if isinstance(verdict, Action):
+        return await verdict.run()
+    if isinstance(verdict, Overdue):
+        return Wait(verdict.reason, verdict.message, verdict.after)
+    return Continue() if isinstance(verdict, Done) else verdict
 
 
 def _apply_and_request(ctx: Context, wanted: Rendered, body: Tree, operation: str) -> Action:
