@@ -17,29 +17,14 @@ from espalier.cli.home import Home
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from tests.support import hardware, snow
+from tests.support import hardware
+from tests.support.credential_variables import CREDENTIALS, in_files
 from tests.support.environment import LocalEnvironment
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-CREDENTIALS = {
-    "EKSA_VSPHERE_USERNAME": "maker",
-    "EKSA_VSPHERE_PASSWORD": "a-canary",
-    "EKSA_VSPHERE_CP_USERNAME": "reader",
-    "EKSA_VSPHERE_CP_PASSWORD": "another-canary",
-    "EKSA_NUTANIX_USERNAME": "maker",
-    "EKSA_NUTANIX_PASSWORD": "a-canary",
-    "EKSA_NUTANIX_CP_USERNAME": "reader",
-    "EKSA_NUTANIX_CP_PASSWORD": "another-canary",
-    "EKSA_CLOUDSTACK_B64ENCODED_SECRET": base64.b64encode(
-        b"[global]\napi-url = https://cloudstack.example.com:8443/client/api\n"
-        b"api-key = a-canary\nsecret-key = another-canary\nverify-ssl = true\n"
-    ).decode(),
-}
-
-
 NAMES = sorted(one.stem for one in EXAMPLES.glob("*.yaml") if "kind: Cluster\n" in one.read_text())
 
 
@@ -47,7 +32,9 @@ NAMES = sorted(one.stem for one in EXAMPLES.glob("*.yaml") if "kind: Cluster\n" 
 def test_an_example_becomes_a_cluster_that_can_be_described_and_deleted(env: LocalEnvironment, name: str) -> None:
     text = (EXAMPLES / f"{name}.yaml").read_text()
     asyncio.run(put_hardware(env))
-    made = env.espalier("create", "cluster", "-f", "-", stdin=text, folder=env.home, **CREDENTIALS, **in_files(env))
+    made = env.espalier(
+        "create", "cluster", "-f", "-", stdin=text, folder=env.home, **CREDENTIALS, **in_files(env.home)
+    )
     assert made.code == 0, made.err
     assert "canary" not in made.out + made.err
     assert "then nothing is done" not in made.err
@@ -61,17 +48,6 @@ def test_an_example_becomes_a_cluster_that_can_be_described_and_deleted(env: Loc
     access = yaml_trees.trees(env.espalier("kubeconfig", of).out, of)[0]["clusters"][0]["cluster"]
     answers(access["server"], base64.b64decode(access["certificate-authority-data"]).decode())
     assert env.espalier("delete", "cluster", of).code == 0
-
-
-def in_files(env: LocalEnvironment) -> dict[str, str]:
-    """Variables that name files with credentials."""
-    variables = {}
-    files = {"EKSA_AWS_CREDENTIALS_FILE": snow.PROFILES, "EKSA_AWS_CA_BUNDLES_FILE": snow.AUTHORITY}
-    for name, content in files.items():
-        file = env.home / name
-        file.write_text(content)
-        variables[name] = str(file)
-    return variables
 
 
 async def put_hardware(env: LocalEnvironment) -> None:

@@ -1,4 +1,4 @@
-"""What `espalier generate clusterconfig` prints becomes a Ready cluster of a local environment as it is."""
+"""The output of `espalier generate clusterconfig` becomes a Ready cluster of a local environment as it is."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.kinds import CATALOG, MANIFESTS
-from tests.journeys.test_examples import CREDENTIALS, in_files
 from tests.support import hardware
+from tests.support.credential_variables import CREDENTIALS, in_files
 from tests.support.environment import LocalEnvironment
 from tests.support.sampling import sampled
 
@@ -36,7 +36,7 @@ def test_a_generated_manifest_becomes_ready(env: LocalEnvironment, provider: str
     options = ["--management-cluster", "laptop", *(["--external-etcd"] if etcd else [])]
     manifest = env.espalier("generate", "clusterconfig", "garden", "-p", provider, *options).out
     asyncio.run(put_hardware(env))
-    variables = {**CREDENTIALS, **in_files(env)}
+    variables = {**CREDENTIALS, **in_files(env.home)}
     made = env.espalier("create", "cluster", "-f", "-", stdin=manifest, folder=env.home, **variables)
     assert made.code == 0, made.err
     asyncio.run(takes(env, env.espalier("generate", "objects", "-f", "-", "-o", "json", stdin=manifest).out))

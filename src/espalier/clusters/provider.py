@@ -98,6 +98,13 @@ class Links(msgspec.Struct, frozen=True):
     """Warnings about values of linked objects that a Cluster's machines do not get, from its spec and the existing
     children. Pure."""
 
+    with_users: tuple[Resource, ...] = ()
+    """Machine configs that have `users`, with SSH keys."""
+
+    defaults: Mapping[str, Mapping[str, str]] = {}
+    """By kind of linked object: fields that EKS Anywhere's API requires and its command fills in, each with the
+    default, in words. A Cluster whose objects lack them is accepted with a warning."""
+
     resolve: Callable[[eksa.ClusterSpec, Sequence[Object]], Mapping[str, str]] = lambda _spec, _children: {}
     """Values that a controller of the provider resolved and keeps in the status of children, by a name for messages;
     empty values are not known yet. They are content like a spec. Pure."""

@@ -26,7 +26,7 @@ def test_examples_are_valid(example: Path, capsys: pytest.CaptureFixture[str]) -
     assert run(["validate", "-f", str(example)]) == 0
     told = capsys.readouterr()
     assert "✓ valid: Cluster " in told.out
-    assert told.err == ""
+    assert all("nobody can log in" in line for line in told.err.splitlines()), "they have no key of anybody"
 
 
 @pytest.mark.parametrize(("name", "manager"), [("garden", "laptop"), ("no", "on"), ("null", "true")])
@@ -47,7 +47,7 @@ def test_everything_that_is_wrong_is_reported_with_its_line(tmp_path: Path, caps
     file = tmp_path / "bad.yaml"
     file.write_text(VSPHERE.replace('"1.35"', '"1.19"').replace('host: "192.0.2.10"', 'host: "127.0.0.1"'))
     assert run(["validate", "-f", str(file)]) == 1
-    first, second = capsys.readouterr().err.splitlines()
+    first, second = (line for line in capsys.readouterr().err.splitlines() if line.startswith("error: "))
     assert first.startswith(f"error: {file}:{1 + file.read_text()[: file.read_text().index('host:')].count(chr(10))}: ")
     assert "spec.controlPlaneConfiguration.endpoint.host: machines can't be reached there; found 127.0.0.1" in first
     assert "spec.kubernetesVersion: release v0.26.0 does not have this Kubernetes version; found 1.19" in second

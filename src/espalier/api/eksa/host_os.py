@@ -68,15 +68,15 @@ class UserConfiguration(Part):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "self.name.matches('^[a-z_][a-z0-9_-]*$')",
+            "!has(self.name) || self.name == '' || self.name.matches('^[a-z_][a-z0-9_-]*$')",
             "not a Linux user name",
             ".name",
-            found="self.name == '' ? 'nothing' : self.name",
+            found="self.name",
             allowed="at most 32 lower-case letters, digits, dashes and underscores, beginning with a letter",
         ),
         # What was found is not quoted: it may be a private key.
         Rule(
-            "self.sshAuthorizedKeys.size() == 0 || self.sshAuthorizedKeys[0] == ''"
+            "!has(self.sshAuthorizedKeys) || self.sshAuthorizedKeys.size() == 0 || self.sshAuthorizedKeys[0] == ''"
             f" || self.sshAuthorizedKeys[0].matches('{_PUBLIC_KEY}')",
             "not an SSH public key; set it to the line in a .pub file",
             ".sshAuthorizedKeys",
@@ -84,14 +84,16 @@ class UserConfiguration(Part):
         ),
     )
 
-    name: Annotated[str, Meta(description="Name of the user.", extra_json_schema={"maxLength": 32})]
+    name: Annotated[
+        str, Meta(description="Name of the user. Defaults to EKS Anywhere's.", extra_json_schema={"maxLength": 32})
+    ] = ""
     ssh_authorized_keys: Annotated[
         list[Annotated[str, Meta(extra_json_schema={"maxLength": 4096})]],
         Meta(
-            description="SSH public keys of the user. Only the first is used.",
+            description="SSH public keys of the user. Only the first is used; without one, nobody can log in.",
             extra_json_schema=ATOMIC | {"maxItems": 10},
         ),
-    ]
+    ] = []
 
 
 Users = Annotated[
@@ -318,47 +320,52 @@ class HostOSConfiguration(Part):
     ] = []
 
 
-IS_BOTTLEROCKET = f"self.osFamily in ['', '{BOTTLEROCKET}']"
-"""On the spec of a machine config; an empty `osFamily` means Bottlerocket."""
+BOTTLEROCKET_USER = "ec2-user"
+"""The only user of machines with Bottlerocket."""
 
-SETTINGS_RULES = (
-    Rule(
-        "!has(self.hostOSConfiguration) || !has(self.hostOSConfiguration.bottlerocketConfiguration)"
-        " || !has(self.hostOSConfiguration.bottlerocketConfiguration.kubernetes)"
-        " || !has(self.hostOSConfiguration.bottlerocketConfiguration.kubernetes.providerID)",
-        "each machine has its own provider ID; remove the field",
-        ".hostOSConfiguration.bottlerocketConfiguration.kubernetes.providerID",
-        found="self.hostOSConfiguration.bottlerocketConfiguration.kubernetes.providerID",
-        allowed="nothing",
-    ),
-    Rule(
-        f"{IS_BOTTLEROCKET} || !has(self.hostOSConfiguration)"
-        " || !has(self.hostOSConfiguration.bottlerocketConfiguration)",
-        "only machines with Bottlerocket have these settings; remove the field",
-        ".hostOSConfiguration.bottlerocketConfiguration",
-        found="self.osFamily",
-        allowed=BOTTLEROCKET,
-    ),
-    Rule(
-        f"{IS_BOTTLEROCKET} || !has(self.hostOSConfiguration)"
-        " || !has(self.hostOSConfiguration.certBundles) || self.hostOSConfiguration.certBundles.size() == 0",
-        "EKS Anywhere installs certificates only on machines with Bottlerocket; remove the field, and add them to "
-        "the template",
-        ".hostOSConfiguration.certBundles",
-        found="self.osFamily",
-        allowed=BOTTLEROCKET,
-    ),
-)
-"""About `osFamily` and `hostOSConfiguration` of a machine config."""
+IS_BOTTLEROCKET = f"(!has(self.osFamily) || self.osFamily in ['', '{BOTTLEROCKET}'])"
+"""On the spec of a machine config; without `osFamily` it is Bottlerocket."""
 
-RULES = (
-    *SETTINGS_RULES,
-    Rule(
-        "oldSelf.hasValue() || has(self.users) && self.users.size() > 0",
-        "set a user of the machines, like name: capv with an SSH public key",
-        ".users",
-        found="'nothing'",
-        creation=True,
-    ),
+
+def settings_rules(allowed: str = BOTTLEROCKET) -> tuple[Rule, ...]:
+    """Rules about `osFamily` and `hostOSConfiguration` of a machine config. `allowed` is empty where clusters may have
+    no machines with Bottlerocket.
+    """
+    return (
+        Rule(
+            "!has(self.hostOSConfiguration) || !has(self.hostOSConfiguration.bottlerocketConfiguration)"
+            " || !has(self.hostOSConfiguration.bottlerocketConfiguration.kubernetes)"
+            " || !has(self.hostOSConfiguration.bottlerocketConfiguration.kubernetes.providerID)",
+            "each machine has its own provider ID; remove the field",
+            ".hostOSConfiguration.bottlerocketConfiguration.kubernetes.providerID",
+            found="self.hostOSConfiguration.bottlerocketConfiguration.kubernetes.providerID",
+            allowed="nothing",
+        ),
+        Rule(
+            f"{IS_BOTTLEROCKET} || !has(self.hostOSConfiguration)"
+            " || !has(self.hostOSConfiguration.bottlerocketConfiguration)",
+            "only machines with Bottlerocket have these settings; remove the field",
+            ".hostOSConfiguration.bottlerocketConfiguration",
+            found="self.osFamily",
+            allowed=allowed,
+        ),
+        Rule(
+            f"{IS_BOTTLEROCKET} || !has(self.hostOSConfiguration)"
+            " || !has(self.hostOSConfiguration.certBundles) || self.hostOSConfiguration.certBundles.size() == 0",
+            "EKS Anywhere installs certificates only on machines with Bottlerocket; remove the field, and add them to "
+            "the template",
+            ".hostOSConfiguration.certBundles",
+            found="self.osFamily",
+            allowed=allowed,
+        ),
+    )
+
+
+NEEDS_USER = Rule(
+    "oldSelf.hasValue() || has(self.users) && self.users.size() > 0",
+    f"set a user of the machines, like name: {BOTTLEROCKET_USER} with an SSH public key",
+    ".users",
+    found="'nothing'",
+    creation=True,
 )
-"""About `osFamily`, `hostOSConfiguration` and `users` of a machine config."""
+"""Where EKS Anywhere adds no user itself."""

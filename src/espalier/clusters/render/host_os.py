@@ -21,13 +21,13 @@ NAMED = (f'hostname "{NODE_NAME}"', *HOSTS_COMMANDS, f'echo "{NODE_NAME}" >/etc/
 """The same, after setting the name; the same commands as in templates of Cluster API's providers."""
 
 
-def users(asked: Sequence[UserConfiguration]) -> list[BootstrapUser]:
+def users(asked: Sequence[UserConfiguration], default: str) -> list[BootstrapUser]:
     """The first user, with the first SSH key, as in EKS Anywhere. Comments of keys are dropped, because they would
-    be content.
+    be content. `default` is the name of a user without one.
     """
     return [
         BootstrapUser(
-            name=user.name,
+            name=user.name or default,
             sudo="ALL=(ALL) NOPASSWD:ALL",
             ssh_authorized_keys=[" ".join(key.split()[:2]) for key in user.ssh_authorized_keys[:1] if key.strip()],
         )

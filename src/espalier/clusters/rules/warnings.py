@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -38,18 +39,62 @@ def linked(provider: Provider | None, spec: ClusterSpec, children: Sequence[Obje
     """Warnings about values of the existing linked objects that machines do not get."""
     if provider is None:
         return
+    with_users = {one.kind for one in provider.links.with_users}
     with suppress(msgspec.ValidationError):  # the controller says what is wrong with them
         yield from provider.links.warnings(spec, children)
         for child in children:
+            yield from _defaults(child, provider.links.defaults.get(child.kind, {}))
+            if child.kind in with_users:
+                yield from _without_key(child)
             if child.kind == OIDCConfig.resource.kind:
                 yield from _reserved_prefixes(child)
             else:
                 yield from _users(child)
 
 
+def _defaults(config: Object, defaults: Mapping[str, str]) -> Iterator[str]:
+    """A warning about fields that are not set and that EKS Anywhere's API requires."""
+    spec = config.tree.get("spec") or {}
+    if used := [f"{name} ({default})" for name, default in defaults.items() if spec.get(name) is None]:
+        yield f"{config.kind} {config.name}: spec: not set, so the defaults of EKS Anywhere apply: {', '.join(used)}"
+
+
+def _without_key(config: Object) -> Iterator[str]:
+    """A warning about machines that nobody can log in to. What was found is not quoted: it may be a private key."""
+    users = _users_of(config)
+    where = f"{config.kind} {config.name}: spec.users"
+    if not users:
+        yield f"{where}: found nothing, {_NOBODY}, as a user with the line of a .pub file"
+    elif not (key := next(iter(users[0].ssh_authorized_keys), "").strip()):
+        yield f"{where}[0].sshAuthorizedKeys: found no key, {_NOBODY}, the line of a .pub file"
+    elif not _is_public_key(key):
+        where = f"{where}[0].sshAuthorizedKeys[0]"
+        yield f"{where}: not a complete SSH public key, {_NOBODY}, the whole line of a .pub file"
+
+
+_NOBODY = (
+    "so nobody can log in to the machines; the command of EKS Anywhere would generate a key pair, espalier does not: "
+    "set your public key"
+)
+
+
+def _is_public_key(line: str) -> bool:
+    """True if the second word of a line is a key of the type that is the first: types, length first, begin a key."""
+    type_, _, rest = line.partition(" ")
+    try:
+        key = base64.b64decode(rest.split()[0], validate=True)
+    except (IndexError, ValueError):
+        return False
+    return key[4 : 4 + int.from_bytes(key[:4])] == type_.encode() and len(key) > 4 + len(type_)
+
+
+def _users_of(config: Object) -> list[UserConfiguration]:
+    return msgspec.convert(config.tree.get("spec", {}).get("users") or [], list[UserConfiguration])
+
+
 def _users(config: Object) -> Iterator[str]:
     """Users of machines, and SSH keys, that are left out."""
-    users = msgspec.convert(config.tree.get("spec", {}).get("users") or [], list[UserConfiguration])
+    users = _users_of(config)
     where = f"{config.kind} {config.name}: spec.users"
     if len(users) > 1:
         yield f"{where}: found {len(users)}, but only the first is created, as in EKS Anywhere; remove the others"

@@ -40,6 +40,8 @@ _LOCAL_API = f"^https?://({LOCAL_HOSTS})[.]?(:.*|/.*)?$"
 _DEVICE = "^/dev/[A-Za-z0-9][A-Za-z0-9/_-]*$"
 _LABEL = "^[A-Za-z0-9]([A-Za-z0-9._-]{0,14}[A-Za-z0-9])?$"
 
+DEFAULT_USER = "capc"
+
 AFFINITIES = ("pro", "anti", "no")
 
 DATACENTER_CHANGED = "it can't be changed, because machines run there"

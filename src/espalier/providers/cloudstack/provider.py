@@ -26,6 +26,7 @@ def cloudstack(look_up: LookUp) -> Provider:
         links=Links(
             CloudStackDatacenterConfig.resource,
             machine_configs=(CloudStackMachineConfig.resource,),
+            with_users=(CloudStackMachineConfig.resource,),
             data=(SECRET,),
             names_secrets=True,
             depend=references.depend,

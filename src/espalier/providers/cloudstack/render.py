@@ -31,6 +31,7 @@ from espalier.providers.cloudstack.cluster_api import (
     MachineDisk,
 )
 from espalier.providers.cloudstack.kinds import (
+    DEFAULT_USER,
     AvailabilityZone,
     CloudStackMachineConfig,
     CloudStackMachineConfigSpec,
@@ -111,7 +112,7 @@ def _with_machine_settings(config: KubeadmConfigSpec, spec: CloudStackMachineCon
     disk = spec.disk
     return replace(
         config,
-        users=host_os.users(spec.users),
+        users=host_os.users(spec.users, DEFAULT_USER),
         disk_setup=disks.disk_setup(disk) if disk is not None else None,
         mounts=disks.mounts(disk) if disk is not None else [],
         pre_kubeadm_commands=[
@@ -137,7 +138,7 @@ def etcd_config(render_input: RenderInput) -> EtcdadmConfigSpec:
         etcd.config(render_input, install_dir="/usr/bin", format="cloud-config"),
         etcdadm_builtin=False,
         etcdadm_install_commands=[_NO_INSTALL_COMMAND],
-        users=host_os.users(spec.users),
+        users=host_os.users(spec.users, DEFAULT_USER),
         pre_etcdadm_commands=[
             _NO_SWAP,
             *(disks.commands(spec.disk) if spec.disk is not None else ()),

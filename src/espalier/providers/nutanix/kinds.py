@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
-from espalier.api.eksa.fields import Ref, unchanged
+from espalier.api.eksa.fields import Ref, same, unchanged
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.eksa.host_os import REDHAT, UBUNTU, Users
 from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS
@@ -27,6 +27,8 @@ LEAST_SOCKETS, LEAST_MEMORY, LEAST_DISK = 2, "4Gi", "40Gi"
 """As in EKS Anywhere. A rule of a CRD can't compare sizes: `rules.py` does."""
 
 _OS_FAMILIES = (UBUNTU, REDHAT)
+
+DEFAULT_USER = "eksa"
 
 DATACENTER_CHANGED = (
     "it can't be changed, because machines run there; create another NutanixDatacenterConfig for new clusters"
@@ -241,10 +243,10 @@ class NutanixMachineConfigSpec(Part, kw_only=True):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            f"self.osFamily in {list(_OS_FAMILIES)}",
+            f"!has(self.osFamily) || self.osFamily in {['', *_OS_FAMILIES]}",
             "not an operating system for machines on Nutanix",
             ".osFamily",
-            found="self.osFamily == '' ? 'nothing' : self.osFamily",
+            found="self.osFamily",
             allowed=", ".join(_OS_FAMILIES),
         ),
         Rule(
@@ -260,7 +262,8 @@ class NutanixMachineConfigSpec(Part, kw_only=True):
             ".gpus",
             allowed="type name for all, or type deviceID for all",
         ),
-        *unchanged(MACHINE_CHANGED, "osFamily", "cluster", "subnet", "bootType"),
+        same(MACHINE_CHANGED, "osFamily", UBUNTU),
+        *unchanged(MACHINE_CHANGED, "cluster", "subnet", "bootType"),
     )
 
     vcpus_per_socket: Annotated[int, Meta(description="Virtual CPUs per socket.", extra_json_schema=_COUNT)] = (
@@ -273,7 +276,10 @@ class NutanixMachineConfigSpec(Part, kw_only=True):
     system_disk_size: Annotated[
         int | str, Meta(description="Size of the disk, at least 40Gi.", extra_json_schema=_BYTES)
     ]
-    os_family: Annotated[str, Meta(description="Operating system of the image.", extra_json_schema={"maxLength": 64})]
+    os_family: Annotated[
+        str,
+        Meta(description=f"Operating system of the image. Defaults to {UBUNTU}.", extra_json_schema={"maxLength": 64}),
+    ] = ""
     image: Annotated[Identifier, Meta(description="Image that machines are created from; it must contain Kubernetes.")]
     cluster: Annotated[Identifier, Meta(description="Prism Element cluster of the machines.")]
     subnet: Annotated[Identifier, Meta(description="Subnet of the machines; it must have DHCP.")]

@@ -19,6 +19,8 @@ def nutanix(look_up: LookUp) -> Provider:
         links=Links(
             NutanixDatacenterConfig.resource,
             machine_configs=(NutanixMachineConfig.resource,),
+            with_users=(NutanixMachineConfig.resource,),
+            defaults=rules.DEFAULTS,
             data=(SECRET,),
             depend=references.depend,
             carriers=(SECRET,),

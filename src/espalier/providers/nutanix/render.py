@@ -39,6 +39,7 @@ from espalier.providers.nutanix.cluster_api import (
     TrustBundle,
 )
 from espalier.providers.nutanix.kinds import (
+    DEFAULT_USER,
     FailureDomain,
     Gpu,
     Identifier,
@@ -141,7 +142,7 @@ def _with_machine_settings(config: KubeadmConfigSpec, machine_config: NutanixMac
 
 def _users(machine_config: NutanixMachineConfig) -> list[BootstrapUser]:
     """Users with unlocked passwords, as in EKS Anywhere: with locked ones, some images reject keys, too."""
-    return [replace(one, lock_password=False) for one in host_os.users(machine_config.spec.users)]
+    return [replace(one, lock_password=False) for one in host_os.users(machine_config.spec.users, DEFAULT_USER)]
 
 
 def machine_template(

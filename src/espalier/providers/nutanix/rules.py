@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.host_os import UBUNTU
 from espalier.api.quantities import amount
 from espalier.api.violations import Violation
 from espalier.clusters.linked_objects import of_kind
@@ -25,6 +26,8 @@ from espalier.providers.nutanix.references import credentials_of, other_version
 from espalier.providers.nutanix.render import credentials_name
 
 _KIND = NutanixMachineConfig.resource.kind
+
+DEFAULTS = {_KIND: {"osFamily": UBUNTU}}
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:

@@ -202,7 +202,7 @@ class SnowMachineConfigSpec(Part, kw_only=True):
             "two disks have the same device name",
             ".nonRootVolumes",
         ),
-        *host_os.SETTINGS_RULES,
+        *host_os.settings_rules(),
         *unchanged(KEY_CHANGED, "sshKeyName"),
     )
 

@@ -8,7 +8,15 @@ from msgspec import Meta
 
 from espalier.api.eksa import host_os
 from espalier.api.eksa.checked import VALID, Checked
-from espalier.api.eksa.fields import LABEL_NAME, LABEL_NAMES, LABEL_VALUE, LABEL_VALUES, keys_rule, unchanged
+from espalier.api.eksa.fields import (
+    LABEL_NAME,
+    LABEL_NAMES,
+    LABEL_VALUE,
+    LABEL_VALUES,
+    keys_rule,
+    same,
+    unchanged,
+)
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU, HostOSConfiguration, Users
 from espalier.api.eksa.hosts import LOCAL_HOSTS
@@ -266,11 +274,11 @@ class TinkerbellMachineConfigSpec(Part, kw_only=True):
             "self.hardwareSelector[{0}]",
         ),
         Rule(
-            f"self.osFamily in {['', *_OS_FAMILIES]}",
+            f"!has(self.osFamily) || self.osFamily in {['', *_OS_FAMILIES]}",
             "not an operating system for machines on bare metal",
             ".osFamily",
             found="self.osFamily",
-            allowed=", ".join(_OS_FAMILIES),
+            allowed=f"{UBUNTU}, {REDHAT}",  # Clusters with the third are refused
         ),
         _url("osImageURL"),
         Rule(
@@ -281,8 +289,10 @@ class TinkerbellMachineConfigSpec(Part, kw_only=True):
             found="has(self.templateRef.kind) && self.templateRef.kind != '' ? self.templateRef.kind : 'nothing'",
             allowed="TinkerbellTemplateConfig",
         ),
-        *host_os.RULES,
-        *unchanged(MACHINE_CHANGED, "osFamily", "users"),
+        *host_os.settings_rules(allowed=""),
+        host_os.NEEDS_USER,
+        same(MACHINE_CHANGED, "osFamily", BOTTLEROCKET),
+        *unchanged(MACHINE_CHANGED, "users"),
     )
 
     hardware_selector: Annotated[
@@ -297,7 +307,7 @@ class TinkerbellMachineConfigSpec(Part, kw_only=True):
     ] = None
     os_family: Annotated[
         str, Meta(description="Operating system; bottlerocket if empty.", extra_json_schema={"maxLength": 64})
-    ]
+    ] = ""
     os_image_url: Annotated[
         str,
         Meta(description="Operating system image. Defaults to the datacenter's.", extra_json_schema=_LONG),

@@ -19,6 +19,8 @@ TINKERBELL = Provider(
     links=Links(
         TinkerbellDatacenterConfig.resource,
         machine_configs=(TinkerbellMachineConfig.resource,),
+        with_users=(TinkerbellMachineConfig.resource,),
+        defaults=rules.DEFAULTS,
         further=references.further,
         further_kinds=(TinkerbellTemplateConfig.resource,),
         violations=rules.linked_violations,

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from espalier.api.capi.cluster import Endpoint
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.capi.machine import MachineDeletion, MachineDeployment, TemplateMeta
+from espalier.api.eksa.host_os import BOTTLEROCKET_USER
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.label_selectors import LabelSelector
 from espalier.clusters import registry_mirror
@@ -139,7 +140,9 @@ def no_proxy(render_input: RenderInput) -> Sequence[str]:
 
 def _with_machine_settings(config: KubeadmConfigSpec, spec: TinkerbellMachineConfigSpec) -> KubeadmConfigSpec:
     """A kubeadm configuration with users and time servers."""
-    return replace(config, users=host_os.users(spec.users), ntp=host_os.ntp(spec.host_os_configuration))
+    return replace(
+        config, users=host_os.users(spec.users, BOTTLEROCKET_USER), ntp=host_os.ntp(spec.host_os_configuration)
+    )
 
 
 def _kube_vip_image(render_input: RenderInput) -> str:

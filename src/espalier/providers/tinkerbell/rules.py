@@ -36,6 +36,8 @@ _GROUPS = "spec.workerNodeGroupConfigurations"
 _KIND = TinkerbellMachineConfig.resource.kind
 _ROLLING, _IN_PLACE = "RollingUpdate", "InPlace"
 
+DEFAULTS = {_KIND: {"osFamily": BOTTLEROCKET}}
+
 _WORKER = re.compile(r"\{\{ *\.device_1 *\}\}")
 _TOGETHER = "it can't be changed together with the Kubernetes version; upgrade first, then change it"
 
@@ -157,10 +159,11 @@ def _operating_systems(spec: eksa.ClusterSpec, named: Named) -> Iterator[Violati
     for group, config in named:
         field = f"{group.field}.machineGroupRef"
         if config.spec.os == BOTTLEROCKET:
+            unset = "" if config.spec.os_family else " (it is not set, which means bottlerocket)"
             message = (
                 "EKS Anywhere supports Bottlerocket on bare metal only up to Kubernetes 1.28; use a machine config "
             )
-            yield Violation(field, BOTTLEROCKET, f"{UBUNTU}, {REDHAT}", f"{message}with another osFamily")
+            yield Violation(field, BOTTLEROCKET, f"{UBUNTU}, {REDHAT}", f"{message}with another osFamily{unset}")
     control_plane = spec.control_plane_configuration
     strategy = control_plane.upgrade_rollout_strategy if control_plane else None
     unsupported = [one for one in families if one != UBUNTU]

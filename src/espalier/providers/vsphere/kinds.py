@@ -8,9 +8,16 @@ from msgspec import Meta
 
 from espalier.api.eksa import host_os
 from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
-from espalier.api.eksa.fields import unchanged
+from espalier.api.eksa.fields import same, unchanged
 from espalier.api.eksa.group import GROUP, VERSION
-from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU, HostOSConfiguration, Users
+from espalier.api.eksa.host_os import (
+    BOTTLEROCKET,
+    BOTTLEROCKET_USER,
+    REDHAT,
+    UBUNTU,
+    HostOSConfiguration,
+    Users,
+)
 from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS, PORT
 from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, Column, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
@@ -87,7 +94,8 @@ class VSphereDatacenterConfigSpec(Part, kw_only=True):
             allows="'/%s/network/NAME, or NAME'.format([self.datacenter])",
         ),
         Rule(
-            "self.thumbprint == '' || self.thumbprint.matches('^([0-9A-Fa-f]{2}:){19}[0-9A-Fa-f]{2}$')",
+            "!has(self.thumbprint) || self.thumbprint == ''"
+            " || self.thumbprint.matches('^([0-9A-Fa-f]{2}:){19}[0-9A-Fa-f]{2}$')",
             "not the SHA-1 thumbprint of a certificate; `openssl s_client -connect SERVER:443 </dev/null |"
             " openssl x509 -noout -fingerprint -sha1` prints it",
             ".thumbprint",
@@ -120,8 +128,8 @@ class VSphereDatacenterConfigSpec(Part, kw_only=True):
             description="SHA-1 thumbprint of the vCenter's certificate; empty if its authority is trusted.",
             extra_json_schema={"maxLength": 128},
         ),
-    ]
-    insecure: Annotated[bool, Meta(description="True if the vCenter's certificate is not verified.")]
+    ] = ""
+    insecure: Annotated[bool, Meta(description="True if the vCenter's certificate is not verified.")] = False
     failure_domains: Annotated[
         list[FailureDomain],
         Meta(
@@ -155,24 +163,32 @@ class VSphereMachineConfigSpec(Part, kw_only=True):
     validations: ClassVar[tuple[Rule, ...]] = (
         *_required("datastore", "resourcePool"),
         Rule(
-            f"self.osFamily in {['', *_OS_FAMILIES]}",
+            f"!has(self.osFamily) || self.osFamily in {['', *_OS_FAMILIES]}",
             "not an operating system for machines on vSphere",
             ".osFamily",
             found="self.osFamily",
             allowed=", ".join(_OS_FAMILIES),
         ),
         Rule(
-            f"!({host_os.IS_BOTTLEROCKET}) || !has(self.users) || self.users.all(user, user.name == 'ec2-user')",
+            f"!{host_os.IS_BOTTLEROCKET} || !has(self.users)"
+            f" || self.users.all(user, !has(user.name) || user.name in ['', '{BOTTLEROCKET_USER}'])",
             "Bottlerocket supports no other user",
             ".users",
-            allowed="ec2-user",
+            allowed=BOTTLEROCKET_USER,
         ),
-        *host_os.RULES,
-        *unchanged(MACHINE_CHANGED, "osFamily", "storagePolicyName"),
+        *host_os.settings_rules(),
+        same(MACHINE_CHANGED, "osFamily", BOTTLEROCKET),
+        *unchanged(MACHINE_CHANGED, "storagePolicyName"),
     )
 
     datastore: Annotated[str, Meta(description="Datastore: a name, or an inventory path.", extra_json_schema=_PATH)]
-    folder: Annotated[str, Meta(description="Folder: a name, or an inventory path.", extra_json_schema=_PATH)]
+    folder: Annotated[
+        str,
+        Meta(
+            description="Folder: a name, or an inventory path. Defaults to the datacenter's folder of machines.",
+            extra_json_schema=_PATH,
+        ),
+    ] = ""
     resource_pool: Annotated[
         str, Meta(description="Resource pool: a name, or an inventory path.", extra_json_schema=_PATH)
     ]
@@ -182,10 +198,10 @@ class VSphereMachineConfigSpec(Part, kw_only=True):
             description="Memory in MiB. Less than 2048 is raised to it, of external etcd less than 8192; 0 means 8192.",
             extra_json_schema=_COUNT,
         ),
-    ] = msgspec.field(name="memoryMiB")
+    ] = msgspec.field(default=0, name="memoryMiB")
     num_cpus: Annotated[
-        int, Meta(description="Virtual CPUs. Less than 2 is raised to it.", extra_json_schema=_COUNT)
-    ] = msgspec.field(name="numCPUs")
+        int | None, Meta(description="Virtual CPUs. Less than 2 is raised to it.", extra_json_schema=_COUNT)
+    ] = msgspec.field(default=None, name="numCPUs")
     disk_gi_b: Annotated[
         int | None,
         Meta(
@@ -198,7 +214,7 @@ class VSphereMachineConfigSpec(Part, kw_only=True):
         Meta(
             description="Operating system of the template; bottlerocket if empty.", extra_json_schema={"maxLength": 64}
         ),
-    ]
+    ] = ""
     template: Annotated[
         str,
         Meta(
@@ -236,6 +252,11 @@ class VSphereMachineConfigSpec(Part, kw_only=True):
     def os(self) -> str:
         """The operating system of the machines."""
         return self.os_family or BOTTLEROCKET
+
+    @property
+    def default_user(self) -> str:
+        """The name of a user without one."""
+        return BOTTLEROCKET_USER if self.os == BOTTLEROCKET else "capv"
 
 
 class Resolved(Observed, frozen=True):

@@ -19,6 +19,8 @@ def vsphere(look_up: LookUp) -> Provider:
         links=Links(
             VSphereDatacenterConfig.resource,
             machine_configs=(VSphereMachineConfig.resource,),
+            with_users=(VSphereMachineConfig.resource,),
+            defaults=rules.DEFAULTS,
             data=(SECRET,),
             depend=references.depend,
             carriers=(SECRET,),

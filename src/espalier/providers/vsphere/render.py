@@ -129,7 +129,7 @@ def _with_machine_settings(config: KubeadmConfigSpec, machine_config: VSphereMac
     """A kubeadm configuration with users, time servers, and the name of the machine."""
     return replace(
         config,
-        users=host_os.users(machine_config.spec.users),
+        users=host_os.users(machine_config.spec.users, machine_config.spec.default_user),
         ntp=host_os.ntp(machine_config.spec.host_os_configuration),
         pre_kubeadm_commands=[*config.pre_kubeadm_commands, *host_os.NAMED],
     )
@@ -147,7 +147,7 @@ def _control_plane_of_bottlerocket(render_input: RenderInput, spec: VSphereMachi
     variant = kube_vip.Variant(kubeconfig=bottlerocket.KUBECONFIG)
     vip = kube_vip.file(image(render_input, "kube_vip"), render_input.spec.endpoint_host, variant)
     bottlerocket_config = bottlerocket.control_plane_config(render_input, config, spec.host_os_configuration)
-    users, ntp = host_os.users(spec.users), host_os.ntp(spec.host_os_configuration)
+    users, ntp = host_os.users(spec.users, spec.default_user), host_os.ntp(spec.host_os_configuration)
     return replace(bottlerocket_config, files=[vip, *bottlerocket_config.files], users=users, ntp=ntp)
 
 
@@ -169,7 +169,11 @@ def _worker_of_bottlerocket(
     bottlerocket_config = bottlerocket.worker_config(
         render_input, group, config, spec.host_os_configuration, containers
     )
-    return replace(bottlerocket_config, users=host_os.users(spec.users), ntp=host_os.ntp(spec.host_os_configuration))
+    return replace(
+        bottlerocket_config,
+        users=host_os.users(spec.users, spec.default_user),
+        ntp=host_os.ntp(spec.host_os_configuration),
+    )
 
 
 def lacks_images_of_bottlerocket(render_input: RenderInput) -> Iterator[str]:
@@ -201,7 +205,7 @@ def etcd_config(render_input: RenderInput) -> EtcdadmConfigSpec:
     spec = linked_objects.of_etcd(VSphereMachineConfig, render_input).spec
     config = replace(
         etcd.config(render_input, install_dir="/usr/bin", format="cloud-config"),
-        users=host_os.users(spec.users),
+        users=host_os.users(spec.users, spec.default_user),
         ntp=host_os.ntp(spec.host_os_configuration),
     )
     if spec.os == BOTTLEROCKET:

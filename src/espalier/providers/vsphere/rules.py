@@ -5,16 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.host_os import BOTTLEROCKET
 from espalier.api.violations import Violation
 from espalier.clusters.linked_objects import of_kind
 from espalier.clusters.machine_groups import ETCD, WORKERS, machine_groups, references_to
 from espalier.clusters.rules import endpoint
 from espalier.kube.objects import Object
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
-from espalier.providers.vsphere.sizes import raised
+from espalier.providers.vsphere.sizes import LEAST_CPUS, USUAL_MEMORY, raised
 
 _GROUPS = "spec.workerNodeGroupConfigurations"
 _KIND = VSphereMachineConfig.resource.kind
+
+DEFAULTS = {
+    VSphereDatacenterConfig.resource.kind: {"thumbprint": "none", "insecure": "false"},
+    _KIND: {
+        "memoryMiB": str(USUAL_MEMORY),
+        "numCPUs": str(LEAST_CPUS),
+        "osFamily": BOTTLEROCKET,
+        "folder": "the datacenter's folder of virtual machines",
+    },
+}
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:

@@ -216,21 +216,6 @@ def changed(kind: type[KubeObject], field: str, value: Any) -> str:
     return asyncio.run(main())
 
 
-def test_users_are_required_at_creation_only() -> None:
-    async def main() -> tuple[str, str]:
-        client = await server(KINDS)
-        tree = next(one for one in everything() if one["kind"] == MACHINE.resource.kind)
-        without = tree | {"spec": {name: value for name, value in tree["spec"].items() if name != "users"}}
-        refusal = await verdict(client, MACHINE, [without | {"metadata": {"name": "vineyard", "namespace": "team-a"}}])
-        stored = (await client.create(MACHINE.resource, tree)).tree
-        changed = await client.replace(MACHINE.resource, stored | {"spec": without["spec"]}, dry_run=True)
-        return refusal, changed.name
-
-    refusal, name = asyncio.run(main())
-    assert "set a user of the machines" in refusal
-    assert name
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_sweep_covers_every_field(kind: type[KubeObject]) -> None:
     left = [
