@@ -64,6 +64,13 @@ def lacking(secret: str, data: Mapping[str, bytes], fields: Sequence[str], what:
 _MOST_NAMED, _LONGEST_NAME = 10, 60
 
 
+def variables(names: Sequence[str]) -> str:
+    """The end of a message about a Secret that a command writes from environment variables."""
+    *first, last = names
+    listed = f"{', '.join(first)} and {last}" if first else last
+    return f"; `espalier create cluster` and `espalier upgrade cluster` write it from the variables {listed}"
+
+
 def secret(name: str, data: Mapping[str, str], *, servers: Iterable[str], namespaces: Iterable[str]) -> Tree:
     """A Secret with credentials for these servers and namespaces."""
     return {

@@ -47,6 +47,8 @@ class Dependency(NamedTuple):
     """The missing data and annotations, for a message that begins with `waiting for`; it contains no data. Pure."""
     optional: bool = False
     """True if it is optional: others look it up by name, and send it there if it exists."""
+    variables: tuple[str, ...] = ()
+    """The environment variables from which commands write it."""
 
 
 class Further(NamedTuple):

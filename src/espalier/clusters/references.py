@@ -232,7 +232,7 @@ class LinkedObjects:
     ) -> tuple[dict[tuple[Resource, str], Data], list[Missing]]:
         data: dict[tuple[Resource, str], Data] = {}
         missing = []
-        for resource, name, field, server, unusable, optional in dependencies:
+        for resource, name, field, server, unusable, optional, variables in dependencies:
             key = Key(SYSTEM_NAMESPACE, name)
             self._users.setdefault((resource.kind, key), set()).add(cluster)
             found = self._data[resource].get(key)
@@ -240,10 +240,12 @@ class LinkedObjects:
                 continue
             if server and not _is_permitted(found, server, cluster.namespace):
                 told = credentials.advice(str(key), server=server, namespace=cluster.namespace)
+                told += credentials.variables(variables) if variables else ""
                 missing.append(Missing(field, told, is_credentials=True))
             elif found is None:
                 missing.append(_missing(field, resource.kind, key))
             elif lack := unusable(content := _content(found), found.metadata.annotations):
+                lack += credentials.variables(variables) if variables else ""
                 missing.append(Missing(field, lack, is_credentials=True))
             else:
                 data[resource, f"{resource.kind} {key}"] = content

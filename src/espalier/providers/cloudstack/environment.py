@@ -14,21 +14,12 @@ from espalier.providers.cloudstack.references import (
     API_KEY,
     API_URL,
     SECRET_KEY,
+    VARIABLE,
     VERIFY_SSL,
     availability_zones,
     credentials_of,
     server_of,
 )
-
-VARIABLE = "EKSA_CLOUDSTACK_B64ENCODED_SECRET"
-"""Base64 of a file like this, with a section for each profile:
-
-    [Global]
-    api-url = https://cloudstack.example.com:8443/client/api
-    api-key = KEY
-    secret-key = KEY
-    verify-ssl = true
-"""
 
 FIELDS = (API_URL, API_KEY, SECRET_KEY)
 _EXPECTED = f"base64 of a file with a section [NAME] for each profile, with {', '.join(FIELDS)}"

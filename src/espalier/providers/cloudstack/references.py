@@ -112,13 +112,24 @@ def zones(render_input: RenderInput) -> list[AvailabilityZone]:
     return availability_zones(datacenter(CloudStackDatacenterConfig, render_input).spec)
 
 
+VARIABLE = "EKSA_CLOUDSTACK_B64ENCODED_SECRET"
+"""Base64 of a file like this, with a section for each profile:
+
+    [Global]
+    api-url = https://cloudstack.example.com:8443/client/api
+    api-key = KEY
+    secret-key = KEY
+    verify-ssl = true
+"""
+
+
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
     """Dependencies on the keys of each availability zone, for use at its API."""
     for one in of_kind(CloudStackDatacenterConfig, children).values():
         for zone in availability_zones(one.spec):
             name, url = credentials_of(zone), zone.management_api_endpoint
             field = f"CloudStackDatacenterConfig {one.metadata.name}: availability zone {zone.name}"
-            yield Dependency(SECRET, name, field, server_of(url), _Lacks(name, url))
+            yield Dependency(SECRET, name, field, server_of(url), _Lacks(name, url), variables=(VARIABLE,))
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,12 @@ from espalier.api.meta import Tree
 from espalier.clusters import credentials
 from espalier.providers.nutanix.kinds import NutanixDatacenterConfig
 from espalier.providers.nutanix.references import (
-    OF_CLOUD_CONTROLLER,
     OF_MACHINES,
+    VARIABLES,
     credentials_of,
     permission,
     write_account,
 )
-
-VARIABLES = {
-    OF_MACHINES: ("EKSA_NUTANIX_USERNAME", "EKSA_NUTANIX_PASSWORD"),
-    OF_CLOUD_CONTROLLER: ("EKSA_NUTANIX_CP_USERNAME", "EKSA_NUTANIX_CP_PASSWORD"),
-}
 
 
 def secrets(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterator[Tree]:

@@ -42,7 +42,7 @@ def nutanix(look_up: LookUp) -> Provider:
         ),
         brought=environment.secrets,
         names_credentials="credentialRef of the NutanixDatacenterConfig",
-        brought_together=tuple(environment.VARIABLES.values()),
+        brought_together=tuple(references.VARIABLES.values()),
         images=("nutanix.cloudProvider", "nutanix.kubeVip"),
         etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
         encryption_file="/etc/kubernetes/enc/encryption-config.yaml",

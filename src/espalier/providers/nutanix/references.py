@@ -113,11 +113,19 @@ def credentials_of(spec: NutanixDatacenterConfigSpec) -> str:
     return spec.credential_ref.name if spec.credential_ref is not None else CREDENTIALS
 
 
+VARIABLES = {
+    OF_MACHINES: ("EKSA_NUTANIX_USERNAME", "EKSA_NUTANIX_PASSWORD"),
+    OF_CLOUD_CONTROLLER: ("EKSA_NUTANIX_CP_USERNAME", "EKSA_NUTANIX_CP_PASSWORD"),
+}
+"""User and password, by field of the Secret."""
+_VARIABLES = tuple(one for pair in VARIABLES.values() for one in pair)
+
+
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
     """Dependencies on credentials, to be sent to the Prism Central of the datacenter."""
     for one in linked_objects.of_kind(NutanixDatacenterConfig, children).values():
         name, field = credentials_of(one.spec), f"NutanixDatacenterConfig {one.metadata.name}: spec.credentialRef"
-        yield Dependency(SECRET, name, field, permission(one.spec), _Lacks(name))
+        yield Dependency(SECRET, name, field, permission(one.spec), _Lacks(name), variables=_VARIABLES)
 
 
 @dataclass(frozen=True)

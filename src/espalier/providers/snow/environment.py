@@ -9,9 +9,7 @@ import msgspec
 from espalier.api.meta import Tree
 from espalier.clusters import credential_files, credentials
 from espalier.providers.snow.kinds import SnowDatacenterConfig, SnowMachineConfig
-from espalier.providers.snow.references import AUTHORITIES, OF_DEVICES, credentials_of
-
-FILES = {OF_DEVICES: "EKSA_AWS_CREDENTIALS_FILE", AUTHORITIES: "EKSA_AWS_CA_BUNDLES_FILE"}
+from espalier.providers.snow.references import AUTHORITIES, FILES, OF_DEVICES, credentials_of
 
 
 def secrets(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterator[Tree]:

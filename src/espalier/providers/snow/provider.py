@@ -39,8 +39,8 @@ def snow(look_up: LookUp) -> Provider:
         extras=Extras(kinds=(SECRET, AWSSnowIPPool.resource), names=render.extra_names, render=render.extras),
         brought=environment.secrets,
         names_credentials="identityRef of the SnowDatacenterConfig",
-        brought_together=(tuple(environment.FILES.values()),),
-        brought_files=tuple(environment.FILES.values()),
+        brought_together=(tuple(references.FILES.values()),),
+        brought_files=tuple(references.FILES.values()),
         clashes=rules.clashes,
         images=("snow.kubeVip",),
         bottlerocket=Bottlerocket(

@@ -44,6 +44,11 @@ def credentials_of(spec: SnowDatacenterConfigSpec) -> str:
     return spec.identity_ref.name if spec.identity_ref is not None else CREDENTIALS
 
 
+FILES = {OF_DEVICES: "EKSA_AWS_CREDENTIALS_FILE", AUTHORITIES: "EKSA_AWS_CA_BUNDLES_FILE"}
+"""Variables that name files, by field of the Secret."""
+_VARIABLES = tuple(FILES.values())
+
+
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
     """Dependencies on credentials, to be sent to each device that a machine config names."""
     configs = of_kind(SnowMachineConfig, children)
@@ -52,7 +57,7 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Depen
         for device, config in sorted(of_devices.items()):
             field = f"{SnowMachineConfig.resource.kind} {config}: spec.devices"
             name = credentials_of(datacenter.spec)
-            yield Dependency(SECRET, name, field, device, _Lacks(name))
+            yield Dependency(SECRET, name, field, device, _Lacks(name), variables=_VARIABLES)
 
 
 @dataclass(frozen=True)

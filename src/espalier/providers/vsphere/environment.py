@@ -10,14 +10,8 @@ from espalier.api.meta import Tree
 from espalier.clusters import credentials
 from espalier.providers.vsphere.checks.questions import server_of
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig
-from espalier.providers.vsphere.references import CP_PASSWORD, CP_USER, CREDENTIALS, PASSWORD, USER
+from espalier.providers.vsphere.references import CP_PASSWORD, CP_USER, CREDENTIALS, PASSWORD, USER, VARIABLES
 
-VARIABLES = {
-    USER: "EKSA_VSPHERE_USERNAME",
-    PASSWORD: "EKSA_VSPHERE_PASSWORD",
-    CP_USER: "EKSA_VSPHERE_CP_USERNAME",
-    CP_PASSWORD: "EKSA_VSPHERE_CP_PASSWORD",
-}
 ACCOUNTS = ((VARIABLES[USER], VARIABLES[PASSWORD]), (VARIABLES[CP_USER], VARIABLES[CP_PASSWORD]))
 
 

@@ -25,6 +25,15 @@ CREDENTIALS = "vsphere-credentials"
 USER, PASSWORD = "username", "password"
 CP_USER, CP_PASSWORD = "usernameCP", "passwordCP"
 
+VARIABLES = {
+    USER: "EKSA_VSPHERE_USERNAME",
+    PASSWORD: "EKSA_VSPHERE_PASSWORD",
+    CP_USER: "EKSA_VSPHERE_CP_USERNAME",
+    CP_PASSWORD: "EKSA_VSPHERE_CP_PASSWORD",
+}
+"""By field of the Secret."""
+_VARIABLES = tuple(VARIABLES.values())
+
 
 class Login(NamedTuple):
     """A user of a vCenter."""
@@ -40,7 +49,7 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Depen
     """Dependencies on credentials, to be sent to the server of the datacenter."""
     for one in of_kind(VSphereDatacenterConfig, children).values():
         field = f"VSphereDatacenterConfig {one.metadata.name}: spec.server"
-        yield Dependency(SECRET, CREDENTIALS, field, server_of(one.spec).permission, unusable)
+        yield Dependency(SECRET, CREDENTIALS, field, server_of(one.spec).permission, unusable, variables=_VARIABLES)
 
 
 def unusable(data: Mapping[str, bytes], annotations: Mapping[str, str]) -> str:

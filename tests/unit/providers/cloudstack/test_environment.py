@@ -11,7 +11,8 @@ from espalier.api.core import NAMESPACE, SECRET, Secret
 from espalier.cli.preflight import bring_credentials
 from espalier.clusters.credential_files import Unreadable
 from espalier.clusters.credentials import NAMESPACES, SERVERS
-from espalier.providers.cloudstack.environment import MOST, VARIABLE, secrets
+from espalier.providers.cloudstack.environment import MOST, secrets
+from espalier.providers.cloudstack.references import VARIABLE
 from espalier.providers.registry import PROVIDERS
 from tests.support.cloudstack import API, SERVER, manifest, of, zone
 from tests.support.embedded_server import client_of, new_server

@@ -85,7 +85,7 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
         "vcpuSockets": Values([3, 2**31 - 1], [1, 0, 2**31]),
         "memorySize": Values(["4Gi", "4294967296", 5_000_000_000, "5e9", "4.5Gi"], ["x", "-4Gi", "4 Gi", "1e999", ""]),
         "systemDiskSize": Values(["41Gi", 2**40], ["x", "-40Gi", ""]),
-        "osFamily": Values([], ["", "bottlerocket", "windows"]),
+        "osFamily": Values([], ["bottlerocket", "windows"]),
         **of_identifier("image"),
         **of_identifier("cluster"),
         **of_identifier("subnet"),

@@ -13,7 +13,8 @@ from espalier.clusters.credentials import NAMESPACES, SERVERS
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden
 from espalier.providers.registry import PROVIDERS
-from espalier.providers.vsphere.environment import VARIABLES, secrets
+from espalier.providers.vsphere.environment import secrets
+from espalier.providers.vsphere.references import VARIABLES
 from tests.support.embedded_server import client_of, new_server
 from tests.support.vsphere import manifest, of
 

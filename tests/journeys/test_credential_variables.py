@@ -1,0 +1,50 @@
+"""Creating a cluster without all of the variables with credentials: one sentence names those to set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.credential_variables import CREDENTIALS, in_files
+from tests.support.environment import LocalEnvironment
+from tests.support.sampling import sampled
+
+pytestmark = pytest.mark.embedded
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+OF_EKS_ANYWHERE = {
+    "vsphere": ("EKSA_VSPHERE_USERNAME", "EKSA_VSPHERE_PASSWORD"),
+    "nutanix": ("EKSA_NUTANIX_USERNAME", "EKSA_NUTANIX_PASSWORD"),
+    "cloudstack": ("EKSA_CLOUDSTACK_B64ENCODED_SECRET",),
+    "snow": ("EKSA_AWS_CREDENTIALS_FILE", "EKSA_AWS_CA_BUNDLES_FILE"),
+}
+"""The variables that EKS Anywhere's command requires."""
+
+OF_CLOUD_CONTROLLERS = {
+    "vsphere": ("EKSA_VSPHERE_CP_USERNAME", "EKSA_VSPHERE_CP_PASSWORD"),
+    "nutanix": ("EKSA_NUTANIX_CP_USERNAME", "EKSA_NUTANIX_CP_PASSWORD"),
+}
+"""Those of the account that workload clusters get."""
+
+
+@pytest.mark.parametrize("provider", sampled(OF_EKS_ANYWHERE, 1))
+def test_variables_to_set_are_named(env: LocalEnvironment, provider: str) -> None:
+    """Without any, with those of EKS Anywhere, and with all: the last command makes the cluster Ready."""
+    text, known = (EXAMPLES / f"{provider}.yaml").read_text(), CREDENTIALS | in_files(env.home)
+    own, further = OF_EKS_ANYWHERE[provider], OF_CLOUD_CONTROLLERS.get(provider, ())
+
+    def run(verb: str, names: tuple[str, ...]) -> tuple[int, str]:
+        variables = {name: known[name] for name in names}
+        done = env.espalier(verb, "cluster", "-f", "-", stdin=text, folder=env.home, **variables)
+        return done.code, done.err.strip().splitlines()[-1] if done.err else ""
+
+    code, last = run("create", ())
+    assert code == 1
+    assert all(name in last for name in (*own, *further)), last
+    code, last = run("upgrade", own)
+    assert code == (1 if further else 0), last
+    assert all(name in last for name in further), last
+    assert not further or run("upgrade", (*own, *further))[0] == 0
+    assert env.espalier("delete", "cluster", text.partition("  name: ")[2].split()[0]).code == 0
