@@ -51,7 +51,9 @@ def refusals(new: Tree, old: Tree | None = None) -> list[StatusCause]:
     if cls is None:
         return []
     kind, new = _served(cls), json_trees.without_nulls(new)
-    found = [*metadata.problems(kind.resource, new["metadata"]), *custom_objects.validate(kind, new, old).causes]
+    by_rules = custom_objects.validate(kind, new, old).causes
+    told = {one.field for one in by_rules}  # a rule of ours says what the kind allows of its name
+    found = [*(one for one in metadata.problems(kind.resource, new["metadata"]) if one.field not in told), *by_rules]
     return [
         msgspec.structs.replace(one, field="" if one.field == rules.ROOT else one.field, message=_sentence(one.message))
         for one in found

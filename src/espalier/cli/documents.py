@@ -44,7 +44,7 @@ def read(files: Sequence[str], *, several: bool = False) -> list[Document]:
 def examined(files: Sequence[str], *, several: bool = False) -> tuple[list[Document], list[Problem]]:
     """The same, with the problems, for callers that find more of them. Raises `ManifestError` for invalid YAML."""
     documents: list[Document] = []
-    for name in files:
+    for name in (file for given in files for file in _in_folder(given)):
         if name == "-":
             documents += manifests.read_manifests(sys.stdin.buffer.read(), source="standard input")
             continue
@@ -53,8 +53,6 @@ def examined(files: Sequence[str], *, several: bool = False) -> tuple[list[Docum
             documents += manifests.read_manifests(path.read_bytes(), source=name)
         except FileNotFoundError:
             raise Failure(f"{name}: no such file") from None
-        except IsADirectoryError:
-            raise Failure(f"{name} is a folder; name the files in it") from None
     documents = [mirror_authority.completed(_as_meant(one), os.environ) for one in documents]
     try:
         manifests.check(documents, CATALOG, several=several)
@@ -62,6 +60,20 @@ def examined(files: Sequence[str], *, several: bool = False) -> tuple[list[Docum
         found = [_with_versions(one) for one in error.problems]
         return documents, [*found, *_against_rules(documents, found)]
     return documents, []
+
+
+_MANIFESTS = (".yaml", ".yml", ".json")
+
+
+def _in_folder(name: str) -> list[str]:
+    """The manifests of a folder, not of those within it, as for kubectl; the name itself, if it is no folder."""
+    path = Path(name)
+    if name == "-" or not path.is_dir():
+        return [name]
+    found = sorted(str(one) for one in path.iterdir() if one.suffix in _MANIFESTS and not one.is_dir())
+    if not found:
+        raise Failure(f"{name}: a folder without manifests; their names end with {', '.join(_MANIFESTS)}")
+    return found
 
 
 def _as_meant(document: Document) -> Document:

@@ -16,6 +16,7 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.identity_providers import AWSIamConfig
 from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.api.violations import Violation
 from espalier.clusters import downgrade, in_place, names, object_names, plan, registry_mirror
@@ -123,7 +124,9 @@ class Admission:
         return judge
 
     def default(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Set defaults for missing fields; given values stay unchanged."""
+        """Set defaults for missing fields; given values stay unchanged. A warning says so where the default becomes a
+        name.
+        """
         if request.object is None:
             return AdmissionResponse()
         try:
@@ -132,8 +135,9 @@ class Admission:
             return AdmissionResponse()  # validation says what is wrong
         tree = request.object.tree
         spec = tree.setdefault("spec", {})
-        for group in spec.get("workerNodeGroupConfigurations") or []:
-            if not group.get("name") and len(spec["workerNodeGroupConfigurations"]) == 1:
+        unnamed = [index for index, group in enumerate(_groups(spec)) if not group.get("name")]
+        for group in _groups(spec):
+            if not group.get("name") and len(_groups(spec)) == 1:
                 group["name"] = names.DEFAULT_GROUP
             if group.get("count") is None:
                 scaling = group.get("autoscalingConfiguration")
@@ -146,7 +150,7 @@ class Admission:
             management = self._observer.management(cluster)
             if management is not None and management.spec.eksa_version:
                 spec["eksaVersion"] = management.spec.eksa_version
-        return AdmissionResponse(changed=tree)
+        return AdmissionResponse(changed=tree, warnings=tuple(map(messages.unnamed_group, unnamed)))
 
     def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Reject an invalid Cluster with all violations at once. In a dry run, warnings describe the effects."""
@@ -399,6 +403,10 @@ class Admission:
                 field = f"spec.identityProviderRefs[{kinds.index(AWSIamConfig.resource.kind)}].kind"
                 message = messages.no_authenticator(distro.metadata.name)
                 yield Violation(field, AWSIamConfig.resource.kind, "", message)
+
+
+def _groups(spec: Tree) -> list[Tree]:
+    return spec.get("workerNodeGroupConfigurations") or []
 
 
 def _has_authenticator(release: DistroRelease) -> bool:

@@ -19,6 +19,7 @@ from tests.support.sampling import sampled
 EXAMPLES = Path(__file__).parents[3] / "examples"
 CLUSTERS = sorted(one for one in EXAMPLES.glob("*.yaml") if "kind: Cluster\n" in one.read_text())
 VSPHERE = (EXAMPLES / "vsphere.yaml").read_text()
+DOCKER = (EXAMPLES / "docker.yaml").read_text()
 
 
 @pytest.mark.parametrize("example", CLUSTERS, ids=lambda one: one.stem)
@@ -314,3 +315,42 @@ def test_a_manifest_that_no_api_server_would_take_is_reported_and_not_rendered(
     told = capsys.readouterr()
     assert f": spec.{path}: " in told.err
     assert told.out == ""
+
+
+def test_a_name_that_is_too_long_is_one_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names of groups are not judged together with it."""
+    text = DOCKER.replace("name: garden", f"name: {'g' * 40}", 1)
+    assert problems_of(text, tmp_path, capsys) == [("metadata.name", 5)]
+    for name in ("Garden", "-garden", "garden_1"):
+        assert problems_of(DOCKER.replace("name: garden", f"name: {name}", 1), tmp_path, capsys) == [
+            ("metadata.name", 5)
+        ]
+
+
+def test_a_group_without_a_name_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ('name: ""', "labels: {}"):
+        file = tmp_path / "garden.yaml"
+        file.write_text(DOCKER.replace("name: md-0", name))
+        assert run(["validate", "-f", str(file)]) == 0
+        told = capsys.readouterr().err
+        assert "workerNodeGroupConfigurations[0].name: not set, so the group is called md-0" in told
+
+
+def test_a_folder_is_read_as_by_kubectl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster, datacenter = DOCKER.split("---\n")
+    assert run(["validate", "-f", str(tmp_path)]) == 1
+    assert "a folder without manifests; their names end with .yaml, .yml, .json" in capsys.readouterr().err
+    (tmp_path / "cluster.yaml").write_text(cluster)
+    (tmp_path / "datacenter.yml").write_text(datacenter)
+    (tmp_path / "notes.txt").write_text("no manifest")
+    assert run(["validate", "-f", str(tmp_path)]) == 0
+    assert "✓ valid: Cluster garden, DockerDatacenterConfig garden" in capsys.readouterr().out
+
+
+def problems_of(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, int]]:
+    """Field and line of each problem of a manifest."""
+    file = folder / "manifest.yaml"
+    file.write_text(text)
+    run(["validate", "-f", str(file), "-o", "json"])
+    found = json.loads(capsys.readouterr().out)["problems"]
+    return [(one["violation"]["field"], one["line"]) for one in found]

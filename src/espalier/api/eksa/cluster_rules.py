@@ -1,17 +1,20 @@
 """Rules between parts of a Cluster, for its CRD. Rules about one part are defined with it."""
 
-from espalier.api.eksa import sentences
+from espalier.api.eksa import forms, sentences
+from espalier.api.eksa.forms import LETTER, Form
 from espalier.api.eksa.group import EKSA_VERSION
 from espalier.api.kinds import HALVES, Rule, distinct
 
-NAME = r"^[a-zA-Z][a-zA-Z0-9-]+$"
-LONGEST_NAME = 35
+LONGEST_NAME = forms.CLUSTER_NAME.longest or 0
 """Names of clusters become parts of host names, with room for what is appended."""
 
 LONGEST_GROUP_NAME = 63 - len("-worker-unhealthy") - 1
 """Names of a group and of its cluster together."""
 
-_DNS_LABEL = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
+NAME = Form("-", is_lower=True, first=LETTER).pattern
+"""The form of a cluster's name, but for its length, which has messages of its own."""
+
+_DNS_LABEL = Form("-", is_lower=True).pattern
 
 GIT_OPS_KINDS = ("FluxConfig", "GitOpsConfig")
 """Kinds that `spec.gitOpsRef` may name; the latter is deprecated."""
@@ -176,7 +179,8 @@ _IS_MANAGED = (
 )
 _FITS = (
     f"(!has(g.name) || g.name == '' || g.name.matches('{_DNS_LABEL}')"
-    f" && g.name.size() + self.metadata.name.size() <= {LONGEST_GROUP_NAME})"
+    f" && g.name.size() + (self.metadata.name.size() <= {LONGEST_NAME} ? self.metadata.name.size() : 2)"
+    f" <= {LONGEST_GROUP_NAME})"
 )
 
 
@@ -187,12 +191,11 @@ def _managed_has(field: str, message: str) -> Rule:
 
 CLUSTER: tuple[Rule, ...] = (
     Rule(
-        f"self.metadata.name.matches('^[a-z]$')"
-        f" || self.metadata.name.matches('{NAME}') && self.metadata.name.matches('{_DNS_LABEL}')",
+        f"self.metadata.name.matches('{NAME}')",
         sentences.NAME_FORM,
         ".metadata.name",
         found="self.metadata.name",
-        allowed=f"{NAME}, lower case, not ending in a dash",
+        allowed=forms.CLUSTER_NAME.words,
     ),
     Rule(
         "!self.metadata.name.matches('^[a-z]$')",

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from espalier.api.core import Taint
-from espalier.api.eksa import sentences
+from espalier.api.eksa import forms, sentences
 from espalier.api.kinds import ATOMIC, PRESERVE, Rule
 from espalier.api.meta import Part
 
@@ -24,10 +24,7 @@ def is_https_url(field: str) -> str:
     return f"{field}.matches('{HTTPS_URL}') && (!{field}.contains('[') || isIP({field}.split(']')[0].split('[')[1]))"
 
 
-LABEL_NAME = (
-    "^([a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?"
-    "[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
-)
+LABEL_NAME = f"^([a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?{forms.LABEL_VALUE.part}$"
 """Names of labels and taints."""
 
 KUBERNETES_LABEL = "^([^/]*[.])?(kubernetes|k8s)[.]io/"
@@ -42,11 +39,9 @@ KUBELET_LABEL = (
 )
 """Those that a kubelet accepts as labels of its node."""
 
-LABEL_VALUE = "^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$"
-LABEL_NAMES, LABEL_VALUES = (
-    "letters, digits, dashes, dots; a domain and a slash may precede",
-    "at most 63 letters, digits, dashes, dots",
-)
+LABEL_VALUE = f"^({forms.LABEL_VALUE.part})?$"
+LABEL_NAMES = f"{forms.LABEL_VALUE.words}; a domain and a slash may precede"
+LABEL_VALUES = f"{forms.LABEL_VALUE.words}, or nothing"
 """Allowed values, in words."""
 
 KUBELET_LABELS = "labels below node.kubernetes.io and kubelet.kubernetes.io, or ones like topology.kubernetes.io/zone"

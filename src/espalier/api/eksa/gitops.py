@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from espalier.api.eksa import sentences
 from espalier.api.eksa.fields import same
+from espalier.api.eksa.forms import DNS_LABELS, Form
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.kinds import AGE, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
@@ -51,17 +52,13 @@ _FOLDERS = _form(
     never="(^|/)[.][.](/|$)",
 )
 _GITHUB = tuple(
-    _form(name, f"^[A-Za-z0-9{more}_-]+$", "GitHub has no such names", f"letters, digits, {what}")
-    for name, more, what in (
-        ("owner", "", "dashes and underscores"),
-        ("repository", ".", "dots, dashes and underscores"),
-    )
+    _form(name, form.pattern, "GitHub has no such names", form.words)
+    for name, form in (("owner", Form("-_", first="", last="")), ("repository", Form("-_.", first="", last="")))
 )
 
 
 def _namespace(field: str) -> Rule:
-    label = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
-    return _form(field, label, "not the name of a namespace", "at most 63 lower-case letters, digits and dashes")
+    return _form(field, DNS_LABELS.pattern, "not the name of a namespace", DNS_LABELS.words)
 
 
 def _given(name: str) -> Rule:

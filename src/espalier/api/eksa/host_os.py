@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from espalier.api import kubelet
 from espalier.api.eksa.fields import ONE_LINE, keys_rule
+from espalier.api.eksa.forms import LETTER_OR_UNDERSCORE, Form
 from espalier.api.eksa.hosts import LOCAL_NAMES
 from espalier.api.kinds import ATOMIC, MANY, Rule
 from espalier.api.meta import Part
@@ -27,7 +28,9 @@ Lines = Annotated[
 ]
 Settings = Annotated[dict[str, Text], Meta(extra_json_schema=_MAP)]
 
-_SYSCTL, _PARAMETER = "^[A-Za-z0-9./_-]{1,128}$", "^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$"
+_BUNDLE = Form("-_", first="", last="")
+_USER = Form("-_", longest=32, is_lower=True, first=LETTER_OR_UNDERSCORE, last="")
+_SYSCTL, _PARAMETER = Form("./_-", longest=128, first="", last=""), "^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$"
 """Names that Bottlerocket takes."""
 _ITSELF = f"{LOCAL_NAMES}|127[.]0[.][0-9]+[.][0-9]+|0[.]0[.]0[.]0|[0:]+:0{{0,3}}1?"
 """Hosts that are the machine itself. A link-local address may be the time server of a cloud."""
@@ -68,11 +71,11 @@ class UserConfiguration(Part):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "!has(self.name) || self.name == '' || self.name.matches('^[a-z_][a-z0-9_-]*$')",
+            f"!has(self.name) || self.name == '' || self.name.matches('{_USER.pattern}')",
             "not a Linux user name",
             ".name",
             found="self.name",
-            allowed="at most 32 lower-case letters, digits, dashes and underscores, beginning with a letter",
+            allowed=_USER.words,
         ),
         # What was found is not quoted: it may be a private key.
         Rule(
@@ -133,11 +136,11 @@ class CertBundle(Part):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "self.name.matches('^[A-Za-z0-9_-]+$')",
+            f"self.name.matches('{_BUNDLE.pattern}')",
             "not a name that the machine's settings can contain",
             ".name",
             found="self.name == '' ? 'nothing' : self.name",
-            allowed="letters, digits, dashes and underscores",
+            allowed=_BUNDLE.words,
         ),
         # What was found is not quoted: it may be a private key.
         Rule(
@@ -175,9 +178,9 @@ class BottlerocketKernel(Part):
     validations: ClassVar[tuple[Rule, ...]] = (
         keys_rule(
             "sysctlSettings",
-            f"!k.matches('{_SYSCTL}')",
+            f"!k.matches('{_SYSCTL.pattern}')",
             "not the name of a sysctl",
-            "at most 128 letters, digits, dots, slashes, dashes and underscores",
+            _SYSCTL.words,
         ),
     )
 

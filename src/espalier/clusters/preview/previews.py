@@ -207,14 +207,15 @@ class Previews:
         """The Cluster with its defaults, the warnings about it, and the reasons why it is rejected."""
         operation: Operation = "CREATE" if live is None else "UPDATE"
         request = AdmissionRequest(operation, new.kind, new.namespace, new.name, ADMIN, new, live)
-        changed = self._admission.default(request).changed
-        if changed is not None:
-            new = Object(msgspec.json.encode(changed))
+        defaulted = self._admission.default(request)
+        if defaulted.changed is not None:
+            new = Object(msgspec.json.encode(defaulted.changed))
         request = AdmissionRequest(operation, new.kind, new.namespace, new.name, ADMIN, new, live)
         response = self._admission.validate(request)
+        warnings = (*defaulted.warnings, *response.warnings)
         if response.allowed:
-            return new, response.warnings, ()
-        return new, response.warnings, response.causes or (StatusCause(response.reason, response.message, ""),)
+            return new, warnings, ()
+        return new, warnings, response.causes or (StatusCause(response.reason, response.message, ""),)
 
 
 def _concealed(preview: Preview, secrets: frozenset[str]) -> Preview:

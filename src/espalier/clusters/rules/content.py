@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from espalier.api.core import Taint
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa import sentences
+from espalier.api.eksa import forms, sentences
 from espalier.api.eksa.cluster_rules import LONGEST_GROUP_NAME, LONGEST_NAME, NAME
 from espalier.api.eksa.fields import (
     KUBELET_LABEL,
@@ -68,13 +68,13 @@ def violations(cluster: eksa.Cluster, providers: Providers) -> list[Violation]:
 
 def name_violations(name: str) -> Iterator[Violation]:
     """Violations of the name, which is also that of many objects and part of host names."""
-    if len(name) == 1 and _DNS_LABEL.fullmatch(name) and not name.isdigit():
+    if len(name) == 1 and _NAME.fullmatch(name):
         yield Violation("metadata.name", name, "at least 2 characters", sentences.NAME_SHORT)
-    elif not _NAME.fullmatch(name) or not _DNS_LABEL.fullmatch(name):
+    elif not _NAME.fullmatch(name):
         yield Violation(
             "metadata.name",
             name or "nothing",
-            f"{NAME}, lower case, not ending in a dash",
+            forms.CLUSTER_NAME.words,
             sentences.NAME_FORM,
         )
     if len(name) > LONGEST_NAME:
@@ -139,7 +139,8 @@ def _workers(spec: eksa.ClusterSpec, cluster: str, provider: Provider | None) ->
         seen.add(name)
         if name == names.ETCD_GROUP and spec.external_etcd_configuration is not None:
             yield Violation(f"{at}.name", name, "another name", "its machines would have the names of etcd machines")
-        if not _DNS_LABEL.fullmatch(name) or len(name) + len(cluster) > LONGEST_GROUP_NAME:
+        of_cluster = len(cluster) if len(cluster) <= LONGEST_NAME else 2  # a name that is too long is one fault
+        if not _DNS_LABEL.fullmatch(name) or len(name) + of_cluster > LONGEST_GROUP_NAME:
             allowed = f"a DNS label, with the name of the cluster at most {LONGEST_GROUP_NAME} characters"
             yield Violation(f"{at}.name", name, allowed, sentences.GROUP_NAME)
         yield from _labels(f"{at}.labels", group.labels)

@@ -13,6 +13,7 @@ from espalier.api.eksa.release import BundlesRef
 from espalier.api.listing import first
 from espalier.api.printable import LONGEST_OBJECT_NAME, quoted
 from espalier.api.resource import Key
+from espalier.clusters import names
 from espalier.releases import release_name
 
 MOST_NAMED = 5
@@ -27,6 +28,15 @@ def listed(found: Iterable[object]) -> str:
 def counted(found: Iterable[object]) -> str:
     """Their number, for users who may not read them."""
     return str(sum(1 for _ in found))
+
+
+def unnamed_group(index: int) -> str:
+    """A worker node group without a name."""
+    field = f"spec.workerNodeGroupConfigurations[{index}].name"
+    return (
+        f"{field}: not set, so the group is called {names.DEFAULT_GROUP}, as in EKS Anywhere; its machines have this "
+        "name, so set another one before the cluster is created"
+    )
 
 
 NO_VERSION = "the management cluster has no eksaVersion to inherit (it still uses spec.bundlesRef); set one"

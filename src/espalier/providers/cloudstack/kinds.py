@@ -6,8 +6,10 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
+from espalier.api.eksa import forms
 from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
 from espalier.api.eksa.fields import keys_rule, unchanged
+from espalier.api.eksa.forms import Form
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.eksa.host_os import Users
 from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS, PORT
@@ -38,7 +40,7 @@ _REFERENCE = "^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$"
 _API = f"^[Hh][Tt][Tt][Pp][Ss]?://({HOST})(:{PORT})?(/[-A-Za-z0-9._~/]*)?$"
 _LOCAL_API = f"^https?://({LOCAL_HOSTS})[.]?(:.*|/.*)?$"
 _DEVICE = "^/dev/[A-Za-z0-9][A-Za-z0-9/_-]*$"
-_LABEL = "^[A-Za-z0-9]([A-Za-z0-9._-]{0,14}[A-Za-z0-9])?$"
+_FILE_SYSTEM_NAMES = Form("-_.", longest=16)
 
 DEFAULT_USER = "capc"
 
@@ -105,11 +107,11 @@ class AvailabilityZone(Part, kw_only=True):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "self.name.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",
+            f"self.name.matches('{forms.LABEL_VALUE.pattern}')",
             "must be a valid label value",
             ".name",
             found="self.name == '' ? 'nothing' : self.name",
-            allowed="at most 63 letters, digits, dashes, underscores and dots",
+            allowed=forms.LABEL_VALUE.words,
         ),
         Rule(
             f"self.credentialsRef.matches('{_REFERENCE}')",
@@ -268,7 +270,7 @@ class DiskOffering(Named, kw_only=True):
         *_of_disk("mountPath", _PATH, "not a valid mount path", _PATHS),
         *_of_disk("device", _DEVICE, "not a valid device path", "a path like /dev/vdb"),
         *_of_disk("filesystem", "^[a-z][a-z0-9]*$", "not a valid file system", "a name like ext4"),
-        *_of_disk("label", _LABEL, "not a valid file system label", "at most 16 letters, digits, dots and dashes"),
+        *_of_disk("label", _FILE_SYSTEM_NAMES.pattern, "not a valid file system label", _FILE_SYSTEM_NAMES.words),
         Rule(
             f"{_HAS_OFFERING} || !has(self.customSizeInGB) || self.customSizeInGB == 0",
             "requires a disk offering; set its name or its ID",

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
 from espalier.api.eksa.fields import Ref, same, unchanged
+from espalier.api.eksa.forms import Form
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.eksa.host_os import REDHAT, UBUNTU, Users
 from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS
@@ -29,6 +30,8 @@ LEAST_SOCKETS, LEAST_MEMORY, LEAST_DISK = 2, "4Gi", "40Gi"
 _OS_FAMILIES = (UBUNTU, REDHAT)
 
 DEFAULT_USER = "eksa"
+
+_DOMAIN_NAME = Form("-", longest=64, is_lower=True)
 
 DATACENTER_CHANGED = (
     "it can't be changed, because machines run there; create another NutanixDatacenterConfig for new clusters"
@@ -68,11 +71,11 @@ class FailureDomain(Part, kw_only=True):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "self.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+            f"self.name.matches('{_DOMAIN_NAME.pattern}')",
             "must be a DNS label, because names of objects contain it",
             ".name",
             found="self.name == '' ? 'nothing' : self.name",
-            allowed="at most 64 lower-case letters, digits and dashes",
+            allowed=_DOMAIN_NAME.words,
         ),
         Rule("self.subnets.size() > 0", "set at least one subnet", ".subnets", found="'nothing'"),
     )

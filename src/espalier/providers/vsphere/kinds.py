@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from espalier.api.eksa import host_os
+from espalier.api.eksa import forms, host_os
 from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
 from espalier.api.eksa.fields import same, unchanged
 from espalier.api.eksa.group import GROUP, VERSION
@@ -48,11 +48,11 @@ class FailureDomain(Part):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "self.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+            f"self.name.matches('{forms.DNS_LABELS.pattern}')",
             "must be a DNS label, because names of objects contain it",
             ".name",
             found="self.name == '' ? 'nothing' : self.name",
-            allowed="at most 63 lower-case letters, digits and dashes",
+            allowed=forms.DNS_LABELS.words,
         ),
         *_required("computeCluster", "resourcePool", "datastore", "folder", "network"),
     )
