@@ -30,7 +30,7 @@ def is_shared(one: eksa.Cluster, other: eksa.Cluster) -> bool:
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """An address that is missing, that machines can't reach, or that is in the ranges of pods or Services."""
+    """An address that is missing, or that machines can't reach."""
     host = spec.endpoint_host
     if spec.control_plane_configuration is None:
         return
@@ -41,8 +41,12 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
         yield Violation(FIELD, host, _ALLOWED, "kube-vip assigns it to a control plane machine, so it can't be a name")
     elif addresses.is_local(address):
         yield Violation(FIELD, host, _ALLOWED, "machines can't be reached there")
-    else:
-        yield from in_networks(FIELD, address, spec)
+
+
+def overlaps(spec: eksa.ClusterSpec) -> Iterator[str]:
+    """Warnings about an address in the ranges of pods or Services."""
+    for found in in_networks(spec):
+        yield str(found)
 
 
 def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
@@ -55,12 +59,31 @@ def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
         )
 
 
-def in_networks(field: str, address: addresses.Address, spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """An address in the ranges of pods or Services. Invalid ranges are rejected elsewhere."""
+def in_networks(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """An address in the ranges of pods or Services. Invalid ranges are rejected elsewhere.
+
+    EKS Anywhere refuses it only on Snow. Its default for pods contains the usual networks of homes and offices.
+    """
+    endpoint = place(spec)
+    address = addresses.parsed(endpoint.host) if endpoint is not None else None
     network = spec.cluster_network
+    if address is None:
+        return
     for name, ranges in (("pods", network.pods), ("services", network.services)) if network else ():
         for block in ranges.cidr_blocks if ranges else ():
             with suppress(ValueError):
                 if address in ipaddress.ip_network(block, strict=False):
-                    message = f"spec.clusterNetwork.{name} reserves {block} for {name}"
-                    yield Violation(field, str(address), "an address outside of the cluster's networks", message)
+                    yield Violation(FIELD, str(address), f"an address outside of {block}", _OVERLAPS[name])
+
+
+_LATER = "choose another range or address now, for they can't be changed later"
+_OVERLAPS = {
+    "pods": (
+        "spec.clusterNetwork.pods contains this address: where a pod or a node gets addresses around it, the API "
+        f"server can't be reached; {_LATER}"
+    ),
+    "services": (
+        "spec.clusterNetwork.services contains this address: once a Service gets it, the API server can't be reached "
+        f"from nodes; {_LATER}"
+    ),
+}

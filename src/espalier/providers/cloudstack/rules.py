@@ -53,13 +53,12 @@ def _endpoint(spec: eksa.ClusterSpec) -> Iterator[Violation]:
         yield Violation(endpoint.FIELD, host_and_port, _ALLOWED, "neither an IP address nor a DNS name")
     elif addresses.is_local_name(parsed_endpoint.host) or (address is not None and addresses.is_local(address)):
         yield Violation(endpoint.FIELD, host_and_port, _ALLOWED, "machines can't be reached there")
-    elif address is not None:
-        yield from endpoint.in_networks(endpoint.FIELD, address, spec)
 
 
 def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
-    """Fields that are accepted and have no effect."""
+    """Fields that are accepted and have no effect, and an address of the API server that may be taken."""
     yield from endpoint.warnings(spec)
+    yield from endpoint.overlaps(spec)
 
 
 def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:

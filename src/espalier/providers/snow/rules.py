@@ -28,6 +28,7 @@ _LEAST_OF_BOTTLEROCKET = 25
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     """Fields that are missing or rejected."""
     yield from endpoint.violations(spec)
+    yield from endpoint.in_networks(spec)  # as in EKS Anywhere
     yield from references_to(_KIND, spec)
     yield from without_failure_domains(
         spec, "Snow has no failure domains; to use other devices, give the group its own machine config"

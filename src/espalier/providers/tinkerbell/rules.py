@@ -62,9 +62,9 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
             yield Violation(f"spec.proxyConfiguration.{name}", "user and password", "a URL without them", message)
 
 
-def warnings(_spec: eksa.ClusterSpec) -> Iterator[str]:
-    """No warnings: each field has an effect or is rejected."""
-    yield from ()
+def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
+    """A warning about an address of the API server that may be taken: each field has an effect or is rejected."""
+    yield from endpoint.overlaps(spec)
 
 
 def changes(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[Violation]:

@@ -40,8 +40,9 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
 
 
 def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
-    """Fields that are accepted and have no effect."""
+    """Fields that are accepted and have no effect, and an address of the API server that may be taken."""
     yield from endpoint.warnings(spec)
+    yield from endpoint.overlaps(spec)
 
 
 def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:

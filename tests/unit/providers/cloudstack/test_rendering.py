@@ -191,7 +191,6 @@ OF_CLUSTER: dict[str, tuple[dict[str, Any], str]] = {
     "here": (at("127.0.0.1:6443"), "machines can't be reached there"),
     "here by its name": (at("localhost"), "machines can't be reached there"),
     "here by another": (at("LOCALHOST.localdomain:6443"), "machines can't be reached there"),
-    "a pod's address": (at("192.168.3.4"), "reserves 192.168.0.0/16 for pods"),
     "no machines": ({PLANE: {"machineGroupRef": None}}, "name the config of the machines"),
     "other machines": (
         {PLANE: {"machineGroupRef": {"kind": "VSphereMachineConfig", "name": "a"}}},

@@ -123,7 +123,10 @@ PLANE, GROUP = "controlPlaneConfiguration", "workerNodeGroupConfigurations"
 OF_CLUSTER: dict[str, tuple[dict[str, Any], str]] = {
     "no endpoint": ({PLANE: {"endpoint": None}}, "set the address of the API server"),
     "a name": ({PLANE: {"endpoint": {"host": "api.example.com"}}}, "kube-vip assigns it"),
-    "an address of pods": ({PLANE: {"endpoint": {"host": "192.168.0.9"}}}, "reserves 192.168.0.0/16 for pods"),
+    "an address of pods": (
+        {PLANE: {"endpoint": {"host": "192.168.0.9"}}},
+        "spec.clusterNetwork.pods contains this address",
+    ),
     "no machines": ({PLANE: {"machineGroupRef": None}}, "name the config of the machines"),
     "other machines": (
         {PLANE: {"machineGroupRef": {"kind": "VSphereMachineConfig", "name": "a"}}},

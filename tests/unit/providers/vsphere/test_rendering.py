@@ -187,11 +187,6 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         f"local as {host}": ({PLANE: {"endpoint": {"host": host}}}, {}, "machines can't be reached there")
         for host in (*LOCAL, *LOCAL_IPV4, "::ffff:127.0.0.1")
     },
-    "an address of Services": (
-        {PLANE: {"endpoint": {"host": "10.96.0.5"}}},
-        {},
-        "spec.clusterNetwork.services reserves 10.96.0.0/12 for services; found 10.96.0.5",
-    ),
     "no machines": ({PLANE: {"machineGroupRef": None}}, {}, "name the config of the machines"),
     "other machines": (
         {PLANE: {"machineGroupRef": {"kind": "SnowMachineConfig", "name": "a"}}},
