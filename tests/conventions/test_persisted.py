@@ -85,6 +85,8 @@ def written() -> set[str]:
             await asyncio.sleep(CALM)
             await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
             await env.until_gone()
+            await env.apply(datacenterRef={"kind": "DockerDatacenterConfig", "name": "nobody"})
+            await asyncio.sleep(CALM)
             return {*seen.lines(), *of_metrics(env.manager.metrics.registry)}
 
     return run(main, epoch=EPOCH, seed=1)

@@ -81,6 +81,9 @@ SPEC_VALID = "SpecValid"
 KUBECONFIG_COPIED = "KubeconfigCopied"
 """Why the kubeconfig is not copied to the Cluster's namespace: present only while it isn't, and not part of Ready."""
 
+DEPENDENT_OBJECTS_AWAITED = "DependentObjectsAwaited"
+"""Reason while objects that the Cluster refers to may still come with the rest of a manifest."""
+
 VALUES_NOT_RESOLVED = "ValuesNotResolved"
 """Reason while waiting for a controller of the provider to resolve values."""
 

@@ -34,6 +34,7 @@ from espalier.clusters.layers import LAYERS, Layer, chosen, offered
 from espalier.clusters.management import ManagementCluster
 from espalier.clusters.object_names import ClusterOwnership, Taken
 from espalier.clusters.provider import Name, Providers, extra_kinds, infrastructures
+from espalier.clusters.reference_grace import ReferenceGrace
 from espalier.clusters.references import Linked, LinkedObjects, Missing, missing_kind, references
 from espalier.clusters.release_objects import ReleaseObjects
 from espalier.clusters.release_use import ReleaseUse
@@ -121,9 +122,11 @@ class Observer:
         layers: Sequence[Layer] = LAYERS,
         front_end: FrontEnd = FrontEnd.ANNOTATIONS,
         uninstalled: Uninstalled | None = None,
+        grace: ReferenceGrace | None = None,
     ) -> None:
         self.providers = providers
         self._isolation = isolation
+        self._grace = grace
         self._layers = layers
         self._options = options or Options()
         self._front_end = front_end
@@ -195,6 +198,11 @@ class Observer:
         """The scope of one Cluster; None when it does not exist."""
         found = self.clusters.get(key)
         scope = self.scope_of(found) if found is not None else None
+        if self._grace is not None:
+            if scope is None:
+                self._grace.forget(key)
+            elif left := self._grace.left(scope):
+                scope = msgspec.structs.replace(scope, grace=left)
         if scope is not None and scope.clashes:
             self.excluded.add(key)
         else:

@@ -149,6 +149,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """How it differs from that of the management cluster."""
     missing: tuple[Missing, ...] = ()
     """The linked objects that do not exist."""
+    grace: float = 0.0
+    """Seconds in which these may still come, before anybody is told that they are missing."""
     data: Mapping[str, Mapping[str, bytes]] = {}
     """The data of the ConfigMaps that the linked objects name, by `Kind namespace/name`."""
     credentials: Mapping[str, Mapping[str, bytes]] = {}

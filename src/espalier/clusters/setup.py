@@ -13,6 +13,7 @@ from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.observe import Observer
 from espalier.clusters.provider import Providers
 from espalier.clusters.rate_limit import RateLimits
+from espalier.clusters.reference_grace import ReferenceGrace
 from espalier.clusters.settling import SETTLE_TIME, Settling
 from espalier.releases import Uninstalled
 from espalier.runtime.component import Component, Host
@@ -52,6 +53,7 @@ def component(
             layers=layers,
             front_end=front_end,
             uninstalled=uninstalled,
+            grace=ReferenceGrace(manager.clock.now),
         )
         manager.notices["management"] = lambda: observer.management_cluster.trouble
         tools = Tools(

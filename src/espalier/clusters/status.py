@@ -218,8 +218,9 @@ def _trouble(scope: Scope) -> Wait | None:
 
 
 def _is_unjudged(scope: Scope) -> bool:
-    """True for paused Clusters, except the record of a management cluster, which concerns others."""
-    return scope.is_deleted or (scope.is_paused and not scope.is_self_managed)
+    """True for paused Clusters, except the record of a management cluster, which concerns others; and while objects
+    may still come."""
+    return scope.is_deleted or (scope.is_paused and not scope.is_self_managed) or scope.grace > 0
 
 
 def _distro(scope: Scope) -> EksdReleaseRef | None:

@@ -106,7 +106,7 @@ def find_children(scope: Scope) -> Decision:
 
     What is wrong whatever these say is reported instead: nobody should wait for that.
     """
-    waiting = missing_objects(scope.awaited) or children_problem(scope) or unresolved_values(scope)
+    waiting = missing_objects(scope.awaited, scope.grace) or children_problem(scope) or unresolved_values(scope)
     return (known_problem(scope) or waiting) if waiting is not None else Continue()
 
 

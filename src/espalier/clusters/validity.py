@@ -29,11 +29,14 @@ from espalier.releases import MissingDistro, UnusableBundles, UnusableDistro, ku
 from espalier.runtime.outcome import Wait
 
 
-def missing_objects(missing: Sequence[Missing]) -> Wait | None:
-    """Wait for missing linked objects, and for Secrets that do not permit their use."""
+def missing_objects(missing: Sequence[Missing], grace: float = 0.0) -> Wait | None:
+    """Wait for missing linked objects, and for Secrets that do not permit their use; for `grace` seconds without a
+    failure."""
     if not missing:
         return None
     message = "; ".join(f"{one.field}: waiting for {one.what}" for one in missing)
+    if grace > 0:
+        return Wait(names.DEPENDENT_OBJECTS_AWAITED, message, after=grace)
     only_credentials = all(one.is_credentials for one in missing)
     reason = names.CREDENTIALS_NOT_PERMITTED if only_credentials else names.MISSING_DEPENDENT_OBJECTS
     return Wait(reason, message, min((one.after for one in missing if one.after is not None), default=None))

@@ -17,7 +17,7 @@ import structlog
 from structlog.contextvars import bind_contextvars
 
 from espalier.api.resource import Key
-from espalier.kube.errors import KubeError
+from espalier.kube.errors import Conflict, KubeError
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache
 from espalier.runtime.mapping import ToKeys, own_key
@@ -30,6 +30,9 @@ Reconcile: TypeAlias = Callable[[Key], Awaitable[Outcome]]
 
 RESYNC = 10 * 3600.0
 """Seconds between two reconciles of all objects, for changes that no watch reports; plus or minus 10 % at random."""
+
+_SOON = 1.0
+"""Seconds of a pause after a few failures: 5 ms, doubled each time."""
 
 LONGEST_FAULT = 60.0
 """The most seconds between two attempts. The end of a cause (an unreachable server, missing rights, a webhook that
@@ -229,7 +232,10 @@ class Controller:
         queue, key = self._queue, taken.key
         if isinstance(outcome, Fault):
             retry_in = self._retry(taken, outcome, now, panic=panic)
-            _log.warning("fault", reason=outcome.reason, message=outcome.message, retry_in_seconds=retry_in)
+            # That somebody else wrote an object at the same time is ordinary, unless it happens again and again.
+            is_ordinary = outcome.reason == Conflict.reason and retry_in is not None and retry_in < _SOON
+            log = _log.debug if is_ordinary else _log.warning
+            log("fault", reason=outcome.reason, message=outcome.message, retry_in_seconds=retry_in)
         else:
             _log.debug("reconcile", outcome=outcome)
             queue.forget(key)

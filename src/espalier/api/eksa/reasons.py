@@ -50,6 +50,10 @@ REASONS: tuple[Reason, ...] = (
         "CredentialsNotPermitted", "a Secret with credentials is missing, or its annotations do not permit this use"
     ),
     _person("MissingDependentObjects", "an object that the spec names does not exist; create it"),
+    _time(
+        "DependentObjectsAwaited",
+        "an object that the spec names does not exist yet; the rest of a manifest has some seconds to come",
+    ),
     _person("DatacenterConfigInvalid", "the provider does not have what the datacenter config names; see its status"),
     _person("MachineConfigInvalid", "the provider does not have what a machine config names; see its status"),
     _person(

@@ -1,0 +1,71 @@
+"""How long objects that a Cluster refers to may still come before it is reported that they are missing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from espalier.clusters import names
+from espalier.clusters.reference_grace import GRACE, ReferenceGrace
+from espalier.clusters.references import Missing, missing_kind
+from espalier.clusters.scope import Scope
+from espalier.clusters.status import status_of
+from espalier.clusters.steps import find_children
+from espalier.providers.docker.cluster_api import DockerCluster
+from espalier.runtime.outcome import Wait
+from tests.support.observed_clusters import example, laptop, scope
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ABSENT = Missing("spec.datacenterRef", "DockerDatacenterConfig a in namespace default, which does not exist")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def test_the_grace_begins_when_an_object_is_missed_and_ends() -> None:
+    clock = Clock()
+    grace, awaiting = ReferenceGrace(clock), lacking(ABSENT)
+    assert grace.left(awaiting) == GRACE
+    clock.now += timedelta(seconds=GRACE - 1)
+    assert grace.left(awaiting) == 1
+    clock.now += timedelta(seconds=1)
+    assert grace.left(awaiting) == 0
+    assert grace.left(scope(*example(), laptop())) == 0
+    assert grace.left(awaiting) == GRACE, "it came, and went again"
+
+
+def test_a_kind_that_is_not_installed_does_not_come_with_a_manifest() -> None:
+    grace = ReferenceGrace(Clock())
+    assert grace.left(lacking(missing_kind(DockerCluster.resource))) == 0
+    assert grace.left(lacking(ABSENT, missing_kind(DockerCluster.resource))) == 0
+
+
+def test_another_manager_does_not_take_back_what_was_reported() -> None:
+    seen = lacking(ABSENT)
+    status = msgspec.structs.replace(seen.cluster.status, failure_reason=names.MISSING_DEPENDENT_OBJECTS)
+    cluster = msgspec.structs.replace(seen.cluster, status=status)
+    assert ReferenceGrace(Clock()).left(msgspec.structs.replace(seen, cluster=cluster)) == 0
+
+
+def test_nothing_fails_within_the_grace() -> None:
+    waiting = msgspec.structs.replace(lacking(ABSENT), grace=4.0)
+    outcome = find_children(waiting)
+    assert isinstance(outcome, Wait)
+    assert (outcome.reason, outcome.after) == (names.DEPENDENT_OBJECTS_AWAITED, 4.0)
+    status = status_of(waiting, outcome, NOW)
+    assert status.failure_reason is None
+    assert "SpecValid" not in {one.type for one in status.conditions}
+    missed = find_children(lacking(ABSENT))
+    assert isinstance(missed, Wait)
+    assert missed.reason == names.MISSING_DEPENDENT_OBJECTS
+    assert status_of(lacking(ABSENT), missed, NOW).failure_reason == names.MISSING_DEPENDENT_OBJECTS
+
+
+def lacking(*missing: Missing) -> Scope:
+    return msgspec.structs.replace(scope(*example(), laptop()), missing=missing)
