@@ -32,7 +32,8 @@ class GardenCommands:
     def __init__(self, client: Client, patch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[str]) -> None:
         @asynccontextmanager
         async def connect(asked: flags.Connection) -> AsyncIterator[Connected]:
-            yield Connected(client, asked.namespace or "default")
+            async with connection.explaining(client):
+                yield Connected(client, asked.namespace or "default")
 
         patch.setattr(connection, "connect", connect)
         self._capture = capture

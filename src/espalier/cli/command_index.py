@@ -45,7 +45,7 @@ COMMANDS: Mapping[str, Entry] = {
     "generate": Entry("generate", "Print a starter manifest, or the objects that the manager would create."),
     "get": Entry("get", "Show objects."),
     "image": Entry("image", "Build container images, without Docker."),
-    "kubeconfig": Entry("kubeconfig", "Print the kubeconfig of a workload cluster."),
+    "kubeconfig": Entry("kubeconfig", "Print the kubeconfig of a workload cluster, or of a shoot of a garden."),
     "manager": Entry(
         "manager",
         "Run the controllers of a management cluster, after installing `espalier manifests` there.",

@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from espalier.api.gardener.shoot_state import ShootState
 from espalier.apiserver.http import HttpShell
 from espalier.cli import interrupts, output, process_tuning, shown_commands
 from espalier.cli.environment.gardens import Garden, SimulatedSeed
@@ -23,17 +24,22 @@ from espalier.cli.environment.migration_scenario import (
     GARDEN_NAMESPACE,
     NAME,
     PROJECT,
+    TECHNICAL_ID,
     MigrationScenario,
     quick_settings,
 )
+from espalier.cli.environment.seed_programs.assembly import reach_shoot
 from espalier.cli.progress import Progress
+from espalier.cli.shoot_kubeconfig import persisted_data
 from espalier.kube.errors import ServerFailure, Status, Unreachable
 from espalier.kube.inprocess import failure
 from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority
+from espalier.kube.pki import Authority, KeyPair
 from espalier.kube.wire import Endpoint, Request, Response, Stream, User
 from espalier.runtime import logs
 from espalier.runtime.clock import SystemClock
+from espalier.shoots.secrets.names import CA, KUBE_APISERVER
+from espalier.shoots.secrets.persisted import authority_of
 from espalier.simulator.connections import Reach, Reached, ReachingTransport
 
 SEEDS = ("east", "west", "north")
@@ -43,8 +49,8 @@ COMMANDS = ("off", "on")
 
 
 @dataclass(frozen=True)
-class SeedEndpoint:
-    """The API server of a seed, while the seed has power."""
+class ReachedEndpoint:
+    """The API server of a seed while the seed has power, or of a shoot wherever it is."""
 
     reach: Reach
 
@@ -69,7 +75,38 @@ def _unavailable(error: Unreachable) -> Response:
 
 def _endpoint(seed: SimulatedSeed) -> Endpoint:
     cluster = seed.cluster
-    return SeedEndpoint(lambda: Reached(cluster.workload.server, [cluster.life]))
+    return ReachedEndpoint(lambda: Reached(cluster.workload.server, [cluster.life]))
+
+
+def shoot_endpoint(garden: Garden, technical_id: str) -> Endpoint:
+    """The API server of a shoot, in the seed to which DNS leads."""
+
+    def reach() -> Reached:
+        seed, namespace = garden.place_of(garden.address_of(technical_id))
+        if not isinstance(seed, SimulatedSeed):
+            raise Unreachable(f"seed {seed.name} is not simulated", sent=False)
+        try:
+            return reach_shoot(seed.cluster, namespace, seed.links.shoot)
+        except ConnectionError as error:
+            raise Unreachable(str(error), sent=False) from error
+
+    return ReachedEndpoint(reach)
+
+
+@asynccontextmanager
+async def served_shoot(garden: Garden, name: str, technical_id: str) -> AsyncIterator[str]:
+    """Serve the API server of a shoot within the block, with the shoot's own certificate. Gives its URL: no DNS of
+    this machine has its name, but the certificate is also valid for this one."""
+    state = (await garden.client.get(ShootState.resource, name, GARDEN_NAMESPACE)).decode(ShootState)
+    secrets = {one.name: persisted_data(one) for one in state.gardenlet.secrets}
+    pair, authority = secrets[KUBE_APISERVER], authority_of(secrets[CA])
+    serving = KeyPair(pair[f"{KUBE_APISERVER}.crt"], pair[f"{KUBE_APISERVER}.key"])
+    shell = HttpShell(shoot_endpoint(garden, technical_id), host=HOST, serving=serving, client_ca=authority.certificate)
+    await shell.start()
+    try:
+        yield f"https://localhost:{shell.port}"
+    finally:
+        await shell.stop()
 
 
 @asynccontextmanager
@@ -136,8 +173,9 @@ async def show() -> None:
                     await beginning
                     progress.say(f"shoot {NAME} runs on seed {SEEDS[0]}", aside=f"{time.monotonic() - began:.1f} s")
                     progress.settle()
-                    _explain(kubeconfig)
-                    await _run_typed_commands(stop, garden)
+                    async with served_shoot(garden, NAME, TECHNICAL_ID) as url:
+                        _explain(kubeconfig, url)
+                        await _run_typed_commands(stop, garden)
             finally:
                 for task in (beginning, stopping):
                     task.cancel()
@@ -151,14 +189,16 @@ async def _begin(scenario: MigrationScenario) -> None:
         pass
 
 
-def _explain(kubeconfig: Path) -> None:
+def _explain(kubeconfig: Path, url: str) -> None:
     program, first, second = shown_commands.program(), *SEEDS[:2]
     output.say(
         f"\n  export KUBECONFIG={shlex.quote(str(kubeconfig))}\n"
         f"  {program} shoots list\n"
         f"  {program} shoots plan {NAME} --to {second}\n"
         f"  {program} shoots migrate {NAME} --to {second}\n"
-        f"  kubectl --context admin@{first} get pods --all-namespaces\n\n"
+        f"  kubectl --context admin@{first} get pods --all-namespaces\n"
+        f"  {program} kubeconfig --shoot {NAME} --server {url} > {NAME}.kubeconfig\n"
+        f"  kubectl --kubeconfig {NAME}.kubeconfig get nodes\n\n"
         f"Type `off {first}` to cut the power of a seed, `on {first}` to give it back. Ctrl-C stops everything.\n"
         "Drills: docs/migration.md"
     )

@@ -69,7 +69,9 @@ async def cluster(name: str, *, connect: flags.Connection, show_all: bool, outpu
         client = connected.client
         try:
             described = await client.get(Cluster.resource, name, connected.namespace)
-        except NotFound:
+        except NotFound as error:
+            if error.is_of_kind:
+                raise
             raise Failure(
                 f'cluster "{name}" does not exist in namespace {connected.namespace}; '
                 "`espalier get clusters -A` shows those that do"

@@ -10,7 +10,7 @@ from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
 from espalier.cli import connection, flags, output
 from espalier.cli.commands import Command
-from espalier.cli.failures import Failure
+from espalier.cli.failures import Failure, Usage
 from espalier.clusterapi import kubeconfig as kubeconfigs
 from espalier.clusters import kubeconfig_copies, names
 from espalier.clusters.render import authenticator
@@ -20,20 +20,44 @@ from espalier.kube.objects import Object
 
 
 @click.command(cls=Command)
-@click.argument("name", help="Name of the cluster.")
+@click.argument("name", required=False, help="Name of the cluster, unless --shoot is given.")
 @click.option("--aws-iam", is_flag=True, help="For AWS users (AWSIamConfig), with their own credentials.")
+@click.option("--shoot", default="", metavar="NAME", help="Shoot of a garden, instead of a cluster.")
+@click.option("--ttl", default="", metavar="TIME", help="Validity for --shoot, from 10m to 24h. Default: 1h.")
+@click.option("--server", default="", metavar="URL", help="Address for --shoot. Default: its API server's DNS name.")
 @flags.connection
-async def kubeconfig(name: str, aws_iam: bool, *, connect: flags.Connection) -> None:
-    """Print the kubeconfig of a workload cluster.
+async def kubeconfig(
+    name: str | None, aws_iam: bool, *, shoot: str, ttl: str, server: str, connect: flags.Connection
+) -> None:
+    """Print the kubeconfig of a workload cluster, or of a shoot of a garden.
 
     It is read from a Secret in the Cluster's namespace. If the manager may not copy it there, it is read from
     eksa-system, which needs permission. With --aws-iam, it is always read from eksa-system, contains no credentials,
     and needs the program aws-iam-authenticator.
 
+    That of a shoot has a new certificate of the shoot's own authority, for an administrator, which expires after --ttl
+    and can't be revoked before. It needs permission to read the Shoot and its ShootState.
+
     \b
-    Example:
+    Examples:
       espalier kubeconfig garden > garden.kubeconfig
+      espalier kubeconfig --shoot apple -n garden-dev --ttl 30m > apple.kubeconfig
     """
+    if name is not None and shoot:
+        raise Usage(f"found {name} and --shoot {shoot}; allowed is the name of a cluster, or --shoot NAME")
+    if shoot and aws_iam:
+        raise Usage("--aws-iam: found it beside --shoot, which has no AWSIamConfig; omit one of them")
+    if not shoot and (ttl or server):
+        raise Usage(f"{'--ttl' if ttl else '--server'}: found it without --shoot NAME, for which it is; omit it")
+    if shoot:
+        from espalier.cli import shoot_kubeconfig  # noqa: PLC0415  signs certificates, which others need not load
+
+        request = shoot_kubeconfig.Request.of(shoot, ttl, server)
+        async with connection.connect(connect) as connected:
+            output.write_data((await request.send(connected.client, connected.namespace)).decode())
+        return
+    if name is None:
+        raise Usage("NAME must be given: the name of a cluster, or --shoot NAME; see `espalier kubeconfig --help`")
     async with connection.connect(connect) as connected:
         key = Key(connected.namespace, name)
         content = await (read_for_aws if aws_iam else read)(connected.client, key)
@@ -87,7 +111,9 @@ async def _get(client: Client, resource: Resource, key: Key) -> tuple[Object | N
     """The object, if it exists and may be read; otherwise the refusal, if there is one."""
     try:
         return await client.get(resource, key.name, key.namespace), None
-    except NotFound:
+    except NotFound as error:
+        if error.is_of_kind and resource == capi.Cluster.resource:
+            raise
         return None, None
     except Forbidden as refusal:
         return None, refusal

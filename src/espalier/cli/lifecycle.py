@@ -160,7 +160,9 @@ async def delete_cluster(
                     await connected.client.delete(
                         resource, key.name, key.namespace or None, dry_run=dry_run == "server"
                     )
-                except NotFound:
+                except NotFound as error:
+                    if error.is_of_kind:
+                        raise
                     missing += 1
             if missing == len(targets):
                 raise Failure(f"cluster {cluster} does not exist; `espalier get clusters -A` lists those that do")
@@ -293,7 +295,9 @@ def absent(key: Key) -> Failure:
 async def _expect(client: Client, key: Key, *, creating: bool) -> Object | None:
     try:
         existing = await client.get(Cluster.resource, key.name, key.namespace)
-    except NotFound:
+    except NotFound as error:
+        if error.is_of_kind:
+            raise
         if not creating:
             raise absent(key) from None
         return None

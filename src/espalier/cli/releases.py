@@ -189,7 +189,9 @@ async def _find(version: str, offered: Releases, connect: flags.Connection) -> R
     async with connection.connect(connect) as connected:
         try:
             release = _shown(await connected.client.get(EKSARelease.resource, name), EKSARelease)
-        except NotFound:
+        except NotFound as error:
+            if error.is_of_kind:
+                raise
             known = ", ".join(offered.versions)
             raise Failure(f"there is no release {version}, neither installed nor in {known}") from None
         reference = release.spec.bundles_ref

@@ -87,7 +87,7 @@ async def describe(name: str, *, connect: flags.Connection, output_format: str) 
       espalier shoots describe apple -n garden-dev
     """
     async with connection.connect(connect) as connected:
-        found = await _shoot(connected.client, Key(connected.namespace, name))
+        found = await find(connected.client, Key(connected.namespace, name))
     if output_format:
         output.write_objects([found.tree], output_format, single=True)
         return
@@ -117,7 +117,7 @@ async def flow(name: str, *, connect: flags.Connection) -> None:
       espalier shoots flow apple -n garden-dev
     """
     async with connection.connect(connect) as connected:
-        shoot = (await _shoot(connected.client, Key(connected.namespace, name))).decode(Shoot)
+        shoot = (await find(connected.client, Key(connected.namespace, name))).decode(Shoot)
     last = shoot.status.last_operation
     if last is None:
         raise Failure(f"shoot {name} has no operation yet: no gardenlet has started on it")
@@ -152,7 +152,7 @@ async def migrate(
     async with connection.connect(connect) as connected:
         key = Key(connected.namespace, name)
         with Progress() as progress:
-            await _shoot(connected.client, key)
+            await find(connected.client, key)
             await move(connected.client, key, destination, give_up_source=give_up_source)
             if not wait:
                 progress.say(f"shoot {key} moves to seed {destination}; `espalier shoots flow {name}` shows progress")
@@ -175,7 +175,7 @@ async def plan(name: str, *, destination: str, connect: flags.Connection, output
     """
     async with connection.connect(connect) as connected:
         key = Key(connected.namespace, name)
-        there = (await _shoot(connected.client, key)).decode(Shoot)
+        there = (await find(connected.client, key)).decode(Shoot)
         if destination == there.spec.seed_name:
             raise Failure(f"--to: found {destination}, where shoot {key} already is, or moves to; name another seed")
         made = Plan.of(await observe(connected.client, key, destination))
@@ -188,14 +188,13 @@ async def plan(name: str, *, destination: str, connect: flags.Connection, output
     return 0
 
 
-async def _shoot(client: Client, key: Key) -> Object:
+async def find(client: Client, key: Key) -> Object:
     """A Shoot by its name. Raises `Failure` with the existing ones."""
     try:
         return await client.get(Shoot.resource, key.name, key.namespace)
     except NotFound as error:
-        try:
-            there = [one.name for one in (await client.list(Shoot.resource, key.namespace)).items]
-        except NotFound:
+        if error.is_of_kind:
             raise Failure("this API server does not serve Shoots: use the kubeconfig of a garden") from error
+        there = [one.name for one in (await client.list(Shoot.resource, key.namespace)).items]
         listed = first(there, 20) or "none"
         raise Failure(f"there is no shoot {key.name!r} in namespace {key.namespace}; existing: {listed}") from error

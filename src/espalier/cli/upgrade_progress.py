@@ -35,7 +35,7 @@ class UpgradeProgress:
     done: int
     total: int
     nodes: tuple[str, ...]
-    """What is done on each node in work."""
+    """The present step of each node in work."""
     began: datetime | None
     """Creation of the first object of the upgrade that still exists."""
     ends: datetime

@@ -16,7 +16,6 @@ from espalier.cli.commands import Group
 from espalier.cli.failures import Failure
 from espalier.cli.layout import MOST_LINES, Table
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.upgrades.names import RETRY_ANNOTATION
 from espalier.upgrades.node.containers import STEPS
@@ -124,11 +123,7 @@ async def retry(name: str, *, connect: flags.Connection) -> None:
 async def _all(client: Client) -> list[tuple[Object, Upgrade]]:
     found: list[tuple[Object, Upgrade]] = []
     for kind in KINDS:
-        try:
-            listed = await client.list(kind.resource, SYSTEM_NAMESPACE)
-        except NotFound:
-            message = f"this cluster does not serve {kind.resource.kind}: install what `espalier manifests` prints"
-            raise Failure(message) from None
+        listed = await client.list(kind.resource, SYSTEM_NAMESPACE)
         found += [(one, one.decode(kind)) for one in sorted(listed.items, key=lambda one: one.name)]
     return found
 

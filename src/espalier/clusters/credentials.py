@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from espalier.api.core import SECRET
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.listing import first
 from espalier.api.meta import Tree
 from espalier.api.printable import quoted
 
@@ -53,8 +54,7 @@ def lacking(secret: str, data: Mapping[str, bytes], fields: Sequence[str], what:
         return ""
     others = sorted(set(data) - set(fields))
     found = [f"{', '.join(empty)} without content"] if empty else []
-    found += [f"{', '.join(quoted(one, _LONGEST_NAME) for one in others[:_MOST_NAMED])}"] if others else []
-    found += [f"and {len(others) - _MOST_NAMED} more"] if len(others) > _MOST_NAMED else []
+    found += [first([quoted(one, _LONGEST_NAME) for one in others], _MOST_NAMED)] if others else []
     there = ", ".join(found) or "none of them"
     wanted = f"fields {', '.join(fields[:-1])} and {fields[-1]}" if len(fields) > 1 else f"field {fields[0]}"
     remedy = f"add {' and '.join([*missing, *empty])} to the Secret"
@@ -66,8 +66,8 @@ _MOST_NAMED, _LONGEST_NAME = 10, 60
 
 def variables(names: Sequence[str]) -> str:
     """The end of a message about a Secret that a command writes from environment variables."""
-    *first, last = names
-    listed = f"{', '.join(first)} and {last}" if first else last
+    *others, last = names
+    listed = f"{', '.join(others)} and {last}" if others else last
     return f"; `espalier create cluster` and `espalier upgrade cluster` write it from the variables {listed}"
 
 

@@ -129,6 +129,12 @@ class NotFound(ApiError):
 
     code, reason = 404, "NotFound"
 
+    @property
+    def is_of_kind(self) -> bool:
+        """True if the server does not serve the kind at all, rather than lacks one object of it."""
+        message = self.status.message.strip()
+        return message in ("the server could not find the requested resource", "404 page not found")
+
 
 def of_the_future(error: ApiError) -> bool:
     """True if a server has not reached a resource version: it may have been restored from a backup."""

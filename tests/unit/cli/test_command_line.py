@@ -84,7 +84,7 @@ REFUSED = [
         "--filename must be given: Manifest file; - for standard input. Repeatable; "
         "see `espalier create cluster --help`",
     ),
-    ("kubeconfig", "NAME must be given: Name of the cluster; see `espalier kubeconfig --help`"),
+    ("kubeconfig", "NAME must be given: the name of a cluster, or --shoot NAME; see `espalier kubeconfig --help`"),
     (
         "plan --isolation none",
         "--isolation: found 'none', allowed are layers, gate, off; see `espalier plan --help`",

@@ -440,11 +440,15 @@ class Garden:
     def shoot(self, technical_id: str) -> Client:
         """A client of a shoot's API server by its DNS name, resolved again for each request. Raises `Unreachable` if
         there is none."""
+        return self.at(self.address_of(technical_id))
+
+    def address_of(self, technical_id: str) -> str:
+        """The present address of a shoot's API server in DNS. Raises `Unreachable` if there is none."""
         host = f"api.{technical_id}.{self.settings.gardenlet.domain}"
         record = self.cloud.inventory.resolve(host)
         if record is None:
             raise Unreachable(f"DNS has no address for {host}", sent=False)
-        return self.at(record.values[0])
+        return record.values[0]
 
     def at(self, address: str) -> Client:
         """A client of the API server at an address from DNS. Raises `Unreachable`."""

@@ -99,13 +99,14 @@ def agent_calls(seed: Seed, *, link: Link | None = None) -> Call:
 
 def shoot_client(seed: Seed, namespace: str, user: User = ADMIN, *, link: Link | None = None) -> Client:
     """A client of a shoot's API server in a seed: through its Service, wherever its pod is."""
+    return Client(ReachingTransport(lambda: reach_shoot(seed, namespace, link), user), rng=seed.new_random())
 
-    def reach() -> Reached:
-        listener = seed.listener(Key(namespace, API_SERVER), API_SERVER_PORT)
-        lives = (seed.life, listener.life, *((link.life,) if link is not None else ()))
-        return Reached(_endpoint(listener), lives)
 
-    return Client(ReachingTransport(reach, user), rng=seed.new_random())
+def reach_shoot(seed: Seed, namespace: str, link: Link | None = None) -> Reached:
+    """The API server of a shoot in a seed, as it is now."""
+    listener = seed.listener(Key(namespace, API_SERVER), API_SERVER_PORT)
+    lives = (seed.life, listener.life, *((link.life,) if link is not None else ()))
+    return Reached(_endpoint(listener), lives)
 
 
 def _endpoint(listener: Listener) -> Endpoint:
