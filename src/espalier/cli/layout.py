@@ -39,8 +39,8 @@ class Table:
     """Positions of columns of lists, which are wrapped between words, or of branches of a tree."""
     most_lines: int | None = None
     """A sentence of more lines is cut at its end."""
-    is_verbatim: bool = False
-    """Titles are printed as they are, not in capitals."""
+    as_written: tuple[int, ...] = ()
+    """Positions of titles that are names or a user's own: they are not printed in capitals."""
 
     def named(self, *columns: str) -> Table:
         """The same with other titles."""
@@ -66,7 +66,9 @@ class Layout:
     def lines(self, rows: Sequence[Sequence[Any]], *, header: bool = True) -> list[str]:
         """The lines of these rows, after a header."""
         table = self._table
-        titles = [in_one_line(title if table.is_verbatim else title.upper()) for title in table.columns]
+        titles = [
+            in_one_line(title if at in table.as_written else title.upper()) for at, title in enumerate(table.columns)
+        ]
         cells = [[cell_of(value) for value in row[: len(titles)]] for row in rows]
         for row in [titles, *cells]:
             for at, cell in enumerate(row):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Tree = dict[str, Any]
+
+DEFAULT_WIDTH = 80
+"""Columns of a terminal that does not say how many it has."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -95,7 +98,11 @@ def write_facts(facts: Tree, output: str, *, rows: str = "", kind: str = "") -> 
 def write_columns(trees: Sequence[Any], output: str, *, header: bool = True) -> None:
     """Print `custom-columns=...` of trees."""
     titles, cells = formats.columns_of(output)
-    write_lines(Layout(Table(titles, is_verbatim=True), None), [cells(tree) for tree in trees], header=header)
+    write_lines(
+        Layout(Table(titles, as_written=tuple(range(len(titles)))), None),
+        [cells(tree) for tree in trees],
+        header=header,
+    )
 
 
 def _json(tree: Tree) -> str:
@@ -201,7 +208,15 @@ def write_lines(layout: Layout, rows: Sequence[Sequence[Any]], *, header: bool =
 
 def width() -> int | None:
     """The columns of the terminal; None for a pipe or a file, whose lines may be of any length."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or DEFAULT_WIDTH
+    except (OSError, ValueError):
+        return DEFAULT_WIDTH
 
 
 def _bold(text: str) -> str:

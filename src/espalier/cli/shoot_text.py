@@ -14,7 +14,7 @@ from espalier.cli.shoot_moves import pending_tasks
 from espalier.cli.shoot_plan import Plan, Times
 
 SHOOTS = Table(("Namespace", "Name", "Seed", "Operation", "State", "Progress"))
-FACTS = Table(("Shoot", ""), sentences=(1,))
+FACTS = Table(("Shoot", ""), sentences=(1,), as_written=(1,))
 EPOCHS = Table(("Epoch", "Seed", "Bucket", "Started"), sentences=(3,))
 ERRORS = Table(("Failing Task", "Codes", "Message"), sentences=(2,), lists=(1,))
 CONDITIONS = Table(("Condition", "Status", "Reason", "Message"), sentences=(3,))

@@ -29,7 +29,7 @@ KINDS: tuple[type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | type[N
 _STEPS = frozenset(step.condition for step in STEPS)
 
 UPGRADES = Table(("Kind", "Name", "Version", "Progress", "State", "Message"), sentences=(5,), most_lines=MOST_LINES)
-FACTS = Table(("Upgrade", ""), sentences=(1,))
+FACTS = Table(("Upgrade", ""), sentences=(1,), as_written=(1,))
 STEPS_TABLE = Table(("Step", "Done", "Reason", "Message"), sentences=(3,))
 NODES = Table(("Node Upgrade", "Progress", "State", "Message"), sentences=(3,))
 

@@ -164,6 +164,11 @@ def test_a_branch_of_a_tree_continues_below_itself() -> None:
     assert lines == ["│  ├─ 3 Machines", "│  │    garden-a,", "│  │    garden-b"]
 
 
+def test_a_name_in_a_title_can_be_copied() -> None:
+    (title,) = Layout(TABLES["upgrades.FACTS"].named("NodeUpgrade", NAME), 80).lines([])
+    assert title.split() == ["NODEUPGRADE", NAME]
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
