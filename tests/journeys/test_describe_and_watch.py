@@ -93,3 +93,32 @@ def test_a_watch_prints_a_line_for_each_change_and_none_for_getting_older(env: L
 def test_one_object_is_of_one_namespace(env: LocalEnvironment) -> None:
     result = env.espalier("get", "clusters", "garden", "-A")
     assert (result.code, "use --namespace" in result.err) == (2, True)
+
+
+@pytest.mark.soak
+def test_each_step_of_an_in_place_upgrade_is_shown_while_it_lasts(env: LocalEnvironment, tmp_path: Path) -> None:
+    in_place = "upgradeRolloutStrategy:\n      type: InPlace"
+    old = EXAMPLE.replace("garden", "terrace").replace("count: 1\n", f"count: 1\n    {in_place}\n")
+    old = old.replace("- count: 2\n", f"- count: 2\n    {in_place}\n")
+    assert env.apply(old, "create").code == 0
+    manifest = tmp_path / "new.yaml"
+    manifest.write_text(old.replace('"1.35"', '"1.36"'))
+    command = [*PROGRAM, "upgrade", "cluster", "-f", str(manifest)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env.environment, cwd=env.home)
+    assert process.stderr is not None
+    with process, process.stderr as lines:
+        shown: list[str] = []
+        described = ""
+        for line in lines:
+            shown.append(line.strip())
+            if "step " in line and not described:
+                described = env.espalier("describe", "cluster", "terrace").out
+        assert process.wait() == 0
+    steps = [line for line in shown if re.match(r"\d of 3 nodes are upgraded; step \d of 8 on node terrace-", line)]
+    assert len(steps) > 3
+    assert all("so far; about" in line for line in steps)
+    assert re.search(r"^Upgrade   \d of 3 nodes are upgraded; ", described, re.MULTILINE)
+    assert re.search(r"─ NodeUpgrade terrace-\S+-node-upgrader +v1\.36", described)
+    assert re.search(r"Machines? terrace-.* v1\.35", described)
+    assert "Blocked" not in described
+    assert env.espalier("delete", "cluster", "terrace").code == 0
