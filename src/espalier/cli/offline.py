@@ -249,7 +249,7 @@ def _manager(tree: Tree) -> str:
 
 
 def _of_the_build(scope: Scope) -> Iterator[str]:
-    """What a cluster needs of EKS Anywhere's build of Cluster API."""
+    """The needs of a cluster that only EKS Anywhere's build of Cluster API meets."""
     reference = scope.spec.datacenter_ref
     provider = scope.providers.get(reference.kind) if reference is not None else None
     fields = [
