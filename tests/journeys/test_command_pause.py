@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import random
 from collections.abc import Sequence
 
 import pytest
@@ -19,7 +20,7 @@ from espalier.kube.errors import Invalid, Unreachable
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.providers.kinds import CATALOG
-from tests.support.changes_in_parts import VINEYARD, Made, change, pause, tell, warnings
+from tests.support.changes_in_parts import CHANGES, VINEYARD, Made, change, pause, tell, warnings
 from tests.support.managed_environment import CALM, ManagedEnvironment
 from tests.support.sampling import sampled
 
@@ -205,5 +206,34 @@ def test_the_pause_of_a_command_permits_no_change_of_a_fixed_field() -> None:
         trees[0]["spec"]["controlPlaneConfiguration"]["endpoint"]["host"] = "192.0.2.99"
         with pytest.raises(Invalid, match=r"endpoint: it can't be changed"):
             await change(env, trees, 2, 0)
+
+    tell(story)
+
+
+@pytest.mark.parametrize(
+    ("seed", "changes"), [(0, 3), *(pytest.param(seed, 30, marks=pytest.mark.soak) for seed in range(1, 4))]
+)
+def test_what_was_planned_is_made_however_slow_the_command_is(seed: int, changes: int) -> None:
+    """Changes of one to five objects; some commands die at one of their writes, and are run again much later."""
+    rng = random.Random(seed)
+
+    async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
+        before = await warnings(env)
+        for number in range(changes):
+            for tree in rng.sample(trees, rng.randint(1, 5)):
+                CHANGES[tree["kind"]](tree["spec"], number)
+            preview = await env.preview(VINEYARD, copy.deepcopy(trees))
+            made.begin()
+            seconds = rng.choice([0.0, 1.0, SETTLE_TIME, 20 * SETTLE_TIME])
+            if rng.random() < 0.5:
+                await command(env, trees, seconds=seconds, last=rng.randint(1, 6))
+                await asyncio.sleep(rng.choice([0.0, SETTLE_TIME, CALM]))
+            await command(env, trees, seconds=seconds)
+            await asyncio.sleep(CALM)
+            await env.until_ready(VINEYARD)
+            assert made.coming == {one.name: one.coming for one in preview.groups if one.coming}
+            assert made.going == {one.name: len(one.going) for one in preview.groups if one.going}
+            assert await paused_by(env) == ""
+        assert await warnings(env) == before
 
     tell(story)
