@@ -110,6 +110,7 @@ async def message(env: ManagedEnvironment) -> str:
     return next(one.message for one in found.status.conditions if one.type == "Ready")
 
 
+@pytest.mark.soak
 def test_an_endless_trickle_of_edits_does_not_starve_a_change() -> None:
     async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
         loop = asyncio.get_running_loop()
@@ -132,6 +133,7 @@ def test_an_endless_trickle_of_edits_does_not_starve_a_change() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_a_change_that_is_taken_back_in_time_was_none() -> None:
     async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
         before = copy.deepcopy(trees)
@@ -149,6 +151,7 @@ def test_a_change_that_is_taken_back_in_time_was_none() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_what_is_changed_in_the_middle_of_a_rollout_settles_too() -> None:
     async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
         await change(env, trees, 2, 0)  # rolls the control plane
@@ -164,6 +167,7 @@ def test_what_is_changed_in_the_middle_of_a_rollout_settles_too() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_a_pause_settles_what_is_written_in_it() -> None:
     """Nobody has to wait for the settle time after a pause in which everything was written long ago."""
 
