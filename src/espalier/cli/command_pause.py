@@ -42,7 +42,7 @@ async def paused(client: Client, key: Key) -> AsyncIterator[CommandPause]:
     """An existing Cluster is paused while the block runs, unless somebody else has paused it.
 
     If the block fails after it wrote something, the pause stays: only half of the change is there. Raises `Failure`
-    then, with what to do.
+    then, with what to do; the same is a warning when it is interrupted.
     """
     value = f"{PAUSED_BY_COMMAND}{secrets.token_hex(4)}"
     is_ours = await _replace(client, key, value, _is_free)
@@ -55,14 +55,21 @@ async def paused(client: Client, key: Key) -> AsyncIterator[CommandPause]:
         if not pause.written:
             await _replace(client, key, None, lambda present: present == value)
             raise
-        raise Failure(
-            f"{error}\n{pause.written} of the objects were written before; cluster {key} is paused so that nothing is "
-            f"done with half of the change: run the same command again, or remove annotation {PAUSED_ANNOTATION} to "
-            "apply what was written"
-        ) from error
+        raise Failure(f"{error}\n{_left(key, pause.written)}") from error
+    except asyncio.CancelledError:
+        if is_ours:
+            client.warn(_left(key, pause.written))
+        raise
     if is_ours:
         await _noticed(client, key)
         await _replace(client, key, None, lambda present: present == value)
+
+
+def _left(key: Key, written: int) -> str:
+    return (
+        f"{written} of the objects were written; cluster {key} is paused so that nothing is done with half of the "
+        f"change: run the same command again, or remove annotation {PAUSED_ANNOTATION} to apply what was written"
+    )
 
 
 def _is_free(present: str | None) -> bool:
