@@ -318,6 +318,13 @@ _BACKUPS = (
     _person(
         "BucketMissing", "`spec.bucketName` names no BackupBucket; correct it, or restore the BackupBucket", BACKUPS
     ),
+    _person(
+        "BucketNotTrusted",
+        "the status of another seed's BackupBucket, which that seed writes, names a server that neither its Seed names "
+        "nor is the provider's own: nothing is sent there. If the server is right, name it in `spec.backup."
+        "providerConfig` of that Seed",
+        BACKUPS,
+    ),
     _time("BucketNotReady", "the BackupBucket is not ready; the message has the error of its extension", BACKUPS, TASK),
     _person(
         "CredentialsMissing",

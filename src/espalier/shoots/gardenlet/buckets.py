@@ -5,6 +5,7 @@ A BackupEntry that moved to another seed is migrated here: its Secret is deleted
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -30,7 +31,7 @@ from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.predicates import generation_changed
 from espalier.runtime.writer import Precondition, found_by_owner
-from espalier.shoots.gardenlet import reach
+from espalier.shoots.gardenlet import reach, servers
 from espalier.shoots.gardenlet.comparison import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Tools
 from espalier.shoots.gardenlet.credentials import credentials_problem
@@ -189,13 +190,14 @@ class Backups:
         }
         if bucket_of_entry.status.provider_status:
             status = bytes(bucket_of_entry.status.provider_status)
-            seeds = (one.decode(Seed) for one in self._observer.garden[Seed.resource].list())
+            seeds = [one.decode(Seed) for one in self._observer.garden[Seed.resource].list()]
             previous = self._previous_status(live.name)
-            wanted["backupBucketProviderStatus"] = (
-                reach.trusted_location(status, bucket.name, seeds, previous)
-                if provider.type == TYPE
-                else json_trees.decode(status)
-            )
+            if provider.type == TYPE:
+                wanted["backupBucketProviderStatus"] = reach.trusted_location(status, bucket.name, seeds, previous)
+            else:
+                wanted["backupBucketProviderStatus"] = tree = json_trees.decode(status)
+                if message := self._untrusted(tree, bucket_of_entry, seeds, previous):
+                    return await self._report_wait(live, "BucketNotTrusted", message)
         is_secret_missing = self._is_secret_missing(live.name)
         return await self._deploy(
             extension_backups.BackupEntry,
@@ -205,6 +207,20 @@ class Backups:
             live,
             is_recreated=is_secret_missing,
         )
+
+    def _untrusted(self, status: Any, bucket: BackupBucket, seeds: Sequence[Seed], previous: Tree) -> str:
+        """The servers in the status of another seed's bucket to which this seed must not connect; empty if none."""
+        name, own = bucket.metadata.name, self._observer.own_seed
+        if own is not None and names.bucket(own.metadata.uid) == name:
+            return ""  # written by this gardenlet
+        seed = next((one for one in seeds if names.bucket(one.metadata.uid) == name), None)
+        backup = seed.spec.backup if seed is not None else None
+        raw = backup.provider_config if backup is not None else None
+        config = json_trees.decode(bytes(raw)) if raw else {}
+        found = servers.untrusted(status, config, bucket.spec.provider.type, name, previous)
+        of_seed = f"Seed {seed.metadata.name}" if seed is not None else f"the Seed of bucket {name}, which is gone"
+        allowed = f"servers of the provider, or those that spec.backup.providerConfig of {of_seed} names"
+        return f"BackupBucket {name}: {'; '.join(found)}; allowed: {allowed}" if found else ""
 
     def _previous_status(self, entry: str) -> Tree:
         """The part of the bucket's status that the extension resource of this entry has now."""

@@ -156,6 +156,28 @@ def bucket(state: str = "Succeeded", name: str = BUCKET, provider: str = "local"
     return an_object(BackupBucket.resource, name, spec=spec, status=status)
 
 
+async def test_an_entry_does_not_lead_to_a_server_that_only_another_seed_names() -> None:
+    """Its gardenlet writes the status of its bucket, and this one sends credentials there."""
+    tree = bucket(provider="acme").tree
+    tree["status"]["providerStatus"] = {"endpoint": "https://evil.example"}
+    world = World(entry(), Object(encode_json(tree)), namespace(), *map(secret, SECRETS))
+    assert of(await world.entry()) == "BucketNotTrusted"
+    assert world.seed.applied == [one for one in world.seed.applied if one["kind"] == "Secret"]
+    description = world.garden.said["lastError"]["description"]
+    assert "status.providerStatus.endpoint: found https://evil.example; allowed: servers of the provider" in description
+    config = {"endpoint": "https://evil.example"}
+    seed = an_object(
+        Seed.resource,
+        "b",
+        metadata={"uid": "uid-of-a"},
+        spec={"provider": {"type": "acme"}, "backup": {"provider": "acme", "providerConfig": config}},
+    )
+    world = World(entry(), Object(encode_json(tree)), namespace(), seed, *map(secret, SECRETS))
+    await world.entry()
+    given = next(one for one in world.seed.applied if one["kind"] == "BackupEntry")["spec"]
+    assert given["backupBucketProviderStatus"] == config
+
+
 def in_seed(last: str = "Create Succeeded", order: str = "", name: str = ENTRY, **metadata: Any) -> Object:
     """The extension resource of the entry."""
     kind, state = last.split()

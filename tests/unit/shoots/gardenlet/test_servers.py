@@ -1,0 +1,71 @@
+"""Servers in the status of another seed's bucket: no seed connects to one that its operators have not named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from espalier.shoots.gardenlet.servers import PROVIDER_DOMAINS, untrusted
+
+BUCKET = "b-1"
+TEXTS = (
+    "https://evil.example/x",
+    "http://evil.example:8080",
+    "s3://evil.example",
+    "evil.example",
+    "evil.example.",
+    "EVIL.example",
+    "evil.example:443",
+    "evil:443",
+    "10.0.0.7",
+    "10.0.0.7:9000",
+    "[fd00::7]:9000",
+    "fd00::7",
+    "//evil.example/x",
+    "evil.example/bucket",
+    "user@evil.example",
+    "https://s3.amazonaws.com@evil.example",
+    "https://s3.amazonaws.com.evil.example",
+    "https://amazonaws.com.evil.example/",
+    " https://evil.example",
+    "[bad",
+)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("place", ["value", "nested", "list", "key"])
+def test_no_server_is_trusted_wherever_it_stands(place: str, text: str) -> None:
+    status: Any = {
+        "value": {"store": text},
+        "nested": {"a": {"b": {"store": text}}},
+        "list": {"stores": ["s3.eu-west-1.amazonaws.com", text]},
+        "key": {"stores": {text: 1}},
+    }[place]
+    (found,) = untrusted(status, {}, "aws", BUCKET, {})
+    assert found.startswith("status.providerStatus.")
+    assert "found " in found
+
+
+@pytest.mark.parametrize("field", ["endpoint", "storageHost", "proxyURL", "server"])
+def test_a_field_for_a_server_names_one_in_a_single_word(field: str) -> None:
+    assert untrusted({field: "evil"}, {}, "aws", BUCKET, {}) == [f"status.providerStatus.{field}: found evil"]
+    assert untrusted({"phase": "ready"}, {}, "aws", BUCKET, {}) == []
+
+
+@pytest.mark.parametrize("provider", [*PROVIDER_DOMAINS, "acme"])
+def test_servers_of_the_provider_are_its_own_alone(provider: str) -> None:
+    for other, domains in PROVIDER_DOMAINS.items():
+        for domain in domains:
+            is_trusted = not untrusted({"url": f"https://store.{domain}/x"}, {}, provider, BUCKET, {})
+            assert is_trusted is (provider == other)
+
+
+def test_servers_named_in_the_seed_and_those_in_use_are_trusted() -> None:
+    status = {"apiVersion": "acme.provider.example/v1", "kind": "Status", "url": "https://store.acme.example:9000/b"}
+    assert len(untrusted(status, {}, "acme", BUCKET, {})) == 1
+    assert untrusted(status, {"endpoints": ["https://store.acme.example"]}, "acme", BUCKET, {}) == []
+    assert untrusted(status, {}, "acme", BUCKET, status) == []
+    assert len(untrusted({**status, "url": "https://other.acme.example"}, {}, "acme", BUCKET, status)) == 1
+    harmless = {"bucket": BUCKET, "url": f"s3://{BUCKET}", "version": "1.2.3", "count": 3, "text": "it is ready"}
+    assert untrusted(harmless, {}, "acme", BUCKET, {}) == []
