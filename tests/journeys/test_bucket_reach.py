@@ -14,7 +14,7 @@ from espalier.api.core import NAMESPACE, SECRET, VALIDATING_WEBHOOK_CONFIGURATIO
 from espalier.api.gardener import names
 from espalier.api.gardener.backups import BackupBucket
 from espalier.api.gardener.operations import Condition
-from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, Seed
+from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, SHOOTS_REMOVED, Seed
 from espalier.api.gardener.shoot import CONTROL_PLANE_HEALTHY, HANDED_OVER, READY_FOR_DISASTER, Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -250,7 +250,8 @@ def test_conditions_of_a_seed_that_is_gone_go_and_those_of_others_stay() -> None
             await world.client.delete(Seed.resource, "c")
             await asyncio.sleep(60)
             kept = (await world.client.get(Seed.resource, "a")).decode(Seed).status.conditions
-            assert {one.type for one in kept} == {GARDENLET_READY, "Foreign", BUCKET_REACHABLE + "b"}
+            ours = {GARDENLET_READY, SHOOTS_REMOVED, BUCKET_REACHABLE + "b"}
+            assert {one.type for one in kept} == {*ours, "Foreign"}
 
     virtual.run(main, epoch=EPOCH, seed=1)
 

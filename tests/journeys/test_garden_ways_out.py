@@ -17,7 +17,7 @@ from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.infrastructure import Infrastructure
-from espalier.api.gardener.metadata_keys import FORCE_RESTORE, OPERATION
+from espalier.api.gardener.metadata_keys import CONFIRM_DELETION, FORCE_RESTORE, OPERATION
 from espalier.api.gardener.project import Project
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import READY_FOR_DISASTER, Shoot
@@ -103,6 +103,61 @@ def test_a_seed_that_was_deleted_past_admission_loses_no_etcd_and_its_shoots_say
         assert (await espalier("seeds", "evacuate", "a")).complaint.endswith("seed a has no shoots left\n")
         await world.healthy("b")
         assert (await espalier("seeds", "evacuate", "a")).complaint == "there is no seed 'a'; existing: b"
+
+    tell(story)
+
+
+def test_a_seed_is_deleted_once_its_cluster_is_rid_of_moved_shoots(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its gardenlet loses its rights with the Seed, and could never remove them."""
+
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        await asyncio.sleep(30)
+        await world.seeds["a"].power_off()
+        await world.move("b")
+        await world.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}})
+        await world.healthy("b")
+        await asyncio.sleep(60)
+        espalier = GardenCommands(world.client, monkeypatch, capsys)
+        evacuated = (await espalier("seeds", "evacuate", "a")).complaint
+        assert "seed a has no shoots left\n" in evacuated
+        why = "its gardenlet is silent, and may not have removed what shoots garden-dev/apple left"
+        refusal = f"Seed a can't be deleted: {why}"
+        assert refusal in evacuated.replace("\n", " ")
+        with pytest.raises(ApiError, match=refusal):
+            await world.client.delete(Seed.resource, "a")
+        world.seeds["a"].links.bucket.cut()
+        world.seeds["a"].troubles.stuck.add("Worker")  # so that it can't finish
+        await world.seeds["a"].power_on()
+        await asyncio.sleep(90)
+        with pytest.raises(ApiError, match=r"to be removed from this seed: shoot--dev--apple \(now in seed b\)"):
+            await world.client.delete(Seed.resource, "a")
+        world.seeds["a"].troubles.stuck.clear()
+        await world.gone("a", seconds=300)
+        await asyncio.sleep(10)
+        assert (await espalier("seeds", "evacuate", "a")).complaint.endswith("seed a has no shoots left\n")
+        await world.client.delete(Seed.resource, "a")
+
+    tell(story)
+
+
+def test_a_lost_seed_is_deleted_with_consent() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        await world.seeds["a"].power_off()
+        await world.move("b")
+        await world.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}})
+        await world.healthy("b")
+        await asyncio.sleep(60)
+        with pytest.raises(ApiError, match=r"kubectl annotate seed a confirmation.gardener.cloud/deletion=true"):
+            await world.client.delete(Seed.resource, "a")
+        await world.patch_seed("a", {"metadata": {"annotations": {CONFIRM_DELETION: "true"}}})
+        await world.client.delete(Seed.resource, "a")
+        await world.healthy("b", seconds=1)
 
     tell(story)
 
@@ -311,6 +366,8 @@ def test_an_infrastructure_deleted_in_its_seed_is_released_and_its_network_kept(
             await user.healthy("a")
             created, seed = len(creations(made)), made.seeds["a"].client
             at = ("apple", names.technical_id(PROJECT, "apple"))
+            confirmed = {"metadata": {"annotations": {CONFIRM_DELETION: "true"}}}
+            await seed.patch(Infrastructure.resource, *at, patch=confirmed, type=PatchType.MERGE)
             await seed.delete(Infrastructure.resource, *at)
             told = await user.until(lambda shoot: "is used by" in str(shoot.status.last_operation), seconds=60)
             assert "Infrastructure apple is being deleted" in str(told.status.last_operation)

@@ -27,6 +27,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import ApiError, Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
+from espalier.shoots.admission import seed_objects
 from espalier.shoots.garden.evacuation import Evacuation, next_moves
 
 POLL_INTERVAL = 2.0
@@ -118,6 +119,8 @@ async def evacuate(
                 output.write_table(KEPT, sorted(kept.items()))
                 raise Failure(f"seed {name} keeps {len(kept)} of its shoots")
             progress.say(f"seed {name} has no shoots left")
+            if left := await _left(connected.client, name):
+                progress.say(left, sign="[yellow]![/]")
 
 
 async def _evacuate(
@@ -166,6 +169,16 @@ async def _profiles(client: Client) -> dict[str, CloudProfile]:
         return {one.name: one.decode(CloudProfile) for one in (await client.list(CloudProfile.resource)).items}
     except (Forbidden, NotFound):
         return {}
+
+
+async def _left(client: Client, name: str) -> str:
+    """The reason why the Seed can't be deleted yet; empty if there is none."""
+    try:
+        seed = (await client.get(Seed.resource, name)).decode(Seed)
+    except NotFound:
+        return ""
+    shoots = [one.decode(Shoot) for one in (await client.list(Shoot.resource)).items]
+    return seed_objects.remains(seed, shoots)
 
 
 def _write(evacuation: Evacuation) -> None:

@@ -49,6 +49,12 @@ CONDITIONS: tuple[ConditionType, ...] = (
         "True: its gardenlet renews its Lease, and so reaches the seed and the garden. Unknown: it does not.",
     ),
     ConditionType(
+        "MovedShootsRemoved",
+        (SEED,),
+        "True: the seed's cluster has nothing of shoots that the seed no longer has. Its Seed can't be deleted before, "
+        'unless it is annotated `confirmation.gardener.cloud/deletion: "true"`.',
+    ),
+    ConditionType(
         "BucketReachable-SEED",
         (SEED,),
         "True: the network of this seed reaches the store of seed SEED, TLS included, tried without credentials every "
@@ -84,6 +90,7 @@ SATISFIED = {
     "GardenletReady": "the gardenlet renews its Lease",
     "Hibernated": "the shoot is hibernated, and needs none of it; for `ReadyForDisaster`, it is fully backed up",
     "LeaseValid": "the lease is valid again",
+    "NothingLeft": "nothing of shoots that the seed no longer has is left in it",
     "SystemComponentsRunning": "all of `kube-system` is available",
 }
 """Reasons of conditions that are True. There is nothing to do."""

@@ -52,6 +52,13 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "extensions delete nothing, and the resource is restored. On Shoots it has no effect.",
     ),
     MetadataKey(
+        metadata_keys.CONFIRM_DELETION,
+        "Seed",
+        Writer.USER,
+        "`true`: the Seed may be deleted although its cluster has, or may have, something of shoots that were moved.",
+        "only if the cluster is gone for good, or may keep it",
+    ),
+    MetadataKey(
         metadata_keys.FORCE_RESTORE,
         "Shoot",
         Writer.USER,

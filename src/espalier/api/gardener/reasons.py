@@ -287,6 +287,13 @@ _SEED = (
         "check whether it runs and reaches the garden",
         SEED,
     ),
+    _time(
+        "ShootsLeft",
+        "the gardenlet removes what shoots have left that the seed no longer has: those in the message. If that lasts, "
+        "see the objects in the seed; a Seed whose cluster is gone for good is deleted with annotation "
+        '`confirmation.gardener.cloud/deletion: "true"`',
+        SEED,
+    ),
     _person(
         "BucketNotReached",
         "the network of this seed does not reach the store of the other one; let it reach what the message names. It "

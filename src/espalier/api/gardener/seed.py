@@ -15,6 +15,9 @@ GARDENLET_READY = "GardenletReady"
 """Condition: the seed's gardenlet renews its lease."""
 
 
+SHOOTS_REMOVED = "MovedShootsRemoved"
+"""Condition: the seed has nothing of shoots that it no longer has. Its Seed may be deleted then."""
+
 BUCKET_REACHABLE = "BucketReachable-"
 """Prefix of conditions, before the name of another seed: this seed's network reaches the store of that one."""
 

@@ -126,9 +126,11 @@ class Admission:
                 return seed_objects.violations(old, new.decode(Seed), has_shoots=bool(shoot_keys))
 
             return reviewed(request, Seed, violations)
-        if not shoot_keys:
-            return AdmissionResponse()
-        return AdmissionResponse(False, seed_objects.deletion_refusal(request.name, shoot_keys))
+        if shoot_keys:
+            return AdmissionResponse(False, seed_objects.deletion_refusal(request.name, shoot_keys))
+        seed = request.old.decode(Seed) if request.old is not None else None
+        left = seed_objects.remains(seed, [one.decode(Shoot) for one in self._shoots.list()]) if seed else ""
+        return AdmissionResponse(not left, left)
 
     def backup_entry(self, request: AdmissionRequest) -> AdmissionResponse:
         """Review a write of a BackupEntry; reject its deletion while its Shoot exists."""

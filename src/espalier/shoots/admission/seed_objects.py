@@ -5,17 +5,24 @@ Fields that are already stored are reviewed only if they change.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from urllib.parse import urlsplit
 
 import msgspec
 
+from espalier.api import conditions as condition_list
 from espalier.api import json_trees
 from espalier.api.core import SECRET
-from espalier.api.gardener.seed import Seed, SeedBackup
+from espalier.api.gardener import ownership
+from espalier.api.gardener.metadata_keys import CONFIRM_DELETION, OWNERSHIP
+from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.responsibility import is_deletion_confirmed
+from espalier.api.gardener.seed import SHOOTS_REMOVED, Seed, SeedBackup
+from espalier.api.gardener.shoot import Shoot
 from espalier.api.listing import first
 from espalier.api.violations import Violation
 from espalier.shoots.admission import messages
+from espalier.shoots.admission.seeds import is_lost
 from espalier.shoots.admission.specs import NETWORKS, network_of
 from espalier.shoots.local_provider.backups import BUCKET, BucketConfig, endpoint_fault, url_fault
 from espalier.shoots.local_provider.cloud import TYPE
@@ -97,3 +104,34 @@ def deletion_refusal(name: str, shoots: Collection[str]) -> str:
         f"Seed {name} can't be deleted: it has, or is to have, shoots {named}; move them to other seeds first, "
         f"even if this one is lost (espalier seeds evacuate {name}), or delete them"
     )
+
+
+def remains(seed: Seed, shoots: Iterable[Shoot]) -> str:
+    """The message for a Seed whose cluster has, or may have, something of shoots that it no longer has; empty if it may
+    be deleted. Its gardenlet would lose the rights with which it removes that."""
+    name, metadata = seed.metadata.name, seed.metadata
+    if is_deletion_confirmed(metadata):
+        return ""
+    reported = condition_list.get(seed.status.conditions, SHOOTS_REMOVED)
+    former = sorted(f"{one.metadata.namespace}/{one.metadata.name}" for one in shoots if _was_in(one, name))
+    why = ""
+    if reported is not None and reported.status != "True":
+        why = reported.message
+    elif former and is_lost(seed):
+        why = f"its gardenlet is silent, and may not have removed what shoots {first(former, MOST_NAMED)} left"
+    if not why:
+        return ""
+    return (
+        f"Seed {name} can't be deleted: {why}. Only its gardenlet removes that: wait until it has (condition "
+        f"{SHOOTS_REMOVED}). If its cluster is gone for good, or may keep it: kubectl annotate seed {name} "
+        f"{CONFIRM_DELETION}=true, and delete it then"
+    )
+
+
+def _was_in(shoot: Shoot, seed: str) -> bool:
+    """True if a seed had a shoot's etcd in an earlier epoch."""
+    try:
+        epochs = ownership.parse(shoot.metadata.annotations.get(OWNERSHIP)).epochs
+    except OwnershipError:
+        return False
+    return any(one.seed == seed and one.started for one in epochs[:-1])

@@ -14,7 +14,7 @@ from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.component import Component, Host
 from espalier.runtime.sources import Expiry
 from espalier.runtime.writer import Writer
-from espalier.shoots.gardenlet import care, controller, known_states, leases, orphans, reach
+from espalier.shoots.gardenlet import care, controller, known_states, leases, orphans, reach, remains
 from espalier.shoots.gardenlet.buckets import Backups
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Call, Connect, ReadBackup, Renderer, ShootAPIs, Tools
@@ -90,6 +90,7 @@ def component(
         if connect is not None:
             manager.add(reach.controller(observer, tools, connect, manager.rng))
         manager.add(orphans.controller(observer, tools))
+        manager.add(remains.controller(observer, tools))
         for made in Backups(observer, tools).controllers():
             manager.add(made)
 

@@ -1,0 +1,109 @@
+"""The controller that reports in the own Seed what shoots have left in this seed that were moved or deleted elsewhere.
+
+Only its gardenlet can remove that, and it loses its rights with its Seed: so the Seed is deleted afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from espalier.api.core import NAMESPACE
+from espalier.api.gardener import extension_backups
+from espalier.api.gardener.backups import BackupEntry
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.conditions import merged
+from espalier.api.gardener.operations import Condition
+from espalier.api.gardener.responsibility import seed_of
+from espalier.api.gardener.seed import SHOOTS_REMOVED, Seed, SeedStatus
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.listing import first
+from espalier.api.resource import Key
+from espalier.kube.objects import Object
+from espalier.runtime import reconciler
+from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Done, Outcome
+from espalier.runtime.writer import Precondition
+from espalier.shoots.gardenlet.context import Tools
+from espalier.shoots.gardenlet.names import SHOOT_UID
+from espalier.shoots.gardenlet.observe import Observer
+
+MOST_NAMED = 5
+SPACING = 5.0
+"""Seconds between two reports: many shoots may leave at once."""
+
+
+def controller(observer: Observer, tools: Tools) -> Controller:
+    """The controller; it reconciles the own Seed only."""
+    own, seeds = Key("", tools.config.seed), observer.garden[Seed.resource]
+
+    async def check(observation: _Observation) -> Outcome:
+        status = observation.object.decode(Seed).status
+        conditions = merged(status.conditions, [condition(list(remains(observer)))], tools.clock.now())
+        observation.status = msgspec.structs.replace(status, conditions=conditions)
+        return Done()
+
+    reconciled = reconciler.Reconciled(Seed.resource, seeds.get, _Observation, lambda _observation: (check,), _report)
+    reconciles = reconciler.Reconciler(reconciled, tools.garden)
+    remains_controller = Controller(
+        "moved-shoots", reconciler.replanned(reconciles.reconcile), workers=1, spacing=SPACING, rng=tools.rng
+    )
+    watched = (
+        seeds,
+        observer.garden[Shoot.resource],
+        observer.garden[BackupEntry.resource],
+        observer.seed[extension_backups.BackupEntry.resource],
+    )
+    for cache in watched:
+        remains_controller.watch(cache, lambda _found: [own])
+    for resource in (NAMESPACE, Cluster.resource):
+        remains_controller.watch(observer.seed[resource], lambda _found: [own], predicate=_comes_or_goes)
+    return remains_controller
+
+
+def _comes_or_goes(old: Object | None, new: Object | None) -> bool:
+    """False for renewed leases, which change nothing."""
+    return old is None or new is None
+
+
+def remains(observer: Observer) -> Iterator[str]:
+    """The remains of shoots that this seed no longer has, and which seed has each of them now."""
+    marked = (one for one in observer.seed[NAMESPACE].list() if SHOOT_UID in one.metadata.annotations)
+    for name in sorted({one.name for one in (*marked, *observer.seed[Cluster.resource].list())}):
+        key = observer.shoot_of(name)
+        shoot = observer.shoot(key) if key is not None else None
+        if shoot is None:
+            yield f"{name} (its Shoot is gone)"
+        elif (seed := seed_of(shoot.decode(Shoot))) != observer.seed_name:
+            yield f"{name} (now in seed {seed})"
+    entries = {one.name: one.decode(BackupEntry) for one in observer.garden[BackupEntry.resource].list()}
+    for found in observer.seed[extension_backups.BackupEntry.resource].list():
+        entry = entries.get(found.name)
+        if entry is None or entry.spec.seed_name != observer.seed_name:
+            yield f"BackupEntry {found.name}"
+
+
+def condition(found: list[str]) -> Condition:
+    """The condition for these remains."""
+    if not found:
+        return Condition(SHOOTS_REMOVED, "True", "NothingLeft", "")
+    message = f"to be removed from this seed: {first(found, MOST_NAMED)}"
+    return Condition(SHOOTS_REMOVED, "False", "ShootsLeft", message)
+
+
+@dataclass
+class _Observation:
+    """The observation of the own Seed."""
+
+    object: Object
+    status: SeedStatus | None = None
+
+
+def _report(observation: _Observation, _outcome: Outcome) -> reconciler.Report | None:
+    """The status, written by version: others write conditions beside this one."""
+    if observation.status is None:
+        return None
+    before = observation.object.decode(Seed).status
+    return reconciler.Report(observation.status, before=before, precondition=Precondition.VERSION)
