@@ -29,6 +29,7 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime import virtual
+from espalier.shoots.gardenlet.names import SHOOT_UID
 from espalier.simulator.cloud.service import Fault
 from tests.support.clouds import refuse
 from tests.support.garden_commands import GardenCommands
@@ -158,6 +159,37 @@ def test_a_lost_seed_is_deleted_with_consent() -> None:
         await world.patch_seed("a", {"metadata": {"annotations": {CONFIRM_DELETION: "true"}}})
         await world.client.delete(Seed.resource, "a")
         await world.healthy("b", seconds=1)
+
+    tell(story)
+
+
+@pytest.mark.parametrize("edited", ["status", "annotation"])
+def test_an_edited_uid_is_named_with_a_remedy_that_works(edited: str) -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        uid = (await world.healthy("a")).status.uid
+        seed, at = world.seeds["a"].client, names.technical_id(PROJECT, "apple")
+
+        async def write(value: str) -> None:
+            if edited == "status":
+                patch: dict[str, Any] = {"status": {"uid": value}}
+                await world.client.patch(
+                    Shoot.resource, "apple", NAMESPACE, patch=patch, type=PatchType.MERGE, subresource="status"
+                )
+            else:
+                patch = {"metadata": {"annotations": {SHOOT_UID: value}}}
+                await seed.patch(core.NAMESPACE, at, patch=patch, type=PatchType.MERGE)
+
+        await write("wrong")
+        told = await world.until(lambda shoot: bool(shoot.status.last_errors), seconds=120)
+        said = told.status.last_errors[0].description
+        assert said.startswith("status.uid: found ")
+        assert "is the UID of no other Shoot" in said
+        remedy = f'{{"status":{{"uid":"{uid}"}}}}' if edited == "status" else f"namespace {at} {SHOOT_UID}={uid}"
+        assert remedy in said
+        await write(uid)
+        await world.until(lambda shoot: not shoot.status.last_errors, seconds=120)
+        await world.healthy("a", seconds=60)
 
     tell(story)
 

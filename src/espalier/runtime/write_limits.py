@@ -70,8 +70,9 @@ class TooManyWrites(KubeError):
 
     def __init__(self, path: str, after: float) -> None:
         super().__init__(
-            f"{path} is written too often: another writer reverts it each time; retrying within {LONGEST_PAUSE:g} s. "
-            "Its metadata.managedFields (kubectl get --show-managed-fields) name the other writer"
+            f"{path} is written too often: another writer reverts it each time, or two controllers of ours disagree; "
+            f"retrying within {LONGEST_PAUSE:g} s. Its metadata.managedFields (kubectl get --show-managed-fields) name "
+            "all writers"
         )
         self.after = after
 

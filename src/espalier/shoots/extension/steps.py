@@ -87,8 +87,8 @@ async def restore(attempt: Attempt[Any]) -> Outcome:
     """Have the extension restore. One that needs a state is not called without it."""
     if attempt.tools.extension.state is not None and attempt.seen.status.state is None:
         missing = StateInvalid(
-            "status.state: found nothing, but a restore needs it; no new resources are created: write the state "
-            "from the ShootState, or annotate with gardener.cloud/operation=reconcile to start without it"
+            "status.state: found nothing, but a restore needs it; no new resources are created: restore the ShootState "
+            "from a backup of the garden, and its state is written here"
         )
         return _failed(attempt, missing)
     return await _act(attempt, lambda: attempt.tools.extension.actuator.restore(attempt.request()))

@@ -44,8 +44,7 @@ def controller(observer: Observer, tools: Tools, *, workers: int = 20, resync: f
     )
 
     def of_namespace(found: Object) -> list[Key]:
-        key = observer.shoot_of(found.namespace or found.name)
-        return [key] if key is not None else []
+        return observer.claimants(found.namespace or found.name)
 
     for resource, cache in observer.seed.items():
         if resource.namespaced or resource == NAMESPACE:

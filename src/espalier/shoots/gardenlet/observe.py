@@ -42,6 +42,11 @@ GARDEN_KINDS: tuple[Resource, ...] = (
 """ShootStates are missing: they hold keys, and a seed may read only those of its own shoots, by name."""
 
 
+def uid_of(shoot: Object) -> str:
+    """The identity of a shoot that survives its restore in another garden."""
+    return shoot.decode(Shoot).status.uid or shoot.metadata.uid
+
+
 class Observer:
     """The caches of a gardenlet."""
 
@@ -86,21 +91,39 @@ class Observer:
                 f"status.technicalID: found {present}, allowed: {allowed}, from project and name. Correct "
                 "the status, or restore the Project"
             )
-        if self._is_taken(shoot, present):
+        typed, uid = shoot.decode(Shoot), uid_of(shoot)
+        marked = self._marked_otherwise(present, uid)
+        others = [one for one in self.garden[Shoot.resource].by_index("technicalID", present) if one.key != shoot.key]
+        if (others and not typed.status.technical_id) or (marked is not None and self._is_anothers(shoot, marked)):
             return (
                 f"status.technicalID: {present} belongs to another shoot; create this shoot "
                 "under another name, or wait until the other one is gone"
             )
-        return ""
+        return self._wrong_uid(shoot, marked) if marked is not None else ""
 
-    def _is_taken(self, shoot: Object, technical_id: str) -> bool:
-        typed = shoot.decode(Shoot)
-        key, uid = Key("", technical_id), typed.status.uid or shoot.metadata.uid
+    def _marked_otherwise(self, technical_id: str, uid: str) -> Object | None:
+        """The namespace or the Cluster of this technical ID, if it is annotated with another UID."""
+        key = Key("", technical_id)
         here = (self.seed[core.NAMESPACE].get(key), self.seed[Cluster.resource].get(key))
-        if any(one is not None and one.metadata.annotations.get(SHOOT_UID) not in (None, uid) for one in here):
-            return True
-        others = self.garden[Shoot.resource].by_index("technicalID", technical_id)
-        return not typed.status.technical_id and any(one.key != shoot.key for one in others)
+        marked = (one for one in here if one is not None)
+        return next((one for one in marked if one.metadata.annotations.get(SHOOT_UID) not in (None, uid)), None)
+
+    def _is_anothers(self, shoot: Object, marked: Object) -> bool:
+        """True if another Shoot has the UID with which an object is annotated, or the name that leads to it."""
+        uid = marked.metadata.annotations.get(SHOOT_UID)
+        others = [one for one in self.shoots() if one.key != shoot.key]
+        return any(uid == uid_of(one) or self.technical_id(one) == marked.name for one in others)
+
+    def _wrong_uid(self, shoot: Object, marked: Object) -> str:
+        """The message for an object with the UID of no Shoot: somebody changed it, or `status.uid`."""
+        uid, found = uid_of(shoot), marked.metadata.annotations.get(SHOOT_UID)
+        status = f'{{"status":{{"uid":"{found}"}}}}'
+        return (
+            f"status.uid: found {uid}, but {marked.kind} {marked.name} of seed {self.seed_name} is annotated "
+            f"{SHOOT_UID}={found}, which is the UID of no other Shoot. If status.uid was changed: kubectl patch shoot "
+            f"{shoot.name} -n {shoot.namespace} --subresource status --type merge -p '{status}'; if the annotation "
+            f"was: kubectl annotate --overwrite {marked.kind.lower()} {marked.name} {SHOOT_UID}={uid}, in the seed"
+        )
 
     def _technical_id_by_name(self, shoot: Object) -> str:
         return names.technical_id(self.project_of(shoot.namespace), shoot.name)
@@ -109,6 +132,10 @@ class Observer:
         """The key of the Shoot with this technical ID."""
         shoots = self.garden[Shoot.resource].by_index("technicalID", technical_id)
         return next((one.key for one in shoots if not self.technical_id_conflict(one)), None)
+
+    def claimants(self, technical_id: str) -> list[Key]:
+        """The keys of all Shoots with this technical ID; one that must not act says why."""
+        return [one.key for one in self.garden[Shoot.resource].by_index("technicalID", technical_id)]
 
     def is_here(self, technical_id: str) -> bool:
         """True if the seed has the namespace or the Cluster of this shoot."""
@@ -119,8 +146,7 @@ class Observer:
         """The scope of one shoot. Raises `OwnershipError` if its epochs can't be parsed."""
         shoot = live.shoot
         technical_id = self.technical_id(shoot)
-        typed = shoot.decode(Shoot)
-        uid = typed.status.uid or shoot.metadata.uid
+        uid = uid_of(shoot)
         entry = names.backup_entry(technical_id, uid)
         entries, seed = self.garden[BackupEntry.resource], self.own_seed
 

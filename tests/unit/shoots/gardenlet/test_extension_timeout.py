@@ -64,8 +64,8 @@ def test_an_extension_that_does_not_finish_in_time_is_an_error_with_what_it_last
     verdict = migrated(infrastructure(at(LONG)))
     assert verdict == Overdue(
         "ExtensionNotReady",
-        "Infrastructure apple: its extension has not finished to migrate, for longer than 600 seconds; check whether "
-        "the extension runs, and its log; the extension last said: releasing the network",
+        "Infrastructure apple: its extension has not finished to migrate, for longer than 600 seconds; see its log; "
+        "the extension last said: releasing the network",
         after=5.0,
     )
 

@@ -228,10 +228,11 @@ def _or_overdue(ctx: Context, live: Object, status: ExtensionStatus, wait: Wait)
     lease = conditions.get(status.conditions, LEASE_VALID)
     error, last = status.last_error, status.last_operation
     report = error.description if error is not None else last.description if last is not None else ""
+    advice = "see its log" if last is not None else "check whether the extension runs, and its log"
     if lease is not None and lease.status == "False" and requested_operation(live.metadata) != metadata_keys.MIGRATE:
         report = lease.message
     last_report = f"the extension last said: {report}" if report else "the extension has said nothing"
-    message = f"{wait.message}, for longer than {limit:g} seconds; check whether the extension runs, and its log"
+    message = f"{wait.message}, for longer than {limit:g} seconds; {advice}"
     return Overdue(wait.reason, f"{message}; {last_report}", wait.after)
 
 

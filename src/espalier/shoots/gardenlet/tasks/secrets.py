@@ -28,7 +28,7 @@ def generate(ctx: Context) -> Verdict:
         what = f"has no {', '.join(missing)}" if ctx.scope.state is not None else "does not exist"
         return Failure(
             f"ShootState {ctx.live.shoot.key} {what}: a restored shoot gets no new secrets; restore it from a "
-            "backup of the garden, or move the shoot back to the seed that has its namespace"
+            "backup of the garden, or write into it what the Secrets in the shoot's namespace of its last seed have"
         )
     return Action(f"generate {', '.join(missing)}, into the ShootState", lambda: _generate(ctx))
 
