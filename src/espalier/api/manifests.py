@@ -115,12 +115,14 @@ def _objects(tree: object, node: yaml.Node) -> Iterator[tuple[object, yaml.Node]
 
 
 def check(documents: Sequence[Document], catalog: Catalog, *, several: bool = False) -> None:
-    """Check that the documents belong to one cluster (or to `several`), and that each matches its schema.
+    """Check that the documents belong to one cluster (or to `several`), and that each matches its schema; objects that
+    are no part of a cluster (`is_other`) are not looked at.
 
     References are checked within the documents: a manifest without any datacenter config may refer to an existing one.
     Raises `ManifestError` with every problem.
     """
     problems: list[Problem] = []
+    everything, documents = documents, [document for document in documents if not is_other(document, catalog)]
     for document in documents:
         problems += [
             document.problem(violation) for violation in _identity(document, catalog) or _content(document, catalog)
@@ -128,7 +130,7 @@ def check(documents: Sequence[Document], catalog: Catalog, *, several: bool = Fa
     problems += _twice(documents)
     clusters = [document for document in documents if document.kind == Cluster.resource.kind]
     if not clusters:
-        problems.append(_no_cluster(documents))
+        problems.append(_no_cluster(everything))
     others = [cluster for cluster in clusters[1:] if cluster.name != clusters[0].name and not several]
     for cluster in others:
         message = f"a manifest holds one Cluster; the first is in {clusters[0].source}:{clusters[0].line('')}"
@@ -137,6 +139,19 @@ def check(documents: Sequence[Document], catalog: Catalog, *, several: bool = Fa
         problems += [cluster.problem(violation) for violation in _datacenter(cluster, documents, catalog)]
     if problems:
         raise ManifestError(problems)
+
+
+def is_other(document: Document, catalog: Catalog) -> bool:
+    """True for an object that is no part of a cluster: of another group, or of a kind of our group that no cluster
+    has. A misspelt kind or group is an error instead.
+    """
+    group, _, version = document.api_version.rpartition("/")
+    if not document.kind or not version:
+        return False
+    kinds = kinds_of(catalog)
+    if group == GROUP:
+        return document.kind not in kinds and catalog.kind_of(document.api_version, document.kind) is not None
+    return document.kind not in kinds or ("." in group and nearest_name(group, [GROUP]) is None)
 
 
 def kinds_of(catalog: Catalog) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.api.schema import violations
 from espalier.api.violations import ManifestError, Problem
-from espalier.cli import mirror_authority
+from espalier.cli import mirror_authority, other_kinds
 from espalier.cli.failures import Failure
 from espalier.clusters import names
 from espalier.clusters.provider import Providers
@@ -31,17 +31,28 @@ from espalier.providers.kinds import CATALOG
 
 
 def read(files: Sequence[str], *, several: bool = False) -> list[Document]:
-    """All documents of the files, of one cluster or of `several`; `-` is standard input.
+    """All documents of the files, of one cluster or of `several`; `-` is standard input. Says which other objects are
+    ignored.
 
     Raises `ManifestError` (every problem with file, line and field) and `Failure` for a file that can't be read.
     """
-    documents, problems = examined(files, several=several)
+    documents, problems, others = examined(files, several=several)
     if problems:
         raise ManifestError(problems)
+    other_kinds.say(others)
     return documents
 
 
-def examined(files: Sequence[str], *, several: bool = False) -> tuple[list[Document], list[Problem]]:
+class Examined(NamedTuple):
+    """The documents of files."""
+
+    documents: list[Document]
+    problems: list[Problem]
+    others: list[Document]
+    """Objects that are no part of a cluster."""
+
+
+def examined(files: Sequence[str], *, several: bool = False) -> Examined:
     """The same, with the problems, for callers that find more of them. Raises `ManifestError` for invalid YAML."""
     documents: list[Document] = []
     for name in (file for given in files for file in _in_folder(given)):
@@ -53,13 +64,15 @@ def examined(files: Sequence[str], *, several: bool = False) -> tuple[list[Docum
             documents += manifests.read_manifests(path.read_bytes(), source=name)
         except FileNotFoundError:
             raise Failure(f"{name}: no such file") from None
-    documents = [mirror_authority.completed(_as_meant(one), os.environ) for one in documents]
+    others = [one for one in documents if manifests.is_other(one, CATALOG)]
+    own = (one for one in documents if not manifests.is_other(one, CATALOG))
+    documents = [mirror_authority.completed(_as_meant(one), os.environ) for one in own]
     try:
         manifests.check(documents, CATALOG, several=several)
     except ManifestError as error:
         found = [_with_versions(one) for one in error.problems]
-        return documents, [*found, *_against_rules(documents, found)]
-    return documents, []
+        return Examined(documents, [*found, *_against_rules(documents, found)], others)
+    return Examined(documents, [], others)
 
 
 _MANIFESTS = (".yaml", ".yml", ".json")

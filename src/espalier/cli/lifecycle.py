@@ -12,9 +12,21 @@ import click
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.identity_providers import AWSIamConfig
+from espalier.api.manifests import Document
 from espalier.api.meta import Tree
-from espalier.api.resource import Key
-from espalier.cli import chosen_release, connection, documents, flags, follow, kubeconfig, output, shown_commands
+from espalier.api.resource import Key, Resource
+from espalier.api.violations import ManifestError
+from espalier.cli import (
+    chosen_release,
+    connection,
+    documents,
+    flags,
+    follow,
+    kubeconfig,
+    other_kinds,
+    output,
+    shown_commands,
+)
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure, Usage
 from espalier.cli.progress import Progress
@@ -54,6 +66,7 @@ def delete() -> None:
 
 @create.command("cluster")
 @flags.filename(required=True, help=MANIFEST)
+@other_kinds.flag("apply")
 @flags.connection
 @timeout_
 @wait_
@@ -62,6 +75,7 @@ def delete() -> None:
 async def create_cluster(
     *,
     filename: Sequence[str],
+    all_kinds: bool,
     connect: flags.Connection,
     timeout: str,
     wait: bool,
@@ -74,11 +88,13 @@ async def create_cluster(
     Example:
       espalier create cluster -f examples/docker.yaml --timeout 5m
     """
-    await _push(filename, connect, flags.seconds(timeout), wait, dry_run, output_format, creating=True)
+    seconds = flags.seconds(timeout)
+    await _push(filename, connect, seconds, wait, dry_run, output_format, creating=True, all_kinds=all_kinds)
 
 
 @upgrade.command("cluster")
 @flags.filename(required=True, help=MANIFEST)
+@other_kinds.flag("apply")
 @click.option(
     "--move-release/--keep-release",
     default=None,
@@ -93,6 +109,7 @@ async def create_cluster(
 async def upgrade_cluster(
     *,
     filename: Sequence[str],
+    all_kinds: bool,
     move_release: bool | None,
     connect: flags.Connection,
     timeout: str,
@@ -111,12 +128,23 @@ async def upgrade_cluster(
       espalier upgrade cluster -f examples/docker.yaml --keep-release
     """
     seconds = flags.seconds(timeout)
-    await _push(filename, connect, seconds, wait, dry_run, output_format, creating=False, move_release=move_release)
+    await _push(
+        filename,
+        connect,
+        seconds,
+        wait,
+        dry_run,
+        output_format,
+        creating=False,
+        move_release=move_release,
+        all_kinds=all_kinds,
+    )
 
 
 @delete.command("cluster")
 @click.argument("name", required=False, help="Name of the cluster, unless -f is given.")
 @flags.filename(help=MANIFEST)
+@other_kinds.flag("delete")
 @flags.connection
 @timeout_
 @wait_
@@ -125,12 +153,16 @@ async def delete_cluster(
     name: str | None,
     *,
     filename: Sequence[str],
+    all_kinds: bool,
     connect: flags.Connection,
     timeout: str,
     wait: bool,
     dry_run: str,
 ) -> None:
-    """Delete a cluster and everything that was made for it; with -f also the other objects of the manifest.
+    """Delete a cluster and everything that was made for it; with -f also the objects of the manifest that it links.
+
+    Other objects of the manifest stay, unless --all-kinds is given. Namespaces and CustomResourceDefinitions always
+    stay, because others may have objects in them.
 
     \b
     Example:
@@ -138,16 +170,21 @@ async def delete_cluster(
     """
     if (name is None) == (not filename):
         raise Usage("name either one cluster or a manifest: `espalier delete cluster NAME`, or `-f FILE`")
+    if all_kinds and not filename:
+        raise Usage("--all-kinds deletes objects of a manifest: give -f FILE")
+    if all_kinds and not wait and dry_run == "none":
+        raise Usage("--all-kinds deletes other objects once the cluster, which may need them, is gone: omit --no-wait")
     async with connection.connect(connect) as connected:
         with Progress() as progress:
             if name is not None:
-                targets = [(Cluster.resource, Key(connected.namespace, name))]
+                targets, further = [(Cluster.resource, Key(connected.namespace, name))], []
             else:
-                prepared = documents.in_namespace(documents.read(filename), connected.namespace)
-                targets = [
-                    (resource, Key(tree["metadata"].get("namespace", ""), tree["metadata"]["name"]))
-                    for resource, tree in prepared
-                ]
+                found, problems, others = documents.examined(filename)
+                if problems:
+                    raise ManifestError(problems)
+                prepared = documents.in_namespace(found, connected.namespace)
+                targets = [_target(resource, tree) for resource, tree in prepared]
+                further = await _further_targets(connected.client, others, connected.namespace, all_kinds=all_kinds)
             cluster = next(key for resource, key in targets if resource == Cluster.resource)
             await _check_deletable(connected.client, cluster)
             from espalier.cli import credential_secrets  # noqa: PLC0415  with all providers, as below
@@ -167,14 +204,30 @@ async def delete_cluster(
             if missing == len(targets):
                 raise Failure(f"cluster {cluster} does not exist; `espalier get clusters -A` lists those that do")
             if dry_run == "server":
+                await other_kinds.delete(connected.client, further, dry_run=True)
                 progress.say(f"cluster {cluster} would be deleted (server dry run)")
             elif wait:
                 await follow.until_gone(connected.client, cluster, timeout=flags.seconds(timeout), progress=progress)
+                await other_kinds.delete(connected.client, further)
                 for done in await credential_secrets.release(PROVIDERS, connected.client, deleted):
                     progress.say(done)
                 progress.say(f"cluster {cluster} is gone")
             else:
                 progress.say(f"cluster {cluster} is being deleted")
+
+
+def _target(resource: Resource, tree: Tree) -> tuple[Resource, Key]:
+    return resource, Key(tree["metadata"].get("namespace", ""), tree["metadata"]["name"])
+
+
+async def _further_targets(
+    client: Client, others: Sequence[Document], namespace: str, *, all_kinds: bool
+) -> list[tuple[Resource, Key]]:
+    """The objects that are no part of the cluster, and are deleted as well; says which of them stay."""
+    stay = [one for one in others if not all_kinds or other_kinds.is_container(one)]
+    other_kinds.say(stay, "; --all-kinds deletes it" if not all_kinds else "; others may have objects in it")
+    gone = [one for one in others if all_kinds and not other_kinds.is_container(one)]
+    return [_target(resource, tree) for resource, tree in await other_kinds.prepared(client, gone, namespace)]
 
 
 async def _push(
@@ -187,17 +240,21 @@ async def _push(
     *,
     creating: bool,
     move_release: bool | None = None,
+    all_kinds: bool = False,
 ) -> None:
     from espalier.cli import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
-    found, problems = documents.examined(files)
+    found, problems, others = documents.examined(files)
     own = chosen_release.own_version()
     await preflight.check(PROVIDERS, flag, found, problems, pushed_as=own)
+    if not all_kinds:
+        other_kinds.say(others, "; --all-kinds applies it")
     tree = documents.cluster_of(found).tree
     async with connection.connect(flag) as connected:
         client = connected.client
         prepared = documents.in_namespace(found, connected.namespace)
+        further = await other_kinds.prepared(client, others, connected.namespace) if all_kinds else []
         key = Key(tree["metadata"]["namespace"], tree["metadata"]["name"])
         existing = await _expect(client, key, creating=creating)
         if existing is not None:
@@ -221,10 +278,16 @@ async def _push(
                 if brought:
                     progress.say(f"cluster {key}: {brought}")
 
-            applied = await documents.apply_all(client, prepared, dry_run=dry_run == "server", first=bring_credentials)
+            applied = await documents.apply_all(
+                client, [*further, *prepared], dry_run=dry_run == "server", first=bring_credentials
+            )
             if dry_run != "server":  # a deletion of another cluster may have taken them back before this one existed
                 await preflight.bring_credentials(PROVIDERS, client, [one for _, one in prepared], os.environ)
-            cluster = next(item for item in applied if item.kind == Cluster.resource.kind)
+            cluster = next(
+                item
+                for item in applied
+                if (item.head.api_version, item.kind) == (Cluster.resource.api_version, Cluster.resource.kind)
+            )
             if format_:
                 progress.settle()
                 output.write_objects([item.tree for item in applied], format_, single=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from espalier.cli import connection, documents, flags, output
+from espalier.cli import connection, documents, flags, other_kinds, output
 from espalier.cli.commands import Command
 from espalier.cli.failures import Exit, Usage, explain, printing
 from espalier.clusters.gate import Isolation
@@ -74,9 +74,10 @@ async def plan(
             raise Usage("give a manifest (-f FILE), a release (--eksa-version V), or --manager")
         if manager and (filename or eksa_version):
             raise Usage("--manager plans with unchanged clusters: omit -f and --eksa-version")
-        found, problems = documents.examined(filename, several=True) if filename else ([], [])
+        found, problems, others = documents.examined(filename, several=True) if filename else ([], [], [])
         pushed_as = chosen_release.own_version() if move_release is not None else ""
         await preflight.check(PROVIDERS, connect, found, problems, pushed_as=pushed_as)
+        other_kinds.say(others)
         asked = PlanRequest(PROVIDERS, found, eksa_version, isolation, releases, moves=move_release)
         async with connection.connect(connect) as connected:
             namespace = None if all_namespaces else connected.namespace

@@ -14,7 +14,7 @@ from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line, quoted
 from espalier.api.schema import TOO_MANY
 from espalier.api.violations import Problem
-from espalier.cli import documents, flags, output
+from espalier.cli import documents, flags, other_kinds, output
 from espalier.cli.commands import Command
 from espalier.cli.failures import Exit
 
@@ -38,7 +38,7 @@ def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, 
     from espalier.cli.offline import Examined, OfflineManager  # noqa: PLC0415  other commands need not load what judges
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
-    found, problems = documents.examined(filename, several=True)
+    found, problems, others = documents.examined(filename, several=True)
     rules, later = _against_crds(found, problems)
     problems = [*problems, *rules]
     examined: list[Examined] = []
@@ -52,6 +52,7 @@ def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, 
     warnings = [
         f"{one.source}:{one.line(note.field)}: {note.field}: {note.message}" for one in found for note in one.notes
     ]
+    warnings += other_kinds.notes(others)
     warnings += list(dict.fromkeys(text for one in examined for text in one.warnings))
     later += list(dict.fromkeys(text for one in examined for text in one.later))
     if output_format:

@@ -207,8 +207,18 @@ def test_violations_have_file_line_and_field() -> None:
             'garden.yaml:2: apiVersion: unknown version of the kind; found "anywhere.eks.amazonaws.com/v1beta1"; ',
         ),
         (
-            DOCKER + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: x}\n",
-            "garden.yaml:36: kind: unexpected kind in a cluster's manifest; remove the object, or apply it with",
+            CLUSTER.replace("anywhere.eks", "anywere.eks"),
+            'garden.yaml:2: apiVersion: unknown version of the kind; found "anywere.eks.amazonaws.com/v1alpha1"; ',
+        ),
+        (
+            DOCKER.replace(
+                "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Docker", "apiVersion: v1\nkind: Docker"
+            ),
+            'garden.yaml:29: apiVersion: unknown version of the kind; found "v1"; ',
+        ),
+        (
+            CLUSTER.replace("anywhere.eks.amazonaws.com/v1alpha1", "cluster.x-k8s.io/v1beta2"),
+            "garden.yaml: the document with the Cluster (anywhere.eks.amazonaws.com) is missing",
         ),
         (
             DOCKER + "---\napiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Custer\n",
@@ -223,6 +233,22 @@ def test_violations_have_file_line_and_field() -> None:
 )
 def test_a_manifest_without_a_cluster_is_refused(text: str, sentence: str) -> None:
     assert refused(text)[0].startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("v1", "Secret"),
+        ("apps/v1", "Deployment"),
+        ("packages.eks.amazonaws.com/v1alpha1", "Package"),
+        ("kustomize.config.k8s.io/v1beta1", "Kustomization"),
+        ("cluster.x-k8s.io/v1beta2", "Cluster"),
+        ("anywhere.eks.amazonaws.com/v1alpha1", "Bundles"),
+    ],
+)
+def test_objects_that_no_cluster_has_are_not_looked_at(api_version: str, kind: str) -> None:
+    """Not even their names: a Kustomization has none."""
+    check(read(f"{DOCKER}---\napiVersion: {api_version}\nkind: {kind}\n"), CATALOG)
 
 
 def test_a_cluster_may_refer_to_a_datacenter_that_is_there_already() -> None:

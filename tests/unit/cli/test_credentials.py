@@ -182,13 +182,13 @@ def test_the_certificate_of_a_mirror_comes_from_a_file(tmp_path: Path, monkeypat
     authority = tmp_path / "ca.crt"
     authority.write_text(AUTHORITY)
     monkeypatch.setenv("EKSA_REGISTRY_MIRROR_CA", str(authority))
-    found, problems = documents.examined([str(manifest)])
+    found, problems, _ = documents.examined([str(manifest)])
     assert problems == []
     assert found[0].tree["spec"]["registryMirrorConfiguration"]["caCertContent"] == AUTHORITY
     assert "EKSA_REGISTRY_MIRROR_CA" in found[0].notes[0].message
 
     manifest.write_text("\n---\n".join(json.dumps(one) for one in with_mirror(caCertContent="own")))
-    found, _ = documents.examined([str(manifest)])
+    found, _, _ = documents.examined([str(manifest)])
     assert found[0].tree["spec"]["registryMirrorConfiguration"]["caCertContent"] == "own"
 
     manifest.write_text("\n---\n".join(json.dumps(one) for one in with_mirror()))

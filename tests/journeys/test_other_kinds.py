@@ -1,0 +1,65 @@
+"""Objects of a manifest that are no part of a cluster: all commands ignore them, unless --all-kinds is given."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from espalier.api.core import NAMESPACE as NAMESPACES
+from espalier.api.core import SECRET as SECRETS
+from espalier.api.resource import Resource
+from espalier.cli import connection, flags
+from espalier.kube.errors import NotFound
+from tests.support.environment import LocalEnvironment
+
+pytestmark = pytest.mark.embedded
+
+EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text().replace("garden", "hedge")
+SECRET = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: extra}\nstringData: {a: b}\n"
+NAMESPACE = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: fields}\n"
+PACKAGE = "---\napiVersion: packages.eks.amazonaws.com/v1alpha1\nkind: Package\nmetadata: {name: hello}\n"
+
+
+async def exists(env: LocalEnvironment, resource: Resource, name: str, namespace: str | None) -> bool:
+    async with connection.connect(flags.Connection(env.home / "kubeconfig")) as connected:
+        try:
+            await connected.client.get(resource, name, namespace)
+        except NotFound:
+            return False
+        return True
+
+
+def test_other_objects_are_ignored_unless_asked_for(env: LocalEnvironment, tmp_path: Path) -> None:
+    file = tmp_path / "hedge.yaml"
+    file.write_text(EXAMPLE + SECRET + NAMESPACE + PACKAGE)
+
+    def there(resource: Resource = SECRETS, name: str = "extra", namespace: str | None = "default") -> bool:
+        return asyncio.run(exists(env, resource, name, namespace))
+
+    for command in (["validate"], ["plan"], ["generate", "objects"], ["create", "cluster"]):
+        done = env.espalier(*command, "-f", str(file))
+        assert done.code == (1 if command == ["plan"] else 0), done
+        for other in ("Secret extra", "Namespace fields", "Package hello"):
+            assert f"{other} is ignored: it is no part of a cluster" in done.err, command
+        assert "stringData" not in done.out
+        assert not there(), command
+
+    unknown = env.espalier("upgrade", "cluster", "-f", str(file), "--all-kinds")
+    assert unknown.code == 1
+    assert "serves no packages.eks.amazonaws.com/v1alpha1 Package; install it, or remove the object" in unknown.err
+    assert not there()
+
+    file.write_text(EXAMPLE + SECRET + NAMESPACE)
+    assert env.espalier("upgrade", "cluster", "-f", str(file), "--all-kinds").code == 0
+    assert there()
+    assert there(NAMESPACES, "fields", None)
+
+    assert env.espalier("delete", "cluster", "-f", str(file), "--all-kinds", "--no-wait").code == 2
+    kept = env.espalier("delete", "cluster", "-f", str(file), "--dry-run=server")
+    assert (kept.code, "Secret extra is ignored" in kept.err) == (0, True)
+    gone = env.espalier("delete", "cluster", "-f", str(file), "--all-kinds")
+    assert (gone.code, "Namespace fields is ignored" in gone.err) == (0, True)
+    assert not there()
+    assert there(NAMESPACES, "fields", None)
