@@ -246,6 +246,15 @@ def test_each_reason_has_one_row_and_a_meaning() -> None:
     assert all(CAMEL_CASE.match(one.name) and one.meaning for one in reasons.REASONS)
 
 
+def test_each_reason_that_ends_by_itself_has_a_limit_or_says_why_not() -> None:
+    wrong = [
+        one.name
+        for one in reasons.REASONS
+        if ((one.limit is not None) + bool(one.unlimited)) != (one.remedy is Remedy.TIME)
+    ]
+    assert wrong == []
+
+
 def test_each_reason_for_gardener_has_one_row_in_a_section() -> None:
     rows = [(one.name, kind) for one in of_gardener.REASONS for kind in one.kinds]
     assert len(set(rows)) == len(rows)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from enum import Enum, StrEnum
 from typing import Literal, NamedTuple
 
+from espalier.api.resource import Key
+
 
 class Remedy(Enum):
     """The condition for progress."""
@@ -18,6 +20,25 @@ class Remedy(Enum):
     NONE = "nothing to do"
 
 
+UNCHANGED = "unchanged since"
+
+
+class Limit(NamedTuple):
+    """How long a reason lasts as a rule, and what to look at once it lasts longer."""
+
+    seconds: int
+    advice: str
+    """`NAME` and `NAMESPACE` stand for those of the object with the condition."""
+
+    def advice_on(self, key: Key) -> str:
+        """The advice for an object."""
+        return self.advice.replace("NAMESPACE", key.namespace).replace("NAME", key.name)
+
+    def overdue(self, since: str, key: Key) -> str:
+        """The end of a message after that: the time since when nothing has changed, and the advice."""
+        return f"{UNCHANGED} {since}: {self.advice_on(key)}"
+
+
 class Reason(NamedTuple):
     """A reason of conditions, its remedy and its meaning."""
 
@@ -25,6 +46,10 @@ class Reason(NamedTuple):
     remedy: Remedy
     meaning: str
     kinds: tuple[str, ...]
+    limit: Limit | None = None
+    """For reasons that end by themselves, unless they are `unlimited`."""
+    unlimited: str = ""
+    """Why a reason that ends by itself needs no limit."""
 
 
 class ConditionType(NamedTuple):

@@ -49,6 +49,17 @@ _RESUMES = (
     "object itself, to be corrected or reverted.",
 )
 
+_LASTING = (
+    "",
+    "## Reasons that last",
+    "",
+    "A reason that ends by itself can outlast what is usual. Then the message of the condition names the objects that "
+    "hold it, each with its own condition and since when (at most three, and how many more), or else since when "
+    "nothing has become ready; and what to look at. Times are those of the objects. An upgrade object counts from its "
+    "last step.",
+    "",
+)
+
 
 def conditions() -> Iterator[str]:
     """Conditions and their reasons, by kind."""
@@ -66,6 +77,8 @@ def conditions() -> Iterator[str]:
         yield from _conditions(condition_types.of_kind(kind))
         yield ""
         yield from _reasons(of_kind)
+    yield from _LASTING
+    yield from _limits(sorted(reasons.REASONS, key=lambda one: one.name))
     yield from _satisfied(condition_types.SATISFIED)
 
 
@@ -116,6 +129,20 @@ def _reasons(found: Iterable[Reason]) -> Iterator[str]:
         (
             (f"`{one.name}`", "time passes" if one.remedy is Remedy.TIME else one.remedy.value, one.meaning)
             for one in found
+        ),
+    )
+
+
+def _limits(found: Iterable[Reason]) -> Iterator[str]:
+    """The limits of reasons, and the advice after them."""
+    return _table(
+        ("reason", "usually ends within", "then"),
+        (
+            (f"`{one.name}`", f"{one.limit.seconds // 60} minutes", one.limit.advice)
+            if one.limit is not None
+            else (f"`{one.name}`", "", f"no limit: {one.unlimited}")
+            for one in found
+            if one.remedy is Remedy.TIME and reasons.LOG not in one.kinds
         ),
     )
 

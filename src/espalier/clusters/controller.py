@@ -18,7 +18,7 @@ from espalier.clusters.context import Context, Tools
 from espalier.clusters.deletion_steps import guard, wait_for_managed_clusters
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
-from espalier.clusters.status import reported, status_of, unreadable
+from espalier.clusters.status import reported, reported_after, unreadable
 from espalier.clusters.step import CLUSTER, Step
 from espalier.clusters.steps import DELETION, steps_of
 from espalier.clusters.watches import Watches
@@ -102,12 +102,13 @@ def not_a_cluster(found: Object, error: Exception, now: datetime) -> tuple[Outco
 def report(ctx: Context, outcome: Outcome) -> Report:
     """The status, with events for conditions that became True and for faults."""
     old, now = ctx.scope.status, ctx.tools.clock.now()
-    new = status_of(ctx.scope, outcome, now, ctx.synced, ctx.copied)
+    found = reported_after(ctx.scope, outcome, now, ctx.synced, ctx.copied)
+    new = found.status
     events = (
         Event(type_, reason, redaction.concealed(message, ctx.scope.secrets))
         for type_, reason, message in _events(old, new)
     )
-    return Report(new, tuple(events), before=old)
+    return Report(new, tuple(events), before=old, again=found.again)
 
 
 def _events(old: ClusterStatus, new: ClusterStatus) -> Iterator[Event]:

@@ -31,6 +31,7 @@ from espalier.clusters import names, object_names, ownership
 from espalier.clusters.gate import Isolation
 from espalier.clusters.git_ops import GitOpsObjects
 from espalier.clusters.layers import LAYERS, Layer, chosen, offered
+from espalier.clusters.machine_reports import cluster_named_in, reduced_unless_control_plane
 from espalier.clusters.management import ManagementCluster
 from espalier.clusters.object_names import ClusterOwnership, Taken
 from espalier.clusters.provider import Name, Providers, extra_kinds, infrastructures
@@ -166,13 +167,10 @@ class Observer:
             indexes={BY_NAME: _by_cluster_name},
             transform=metadata_unless(kubeconfig.cluster_of),
         )
-        self.sets = caches.of(MachineSet.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
-        # Read by admission only: the control plane's status says what becomes of its machines.
+        # By their spec: somebody may have edited their labels.
+        self.sets = caches.of(MachineSet.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_spec})
         self.machines = caches.of(
-            Machine.resource,
-            SYSTEM_NAMESPACE,
-            labels=contract.CONTROL_PLANE_LABEL,
-            indexes={BY_NAME: _by_cluster_name},
+            Machine.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_spec}, transform=reduced_unless_control_plane
         )
         self.cluster_definition = caches.of(
             CUSTOM_RESOURCE_DEFINITION,
@@ -337,13 +335,15 @@ class Observer:
                     ours[name] = found
         is_another = any(object_names.is_of_cluster(one.resource) for one in taken)
         secrets = tuple(self.secrets.by_index(BY_NAME, key.name)) if not is_another else ()
+        machines = self.machines.by_index(BY_NAME, key.name) if not is_another else []
         if not is_ours:
             taken += object_names.left_over(key, secrets)
         return ClusterAPIObjects(
             objects=by_kind,
             secrets=secrets,
             sets=tuple(self.sets.by_index(BY_NAME, key.name)) if not is_another else (),
-            machines=tuple(self.machines.by_index(BY_NAME, key.name)) if not is_another else (),
+            machines=tuple(one for one in machines if contract.CONTROL_PLANE_LABEL in one.metadata.labels),
+            other_machines=tuple(one for one in machines if contract.CONTROL_PLANE_LABEL not in one.metadata.labels),
             taken=tuple(taken),
             upgrades=tuple(found for cache in self.upgrades for found in cache.by_index(BY_NAME, key.name)),
             node_upgrades=tuple(self.node_upgrades.by_index(BY_NAME, key.name)),
@@ -537,6 +537,10 @@ def _by_name(object_: Object) -> Iterable[str]:
 
 def _by_cluster_name(object_: Object) -> Iterable[str]:
     return (object_.metadata.labels.get(kubeconfig.CLUSTER_NAME_LABEL, ""),)
+
+
+def _by_spec(object_: Object) -> Iterable[str]:
+    return (cluster_named_in(object_),)
 
 
 def _by_cluster(object_: Object) -> Iterable[str]:

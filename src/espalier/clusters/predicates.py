@@ -17,6 +17,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.resource import Resource
 from espalier.clusterapi import contract, remediation
+from espalier.clusters import machine_reports
 from espalier.kube.objects import Object
 from espalier.runtime.predicates import Predicate
 
@@ -70,6 +71,23 @@ def _deployment(object_: Object) -> object:
 
 def _set(object_: Object) -> object:
     return object_.decode(MachineSet).status.replicas
+
+
+def machine_relevant(old: Object | None, new: Object | None) -> bool:
+    """Passes a Machine that somebody paused or whose labels he edited, and what its deletion waits for.
+
+    The counts of its owner say everything else.
+    """
+    return _machine(old) != _machine(new)
+
+
+def _machine(object_: Object | None) -> object:
+    if object_ is None:
+        return None
+    is_paused = contract.PAUSED_ANNOTATION in object_.metadata.annotations
+    waits_for = machine_reports.deletion_of(object_) if object_.metadata.deletion_timestamp else ""
+    state = is_paused, waits_for, machine_reports.mislabelled(object_)
+    return state if any(state) else None
 
 
 def _etcd(object_: Object) -> object:

@@ -18,6 +18,7 @@ from espalier.clusterapi.classification import MachineEffect
 from espalier.clusters import deleted, in_place, names, object_names, plan
 from espalier.clusters.drift import Policy, policy
 from espalier.clusters.gate import Isolation
+from espalier.clusters.machine_reports import mislabelled
 from espalier.clusters.render_input import group_count
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
@@ -33,6 +34,7 @@ SCALING_UP = "ScalingUp"
 SCALING_DOWN = "ScalingDown"
 NODES_NOT_READY = "NodesNotReady"
 CLUSTER_API_PAUSED = "ClusterAPIPaused"
+LABELS_CHANGED = "LabelsChanged"
 REMEDIATION_STOPPED = "RemediationStopped"
 REPLICAS_CHANGED = "ReplicasChanged"
 PAUSED = "Paused"
@@ -84,6 +86,9 @@ CNI_IS_BEING_INSTALLED = "the CNI is being installed in the workload cluster"
 
 ENDPOINTS_PENDING = "waiting for Cluster API to set the endpoints of etcd in the control plane"
 
+_MOST_NAMED = 10
+"""The paused or changed objects that a message names; it counts the others."""
+
 _CONTROL_PLANE = "control plane"
 """The subject of messages."""
 
@@ -118,11 +123,20 @@ def conditions(scope: Scope) -> list[Condition]:
     initialized = _control_plane_initialized(scope)
     control_plane = _control_plane_ready(scope, initialized, changes)
     parts = [initialized, control_plane, _cni_configured(scope), _workers_ready(scope, initialized, changes)]
-    if paused := paused_objects(scope):
-        for part in parts:
-            if part.status != "True" and part.reason in _MADE_BY_CLUSTER_API:
-                part.reason, part.message = CLUSTER_API_PAUSED, f"{part.message}; {paused}"
+    held = [part for part in parts if part.status != "True" and part.reason in _MADE_BY_CLUSTER_API]
+    if held and (why := _held(scope)) is not None:
+        for part in held:
+            part.reason, part.message = why.reason, f"{part.message}; {why.message}"
     return parts
+
+
+def _held(scope: Scope) -> Wait | None:
+    """An edit by somebody for which controllers of Cluster API leave objects alone, or do not find them."""
+    found = scope.capi_objects
+    if paused := paused_objects(scope):
+        return Wait(CLUSTER_API_PAUSED, paused)
+    changed = [text for one in (*found.sets, *found.machines, *found.other_machines) for text in mislabelled(one)]
+    return Wait(LABELS_CHANGED, _listed(changed)) if changed else None
 
 
 def objects_missing(scope: Scope) -> Wait:
@@ -134,21 +148,33 @@ def objects_missing(scope: Scope) -> Wait:
 
 def paused_objects(scope: Scope) -> str:
     """Cluster API objects that somebody paused, and how to unpause them; empty if there are none."""
-    found = []
-    for resource, objects in scope.capi_objects.objects.items():
-        if object_names.is_template(resource) or resource == MachineHealthCheck.resource:
-            continue
-        for object_ in objects.values():
-            said = object_.metadata.annotations
-            is_held = any(said.get(name) == "true" for name in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))
-            is_held |= said.get(contract.PAUSED_ANNOTATION) == external_etcd.PAUSED_FOR_ETCD
-            if contract.PAUSED_ANNOTATION in said and not is_held:
-                found.append(f"{resource.kind} {object_.key} is paused: remove annotation {contract.PAUSED_ANNOTATION}")
-    cluster = scope.capi_objects.cluster
+    found, there = [], scope.capi_objects
+    written = (
+        object_
+        for resource, objects in there.objects.items()
+        if not object_names.is_template(resource) and resource != MachineHealthCheck.resource
+        for object_ in objects.values()
+    )
+    for object_ in (*written, *there.sets, *there.machines, *there.other_machines):
+        said = object_.metadata.annotations
+        is_held = any(said.get(name) == "true" for name in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))
+        is_held |= said.get(contract.PAUSED_ANNOTATION) == external_etcd.PAUSED_FOR_ETCD
+        if contract.PAUSED_ANNOTATION in said and not is_held:
+            found.append(f"{object_.kind} {object_.key} is paused: remove annotation {contract.PAUSED_ANNOTATION}")
+    cluster = there.cluster
     if cluster is not None and cluster.spec.paused:
         name = f"{cluster.metadata.namespace}/{cluster.metadata.name}"
         found.append(f"Cluster.cluster.x-k8s.io {name} is paused: set spec.paused to false")
-    return "; ".join(found)
+    for deployment in there.typed_deployments.values():
+        if deployment.spec.paused:
+            name = f"{deployment.metadata.namespace}/{deployment.metadata.name}"
+            found.append(f"MachineDeployment {name} is paused: set spec.paused to false")
+    return _listed(found)
+
+
+def _listed(found: Sequence[str]) -> str:
+    others = f"; and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    return f"{'; '.join(found[:_MOST_NAMED])}{others}"
 
 
 def is_management_cluster_record(scope: Scope) -> bool:

@@ -44,6 +44,8 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
     """The MachineSets of the worker node groups."""
     machines: tuple[Object, ...] = ()
     """The Machines of the control plane."""
+    other_machines: tuple[Object, ...] = ()
+    """The Machines of workers and of external etcd, reduced to `machine_reports.MachineReport`."""
     taken: tuple[Taken, ...] = ()
     """Objects of others under names that the cluster needs."""
     upgrades: tuple[Object, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -13,7 +14,7 @@ from espalier.api.conditions import condition as _condition
 from espalier.api.eksa.cluster import ClusterStatus, EksdReleaseRef, Phase
 from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
-from espalier.clusters import names, readiness, synced
+from espalier.clusters import names, overdue, readiness, synced
 from espalier.clusters.scope import Scope
 from espalier.clusters.validity import missing_objects, problem, record_problem, standing_problem
 from espalier.kube.objects import Object
@@ -39,7 +40,26 @@ def status_of(
     compared: Condition | None = None,
     copied: Condition | None = None,
 ) -> ClusterStatus:
-    """The status after a reconcile. Equal scopes and outcomes give equal statuses, except for transition times.
+    """The status of `reported_after`."""
+    return reported_after(scope, outcome, now, compared, copied).status
+
+
+@dataclass(frozen=True)
+class Reported:
+    """The status after a reconcile, and the seconds until it changes by itself; None if it does not."""
+
+    status: ClusterStatus
+    again: float | None
+
+
+def reported_after(
+    scope: Scope,
+    outcome: Outcome,
+    now: datetime,
+    compared: Condition | None = None,
+    copied: Condition | None = None,
+) -> Reported:
+    """The status after a reconcile. Equal scopes and outcomes give equal statuses at the same time.
 
     `compared` is condition Synced, if the reconcile compared live and rendered objects; `copied` is the reason why
     there is no copy of the kubeconfig.
@@ -49,7 +69,16 @@ def status_of(
         parts = [
             one if one.status == "True" and not _is_being_deleted(scope, one) else _deleting(one.type) for one in parts
         ]
+    again = [overdue.complete(scope, parts, now) if not scope.is_deleted else None]
     ready = _ready(scope, parts, outcome)
+    if not any(ready.message == part.message for part in parts) or scope.is_deleted:
+        again.append(overdue.complete(scope, [ready], now))
+    if (
+        compared is None
+        and (compared := synced.unseen(scope)) is not None
+        and compared.reason == synced.NOT_YET_COMPARED
+    ):
+        again.append(overdue.complete(scope, [compared], now))
     # A requested change may end what failed before: nobody should give up until it is judged.
     failure = _failure(scope, ready, outcome) if scope.settling is None else None
     is_done = isinstance(outcome, Done) and not scope.is_paused and not scope.is_deleted
@@ -60,10 +89,8 @@ def status_of(
         invalid = [msgspec.structs.replace(one) for one in old.conditions if one.type == names.SPEC_VALID]
     generation = scope.generation if is_done else old.observed_generation
     children_generation = scope.children_generation if is_done else old.children_observed_generation
-    return ClusterStatus(
-        conditions=_with_times(
-            scope, [*parts, ready, *filter(None, [compared or synced.unseen(scope), copied]), *invalid], now
-        ),
+    new = ClusterStatus(
+        conditions=_with_times(scope, [*parts, ready, *filter(None, [compared, copied]), *invalid], now),
         phase=_phase(scope, failure is not None and ready.status != "True", is_settled=is_done or scope.is_settled),
         spec_valid=old.spec_valid if _is_unjudged(scope) or scope.is_undecided else trouble is None,
         ready=ready.status == "True",
@@ -77,6 +104,7 @@ def status_of(
         eksd_release_ref=_distro(scope) or old.eksd_release_ref,
         cluster_certificate_info=old.cluster_certificate_info,
     )
+    return Reported(new, min((one for one in again if one is not None), default=None))
 
 
 def reported(found: Object) -> ClusterStatus:

@@ -11,8 +11,9 @@ from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.resource import Key
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import names, object_names, synced
+from espalier.clusters.machine_reports import cluster_named_in
 from espalier.clusters.observe import BY_ADDRESS, BY_GIT_OPS, BY_LINK, BY_NAME, BY_SERIES, Observer
-from espalier.clusters.predicates import relevant
+from espalier.clusters.predicates import machine_relevant, relevant
 from espalier.clusters.rules import endpoint
 from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.objects import Object
@@ -44,7 +45,8 @@ class Watches:
             controller.watch(cache, self._of_cluster_api)
         if observer.extension is not None:
             controller.watch(observer.extension, lambda _changed: self._unsettled())
-        controller.watch(observer.sets, self._of_cluster_api, predicate=relevant(MachineSet.resource))
+        controller.watch(observer.sets, self._of_spec, predicate=relevant(MachineSet.resource))
+        controller.watch(observer.machines, self._of_spec, predicate=machine_relevant)
         controller.watch(observer.cluster_definition, lambda _changed: self._unsettled())
         observer.releases.watched_by(controller, self._unsettled, self._users_of_release)
         observer.management_cluster.watched_by(controller, lambda: [cluster.key for cluster in self._clusters.list()])
@@ -83,6 +85,10 @@ class Watches:
         """The Clusters of the name in Cluster API's label."""
         name = object_.metadata.labels.get(kubeconfig.CLUSTER_NAME_LABEL, "")
         return [cluster.key for cluster in self._clusters.by_index(BY_NAME, name)]
+
+    def _of_spec(self, object_: Object) -> list[Key]:
+        """The Clusters of the name in the spec of a MachineSet or Machine."""
+        return [cluster.key for cluster in self._clusters.by_index(BY_NAME, cluster_named_in(object_))]
 
     def _unsettled(self) -> Iterable[Key]:
         """The Clusters that may be waiting for release objects."""

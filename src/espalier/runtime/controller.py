@@ -22,7 +22,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache
 from espalier.runtime.mapping import ToKeys, own_key
 from espalier.runtime.metrics import ControllerMeasures, Metrics
-from espalier.runtime.outcome import Fault, Outcome, Wait, fault_of
+from espalier.runtime.outcome import Done, Fault, Outcome, Wait, fault_of
 from espalier.runtime.predicates import Predicate, any_change
 from espalier.runtime.queue import LOW_PRIORITY, Backoff, Taken, WorkQueue
 
@@ -44,8 +44,8 @@ _log = structlog.get_logger("espalier.controller")
 class Controller:
     """Calls `reconcile` with keys: never twice at once for the same key, and for at most `workers` keys at a time.
 
-    - `Done`, `Continue`: no further call until something changes. `Wait(after=…)`: the next call is after so many
-      seconds; `Wait` without it: as for `Done`, an event will follow.
+    - `Done`, `Continue`: no further call until something changes. `Wait(after=…)`, `Done(after=…)`: the next call is
+      after so many seconds; `Wait` without it: as for `Done`, an event will follow.
     - `Fault`: a retry after a pause that doubles from 5 ms to a minute, or after `after` seconds; `terminal`: none
       until something changes.
     - After each reconcile, a key is not reconciled for `spacing` seconds.
@@ -239,7 +239,7 @@ class Controller:
         else:
             _log.debug("reconcile", outcome=outcome)
             queue.forget(key)
-            if isinstance(outcome, Wait) and outcome.after is not None:
+            if isinstance(outcome, Wait | Done) and outcome.after is not None:
                 queue.add(key, now, after=outcome.after, priority=taken.priority)
         queue.done(key, now)
 
@@ -269,7 +269,7 @@ def _measure(measures: ControllerMeasures, outcome: Outcome, seconds: float, pan
             measures.terminal_errors.inc()
         if panic:
             measures.panics.inc()
-    elif isinstance(outcome, Wait) and outcome.after is not None:
+    elif isinstance(outcome, Wait | Done) and outcome.after is not None:
         measures.requeue_after.inc()
     else:
         measures.success.inc()

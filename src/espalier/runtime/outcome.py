@@ -26,7 +26,9 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The desired state is reached; nothing to do until something changes."""
+    """The desired state is reached; nothing to do until something changes, or `after` seconds have passed."""
+
+    after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

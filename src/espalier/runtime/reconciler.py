@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -14,7 +14,7 @@ from espalier.kube.errors import Conflict, KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime import steps
 from espalier.runtime.events import EventType, Recorder
-from espalier.runtime.outcome import Done, Outcome, fault_of, outdated
+from espalier.runtime.outcome import Done, Outcome, Wait, fault_of, outdated
 from espalier.runtime.steps import Step
 from espalier.runtime.writer import NameTaken, Precondition, Writer
 
@@ -50,6 +50,8 @@ class Report:
     """The decoded status before; other fields in it stay. None if the whole status is ours."""
     precondition: Precondition = Precondition.UID
     """By version where others write parts of the same lists. Raises `Conflict` then; see `replanned`."""
+    again: float | None = None
+    """Seconds until the report changes though nothing else does, by when the next reconcile comes; None if it stays."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +116,10 @@ class Reconciler(Generic[C]):
         if ctx.object.metadata.deletion_timestamp is not None and isinstance(outcome, Done):
             return outcome
         report = reconciled.report(ctx, outcome)
-        if report is not None:
-            await self._write_report(ctx.object, report)
-        return outcome
+        if report is None:
+            return outcome
+        await self._write_report(ctx.object, report)
+        return _not_later(outcome, report.again)
 
     async def _act(self, ctx: C) -> Outcome:
         try:
@@ -126,6 +129,13 @@ class Reconciler(Generic[C]):
 
     async def _write_report(self, found: Object, report: Report) -> None:
         await write_report(self._reconciled.resource, found, report, self._writer, self._recorder)
+
+
+def _not_later(outcome: Outcome, again: float | None) -> Outcome:
+    """The outcome, with a reconcile after so many seconds at the latest. Faults are retried much sooner."""
+    if again is None or not isinstance(outcome, Wait | Done):
+        return outcome
+    return replace(outcome, after=again if outcome.after is None else min(again, outcome.after))
 
 
 async def write_report(

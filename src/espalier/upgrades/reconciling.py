@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
 from espalier.api import conditions as condition_list
-from espalier.api.eksa.reasons import remedy_of
+from espalier.api.eksa.reasons import limit_of, remedy_of
 from espalier.api.eksa.upgrades import ACCEPTED, PROGRESSING
 from espalier.api.meta import Condition, Observed, Tree
-from espalier.api.reference import Remedy
+from espalier.api.reference import UNCHANGED, Remedy
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.runtime import reconciler
@@ -82,6 +83,8 @@ class Report:
     """The status with its conditions, and fields that are written even if they have their defaults."""
     quiet: frozenset[str] = frozenset()
     """Reasons of Ready that get no event."""
+    progress: Sequence[str] = ()
+    """Times of progress, beside those of the conditions."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,7 @@ def reconciler_of(tools: Tools, kind: Kind[P]) -> Reconciler[P]:
 def _reported(tools: Tools, found: Object, report: Report) -> reconciler.Report:
     """The whole status, and an event if the reason of Ready changed."""
     conditions = list(report.before)
+    again = _complete(found, report, tools.clock.now())
     for condition in report.now:
         condition.observed_generation = found.metadata.generation
         conditions = condition_list.set(conditions, condition, tools.clock.now())
@@ -134,4 +138,24 @@ def _reported(tools: Tools, found: Object, report: Report) -> reconciler.Report:
     if now is not None and is_news:
         is_stopped = condition_list.is_false(conditions, PROGRESSING)
         events.append(Event("Warning" if is_stopped else "Normal", now.reason, now.message))
-    return reconciler.Report(always | msgspec.to_builtins(status), events)
+    return reconciler.Report(always | msgspec.to_builtins(status), events, again=again)
+
+
+def _complete(found: Object, report: Report, now: datetime) -> float | None:
+    """Add the advice to the message of Ready if its reason outlasts its limit; returns the seconds until it does.
+
+    The last progress is the last transition of any condition, such as those of a node's steps.
+    """
+    ready = condition_list.get(report.now, names.READY)
+    limit = limit_of(ready.reason) if ready is not None and ready.status != "True" else None
+    if ready is None or limit is None or UNCHANGED in ready.message:  # a node says it already
+        return None
+    times = [found.metadata.creation_timestamp or "", found.metadata.deletion_timestamp or "", *report.progress]
+    since = max([*times, *(one.last_transition_time for one in report.before)])
+    if not since:
+        return None
+    left = limit.seconds - (now - datetime.fromisoformat(since)).total_seconds()
+    if left > 0:
+        return left
+    ready.message = f"{ready.message}; {limit.overdue(since, found.key)}"
+    return None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck, MachineSet
 from espalier.api.core import DAEMON_SET, NODE, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
@@ -129,7 +129,7 @@ STRIPPED = {
     "strip the labels of": none("metadata", "labels"),
     "say of another cluster:": lambda _: {"metadata": {"labels": {CLUSTER_NAME_LABEL: "other"}}},
 }
-KEPT = (*MADE, Machine.resource)
+KEPT = (*MADE, MachineSet.resource, Machine.resource)
 
 
 def _pause(_: History) -> Tree:

@@ -10,7 +10,7 @@ from typing import Any
 
 from espalier.api.capi.cluster import Cluster as CapiCluster
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
-from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck, MachineSet
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
@@ -37,7 +37,13 @@ MADE: tuple[Resource, ...] = (
 )
 """Kinds of what a manager makes for a cluster."""
 
-PAUSABLE = (KubeadmControlPlane.resource, MachineDeployment.resource, DockerCluster.resource)
+PAUSABLE = (
+    KubeadmControlPlane.resource,
+    MachineDeployment.resource,
+    MachineSet.resource,
+    Machine.resource,
+    DockerCluster.resource,
+)
 
 Where = tuple[Resource, str, str]
 

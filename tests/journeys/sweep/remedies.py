@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE
@@ -14,7 +12,6 @@ from espalier.api.resource import Key
 from espalier.clusterapi.contract import PAUSED_ANNOTATION as CAPI_PAUSED
 from espalier.clusters import names
 from espalier.kube.errors import NotFound
-from espalier.providers.docker.cluster_api import DockerCluster
 from tests.journeys.sweep.checks import Wrong, ready_of, wrong
 from tests.journeys.sweep.history import LONG, PAUSABLE, History, annotate, edit, named, objects, there
 from tests.support.managed_clusters import NAMESPACE
@@ -53,8 +50,8 @@ async def remedy(h: History, found: Wrong) -> str:
             await edit(h, where, {"metadata": {"labels": names.labels(Key(NAMESPACE, "garden"))}})
             return f"give {named(where)} its labels"
     if CAPI_PAUSED in found.message or "paused" in found.message.lower():
-        for where in await objects(h, KubeadmControlPlane.resource, MachineDeployment.resource, DockerCluster.resource):
-            if where[1] in found.message:
+        for where in await objects(h, *PAUSABLE):
+            if f"{where[0].kind} {where[2]}/{where[1]} " in found.message:
                 await edit(h, where, {"metadata": {"annotations": {CAPI_PAUSED: None}}})
                 return f"have {named(where)} go on"
     return ""

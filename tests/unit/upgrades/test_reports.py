@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from espalier.api.eksa import reasons
 from espalier.api.eksa.upgrades import NodeUpgradeStatus
+from espalier.api.meta import Condition
+from espalier.api.reference import Reason
 from espalier.runtime.outcome import Wait
 from espalier.upgrades import reconciling
 from espalier.upgrades.node import controller as node_upgrade
 from tests.support.observed_upgrades import made
+
+LIMITED = [
+    one for one in reasons.REASONS if one.limit is not None and {reasons.GROUP, reasons.NODE}.intersection(one.kinds)
+]
+
+
+@pytest.mark.parametrize("reason", LIMITED, ids=lambda one: one.name)
+def test_each_reason_that_outlasts_its_limit_says_since_when_and_what_helps(reason: Reason) -> None:
+    """From the last step that ended, not from the creation."""
+    assert reason.limit is not None
+    before = [Condition("ComponentsCopied", "True", "Done", last_transition_time="2026-01-01T01:00:00Z")]
+    upgrade = made({"metadata": {"name": "a", "namespace": "b", "creationTimestamp": "2026-01-01T00:00:00Z"}})
+
+    def after(seconds: float) -> tuple[str, float | None]:
+        now = datetime(2026, 1, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+        tools: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: now))
+        waiting = reconciling.conditions_of(Wait(reason.name, "so it is"), "", node_upgrade.QUIET)
+        report = reconciling.Report(before, waiting, lambda conditions: (NodeUpgradeStatus(conditions), {}))
+        found = reconciling._reported(tools, upgrade, report)
+        status: Any = found.status
+        return next(one["message"] for one in status["conditions"] if one["type"] == "Ready"), found.again
+
+    limit = reason.limit.seconds
+    assert after(limit - 1) == ("so it is", 1)
+    message, again = after(limit)
+    assert message.startswith("so it is; unchanged since 2026-01-01T01:00:00Z: ")
+    assert again is None
+    assert after(9 * limit) == (message, None)
 
 
 @pytest.mark.parametrize(

@@ -62,4 +62,5 @@ def _report(ctx: GroupContext, outcome: Outcome) -> Report:
         before=old.conditions,
         now=conditions_of(outcome, f"all {counts.upgraded} nodes have Kubernetes {ctx.scope.version}", UNDER_WAY),
         status=lambda conditions: ctx.group.status(counts, is_ready, conditions, generation),
+        progress=[time for member in ctx.scope.members for time in member.progress],
     )

@@ -44,6 +44,14 @@ class Member:
         return self.upgrade is not None and not self.upgrade.is_completed and not self.is_gone
 
     @property
+    def progress(self) -> list[str]:
+        """The times at which its NodeUpgrade was created, and its steps ended."""
+        if self.upgrade is None:
+            return []
+        steps = [one.last_transition_time for one in self.upgrade.status.conditions]
+        return [self.upgrade.metadata.creation_timestamp or "", *steps]
+
+    @property
     def message(self) -> str:
         """The message of its NodeUpgrade."""
         ready = condition_list.get(self.upgrade.status.conditions, names.READY) if self.upgrade else None

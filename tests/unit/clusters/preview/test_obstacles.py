@@ -263,6 +263,7 @@ NOT_BY_A_STEP = {
     "ControlPlaneBroken": "of the local environment: `test_broken_files`",
     "ClusterAPIObjectDeleted": "of an object that somebody deleted: `test_ways_out`",
     "ClusterAPIPaused": "of deletion",
+    "LabelsChanged": "by an edit of a live object",
     "ReplicasChanged": "of settled clusters, which are left alone: drift says it",
     "Paused": "by the whole Cluster, below",
     "Drifted": "of Synced",

@@ -1,0 +1,114 @@
+"""Conditions after the limit of their reason: over all reasons that end by themselves."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from espalier.api import conditions as condition_list
+from espalier.api.conditions import condition
+from espalier.api.eksa import reasons
+from espalier.api.meta import Tree
+from espalier.api.reference import Reason, Remedy
+from espalier.clusters import names, overdue
+from espalier.clusters.scope import Scope
+from tests.support.made_clusters import made, objects
+from tests.support.observed_clusters import GARDEN
+
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+SINCE = condition_list.timestamp(BEGAN)
+LIMITED = [one for one in reasons.REASONS if one.limit is not None and reasons.CLUSTER in one.kinds]
+
+
+def waiting(*others: Tree) -> Scope:
+    """The example, whose workers have not been ready since 2026 began."""
+    before = [{"type": names.WORKERS_READY, "status": "False", "reason": "X", "lastTransitionTime": SINCE}]
+    return made(objects=[*objects(), *others], status={"conditions": before})
+
+
+def machine(name: str, ready: Tree, *, role: str = "deployment-name", **metadata: object) -> Tree:
+    labels = {"cluster.x-k8s.io/cluster-name": "garden", f"cluster.x-k8s.io/{role}": "garden-md-0"}
+    reference = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DockerMachine", "name": name}
+    there = {"name": name, "namespace": "eksa-system", "labels": labels, "uid": name, "resourceVersion": "5"}
+    return {
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "kind": "Machine",
+        "metadata": there | {"creationTimestamp": SINCE} | metadata,
+        "spec": {"clusterName": "garden", "bootstrap": {}, "infrastructureRef": reference},
+        "status": {"conditions": [ready]},
+    }
+
+
+def after(scope: Scope, seconds: float, reason: str = "ScalingUp") -> tuple[str, float | None]:
+    """The message so long after that began, and the seconds until it changes."""
+    part = condition(names.WORKERS_READY, "False", reason, "1 of 2 exist")
+    again = overdue.complete(scope, [part], BEGAN + timedelta(seconds=seconds))
+    return part.message, again
+
+
+@pytest.mark.parametrize("reason", LIMITED, ids=lambda one: one.name)
+def test_each_reason_that_outlasts_its_limit_says_since_when_and_what_helps(reason: Reason) -> None:
+    assert reason.limit is not None
+    limit = reason.limit.seconds
+    assert after(waiting(), limit - 10, reason.name) == ("1 of 2 exist", 10)
+    told = f"1 of 2 exist; unchanged since {SINCE}: {reason.limit.advice_on(GARDEN)}"
+    assert after(waiting(), limit, reason.name) == (told, None)
+    assert after(waiting(), 100 * limit, reason.name) == (told, None)
+
+
+@pytest.mark.parametrize(
+    "reason", [one for one in reasons.REASONS if one.remedy is not Remedy.TIME], ids=lambda x: x[0]
+)
+def test_a_reason_that_needs_somebody_says_at_once_what_helps(reason: Reason) -> None:
+    assert after(waiting(), 1_000_000, reason.name) == ("1 of 2 exist", None)
+
+
+NOT_READY = {"type": "Ready", "status": "False", "message": "* InfrastructureReady:\n  * out of quota"}
+
+
+def at(seconds: float) -> str:
+    return condition_list.timestamp(BEGAN + timedelta(seconds=seconds))
+
+
+def test_the_machines_that_hold_it_are_named_with_their_own_times() -> None:
+    scope = waiting(
+        machine("old", NOT_READY | {"lastTransitionTime": at(60)}),
+        machine("young", NOT_READY | {"lastTransitionTime": at(1000)}),
+        machine("gone", NOT_READY, deletionTimestamp=at(120), finalizers=["a"]),
+    )
+    message, again = after(scope, 1920)
+    assert message.startswith(
+        f"1 of 2 exist; Machine eksa-system/old is not ready since {at(60)}: * InfrastructureReady: * out of quota; "
+        f"Machine eksa-system/gone is being deleted since {at(120)}; `espalier describe cluster "
+    )
+    assert again == 2800 - 1920
+
+
+def test_a_machine_that_became_ready_is_progress_and_a_new_one_is_none() -> None:
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": at(900)}
+    assert after(waiting(machine("a", ready)), 1800) == ("1 of 2 exist", 900)
+    new = machine("a", NOT_READY | {"lastTransitionTime": at(1790)}, creationTimestamp=at(1790))
+    assert "unchanged since" in after(waiting(new), 1800)[0]
+
+
+def test_a_message_names_three_machines_and_counts_the_others() -> None:
+    many = [machine(f"m{one}", NOT_READY | {"lastTransitionTime": at(one)}) for one in range(7)]
+    message, _ = after(waiting(*many), 3600)
+    assert message.count("is not ready since") == 3
+    assert "; and 4 more; `espalier" in message
+
+
+def test_what_another_controller_reports_is_cut_and_its_times_may_be_nonsense() -> None:
+    hostile = {"type": "Ready", "status": "False", "message": "x" * 100_000, "lastTransitionTime": "yesterday"}
+    message, _ = after(waiting(machine("m", hostile)), 3600)
+    assert len(message) < 1000
+    hostile["lastTransitionTime"] = at(1)
+    message, _ = after(waiting(machine("m", hostile)), 3600)
+    assert len(message) < 1000
+    assert "..." in message
+
+
+def test_a_machine_of_the_control_plane_does_not_hold_the_workers() -> None:
+    scope = waiting(machine("cp", NOT_READY | {"lastTransitionTime": SINCE}, role="control-plane"))
+    assert "unchanged since" in after(scope, 3600)[0]
