@@ -13,8 +13,8 @@ import pytest
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.meta import Tree
-from espalier.clusterapi.contract import CONTROL_PLANE_LABEL
-from espalier.kube.errors import Conflict
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
+from espalier.kube.errors import Conflict, NotFound
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Continue, Outcome, Wait
 from espalier.upgrades import health
@@ -70,7 +70,8 @@ def pods(*nodes: str, broken: str = "") -> list[Pod]:
 
 def machine(name: str, *, version: str = OLD, going: bool = False, control_plane: bool = False) -> MachineView:
     """A Machine whose node is called like it; `going` is being deleted."""
-    metadata: Tree = {"name": name, "labels": {CONTROL_PLANE_LABEL: ""} if control_plane else {}}
+    role = {CONTROL_PLANE_LABEL: ""} if control_plane else {}
+    metadata: Tree = {"name": name, "labels": {CLUSTER_NAME_LABEL: "c"} | role}
     if going:
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     reference = {"apiGroup": "g", "kind": "K", "name": name}
@@ -98,6 +99,7 @@ def cluster_view(
     capi_objects = SimpleNamespace(
         caches={Machine.resource: SimpleNamespace(list=lambda: [one.object for one in machines])},
         machines_of=lambda _owner: list(machines),
+        control_planes=[],
     )
     return SimpleNamespace(capi_objects=capi_objects, workload=workload, is_being_read=False)
 
@@ -163,7 +165,10 @@ def ended(step: Any, scope: NodeScope, *, is_late: bool = False) -> tuple[Outcom
             raise Conflict.of("the object was changed")
         written.append(patch)
 
-    tools: Any = SimpleNamespace(writer=SimpleNamespace(merge=merge))
+    async def get(_resource: Any, name: str, _namespace: str) -> Object:
+        raise NotFound.of(name)
+
+    tools: Any = SimpleNamespace(writer=SimpleNamespace(merge=merge, client=SimpleNamespace(get=get)))
     return asyncio.run(step(Context(tools, scope))), written
 
 

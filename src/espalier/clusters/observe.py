@@ -26,12 +26,13 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd, kubeconfig
+from espalier.clusterapi import labels as capi_labels
 from espalier.clusterapi.infrastructure import GROUP
 from espalier.clusters import names, object_names, ownership
 from espalier.clusters.gate import Isolation
 from espalier.clusters.git_ops import GitOpsObjects
 from espalier.clusters.layers import LAYERS, Layer, chosen, offered
-from espalier.clusters.machine_reports import cluster_named_in, reduced_unless_control_plane
+from espalier.clusters.machine_reports import reduced_unless_control_plane
 from espalier.clusters.management import ManagementCluster
 from espalier.clusters.object_names import ClusterOwnership, Taken
 from espalier.clusters.provider import Name, Providers, extra_kinds, infrastructures
@@ -47,6 +48,7 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.releases import Uninstalled
 from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.mapping import by_controller
 from espalier.runtime.options import Options
 from espalier.runtime.own_writes import OwnWrites
 from espalier.runtime.transforms import keep_managed_fields, metadata_only, metadata_unless, strip_managed_fields
@@ -59,6 +61,7 @@ BY_GIT_OPS = "git-ops"
 """The value of `BY_LINK` for Clusters with a GitOps configuration."""
 BY_SERIES = "series"
 BY_ADDRESS = "address"
+BY_CONTROLLER = "controller"
 
 
 def written(providers: Providers) -> tuple[Resource, ...]:
@@ -154,10 +157,9 @@ class Observer:
         self.extra_kinds = frozenset(extra_kinds(providers))
         uses_hooks = front_end is FrontEnd.HOOKS
         kinds = (ControlPlaneUpgrade, MachineDeploymentUpgrade, *((NodeUpgrade,) if uses_hooks else ()))
-        self.upgrades = [
-            caches.of(kind.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name}) for kind in kinds
-        ]
-        self.node_upgrades = caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
+        by_cluster = {BY_NAME: _by_cluster_name, BY_CONTROLLER: by_controller}
+        self.upgrades = [caches.of(kind.resource, SYSTEM_NAMESPACE, indexes=by_cluster) for kind in kinds]
+        self.node_upgrades = caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE, indexes=by_cluster)
         named = f"metadata.name={RUNTIME_EXTENSION}"
         self.extension = caches.of(ExtensionConfig.resource, fields=named) if uses_hooks else None
         self.secrets = caches.of(
@@ -336,6 +338,8 @@ class Observer:
         is_another = any(object_names.is_of_cluster(one.resource) for one in taken)
         secrets = tuple(self.secrets.by_index(BY_NAME, key.name)) if not is_another else ()
         machines = self.machines.by_index(BY_NAME, key.name) if not is_another else []
+        owners = [one for kind in (KubeadmControlPlane, MachineDeployment) for one in by_kind[kind.resource].values()]
+        upgrades = _upgrades(self.upgrades, key.name, owners)
         if not is_ours:
             taken += object_names.left_over(key, secrets)
         return ClusterAPIObjects(
@@ -345,8 +349,8 @@ class Observer:
             machines=tuple(one for one in machines if contract.CONTROL_PLANE_LABEL in one.metadata.labels),
             other_machines=tuple(one for one in machines if contract.CONTROL_PLANE_LABEL not in one.metadata.labels),
             taken=tuple(taken),
-            upgrades=tuple(found for cache in self.upgrades for found in cache.by_index(BY_NAME, key.name)),
-            node_upgrades=tuple(self.node_upgrades.by_index(BY_NAME, key.name)),
+            upgrades=upgrades,
+            node_upgrades=_upgrades([self.node_upgrades], key.name, upgrades),
             extension=self.extension.get(Key("", RUNTIME_EXTENSION)) if self.extension else None,
         )
 
@@ -539,8 +543,17 @@ def _by_cluster_name(object_: Object) -> Iterable[str]:
     return (object_.metadata.labels.get(kubeconfig.CLUSTER_NAME_LABEL, ""),)
 
 
+def _upgrades(caches: Iterable[Cache], cluster: str, owners: Iterable[Object]) -> tuple[Object, ...]:
+    """The upgrades with a cluster's label, and those that these objects control, whatever their label says."""
+    uids, found = [one.metadata.uid for one in owners], dict[tuple[str, Key], Object]()
+    for cache in caches:
+        controlled = (one for uid in uids for one in cache.by_index(BY_CONTROLLER, uid))
+        found.update({(one.kind, one.key): one for one in (*cache.by_index(BY_NAME, cluster), *controlled)})
+    return tuple(found.values())
+
+
 def _by_spec(object_: Object) -> Iterable[str]:
-    return (cluster_named_in(object_),)
+    return (capi_labels.cluster_of(object_),)
 
 
 def _by_cluster(object_: Object) -> Iterable[str]:

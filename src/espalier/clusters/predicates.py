@@ -17,6 +17,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.resource import Resource
 from espalier.clusterapi import contract, remediation
+from espalier.clusterapi import labels as capi_labels
 from espalier.clusters import machine_reports
 from espalier.kube.objects import Object
 from espalier.runtime.predicates import Predicate
@@ -86,7 +87,7 @@ def _machine(object_: Object | None) -> object:
         return None
     is_paused = contract.PAUSED_ANNOTATION in object_.metadata.annotations
     waits_for = machine_reports.deletion_of(object_) if object_.metadata.deletion_timestamp else ""
-    state = is_paused, waits_for, machine_reports.mislabelled(object_)
+    state = is_paused, waits_for, capi_labels.mislabelled(object_)
     return state if any(state) else None
 
 

@@ -15,10 +15,10 @@ from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYME
 from espalier.api.meta import Condition
 from espalier.clusterapi import contract, external_etcd, rollouts
 from espalier.clusterapi.classification import MachineEffect
+from espalier.clusterapi.labels import CHANGED, mislabelled
 from espalier.clusters import deleted, in_place, names, object_names, plan
 from espalier.clusters.drift import Policy, policy
 from espalier.clusters.gate import Isolation
-from espalier.clusters.machine_reports import mislabelled
 from espalier.clusters.render_input import group_count
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
@@ -34,7 +34,6 @@ SCALING_UP = "ScalingUp"
 SCALING_DOWN = "ScalingDown"
 NODES_NOT_READY = "NodesNotReady"
 CLUSTER_API_PAUSED = "ClusterAPIPaused"
-LABELS_CHANGED = "LabelsChanged"
 REMEDIATION_STOPPED = "RemediationStopped"
 REPLICAS_CHANGED = "ReplicasChanged"
 PAUSED = "Paused"
@@ -135,8 +134,10 @@ def _held(scope: Scope) -> Wait | None:
     found = scope.capi_objects
     if paused := paused_objects(scope):
         return Wait(CLUSTER_API_PAUSED, paused)
-    changed = [text for one in (*found.sets, *found.machines, *found.other_machines) for text in mislabelled(one)]
-    return Wait(LABELS_CHANGED, _listed(changed)) if changed else None
+    owners = (*found.of(KubeadmControlPlane.resource).values(), *found.of(MachineDeployment.resource).values())
+    followed = (*owners, *found.sets, *found.machines, *found.other_machines)
+    changed = [text for one in followed for text in mislabelled(one)]
+    return Wait(CHANGED, _listed(changed)) if changed else None
 
 
 def objects_missing(scope: Scope) -> Wait:

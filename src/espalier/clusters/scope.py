@@ -21,6 +21,7 @@ from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd, kubeconfig
+from espalier.clusterapi.objects import controller_of
 from espalier.clusters import cni, gate, git_ops, names, release_content
 from espalier.clusters.gate import Gate, Isolation
 from espalier.clusters.git_ops import Other
@@ -102,8 +103,7 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
 
     def sets_of(self, deployment: str) -> list[MachineSet]:
         """The MachineSets of a worker node group."""
-        mine = (one for one in self.sets if one.metadata.labels.get(contract.DEPLOYMENT_NAME_LABEL) == deployment)
-        return [one.decode(MachineSet) for one in mine]
+        return [one.decode(MachineSet) for one in self.sets if _deployment_of(one) == deployment]
 
     @cached_property
     def kubeconfig(self) -> bytes | None:
@@ -135,6 +135,14 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
         if self.control_plane is None or not contract.is_control_plane_available(self.control_plane):
             return False
         return self.etcd is None or external_etcd.has_endpoints(self.control_plane, self.etcd)
+
+
+def _deployment_of(set_: Object) -> str:
+    """The worker node group of a MachineSet, by its controller; an orphan's by its label."""
+    controller = controller_of(set_.metadata)
+    is_owned = controller is not None and controller.kind == MachineDeployment.resource.kind
+    labelled = set_.metadata.labels.get(contract.DEPLOYMENT_NAME_LABEL, "")
+    return controller.name if controller is not None and is_owned else labelled
 
 
 class Scope(msgspec.Struct, frozen=True, dict=True):

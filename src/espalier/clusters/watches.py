@@ -6,12 +6,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-from espalier.api.capi.machine import MachineSet
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.resource import Key
 from espalier.clusterapi import kubeconfig
+from espalier.clusterapi import labels as capi_labels
+from espalier.clusterapi.objects import controller_of
 from espalier.clusters import names, object_names, synced
-from espalier.clusters.machine_reports import cluster_named_in
 from espalier.clusters.observe import BY_ADDRESS, BY_GIT_OPS, BY_LINK, BY_NAME, BY_SERIES, Observer
 from espalier.clusters.predicates import machine_relevant, relevant
 from espalier.clusters.rules import endpoint
@@ -42,7 +44,7 @@ class Watches:
             controller.watch(cache, self._needing_name_of, predicate=_may_free_name)
         controller.watch(observer.secrets, self._users_of_secret)
         for cache in observer.upgrades:
-            controller.watch(cache, self._of_cluster_api)
+            controller.watch(cache, self._of_upgrade)
         if observer.extension is not None:
             controller.watch(observer.extension, lambda _changed: self._unsettled())
         controller.watch(observer.sets, self._of_spec, predicate=relevant(MachineSet.resource))
@@ -86,9 +88,19 @@ class Watches:
         name = object_.metadata.labels.get(kubeconfig.CLUSTER_NAME_LABEL, "")
         return [cluster.key for cluster in self._clusters.by_index(BY_NAME, name)]
 
+    def _of_upgrade(self, upgrade: Object) -> set[Key]:
+        """The Clusters of an upgrade by its label, and by its controller."""
+        found, controller = set(self._of_cluster_api(upgrade)), controller_of(upgrade.metadata)
+        for kind in (KubeadmControlPlane.resource, MachineDeployment.resource):
+            if controller is not None and controller.kind == kind.kind:
+                owner = self._observer.written[kind].get(Key(upgrade.namespace, controller.name))
+                cluster = names.cluster_of(owner.metadata.labels) if owner is not None else None
+                found |= {cluster} if cluster is not None else set()
+        return found
+
     def _of_spec(self, object_: Object) -> list[Key]:
         """The Clusters of the name in the spec of a MachineSet or Machine."""
-        return [cluster.key for cluster in self._clusters.by_index(BY_NAME, cluster_named_in(object_))]
+        return [cluster.key for cluster in self._clusters.by_index(BY_NAME, capi_labels.cluster_of(object_))]
 
     def _unsettled(self) -> Iterable[Key]:
         """The Clusters that may be waiting for release objects."""

@@ -23,6 +23,7 @@ from espalier.api.eksa.upgrades import (
 )
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key
+from espalier.clusterapi import labels
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION
 from espalier.kube.objects import Object
 from espalier.runtime import owners
@@ -161,6 +162,8 @@ async def read_cluster(ctx: Context) -> Outcome:
     owner, group = ctx.object, ctx.group
     if owner.metadata.deletion_timestamp is not None:
         return await _release(ctx)
+    if wrong := labels.mislabelled(owner):  # its machines would not be found: none would seem to be left
+        return Wait(labels.CHANGED, "; ".join(wrong))
     cluster_view = ctx.tools.observer.view(cluster_of(owner))
     found = cluster_view.capi_objects.get(group.owner_resource, owner.name) if cluster_view else None
     if cluster_view is None or found is None or found.resource_version != owner.resource_version:

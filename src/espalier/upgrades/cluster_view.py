@@ -137,6 +137,11 @@ class ClusterAPIObjects:
         return ClusterIdentity.of_objects(self.cluster, (object_.metadata for object_ in objects))
 
     @property
+    def control_planes(self) -> list[Object]:
+        """The KubeadmControlPlane, as a rule one."""
+        return self.caches[KubeadmControlPlane.resource].list()
+
+    @property
     def kubeconfig_secret(self) -> Key:
         """The key of the Secret with its kubeconfig."""
         return kubeconfig.secret_key(self._capi)

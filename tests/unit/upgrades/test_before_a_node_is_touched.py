@@ -300,6 +300,7 @@ def test_an_upgrade_is_read_from_its_cluster_also_when_a_machine_of_it_is_gone(i
         node_upgrades=lambda _upgrade: [],
         upgrade=lambda *_: None,
         paused_cluster=lambda _owner: None,
+        owner=lambda _resource, _name: None,
     )
     scope = observe(observer, ControlPlaneGroup(), found)
     assert scope.cluster_view is view

@@ -34,8 +34,8 @@ def _lasting(name: str, meaning: str) -> Reason:
 _MACHINES = Limit(
     1800,
     "`espalier describe cluster NAME -n NAMESPACE` shows its machines and what each waits for; the logs of Cluster "
-    "API's controllers and of the infrastructure provider have the cause. An object that somebody paused, or that has a "
-    "finalizer of others, waits too",
+    "API's controllers and of the infrastructure provider have the cause. An object that somebody paused, or that has "
+    "a finalizer of others, waits too",
 )
 """Half an hour: bare metal takes about twenty minutes to boot."""
 
@@ -223,6 +223,9 @@ REASONS: tuple[Reason, ...] = (
         "LabelsChanged",
         "a label by which Machines or MachineSets are found differs from their spec or owner; the message has the "
         "label and its value: set it back",
+        CLUSTER,
+        GROUP,
+        NODE,
     ),
     _person(
         "ReplicasChanged",

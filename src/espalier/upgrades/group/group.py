@@ -48,6 +48,8 @@ class GroupScope:
     """NodeUpgrades of others whose names this upgrade needs."""
     paused_cluster: Key | None = None
     """The Cluster of the machines, if people have paused it."""
+    owner_metadata: Object | None = None
+    """The owner by its name alone, whichever cluster the labels name."""
 
     @property
     def version(self) -> str:

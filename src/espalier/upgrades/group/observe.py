@@ -65,7 +65,8 @@ def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
     owner = cluster_view.capi_objects.get(group.owner_resource, reference.name) if cluster_view else None
     ours = {one.name: one for one in observer.node_upgrades(found)}
     paused = observer.paused_cluster(owner) if owner is not None else None
-    scope = GroupScope(found, upgrade, reference, data, cluster, cluster_view, owner, (), (), paused)
+    named = observer.owner(group.owner_resource, reference.name)
+    scope = GroupScope(found, upgrade, reference, data, cluster, cluster_view, owner, (), (), paused, named)
     members, strangers = [], []
     for machine in upgrade.spec.machines_require_upgrade:
         name = names.node_upgrade(machine.name)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, ObjectReference
 from espalier.api.meta import ObjectMeta
-from espalier.clusterapi import kubernetes_versions
+from espalier.clusterapi import kubernetes_versions, labels
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
+from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
@@ -43,11 +45,35 @@ async def find_owner(ctx: GroupContext) -> Outcome:
     if scope.cluster_view is None:
         return Wait("CacheNotSynced", f"reading cluster {scope.cluster}")
     uid = scope.owner_reference.uid
+    if changed := await _changed_labels(ctx):
+        return Wait(labels.CHANGED, changed)
     if scope.owner is None or (uid and scope.owner.metadata.uid != uid):
         return Wait("OwnerNotFound", f"{ctx.owner} does not exist")
     if scope.owner.metadata.deletion_timestamp is not None:
         return Wait("OwnerDeleted", f"{ctx.owner} is being deleted")
     return Continue()
+
+
+async def _changed_labels(ctx: GroupContext) -> str:
+    """The labels for which the owner and its machines are not found in the upgrade's cluster; empty if none."""
+    owner = ctx.scope.owner_metadata
+    if owner is None:
+        return ""
+    cluster = labels.cluster_of(owner)
+    source = f"{ctx.owner} belongs to cluster {cluster}"
+    wrong = [labels.differs(ctx.object, CLUSTER_NAME_LABEL, cluster, source), *labels.mislabelled(owner)]
+    for member in ctx.scope.members:
+        machine = member.machine.object if member.machine else await _unseen(ctx, member.name)
+        wrong += labels.mislabelled(machine) if machine is not None else ()
+    return "; ".join(filter(None, wrong))
+
+
+async def _unseen(ctx: GroupContext, machine: str) -> Object | None:
+    """A Machine that is not among those of the cluster; None if it is gone, as a rule."""
+    try:
+        return await ctx.writer.client.get(Machine.resource, machine, ctx.object.namespace)
+    except NotFound:
+        return None
 
 
 async def check(ctx: GroupContext) -> Outcome:

@@ -63,6 +63,12 @@ class DesiredMachine(NamedTuple):
         return goal(self.bootstrap)
 
 
+NAMED_BY_LABELS = (
+    f"labels {CLUSTER_NAME_LABEL} and {DEPLOYMENT_NAME_LABEL} of the machine or MachineSet name them: set them back if "
+    "somebody edited them"
+)
+
+
 @dataclass(frozen=True)
 class Queries:
     """Reads of the management cluster through `client`, and of workload clusters."""
@@ -75,7 +81,7 @@ class Queries:
         cluster = labels.get(CLUSTER_NAME_LABEL, "")
         for found in await self._of_cluster(KubeadmControlPlane.resource, cluster):
             return Owner(KubeadmControlPlane.resource, found)
-        raise Unanswerable(f"cluster {cluster or 'without a name'} has no KubeadmControlPlane")
+        raise Unanswerable(f"cluster {cluster or 'without a name'} has no KubeadmControlPlane; {NAMED_BY_LABELS}")
 
     async def deployment(self, labels: Mapping[str, str]) -> Owner:
         """The MachineDeployment of a MachineSet with these labels. Raises `Unanswerable`, `KubeError`."""
@@ -83,7 +89,7 @@ class Queries:
         for found in await self._of_cluster(MachineDeployment.resource, cluster):
             if found.name == name:
                 return Owner(MachineDeployment.resource, found)
-        raise Unanswerable(f"cluster {cluster or 'without a name'} has no MachineDeployment {name}")
+        raise Unanswerable(f"cluster {cluster or 'without a name'} has no MachineDeployment {name}; {NAMED_BY_LABELS}")
 
     async def desired_machine(self, machine: str) -> DesiredMachine:
         """The desired state that Cluster API has written for a machine. Raises `Unanswerable`, `KubeError`.

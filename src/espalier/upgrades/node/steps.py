@@ -12,8 +12,9 @@ from espalier.api.core import KUBE_SYSTEM, POD
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, UNFINISHED, UPGRADE_SECONDS
 from espalier.api.meta import Tree
 from espalier.api.violations import shown
-from espalier.clusterapi import kubernetes_versions
+from espalier.clusterapi import kubernetes_versions, labels
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, desired_replicas
+from espalier.clusterapi.objects import controller_of
 from espalier.kube.errors import Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
@@ -72,6 +73,8 @@ async def find_machine(ctx: Context) -> Outcome:
     if wrong := list(names.not_a_machine("spec.machine", scope.upgrade.spec.machine)):
         return Wait("MachineNotFound", "; ".join(map(str, wrong)))
     if scope.machine is None:
+        if (differing := await _changed_label(ctx)) is not None:
+            return differing
         await delete_role_once(ctx, "MachineNotFound")
         return Wait("MachineNotFound", f"{ctx.machine} does not exist")
     if scope.machine.machine.metadata.deletion_timestamp is not None:
@@ -81,12 +84,47 @@ async def find_machine(ctx: Context) -> Outcome:
     if uid and uid != current:
         message = f"spec.machine.uid: found {uid}, but {ctx.machine} has {current}: the Machine was replaced"
         return Wait("MachineNotFound", message)
+    if changed := labels.mislabelled(scope.machine.object):
+        return Wait(labels.CHANGED, "; ".join(changed))
     is_control_plane = CONTROL_PLANE_LABEL in scope.machine.machine.metadata.labels
+    if is_control_plane and scope.control_plane is None and (orphaned := _orphaned(scope)):
+        return Wait(labels.CHANGED, orphaned)
     wanted = "ControlPlane" if is_control_plane else "Worker"
     if scope.upgrade.spec.node_type != wanted:
         message = f"spec.nodeType: found {scope.upgrade.spec.node_type}, but {ctx.machine} is a {wanted}"
         return Wait("WrongNodeType", message)
     return Continue()
+
+
+async def _changed_label(ctx: Context) -> Wait | None:
+    """The label for which the Machine is not found in the NodeUpgrade's cluster; None if it does not exist at all."""
+    try:
+        machine = await ctx.tools.writer.client.get(
+            Machine.resource, ctx.scope.upgrade.spec.machine.name, ctx.object.namespace
+        )
+    except NotFound:
+        return None
+    cluster = labels.cluster_of(machine)
+    source = f"Machine {machine.name} belongs to cluster {cluster}"
+    wrong = [labels.differs(ctx.object, CLUSTER_NAME_LABEL, cluster, source), *labels.mislabelled(machine)]
+    changed = "; ".join(filter(None, wrong))
+    # A Machine that was created just now is seen soon.
+    return Wait(labels.CHANGED, changed) if changed else Wait("CacheNotSynced", f"reading {ctx.machine}", after=1.0)
+
+
+def _orphaned(scope: NodeScope) -> str:
+    """The owner reference that a control plane machine has lost: its node would be upgraded beside others."""
+    view, machine = scope.cluster_view, scope.machine
+    if view is None or machine is None or controller_of(machine.machine.metadata) is not None:
+        return ""
+    kind = KubeadmControlPlane.resource.kind
+    owners = [one.name for one in view.capi_objects.control_planes]
+    if not owners:
+        return ""
+    return (
+        f"Machine {machine.object.key} of the control plane has no controller in metadata.ownerReferences: "
+        f"restore the reference to {kind} {owners[0]}, or unpause that to have Cluster API do so"
+    )
 
 
 async def delete_role_once(ctx: Context, reason: str) -> None:

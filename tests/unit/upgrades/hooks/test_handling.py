@@ -48,7 +48,7 @@ from espalier.upgrades import expected, reconciling
 from espalier.upgrades.hooks import wire
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.machines import LATER, SOON, Updates
-from espalier.upgrades.hooks.queries import Queries
+from espalier.upgrades.hooks.queries import NAMED_BY_LABELS, Queries
 from espalier.upgrades.node import controller as node_upgrade
 from espalier.upgrades.node.containers import KUBELET, POD_CREATED
 from tests.support.hook_requests import compared, machine_objects, patched, set_objects
@@ -266,7 +266,7 @@ async def test_without_a_known_owner_nothing_is_replaced() -> None:
         answer = await here.ask(wire.CAN_UPDATE_MACHINE_SET, **versions(set_objects, "old", "new"))
         assert (answer["status"], answer["message"]) == (
             "Failure",
-            "cluster garden has no MachineDeployment garden-md-0",
+            f"cluster garden has no MachineDeployment garden-md-0; {NAMED_BY_LABELS}",
         )
 
 
