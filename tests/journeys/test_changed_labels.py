@@ -45,7 +45,7 @@ async def label(env: ManagedEnvironment, resource: Resource, name: str, value: s
 
 
 async def messages(env: ManagedEnvironment) -> list[str]:
-    """What the Cluster and the upgrades say of themselves."""
+    """The messages of the Cluster and of the upgrades."""
     found = []
     for resource in (Cluster, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade):
         for one in (await env.client.list(resource.resource)).items:
