@@ -2,6 +2,9 @@
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from collections.abc import Mapping
+from typing import Annotated
+
+from msgspec import Meta
 
 from espalier.api.meta import Part
 
@@ -33,3 +36,7 @@ class LabelSelector(Part):
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
             requirement.holds(labels) for requirement in self.match_expressions
         )
+
+
+AtomicSelector = Annotated[LabelSelector, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})]
+"""A selector that server-side apply replaces as a whole, as the kinds of Cluster API declare theirs."""

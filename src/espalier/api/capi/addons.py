@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from espalier.api.capi.cluster import CONTRACT, VERSION
 from espalier.api.kinds import AGE, ATOMIC, KubeObject, kind
-from espalier.api.label_selectors import LabelSelector
+from espalier.api.label_selectors import AtomicSelector
 from espalier.api.meta import Part
 from espalier.api.resource import Resource
 
@@ -30,7 +30,7 @@ class ResourceReference(Part):
 class ClusterResourceSetSpec(Part):
     """Which objects, for which clusters."""
 
-    cluster_selector: LabelSelector
+    cluster_selector: AtomicSelector
     resources: Annotated[list[ResourceReference], Meta(extra_json_schema=ATOMIC)] = []
     strategy: str = ""
 

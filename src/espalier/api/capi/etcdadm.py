@@ -12,7 +12,7 @@ from msgspec import Meta
 from espalier.api.capi.bottlerocket import CertBundle
 from espalier.api.capi.kubeadm import BOOTSTRAP_GROUP, BootstrapUser, File, Ntp
 from espalier.api.eksa.host_os import BottlerocketBoot, BottlerocketKernel
-from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind, listing
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.resource import Resource
 
@@ -80,8 +80,8 @@ class EtcdadmConfigSpec(Part):
     bottlerocket_config: EtcdBottlerocketConfig | None = None
     cert_bundles: Annotated[list[CertBundle], Meta(extra_json_schema=ATOMIC)] = []
     cloud_init_config: CloudInitConfig | None = None
-    files: Annotated[list[File], Meta(extra_json_schema=listing("path"))] = []
-    users: Annotated[list[BootstrapUser], Meta(extra_json_schema=listing("name"))] = []
+    files: Annotated[list[File], Meta(extra_json_schema=ATOMIC)] = []
+    users: Annotated[list[BootstrapUser], Meta(extra_json_schema=ATOMIC)] = []
     ntp: Ntp | None = None
     proxy: EtcdProxy | None = None
     registry_mirror: EtcdRegistryMirror | None = None
@@ -90,7 +90,7 @@ class EtcdadmConfigSpec(Part):
 class EtcdadmConfigStatus(Observed, frozen=True):
     """Observed state of a machine's bootstrap data."""
 
-    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=ATOMIC)] = []
     data_secret_name: str = ""
     ready: bool = False
 
@@ -129,7 +129,7 @@ class EtcdadmClusterSpec(Part):
 class EtcdadmClusterStatus(Observed, frozen=True):
     """Observed state of an etcd."""
 
-    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=ATOMIC)] = []
     creation_complete: bool = False
     endpoints: str = ""
     initialized: bool = False

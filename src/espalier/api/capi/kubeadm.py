@@ -39,7 +39,7 @@ class HostPathMount(Part):
     path_type: str = ""
 
 
-HostPathMounts = Annotated[list[HostPathMount], Meta(extra_json_schema=listing("name"))]
+HostPathMounts = Annotated[list[HostPathMount], Meta(extra_json_schema=ATOMIC)]
 
 
 class LocalEtcd(Part):
@@ -81,7 +81,7 @@ class ApiServer(Part):
 
     extra_args: Args = []
     extra_volumes: HostPathMounts = []
-    extra_envs: Annotated[list[EnvVar], Meta(extra_json_schema=listing("name"))] = []
+    extra_envs: Annotated[list[EnvVar], Meta(extra_json_schema=ATOMIC)] = []
     cert_sans: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = msgspec.field(
         default_factory=list, name="certSANs"
     )
@@ -125,7 +125,7 @@ class NodeRegistration(Part):
     cri_socket: str = ""
     taints: Annotated[list[Taint] | None, Meta(extra_json_schema=ATOMIC)] = None
     kubelet_extra_args: Args = []
-    ignore_preflight_errors: Annotated[list[str], Meta(extra_json_schema=listing(kind="set"))] = []
+    ignore_preflight_errors: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
     image_pull_policy: str = ""
     image_pull_serial: bool | None = None
 
@@ -267,8 +267,8 @@ class KubeadmConfigSpec(Part):
     cluster_configuration: ClusterConfiguration | None = None
     init_configuration: InitConfiguration | None = None
     join_configuration: JoinConfiguration | None = None
-    files: Annotated[list[File], Meta(extra_json_schema=listing("path"))] = []
-    users: Annotated[list[BootstrapUser], Meta(extra_json_schema=listing("name"))] = []
+    files: Annotated[list[File], Meta(extra_json_schema=ATOMIC)] = []
+    users: Annotated[list[BootstrapUser], Meta(extra_json_schema=ATOMIC)] = []
     ntp: Ntp | None = None
     disk_setup: DiskSetup | None = None
     mounts: Annotated[list[list[str]], Meta(extra_json_schema=ATOMIC)] = []

@@ -30,7 +30,7 @@ from espalier.api.kinds import (
     kind,
     listing,
 )
-from espalier.api.label_selectors import LabelSelector
+from espalier.api.label_selectors import AtomicSelector, LabelSelector
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.resource import Resource
 
@@ -194,7 +194,7 @@ class MachineSetSpec(Part):
     """A number of equal machines."""
 
     cluster_name: Annotated[str, Meta(min_length=1)]
-    selector: LabelSelector
+    selector: AtomicSelector
     template: MachineTemplate
     replicas: int | None = None
     machine_naming: MachineNaming | None = None
@@ -241,7 +241,7 @@ class MachineDeploymentSpec(Part):
 
     cluster_name: Annotated[str, Meta(min_length=1)]
     template: MachineTemplate
-    selector: LabelSelector = msgspec.field(default_factory=LabelSelector)
+    selector: AtomicSelector = msgspec.field(default_factory=LabelSelector)
     replicas: int | None = None
     rollout: DeploymentRollout | None = None
     machine_naming: MachineNaming | None = None
@@ -298,9 +298,7 @@ class HealthChecks(Part):
     """Criteria of an unhealthy machine."""
 
     node_startup_timeout_seconds: Seconds | None = None
-    unhealthy_node_conditions: Annotated[
-        list[UnhealthyNodeCondition], Meta(extra_json_schema=listing("type", "status"))
-    ] = []
+    unhealthy_node_conditions: Annotated[list[UnhealthyNodeCondition], Meta(extra_json_schema=ATOMIC)] = []
 
 
 class RemediationTrigger(Part):
@@ -321,7 +319,7 @@ class MachineHealthCheckSpec(Part):
     """Selector, checks and remediation."""
 
     cluster_name: Annotated[str, Meta(min_length=1)]
-    selector: LabelSelector
+    selector: AtomicSelector
     checks: HealthChecks | None = None
     remediation: HealthCheckRemediation | None = None
 

@@ -14,7 +14,7 @@ from espalier.api.capi.cluster import Endpoint
 from espalier.api.capi.machine import MachineAddress, TemplateMeta
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind
-from espalier.api.label_selectors import LabelSelector
+from espalier.api.label_selectors import AtomicSelector
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.resource import Resource
 from espalier.clusterapi.infrastructure import GROUP, DomainStatus, Hosts, Infrastructure
@@ -66,7 +66,7 @@ class TinkerbellCluster(KubeObject, kw_only=True):
 class HardwareAffinityTerm(Part):
     """Hardware with these labels."""
 
-    label_selector: Annotated[LabelSelector, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})]
+    label_selector: AtomicSelector
 
 
 class WeightedHardwareAffinityTerm(Part):

@@ -1,0 +1,88 @@
+"""Lists and maps of Cluster API's kinds are merged as the real CRDs say: drift and server-side apply rest on it.
+
+`merge_strategies.golden` has them all, as far as they differ from the default: lists are atomic, maps granular. The
+real CRDs are compared where they are at hand: Cluster API's own once it is built, those of its providers in a folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
+from espalier.api.crd import crd_of
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.api.yaml_trees import trees
+from espalier.cli.environment import programs
+from espalier.providers.kinds import CLUSTER_API_KINDS
+from espalier.realnodes.management.cluster_api import MANAGERS, documents_of
+from tests.support import provider_crds
+
+GOLDEN = Path(__file__).parent / "merge_strategies.golden"
+
+FOREIGN = [one for one in CLUSTER_API_KINDS if one.resource.group.endswith(".x-k8s.io")]
+
+
+def strategy(schema: Tree) -> str:
+    """The merge strategy of a list or map; empty for anything else."""
+    if schema.get("type") == "array":
+        keys = ", ".join(schema.get("x-kubernetes-list-map-keys", ()))
+        return f"list {schema.get('x-kubernetes-list-type', 'atomic')}" + (f" by {keys}" if keys else "")
+    return f"map {schema.get('x-kubernetes-map-type', 'granular')}" if schema.get("type") == "object" else ""
+
+
+def strategies(schema: Tree, path: str) -> Iterator[tuple[str, str]]:
+    """The strategies of a schema and of all below it, by path."""
+    yield path, strategy(schema)
+    below: list[tuple[str, Any]] = [(f".{name}", one) for name, one in (schema.get("properties") or {}).items()]
+    below += [("[]", schema.get("items")), ("{}", schema.get("additionalProperties"))]
+    for step, one in below:
+        if isinstance(one, dict):
+            yield from strategies(one, f"{path}{step}")
+
+
+def ours(kind: type[KubeObject]) -> dict[str, str]:
+    version = crd_of(kind)["spec"]["versions"][0]
+    return dict(strategies(version["schema"]["openAPIV3Schema"], kind.resource.kind))
+
+
+@cache
+def real() -> dict[tuple[str, str, str], Tree]:
+    """The schemas of the real CRDs that are at hand, by group, kind and version."""
+    assets = programs.find_cluster_api()
+    found = [tree for one in MANAGERS for tree in documents_of(assets, one)] if assets is not None else []
+    for file in sorted(provider_crds.CRDS.glob("*.yaml")):
+        found += [tree for tree in trees(file.read_bytes(), file.name) if tree]
+    return {
+        (spec["group"], spec["names"]["kind"], version["name"]): version["schema"]["openAPIV3Schema"]
+        for tree in found
+        if tree["kind"] == CUSTOM_RESOURCE_DEFINITION.kind
+        for spec in [tree["spec"]]
+        for version in spec["versions"]
+    }
+
+
+def test_each_list_and_map_is_merged_as_the_golden_file_says() -> None:
+    found = [
+        f"{kind.resource.group}/{kind.resource.version} {path}: {how}"
+        for kind in FOREIGN
+        for path, how in ours(kind).items()
+        if how not in ("", "list atomic", "map granular")
+    ]
+    assert "\n".join(found) + "\n" == GOLDEN.read_text()
+
+
+@pytest.mark.parametrize("kind", FOREIGN, ids=lambda one: one.resource.kind)
+def test_each_list_and_map_is_merged_as_the_real_definition_says(kind: type[KubeObject]) -> None:
+    resource = kind.resource
+    schema = real().get((resource.group, resource.kind, resource.version))
+    if schema is None:
+        pytest.skip(f"the CRD of {resource.kind} is not at hand: run make real-assets, or see tests/support")
+    theirs = dict(strategies(schema, resource.kind))
+    shared = {path: how for path, how in ours(kind).items() if path in theirs}
+    assert shared == {path: theirs[path] for path in shared}
