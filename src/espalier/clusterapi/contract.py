@@ -46,6 +46,10 @@ DELETED = "Deleted"
 """Reason of condition `InfrastructureReady` of a Machine whose infrastructure existed and was deleted."""
 
 
+DRAINING = "DrainingNode"
+"""Reason of condition `Deleting` of a Machine whose node is being drained."""
+
+
 def is_infrastructure_deleted(machine: Machine) -> bool:
     """True if somebody deleted the infrastructure of a machine but not the Machine."""
     found = condition_list.get(machine.status.conditions, "InfrastructureReady")

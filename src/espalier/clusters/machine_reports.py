@@ -23,6 +23,7 @@ class ReportedCondition(Observed, frozen=True):
 
     type: str = ""
     status: str = ""
+    reason: str = ""
     message: str = ""
     last_transition_time: str = ""
 
@@ -65,7 +66,7 @@ def reduced_unless_control_plane(object_: Object) -> Object:
     return Object(encode_json(tree), stripped.head)
 
 
-def deletion_of(machine: Object) -> str:
-    """The message of a Machine's condition Deleting."""
+def deletion_of(machine: Object) -> tuple[str, str]:
+    """The reason and message of a Machine's condition Deleting; empty while it is not True."""
     found = condition_list.get(reported(machine).status.conditions, DELETING)
-    return found.message if found is not None and found.status == "True" else ""
+    return (found.reason, found.message) if found is not None and found.status == "True" else ("", "")

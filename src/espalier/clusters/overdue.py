@@ -16,7 +16,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa import reasons
 from espalier.api.meta import Condition
-from espalier.clusterapi import external_etcd
+from espalier.clusterapi import contract, external_etcd
 from espalier.clusters import machine_reports, names
 from espalier.clusters.machine_reports import DELETING, READY, reported
 from espalier.clusters.scope import ClusterAPIObjects, Scope
@@ -25,8 +25,13 @@ from espalier.kube.objects import Object
 MOST = 3
 """The objects that a message names; it counts the others."""
 
-_LONGEST = 300
+_LONGEST = 600
 """Characters of another controller's message. Names of pods in it come from the workload cluster."""
+
+_DRAIN_LIMIT = timedelta(minutes=2)
+"""Pods end within seconds; what a PodDisruptionBudget forbids is only ended by somebody, or by a timeout."""
+
+_DRAIN_ADVICE = "its pods go once their PodDisruptionBudgets allow that, or after nodeDrainTimeout"
 
 _WAITING = ("ScalingUp", "ScalingDown", "RollingOut", "Remediating")
 """Conditions of owners of machines that are True while something is to be done; their messages say what blocks it."""
@@ -42,11 +47,14 @@ class Holder(NamedTuple):
     since: str
     """A timestamp of Kubernetes."""
     message: str
+    is_drain: bool = False
+    """True for a Machine whose node is being drained, which is named earlier than others."""
 
     def __str__(self) -> str:
         text = " ".join(self.message.split())  # Cluster API writes lists over several lines
         text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
-        return f"{self.what} since {self.since}{f': {text}' if text else ''}"
+        advice = f" ({_DRAIN_ADVICE})" if self.is_drain else ""
+        return f"{self.what} since {self.since}{f': {text}' if text else ''}{advice}"
 
 
 def complete(scope: Scope, parts: Iterable[Condition], now: datetime) -> float | None:
@@ -61,9 +69,12 @@ def complete(scope: Scope, parts: Iterable[Condition], now: datetime) -> float |
             continue
         holders = sorted(holders_of(scope, part.type), key=lambda one: (one.since, one.what))
         bound = timedelta(seconds=limit.seconds)
-        overdue = [one for one in holders if _moment(one.since, now) + bound <= now]
+        due = [
+            (_moment(one.since, now) + (min(bound, _DRAIN_LIMIT) if one.is_drain else bound), one) for one in holders
+        ]
+        overdue = [one for end, one in due if end <= now]
         since = _unchanged_since(scope, part, now)
-        ends = [_moment(one.since, now) + bound for one in holders]
+        ends = [end for end, _ in due]
         if overdue:
             part.message = f"{part.message}; {_named(overdue)}; {limit.advice_on(scope.key)}"
         elif _moment(since, now) + bound <= now:
@@ -127,8 +138,9 @@ def _machines(machines: Iterable[Object]) -> Iterator[Holder]:
     for one in machines:
         ready = condition_list.get(reported(one).status.conditions, READY)
         if one.metadata.deletion_timestamp is not None:
-            why = machine_reports.deletion_of(one)
-            yield Holder(f"Machine {one.key} is being deleted", one.metadata.deletion_timestamp, why)
+            reason, why = machine_reports.deletion_of(one)
+            since, is_drain = one.metadata.deletion_timestamp, reason == contract.DRAINING
+            yield Holder(f"Machine {one.key} is being deleted", since, why, is_drain)
         elif ready is None:
             yield Holder(f"Machine {one.key} is not ready", one.metadata.creation_timestamp or "", "")
         elif ready.status != "True":

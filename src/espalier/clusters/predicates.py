@@ -86,7 +86,7 @@ def _machine(object_: Object | None) -> object:
     if object_ is None:
         return None
     is_paused = contract.PAUSED_ANNOTATION in object_.metadata.annotations
-    waits_for = machine_reports.deletion_of(object_) if object_.metadata.deletion_timestamp else ""
+    waits_for = machine_reports.deletion_of(object_)[1] if object_.metadata.deletion_timestamp else ""
     state = is_paused, waits_for, capi_labels.mislabelled(object_)
     return state if any(state) else None
 

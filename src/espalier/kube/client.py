@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar
 
 from msgspec import structs
 
+from espalier.api.core import POD
 from espalier.api.resource import Resource
 from espalier.kube.bodies import decode_list, decode_object, identify, is_status
 from espalier.kube.errors import AnswerTooLarge, Expired, Invalid, Unreachable, error_of
@@ -181,6 +182,17 @@ class Client:
         target = identify(resource, body)
         path = _path(resource, _namespace(resource, target.namespace))
         return await self._write("POST", path, target.raw, _JSON, dry_run=dry_run)
+
+    async def evict(self, pod: Object) -> None:
+        """Ask for the deletion of this pod within its PodDisruptionBudgets. Raises `TooManyRequests`, `NotFound`."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": {"preconditions": {"uid": pod.metadata.uid}},
+        }
+        path = _path(POD, pod.namespace, pod.name, "eviction")
+        await self._call("POST", path, None, _JSON, encode_json(body))
 
     async def replace(
         self, resource: Resource, body: Body, *, subresource: str | None = None, dry_run: bool = False

@@ -40,6 +40,7 @@ from espalier.kube.wire import User
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.concurrency import together
+from espalier.runtime.mapping import Index
 from espalier.simulator import addons, nodes
 from espalier.simulator.bootstrap_data import CONTROL_PLANE_LABEL, Kubeadm
 from espalier.simulator.hosts.static_pods import MIRROR
@@ -65,6 +66,7 @@ Changed = Callable[[Key, Object], None]
 """Called with a changed object of a workload cluster, and the key of the cluster."""
 
 _BY_PROVIDER_ID = "provider-id"
+_BY_NODE = "node"
 
 
 class _NodeSpec(msgspec.Struct):
@@ -78,6 +80,25 @@ class _NodeView(msgspec.Struct):
 def _by_provider_id(node: Object) -> Iterable[str]:
     provider_id = node.decode(_NodeView).spec.provider_id
     return (provider_id,) if provider_id else ()
+
+
+class _PodSpec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _PodView(msgspec.Struct):
+    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
+
+
+def _by_node(pod: Object) -> Iterable[str]:
+    node = pod.decode(_PodView).spec.node_name
+    return (node,) if node else ()
+
+
+_INDEXES: dict[Resource, dict[str, Index]] = {
+    NODE: {_BY_PROVIDER_ID: _by_provider_id},
+    POD: {_BY_NODE: _by_node},
+}
 
 
 class WorkloadCluster:
@@ -109,10 +130,7 @@ class WorkloadCluster:
         self._clock = clock
         self._caches = Caches(self.client, rng=random.Random(0))  # noqa: S311 - spreads watches in time
         self._watched: dict[Resource, Cache] = {
-            resource: self._caches.of(
-                resource, indexes={_BY_PROVIDER_ID: _by_provider_id} if resource == NODE else None
-            )
-            for resource in WATCHED
+            resource: self._caches.of(resource, indexes=_INDEXES.get(resource)) for resource in WATCHED
         }
         self._shell: HttpShell | None = None
         self._cache_task: asyncio.Task[None] | None = None
@@ -137,6 +155,10 @@ class WorkloadCluster:
     def node(self, provider_id: str) -> Object | None:
         """The node with this provider ID, from the cache."""
         return next(iter(self._watched[NODE].by_index(_BY_PROVIDER_ID, provider_id)), None)
+
+    def pods(self, node: str) -> list[Object]:
+        """The pods of a node, from the cache."""
+        return self._watched[POD].by_index(_BY_NODE, node)
 
     async def start(self, changed: Changed, serving: KeyPair | None) -> None:
         """Serve in this process, and with a `serving` certificate over the network as well.

@@ -103,6 +103,12 @@ class NodeReference(Observed, frozen=True):
     name: str = ""
 
 
+class MachineDeletionStatus(Observed, frozen=True):
+    """Times of the steps of a machine's deletion."""
+
+    node_drain_start_time: str = ""
+
+
 class MachineStatus(Observed, frozen=True):
     """Observed state of a machine."""
 
@@ -113,6 +119,7 @@ class MachineStatus(Observed, frozen=True):
     addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=ATOMIC)] = []
     phase: str = ""
     certificates_expiry_date: str | None = None
+    deletion: MachineDeletionStatus | None = None
     failure_domain: str = ""
     observed_generation: int = 0
     last_updated: str | None = None

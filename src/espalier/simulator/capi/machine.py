@@ -9,6 +9,7 @@ from espalier.api.capi.machine import Machine
 from espalier.api.core import NODE
 from espalier.api.resource import Key
 from espalier.clusterapi import names
+from espalier.clusterapi.contract import DRAINING
 from espalier.clusterapi.infrastructure import InfrastructureMachine
 from espalier.clusterapi.objects import controller_of, is_paused, owner_reference
 from espalier.kube.client import PatchType
@@ -16,6 +17,7 @@ from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.merging import difference
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
+from espalier.simulator.capi import draining
 from espalier.simulator.capi.inventory import Scheme, in_cluster
 from espalier.simulator.capi.machine_status import (
     Observed,
@@ -122,8 +124,10 @@ class Machines:
             )
 
     async def _delete(self, observed: Observed) -> Outcome:
-        """Delete in order: infrastructure machine, bootstrap configuration, node, finalizer."""
+        """Drain the node, then delete in order: infrastructure machine, bootstrap configuration, node, finalizer."""
         writer = self._scheme.writer
+        if (waits := await self._drain(observed)) is not None:
+            return waits
         waiting = ""
         resource = self._scheme.inventory.resource(observed.machine.spec.infrastructure_ref.kind)
         if observed.infrastructure_object is not None and resource is not None:
@@ -145,6 +149,31 @@ class Machines:
                 return Wait("NodeNotDeleted", obstacle, after=min(5.0, remaining))
         await writer.remove_finalizer(Machine.resource, observed.object, names.MACHINE_FINALIZER)
         return Done()
+
+    async def _drain(self, observed: Observed) -> Wait | None:
+        """Evict the pods of the node; None once none is left, or if the node is not to be drained."""
+        now, infrastructure = self._scheme.clock.now(), observed.infrastructure_object
+        has_begun = infrastructure is None or infrastructure.metadata.deletion_timestamp is not None
+        if has_begun or _is_cluster_deleted(observed) or not draining.is_allowed(observed.machine, now):
+            return None
+        workload, node = observed.workload, observed.node
+        if workload is None or node is None:
+            return None
+        pods = draining.to_evict(workload.pods(node.name))
+        if not pods:
+            return None
+        try:
+            left = await draining.drain(workload.client, node, pods)
+        except KubeError as error:
+            left = draining.Drain(refused={f"the API server of the workload cluster does not answer: {error}": []})
+        if left.is_complete:
+            return None
+        began = draining.started(observed.machine) or condition_list.timestamp(now)
+        message = left.message(began)
+        reported = status(observed, now, deleting=message, stage=DRAINING, drain_began=began)
+        await self._scheme.writer.status(Machine.resource, observed.object, reported)
+        until = draining.remaining(observed.machine, now)
+        return Wait(DRAINING, message, after=left.again if until is None else min(left.again, until))
 
     async def _delete_node(self, observed: Observed) -> str:
         """Delete the machine's node. Return what prevents it for now; empty if nothing does."""

@@ -11,7 +11,13 @@ import msgspec
 
 from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmConfig
-from espalier.api.capi.machine import Machine, MachineInitialization, MachineStatus, NodeReference
+from espalier.api.capi.machine import (
+    Machine,
+    MachineDeletionStatus,
+    MachineInitialization,
+    MachineStatus,
+    NodeReference,
+)
 from espalier.api.meta import Condition, Tree
 from espalier.clusterapi import contract
 from espalier.clusterapi.conditions import condition, stated, summary
@@ -66,8 +72,12 @@ def spec_changes(observed: Observed) -> Tree:
     return spec
 
 
-def status(observed: Observed, now: datetime, *, deleting: str = "") -> MachineStatus:
-    """The machine's status; `deleting` is the message of condition Deleting while it is being deleted."""
+def status(
+    observed: Observed, now: datetime, *, deleting: str = "", stage: str = "Deleting", drain_began: str = ""
+) -> MachineStatus:
+    """The machine's status; `deleting` is the message of condition Deleting while it is being deleted, `stage` its
+    reason, and `drain_began` the time at which the drain of its node began.
+    """
     machine = observed.machine
     bootstrapped = machine.status.initialization.bootstrap_data_secret_created or bool(
         machine.spec.bootstrap.data_secret_name or (observed.config and observed.config.status.data_secret_name)
@@ -83,7 +93,7 @@ def status(observed: Observed, now: datetime, *, deleting: str = "") -> MachineS
         node_info = observed.node.decode(_Node).status.node_info
     conditions = stated(
         machine.status.conditions,
-        _conditions(observed, bootstrapped, provisioned, deleting, now),
+        _conditions(observed, bootstrapped, provisioned, (stage, deleting), now),
         now=now,
         generation=machine.metadata.generation,
     )
@@ -97,8 +107,16 @@ def status(observed: Observed, now: datetime, *, deleting: str = "") -> MachineS
         addresses=infrastructure.status.addresses if infrastructure else machine.status.addresses,
         failure_domain=machine.spec.failure_domain,
         phase=_phase(observed, bootstrapped, provisioned, node_ref is not None),
+        deletion=MachineDeletionStatus(drain_began) if drain_began else machine.status.deletion,
         observed_generation=machine.metadata.generation,
     )
+
+
+def _deletion_in_short(stage: str, message: str) -> str:
+    """A machine's deletion in the summary of its conditions: as in Cluster API, not every pod of a drain."""
+    if stage == contract.DRAINING:
+        return f"Machine deletion in progress, stage: {stage}"
+    return message or "the machine is being deleted"
 
 
 def _phase(observed: Observed, bootstrapped: bool, provisioned: bool, has_node: bool) -> str:
@@ -112,7 +130,7 @@ def _phase(observed: Observed, bootstrapped: bool, provisioned: bool, has_node: 
 
 
 def _conditions(
-    observed: Observed, bootstrapped: bool, provisioned: bool, deleting: str, now: datetime
+    observed: Observed, bootstrapped: bool, provisioned: bool, deleting: tuple[str, str], now: datetime
 ) -> Iterator[Condition]:
     config = condition_list.get(observed.config.status.conditions, "Ready") if observed.config else None
     bootstrap = condition(
@@ -130,13 +148,9 @@ def _conditions(
     )
     node_healthy, node_ready = _node_conditions(observed)
     is_deleting = observed.machine.metadata.deletion_timestamp is not None
-    deletion = (
-        condition("Deleting", True, "Deleting", deleting)
-        if is_deleting
-        else condition("Deleting", False, "NotDeleting")
-    )
+    deletion = condition("Deleting", True, *deleting) if is_deleting else condition("Deleting", False, "NotDeleting")
     ready = (
-        condition("Ready", False, "NotReady", f"* Deleting: {deleting or 'the machine is being deleted'}")
+        condition("Ready", False, "NotReady", f"* Deleting: {_deletion_in_short(*deleting)}")
         if is_deleting
         else summary("Ready", [bootstrap, infrastructure, node_healthy], reason="Ready", otherwise="NotReady")
     )

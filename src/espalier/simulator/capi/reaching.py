@@ -25,6 +25,9 @@ class Reachable(Protocol):
     def node(self, provider_id: str) -> Object | None:
         """The node with this provider ID, from a cache."""
 
+    def pods(self, node: str) -> list[Object]:
+        """The pods of a node, from a cache."""
+
 
 class WorkloadClusters(Protocol):
     """The workload clusters of a management cluster."""
