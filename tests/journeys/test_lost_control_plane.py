@@ -25,6 +25,7 @@ from espalier.kube.wire import Request, Response, Transport
 from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
+from espalier.simulator.capi.draining import EXCLUDED
 from espalier.simulator.stores import MemoryStores
 from tests.support.faults import Crash, Interceptor
 from tests.support.recording import Kept
@@ -175,7 +176,8 @@ def test_a_machine_waits_for_the_deletion_of_its_node_as_long_as_its_timeout_say
     async def story(simulation: Simulation) -> None:
         store, stores = garden().opened()
         async with environment(simulation.clock, store=store, stores=stores) as env:
-            template = {"spec": {"template": {"spec": {"deletion": deletion}}}}
+            undrained = {"annotations": {EXCLUDED: ""}}
+            template = {"spec": {"template": {"metadata": undrained, "spec": {"deletion": deletion}}}}
             await env.change(MachineDeployment.resource, "garden-md-0", template)
             await asyncio.sleep(CALM)
             name = next(one.metadata.name for one in machines(env, "garden") if "-md-0" in one.metadata.name)
@@ -190,5 +192,29 @@ def test_a_machine_waits_for_the_deletion_of_its_node_as_long_as_its_timeout_say
             assert f"node {name}" in said["message"]
             await asyncio.sleep(600.0 if gone_after is None else 4.0)
             assert (env.cache(Machine.resource).get(key) is None) is (gone_after is not None)
+
+    virtual.run(story, epoch=garden().at, seed=1)
+
+
+@pytest.mark.soak
+def test_a_node_that_can_not_be_drained_keeps_its_machine_until_the_drain_times_out() -> None:
+    async def story(simulation: Simulation) -> None:
+        store, stores = garden().opened()
+        async with environment(simulation.clock, store=store, stores=stores) as env:
+            template = {"spec": {"template": {"spec": {"deletion": {"nodeDrainTimeoutSeconds": 300}}}}}
+            await env.change(MachineDeployment.resource, "garden-md-0", template)
+            await asyncio.sleep(CALM)
+            name = next(one.metadata.name for one in machines(env, "garden") if "-md-0" in one.metadata.name)
+            await stops(env)
+            await delete(env, [name])
+            key = Key(SYSTEM_NAMESPACE, name)
+            await asyncio.sleep(290)
+            found = env.cache(Machine.resource).get(key)
+            assert found is not None
+            said = next(one for one in found.tree["status"]["conditions"] if one["type"] == "Deleting")
+            assert said["reason"] == "DrainingNode"
+            assert said["message"] == f"waiting for the cluster's API server to drain node {name}"
+            await asyncio.sleep(30)
+            assert env.cache(Machine.resource).get(key) is None
 
     virtual.run(story, epoch=garden().at, seed=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import suppress
 
 from espalier.api.eksa.cluster import Cluster
@@ -49,12 +50,27 @@ async def remedy(h: History, found: Wrong) -> str:
                 return f"remove {named(where)}"
             await edit(h, where, {"metadata": {"labels": names.labels(Key(NAMESPACE, "garden"))}})
             return f"give {named(where)} its labels"
+    if found.reason == "LabelsChanged":
+        return await set_back(h, found)
     if CAPI_PAUSED in found.message or "paused" in found.message.lower():
         for where in await objects(h, *PAUSABLE):
             if f"{where[0].kind} {where[2]}/{where[1]} " in found.message:
                 await edit(h, where, {"metadata": {"annotations": {CAPI_PAUSED: None}}})
                 return f"have {named(where)} go on"
     return ""
+
+
+async def set_back(h: History, found: Wrong) -> str:
+    """Set a label to the value that the message names."""
+    said = _LABEL.search(found.message)
+    for where in await objects(h, *PAUSABLE) if said else ():
+        if said and said["object"] == f"{where[0].kind} {where[2]}/{where[1]}":
+            await edit(h, where, {"metadata": {"labels": {said["label"]: said["value"]}}})
+            return f"set {said['label']} of {named(where)} back"
+    return ""
+
+
+_LABEL = re.compile(r'label (?P<label>\S+) of (?P<object>\S+ \S+) (is|has)[^;]*: set it to "(?P<value>[^"]*)"')
 
 
 async def delete_and_ask_again(h: History) -> str:

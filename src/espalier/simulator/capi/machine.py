@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import KubeadmConfig
@@ -156,24 +158,32 @@ class Machines:
         has_begun = infrastructure is None or infrastructure.metadata.deletion_timestamp is not None
         if has_begun or _is_cluster_deleted(observed) or not draining.is_allowed(observed.machine, now):
             return None
-        workload, node = observed.workload, observed.node
-        if workload is None or node is None:
-            return None
-        pods = draining.to_evict(workload.pods(node.name))
-        if not pods:
-            return None
-        try:
-            left = await draining.drain(workload.client, node, pods)
-        except KubeError as error:
-            left = draining.Drain(refused={f"the API server of the workload cluster does not answer: {error}": []})
-        if left.is_complete:
-            return None
         began = draining.started(observed.machine) or condition_list.timestamp(now)
-        message = left.message(began)
-        reported = status(observed, now, deleting=message, stage=DRAINING, drain_began=began)
+        left = await self._evict(observed, began)
+        if left is None:
+            return None
+        reported = status(observed, now, deleting=left.message, stage=DRAINING, drain_began=began)
         await self._scheme.writer.status(Machine.resource, observed.object, reported)
         until = draining.remaining(observed.machine, now)
-        return Wait(DRAINING, message, after=left.again if until is None else min(left.again, until))
+        return left if until is None else replace(left, after=min(left.after or until, until))
+
+    async def _evict(self, observed: Observed, began: str) -> Wait | None:
+        """One attempt at a drain that began at this time; None once no pod is left."""
+        if observed.workload is None:
+            reference = observed.machine.status.node_ref
+            if reference is None or not self._has_control_plane(observed):
+                return None
+            waiting = f"waiting for the cluster's API server to drain node {reference.name}"
+            return Wait(DRAINING, waiting, draining.LATER)
+        node = observed.node
+        pods = draining.to_evict(observed.workload.pods(node.name)) if node is not None else []
+        if node is None or not pods:
+            return None
+        try:
+            left = await draining.drain(observed.workload.client, node, pods)
+        except KubeError as error:
+            return Wait(DRAINING, f"node {node.name} can't be drained: {error}", draining.LATER)
+        return None if left.is_complete else Wait(DRAINING, left.message(began), left.again)
 
     async def _delete_node(self, observed: Observed) -> str:
         """Delete the machine's node. Return what prevents it for now; empty if nothing does."""
