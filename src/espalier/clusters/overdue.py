@@ -51,7 +51,8 @@ class Holder(NamedTuple):
     """True for a Machine whose node is being drained, which is named earlier than others."""
 
     def __str__(self) -> str:
-        text = " ".join(self.message.split())  # Cluster API writes lists over several lines
+        lines = (line.strip().removeprefix("* ") for line in self.message.splitlines())  # Cluster API writes lists
+        text = " ".join(filter(None, lines))
         text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
         advice = f" ({_DRAIN_ADVICE})" if self.is_drain else ""
         return f"{self.what} since {self.since}{f': {text}' if text else ''}{advice}"
@@ -76,7 +77,8 @@ def complete(scope: Scope, parts: Iterable[Condition], now: datetime) -> float |
         since = _unchanged_since(scope, part, now)
         ends = [end for end, _ in due]
         if overdue:
-            part.message = f"{part.message}; {_named(overdue)}; {limit.advice_on(scope.key)}"
+            advice = "" if all(one.is_drain for one in overdue) else f"; {limit.advice_on(scope.key)}"
+            part.message = f"{part.message}; {_named(overdue)}{advice}"
         elif _moment(since, now) + bound <= now:
             part.message = f"{part.message}; {limit.overdue(since, scope.key)}"
         if not overdue:

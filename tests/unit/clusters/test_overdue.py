@@ -79,10 +79,24 @@ def test_the_machines_that_hold_it_are_named_with_their_own_times() -> None:
     )
     message, again = after(scope, 1920)
     assert message.startswith(
-        f"1 of 2 exist; Machine eksa-system/old is not ready since {at(60)}: * InfrastructureReady: * out of quota; "
+        f"1 of 2 exist; Machine eksa-system/old is not ready since {at(60)}: InfrastructureReady: out of quota; "
         f"Machine eksa-system/gone is being deleted since {at(120)}; `espalier describe cluster "
     )
     assert again == 2800 - 1920
+
+
+def test_a_drain_is_named_after_two_minutes_with_its_own_advice() -> None:
+    budget = (
+        "Drain not completed yet:\n* Pods with eviction failed:\n  * The disruption budget web needs 2: default/web-1"
+    )
+    draining = {"type": "Deleting", "status": "True", "reason": "DrainingNode", "message": budget}
+    scope = waiting(machine("a", draining, deletionTimestamp=SINCE, finalizers=["a"]))
+    assert after(scope, 119) == ("1 of 2 exist", 1)
+    assert after(scope, 120)[0] == (
+        f"1 of 2 exist; Machine eksa-system/a is being deleted since {SINCE}: Drain not completed yet: Pods with "
+        "eviction failed: The disruption budget web needs 2: default/web-1 (its pods go once their "
+        "PodDisruptionBudgets allow that, or after nodeDrainTimeout)"
+    )
 
 
 def test_a_machine_that_became_ready_is_progress_and_a_new_one_is_none() -> None:
