@@ -9,6 +9,7 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.kube.client import PatchType
+from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN, Request
 from espalier.runtime.clock import SystemClock
@@ -25,6 +26,7 @@ from espalier.simulator.controller import Timing
 from espalier.simulator.hosts.programs import HASH
 from tests.support.in_place_environment import NEW, identities, machines, marks, reach, ready, spec, told, until_so
 from tests.support.managed_environment import ManagedEnvironment, managed_environment
+from tests.support.shown_pods import shown
 from tests.support.simulated_pods import processes
 from tests.support.waiting import eventually
 
@@ -69,6 +71,53 @@ async def test_a_cluster_is_upgraded_by_the_program_even_when_that_is_killed(tmp
         assert images["etcd"].partition("-")[0] == ETCD
         assert {images[name] for name in ("kube-apiserver", "kube-scheduler", "kube-proxy")} == {NEW}
         assert not list(tmp_path.glob("nodes/*/*/var/lib/espalier-upgrade"))
+
+
+@pytest.mark.soak
+async def test_nodes_and_pods_are_shown_after_each_operation_as_after_their_creation(tmp_path: Path) -> None:
+    async with garden(tmp_path) as env:
+        workload = reach(env).client
+        created = await settled(workload)
+
+        async def as_created(after: str) -> None:
+            def different(found: dict[str, Any]) -> dict[str, Any]:
+                return {name: (created.get(name), found.get(name)) for name in {*created, *found}}
+
+            async def changed() -> dict[str, Any]:
+                pairs = different(await shown(workload))
+                return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+            await eventually(changed, lambda found: not found, within=30, told=lambda: f"after {after}")
+
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
+        await as_created("an upgrade in place")
+
+        plane = {"count": 1, "upgradeRolloutStrategy": {"type": "InPlace"}}
+        policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}]\n"
+        await env.change(controlPlaneConfiguration={**plane, "auditPolicyContent": policy})
+        await env.until_ready()
+        await as_created("a change of files in place")
+
+        for pod in (await workload.list(POD, "kube-system")).items:
+            await workload.delete(POD, pod.name, pod.namespace)
+        await as_created("the deletion of every pod")
+
+        for node in (await workload.list(NODE)).items:
+            for cordoned in (True, None):
+                spec_ = {"spec": {"unschedulable": cordoned}}
+                await workload.patch(NODE, node.name, patch=spec_, type=PatchType.MERGE)
+        await as_created("cordon and uncordon")
+
+
+async def settled(workload: Client) -> dict[str, Any]:
+    """As kubectl shows a new cluster, once every pod was reported."""
+    return await eventually(
+        lambda: shown(workload),
+        lambda found: (
+            "pod kube-dns" in found and all(one[0][0] != "0" for name, one in found.items() if name.startswith("pod "))
+        ),
+    )
 
 
 @pytest.mark.soak

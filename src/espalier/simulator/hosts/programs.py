@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -272,12 +273,41 @@ class Host:
             return
         faulty_text = self._faults().get("file") or "\0"
         fails = any(faulty_text in self._text(mounted) for mounted in static_pods.host_paths_of(manifest))
-        ready = {"type": "Ready", "status": "False" if fails else "True"}
-        if fails:
-            ready |= {"reason": "ContainersNotReady", "message": "containers with unready status"}
-        conditions = (pod.get("status") or {}).get("conditions") or ()
-        others = [entry for entry in conditions if entry.get("type") != "Ready"]
-        self._request("PATCH", f"{path}/status", {"status": {"phase": "Running", "conditions": [*others, ready]}})
+        self._request("PATCH", f"{path}/status", {"status": self._mirror_status(pod, fails=fails)})
+
+    def _mirror_status(self, pod: Any, *, fails: bool) -> dict[str, Any]:
+        """The status of a static pod that was just started, as the simulated kubelet reports those of other pods."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        status, node = self._request("GET", f"/api/v1/nodes/{self._name()}", None)
+        addresses = (node.get("status") or {}).get("addresses") or () if status == 200 else ()
+        address = next((entry["address"] for entry in addresses if entry["type"] == "InternalIP"), "")
+        unready = {"reason": "ContainersNotReady", "message": "containers with unready status"}
+        return {
+            "phase": "Running",
+            "startTime": now,
+            "qosClass": "BestEffort",
+            **({"hostIP": address, "hostIPs": [{"ip": address}]} if address else {}),
+            **({"podIP": address, "podIPs": [{"ip": address}]} if address else {}),
+            "conditions": [
+                {"type": type_, "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+                | ({"status": "False", **unready} if fails and type_ in ("Ready", "ContainersReady") else {})
+                for type_ in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+            ],
+            "containerStatuses": [
+                {
+                    "name": container["name"],
+                    "image": container["image"],
+                    "imageID": container["image"],
+                    "containerID": f"containerd://{pod['metadata']['uid']}-{container['name']}",
+                    "ready": not fails,
+                    "started": not fails,
+                    "restartCount": 0,
+                    "state": {"waiting": {"reason": "CrashLoopBackOff"}} if fails else {"running": {"startedAt": now}},
+                    "lastState": {},
+                }
+                for container in pod["spec"]["containers"]
+            ],
+        }
 
     def _delete_mirror(self, path: str) -> None:
         """Delete a mirror pod, without its annotation, so that the simulated kubelet does not recreate it."""
