@@ -52,7 +52,7 @@ class OpenApi:
         path = request.path.strip("/")
         if path == "openapi/v2":
             swagger = swagger_document(self._registry.kinds(), self._version)
-            if swagger_protobuf.ACCEPTED in request.headers.get("accept", ""):
+            if _prefers_protobuf(request.headers.get("accept", "")):
                 return self._answer(swagger_protobuf.encode(swagger), request, swagger_protobuf.MEDIA_TYPE)
             return self._answer(encode_json(swagger), request)
         if path == "openapi/v3":
@@ -92,6 +92,14 @@ class OpenApi:
             body = _shared_body(tuple(kinds), self._version) if not any(kind.custom for kind in kinds) else None
             body = self._documents[path] = body or encode_json(document(kinds, self._version))
         return body
+
+
+def _prefers_protobuf(accept: str) -> bool:
+    """True if protobuf is the first form of the document of version 2 that an Accept header names."""
+    named = [media.partition(";")[0].strip() for media in accept.split(",")]
+    known = (swagger_protobuf.ACCEPTED, swagger_protobuf.MEDIA_TYPE, JSON, "*/*", "application/*")
+    first = next((media for media in named if media in known), JSON)
+    return first in (swagger_protobuf.ACCEPTED, swagger_protobuf.MEDIA_TYPE)
 
 
 @lru_cache(maxsize=256)

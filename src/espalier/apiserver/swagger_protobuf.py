@@ -12,6 +12,7 @@ from espalier.api.meta import Tree
 from espalier.kube.objects import encode_json
 
 ACCEPTED = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+"""The name by which client-go asks for it; it is not a valid media type, so responses have another one."""
 MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 _LENGTH, _VARINT = 2, 0

@@ -122,8 +122,9 @@ class Kubeconfig:
         """The file's content; a `Secret` with a kubeconfig holds this."""
         return yaml.dump(self._tree(), Dumper=yaml.CSafeDumper, sort_keys=False, width=10**6).encode()
 
-    def merge_into(self, file: Path, *, switch: bool = True) -> None:
+    def merge_into(self, file: Path, *, switch: bool = True, alone: bool = False) -> None:
         """Add these entries to a file, replacing those of the same names, and make the context current if `switch`.
+        With `alone`, whatever was in the file before is replaced, also what can't be read.
 
         Other readers see the old file or the new one. The file is only the user's to read (mode 0600). Holds the lock
         file that kubectl uses as well; raises `KubeconfigError` when somebody else holds it.
@@ -136,7 +137,7 @@ class Kubeconfig:
         except FileExistsError:
             raise KubeconfigError(f"{file} is being changed by another program; if none runs, remove {lock}") from None
         try:
-            present = Kubeconfig.load([file]) if file.exists() else Kubeconfig()
+            present = Kubeconfig.load([file]) if file.exists() and not alone else Kubeconfig()
             present._entries |= self._entries
             if switch or not present.current_context:
                 present.current_context = self.current_context

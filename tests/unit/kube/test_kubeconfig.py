@@ -300,6 +300,18 @@ def test_a_file_that_another_program_changes_is_left_alone(tmp_path: Path) -> No
     assert file.read_bytes() == before
 
 
+def test_a_file_of_our_own_is_replaced_whatever_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And never absent in between: kubectl without a kubeconfig asks whoever listens on localhost:8080."""
+    file, removed = tmp_path / "config", []
+    monkeypatch.setattr(Path, "unlink", lambda self, **_: removed.append(self.name))
+    for before in ("a: b: c", "clusters: []\ncurrent-context: old\n"):
+        file.write_text(before)
+        (tmp_path / "config.lock").rename(tmp_path / "kept") if removed else None
+        of_cluster().merge_into(file, alone=True)
+        assert Kubeconfig.load([file]).current_context == of_cluster().current_context
+    assert set(removed) == {"config.lock"}
+
+
 def test_a_file_that_cannot_be_read_is_not_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text("a: b: c")

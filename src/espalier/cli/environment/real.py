@@ -137,8 +137,7 @@ class RealEnvironment:
             for resource, tree in manifests.webhook_configurations(url):
                 await client.apply(resource, tree)
             await retry_untrusted(lambda: _keep_record(client, releases))
-            home.kubeconfig.unlink(missing_ok=True)
-            Kubeconfig.load([running.kubeconfig]).merge_into(home.kubeconfig)
+            Kubeconfig.load([running.kubeconfig]).merge_into(home.kubeconfig, alone=True)
             yield cls(running.url, managing)
 
     async def until_failed_or(self, stop: asyncio.Event) -> None:

@@ -157,7 +157,7 @@ async def _serve(
         user="admin",
         credentials=authority.issue_client("admin", groups=["system:masters"], now=clock.now()),
     )
-    home.kubeconfig.unlink(missing_ok=True)
+    # Replaced, never absent: kubectl without a kubeconfig asks whoever listens on localhost:8080.
     with naming(home.kubeconfig):
-        kubeconfig.merge_into(home.kubeconfig)
+        kubeconfig.merge_into(home.kubeconfig, alone=True)
     return shell.url
