@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from espalier.api import json_trees, leniency, manifests, paths
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.kinds import KubeObject
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
@@ -124,17 +125,105 @@ def _against_rules(documents: Sequence[Document], known: Sequence[Problem]) -> I
         yield from (document.problem(one) for one in found if not is_reported(one.field, known))
 
 
-def are_readable(found: Sequence[Document]) -> bool:
-    """True if all objects are of known kinds, so that references between them can be checked."""
+def readable_parts(found: Sequence[Document], *, as_accepted: bool = False) -> list[Document]:
+    """The documents that can be decoded, with something in required fields that are missing. Fields that the schemas
+    reject are left out where they prevent it; with `as_accepted`, all of them.
+    """
+    parts = []
     for one in found:
         cls = CATALOG.kind_of(one.api_version, one.kind)
         if cls is None or not one.name:
-            return False
+            continue
+        tree = copy.deepcopy(json_trees.without_nulls(one.tree))
+        rejected = violations(cls, tree)
+        for violation in rejected:
+            _fill(tree, violation.field, cls)
+        if as_accepted or not _decodes(tree, cls):
+            for violation in rejected:
+                if any(other.field == violation.field for other in violations(cls, tree)):
+                    _take_away(tree, violation.field)
+                    _fill(tree, violation.field, cls)
+        if _decodes(tree, cls):
+            parts.append(replace(one, tree=tree))
+    return parts
+
+
+def _fill(tree: Tree, field: str, cls: type[KubeObject]) -> None:
+    """Set a missing field to the least value that its schema takes, if it is required and there is one."""
+    if not any(one.field == field for one in violations(cls, tree)):
+        return
+    *around, last = paths.parsed(field) or ("",)
+    at: Any = tree
+    for step in around:
         try:
-            msgspec.convert(json_trees.without_nulls(one.tree), cls)
-        except msgspec.ValidationError:
-            return False
-    return any(one.kind == Cluster.resource.kind for one in found)
+            at = at[step]
+        except (LookupError, TypeError):
+            return
+    if not isinstance(at, dict) or last in at:
+        return
+    empty: tuple[Any, ...] = ("", 0, 1, False, {}, [])
+    for value in empty:
+        at[last] = copy.copy(value)
+        if not any(one.field == field for one in violations(cls, tree)):
+            return
+    del at[last]
+
+
+def merged(found: Sequence[Document], by_schema: Sequence[Problem], by_rules: Sequence[Problem]) -> list[Problem]:
+    """All problems of a manifest in the order of its lines, each fault once: where two rules state it, the more exact
+    field remains, and what rules say of a field that the schema rejects, or of one around it, is left out.
+    """
+
+    merged: list[Problem] = []
+    for one in by_rules:
+        beside = [other for other in by_schema if _place(found, other) == _place(found, one)]
+        if is_reported(one.violation.field, beside):
+            continue
+        same = [
+            at for at, other in enumerate(merged) if _place(found, other) == _place(found, one) and _repeats(one, other)
+        ]
+        if not same:
+            merged.append(one)
+        elif len(one.violation.field) > len(merged[same[0]].violation.field):
+            merged[same[0]] = one
+    return sorted([*by_schema, *merged], key=lambda one: (one.source, one.line))
+
+
+def is_beside(found: Sequence[Document], one: Problem, others: Sequence[Problem]) -> bool:
+    """True if others are about the same part of the same spec, so that it may only follow from what they reject."""
+    part = _part(one.violation.field)
+    return any(_part(other.violation.field) == part and _place(found, other) == _place(found, one) for other in others)
+
+
+def _part(field: str) -> tuple[paths.Step, ...]:
+    return (paths.parsed(field) or ())[:2]
+
+
+def _place(found: Sequence[Document], one: Problem) -> int:
+    """The object of a problem: the last one that begins before it."""
+    starts = [at for at, document in enumerate(found) if document.source == one.source]
+    return max((at for at in starts if found[at].line("") <= one.line), default=-1)
+
+
+def _repeats(one: Problem, other: Problem) -> bool:
+    """True if two rules of one object state the same fault."""
+    field, known = one.violation.field, other.violation.field
+    if field == known:
+        return True
+    is_related = bool(field and known) and (_is_within(field, known) or _is_within(known, field))
+    return is_related and _sentence(one) == _sentence(other)
+
+
+def _sentence(one: Problem) -> str:
+    return one.violation.message.partition("; found ")[0]
+
+
+def _decodes(tree: Tree, cls: type[KubeObject]) -> bool:
+    try:
+        msgspec.convert(tree, cls)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def is_reported(field: str, known: Sequence[Problem]) -> bool:
@@ -154,19 +243,11 @@ def readable(document: Document) -> Tree | None:
     if document.kind != Cluster.resource.kind or not all(isinstance(one, dict) for one in parts):
         return None
     tree = copy.deepcopy(document.tree)
-    if _is_cluster(tree):
+    if _decodes(tree, Cluster):
         return tree
     for violation in violations(Cluster, document.tree):
         _take_away(tree, violation.field)
-    return tree if _is_cluster(tree) else None
-
-
-def _is_cluster(tree: Tree) -> bool:
-    try:
-        msgspec.convert(tree, Cluster)
-    except msgspec.ValidationError:
-        return False
-    return True
+    return tree if _decodes(tree, Cluster) else None
 
 
 def _take_away(tree: Any, field: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -25,10 +27,11 @@ from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.cli import documents
 from espalier.cli.failures import Failure
 from espalier.clusterapi import templates
-from espalier.clusters import cni, credentials, names, plan, workload_objects
+from espalier.clusters import cni, credentials, names, plan, validity, workload_objects
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview.previews import Preview, Previews
 from espalier.clusters.provider import NOT_CHECKED, Providers
+from espalier.clusters.references import Missing
 from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rules import bottlerocket
 from espalier.clusters.rules import releases as rules
@@ -36,6 +39,11 @@ from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.kube.objects import Object, to_bytes
 from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
+
+_FIELD = re.compile(
+    r"(?:(?P<kind>[A-Z][A-Za-z]+) (?P<name>[a-z0-9.-]+): )?(?P<field>(?:spec|metadata)(?:[.[][^\s:]*)?)(?:: |$)"
+)
+"""A field at the beginning of a message, perhaps of an object that the Cluster links."""
 
 _KNOWN_LATER = (NOT_CHECKED, names.VALUES_NOT_RESOLVED, names.CREDENTIALS_NOT_PERMITTED)
 """Reasons for waiting for a provider's answer, or for Secrets of the management cluster."""
@@ -53,9 +61,18 @@ class Examined(NamedTuple):
 class OfflineManager:
     """Renders the objects of manifests. Only the contents of the manifests and the releases exist."""
 
-    def __init__(self, providers: Providers, found: Sequence[Document], releases: Path | None, namespace: str) -> None:
+    def __init__(
+        self,
+        providers: Providers,
+        found: Sequence[Document],
+        releases: Path | None,
+        namespace: str,
+        given: Sequence[str] = (),
+    ) -> None:
+        """`given` are all objects of the manifest, as `Kind name`, also those of which nothing can be made."""
         self._providers = providers
         offered = self._offered = Releases.load(releases)
+        self._found, self._given = found, given
         self._trees = [tree for _, tree in documents.in_namespace(found, namespace)]
         snapshot = self._snapshot = Snapshot()
         self._observer = Observer(snapshot, providers=providers)
@@ -106,21 +123,52 @@ class OfflineManager:
     def _examined(self, document: Document) -> Examined:
         assumed, unknown = self._assumed(document.tree)
         key, preview = self._preview(replace(document, tree=assumed))
+        with_linked = self._linked_violations(assumed)
         scope = self._observer.scope(key) if not preview.refusals else None
         if scope is None:
-            return Examined(tuple(_refusals(document, preview)), preview.warnings, tuple(unknown))
-        missing = {one.field: one.what for one in scope.missing if not one.is_credentials}
+            refused = [*_refusals(document, preview), *(self._located(document, one) for one in with_linked)]
+            return Examined(tuple(refused), preview.warnings, tuple(unknown))
+        missing = {one.field: one.what for one in scope.missing if not one.is_credentials and not self._is_there(one)}
         problems = [
             Violation(field, "", "", f"names {what}; add it to the manifest") for field, what in missing.items()
         ]
+        others = [one.message for one in validity.problems_beside_content(scope)] if not missing else []
         reason, _, message = preview.stops.partition(": ")
-        if reason not in ("", names.MISSING_DEPENDENT_OBJECTS, *_KNOWN_LATER):
-            problems.append(Violation("", "", "", message))
+        if reason not in ("", names.MISSING_DEPENDENT_OBJECTS, *_KNOWN_LATER) and not with_linked:
+            others += [message] if message not in others else []
+        problems += [*with_linked, *(Violation("", "", "", one) for one in others)]
         later = [*unknown, *_of_the_build(scope)]
         later += [f"{one.field}: {one.what}" for one in scope.missing if one.is_credentials]
         later += [message] if reason in _KNOWN_LATER and not any(one.is_credentials for one in scope.missing) else []
         later += [one for one in self._secrets_of(scope) if one not in later]
-        return Examined(tuple(map(document.problem, problems)), preview.warnings, tuple(later))
+        return Examined(tuple(self._located(document, one) for one in problems), preview.warnings, tuple(later))
+
+    def _is_there(self, missing: Missing) -> bool:
+        """True if the manifest has an object that nothing can be made of."""
+        return any(missing.what.startswith(f"{name} ") for name in self._given)
+
+    def _linked_violations(self, tree: Tree) -> list[Violation]:
+        """The violations of a Cluster together with its linked objects, also of one that is refused by itself."""
+        cluster = msgspec.convert(tree, Cluster)
+        children = self._observer.linked.children(cluster.metadata.namespace, cluster.spec)
+        with suppress(LookupError, ValueError):  # for rules about linked objects, the Cluster may be anything
+            return list(validity.linked_violations(cluster, self._providers, children))
+        return []
+
+    def _located(self, cluster: Document, violation: Violation) -> Problem:
+        """A violation of a Cluster, or of an object that its field or message names first, with its position."""
+        named = _FIELD.match(violation.field or violation.message)
+        if named is None:
+            return cluster.problem(violation)
+        field, message = named["field"], violation.message if violation.field else violation.message[named.end() :]
+        found = msgspec.structs.replace(violation, field=field, message=message)
+        if not named["kind"]:
+            return cluster.problem(found)
+        for one in self._found:
+            is_beside = not one.namespace or one.namespace == cluster.namespace
+            if (one.kind, one.name) == (named["kind"], named["name"]) and is_beside:
+                return one.problem(found)
+        return cluster.problem(violation)
 
     def _assumed(self, tree: Tree) -> tuple[Tree, list[str]]:
         """The Cluster, with the newest release instead of one that only the management cluster may have; and what only

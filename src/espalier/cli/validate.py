@@ -40,15 +40,20 @@ def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, 
 
     found, problems, others = documents.examined(filename, several=True)
     rules, later = _against_crds(found, problems)
-    problems = [*problems, *rules]
     examined: list[Examined] = []
+    is_refused = bool(problems or rules)
     is_too_long = any(one.violation.message == TOO_MANY for one in problems)  # which may take for ever to be rendered
-    if documents.are_readable(found) and not is_too_long:
-        offline_manager = OfflineManager(PROVIDERS, found, releases, namespace)
-        clusters = [one for one in found if one.kind == Cluster.resource.kind]
-        examined = [offline_manager.examined(one, is_refused=bool(problems)) for one in clusters]
-        more = [problem for one in examined for problem in one.problems]
-        problems += [one for one in more if not documents.is_reported(one.violation.field, problems)]
+    readable = [] if is_too_long else documents.readable_parts(found) if is_refused else found
+    if problems and readable:  # rules of CRDs are not evaluated where the schema rejects something
+        further = _against_crds(documents.readable_parts(found, as_accepted=True), problems)[0]
+        rules = [*rules, *(one for one in further if not documents.is_beside(found, one, problems))]
+    clusters = [one for one in readable if one.kind == Cluster.resource.kind]
+    if clusters:
+        given = [f"{one.kind} {one.name}" for one in found]
+        offline_manager = OfflineManager(PROVIDERS, readable, releases, namespace, given)
+        examined = [offline_manager.examined(one, is_refused=is_refused) for one in clusters]
+    more = [problem for one in examined for problem in one.problems]
+    problems = documents.merged(found, problems, [*rules, *more])
     warnings = [
         f"{one.source}:{one.line(note.field)}: {note.field}: {note.message}" for one in found for note in one.notes
     ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.identity_providers import OIDCConfig
+from espalier.api.violations import Violation
 from espalier.clusters import names
 from espalier.clusters.checks.problems import ADDRESS_TAKEN, address_taken
 from espalier.clusters.observed_versions import running
-from espalier.clusters.provider import NOT_CHECKED
+from espalier.clusters.provider import NOT_CHECKED, Providers
 from espalier.clusters.references import Missing
 from espalier.clusters.render import authentication, authenticator
 from espalier.clusters.render_input import group_name
@@ -25,6 +27,7 @@ from espalier.clusters.rules import (
     unsupported,
 )
 from espalier.clusters.scope import Scope, is_self_managed
+from espalier.kube.objects import Object
 from espalier.releases import MissingDistro, UnusableBundles, UnusableDistro, kubernetes_versions
 from espalier.runtime.outcome import Wait
 
@@ -85,6 +88,13 @@ def problem(scope: Scope) -> Wait | None:
     return _self_managed(scope) or _content(scope) or conflict(scope) or _relations(scope)
 
 
+def problems_beside_content(scope: Scope) -> Iterator[Wait]:
+    """All such problems, except violations of its content."""
+    for judge in (_self_managed, _name, _address, _clashes, *_RELATIONS):
+        if found := judge(scope):
+            yield found
+
+
 def conflict(scope: Scope) -> Wait | None:
     """The conflict with another cluster: over the name, names of objects, the endpoint, or addresses of machines.
 
@@ -111,19 +121,7 @@ def record_problem(scope: Scope) -> Wait | None:
 
 
 def _relations(scope: Scope) -> Wait | None:
-    for judge in (
-        _cluster_api,
-        _components,
-        _authenticator,
-        _identity,
-        _issuer,
-        _management,
-        _git_ops,
-        _sharing,
-        _release,
-        _skew,
-        _replaced,
-    ):
+    for judge in _RELATIONS:
         if found := judge(scope):
             return found
     return None
@@ -138,17 +136,22 @@ def _self_managed(scope: Scope) -> Wait | None:
     return Wait(names.CLUSTER_INVALID, content.SELF_MANAGED)
 
 
+def linked_violations(cluster: Cluster, providers: Providers, children: Sequence[Object]) -> Iterator[Violation]:
+    """The violations of a Cluster together with its linked objects."""
+    provider = unsupported.provider_of(cluster.spec, providers)
+    if provider is not None:
+        yield from provider.links.violations(cluster, children)
+    yield from bottlerocket.violations(provider, cluster.spec, children)
+
+
 def _content(scope: Scope) -> Wait | None:
     rules = content.violations(scope.cluster, scope.providers)
     name, _, digest = scope.capi_objects.installed_cni.rpartition("-")
     # An older manager that allowed the change may have left it half-way: either plugin is accepted then.
     installed = name if digest != names.UNFINISHED else ""
     other = changes.other_plugin(scope.spec, installed)
-    provider = unsupported.provider_of(scope.spec, scope.providers)
-    children = [child for _, child in scope.children]
-    linked = provider.links.violations(scope.cluster, children) if provider else ()
-    of_bottlerocket = bottlerocket.violations(provider, scope.spec, children)
-    found = [*rules, *linked, *of_bottlerocket, *other, *changes.too_early(scope.cluster, running(scope.capi_objects))]
+    linked = linked_violations(scope.cluster, scope.providers, [child for _, child in scope.children])
+    found = [*rules, *linked, *other, *changes.too_early(scope.cluster, running(scope.capi_objects))]
     return Wait(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 
@@ -318,3 +321,18 @@ def _missing(scope: Scope) -> Wait | None:
         message = f"spec.kubernetesVersion: {scope.problem}; choose one of {versions}"
         return Wait(names.CLUSTER_INVALID, message)
     return None
+
+
+_RELATIONS = (
+    _cluster_api,
+    _components,
+    _authenticator,
+    _identity,
+    _issuer,
+    _management,
+    _git_ops,
+    _sharing,
+    _release,
+    _skew,
+    _replaced,
+)

@@ -142,8 +142,8 @@ def test_rules_of_crds_are_asked_as_well(tmp_path: Path, capsys: pytest.CaptureF
     told = capsys.readouterr().err.splitlines()
     line = 1 + file.read_text()[: file.read_text().index("clientId")].count("\n")
     said = "spec.clientId: set the client that tokens must be issued for; found nothing"
-    assert told[0] == f"error: {file}:{line}: {said}"
-    assert "spec.kubernetesVersion: release v0.26.0 does not have this Kubernetes version" in told[1]
+    assert "spec.kubernetesVersion: release v0.26.0 does not have this Kubernetes version" in told[0]
+    assert told[1] == f"error: {file}:{line}: {said}", "in the order of lines"
 
 
 def test_a_field_that_is_null_is_absent_as_it_is_for_an_api_server(
