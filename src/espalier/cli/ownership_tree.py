@@ -50,9 +50,10 @@ class Member:
     def version(self) -> str:
         """The Kubernetes version of a machine, which is that of its kubelet, or that which others should have."""
         spec, status = self.tree.get("spec") or {}, self.tree.get("status") or {}
-        template = (spec.get("template") or {}).get("spec") or {}
+        template = spec.get("template")  # text in machine configs of vSphere
+        of_template = (template.get("spec") or {}) if isinstance(template, dict) else {}
         of_node = (status.get("nodeInfo") or {}).get("kubeletVersion") if self.kind == "Machine" else ""
-        return str(of_node or spec.get("version") or spec.get("kubernetesVersion") or template.get("version") or "")
+        return str(of_node or spec.get("version") or spec.get("kubernetesVersion") or of_template.get("version") or "")
 
     def whole(self) -> Iterator[Member]:
         """This member and all below it, parents first."""

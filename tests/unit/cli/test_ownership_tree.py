@@ -127,3 +127,10 @@ def test_a_linked_object_is_as_its_check_found_it() -> None:
     )
     linked["status"]["specValid"] = True
     assert tree_of(ROOT, [linked]).children[0].state.text == "True"
+
+
+def test_a_template_of_vsphere_is_text_and_no_version() -> None:
+    machines = made("VSphereMachineConfig", "vineyard")
+    assert Member({**machines, "spec": {"template": "ubuntu-1-35"}}).version == ""
+    deployment = {"spec": {"template": {"spec": {"version": "v1.35.4"}}}}
+    assert Member({**made("MachineDeployment", "vineyard-md-0"), **deployment}).version == "v1.35.4"
