@@ -91,7 +91,9 @@ _SELF_MANAGED = """\
 
 
 @generate.command()
-@flags.filename(required=True, help="Manifest of one or several clusters; - for standard input. Repeatable.")
+@flags.filename(
+    required=True, help="Manifest of one or several clusters, or a folder; - for standard input. Repeatable."
+)
 @flags.releases
 @flags.default_namespace
 @click.option("--workload", is_flag=True, help="Print the objects for the workload cluster (the CNI) instead.")

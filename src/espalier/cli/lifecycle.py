@@ -34,7 +34,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
 
-MANIFEST = "Manifest file; - for standard input. Repeatable."
+MANIFEST = "Manifest file, or a folder of them; - for standard input. Repeatable."
 
 timeout_ = click.option(
     "--timeout", default="1h", metavar="TIME", show_default=True, help="Time to wait, like 90s, 5m, 1h30m."

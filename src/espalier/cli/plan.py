@@ -23,7 +23,7 @@ or a wrong command line · 3 no API server answered · 4 timed out ·
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
-@flags.filename(help="Manifest of one or several clusters; - for standard input. Repeatable.")
+@flags.filename(help="Manifest of one or several clusters, or a folder; - for standard input. Repeatable.")
 @click.option(
     "--eksa-version",
     default="",

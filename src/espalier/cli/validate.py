@@ -22,7 +22,9 @@ _LONGEST_WARNING = 2000
 
 
 @click.command(cls=Command)
-@flags.filename(required=True, help="Manifest of one or several clusters; - for standard input. Repeatable.")
+@flags.filename(
+    required=True, help="Manifest of one or several clusters, or a folder; - for standard input. Repeatable."
+)
 @flags.releases
 @flags.default_namespace
 @flags.output()

@@ -81,7 +81,7 @@ REFUSED = [
     ),
     (
         "create cluster",
-        "--filename must be given: Manifest file; - for standard input. Repeatable; "
+        "--filename must be given: Manifest file, or a folder of them; - for standard input. Repeatable; "
         "see `espalier create cluster --help`",
     ),
     ("kubeconfig", "NAME must be given: the name of a cluster, or --shoot NAME; see `espalier kubeconfig --help`"),
