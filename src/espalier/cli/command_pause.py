@@ -45,10 +45,13 @@ async def paused(client: Client, key: Key) -> AsyncIterator[CommandPause]:
     then, with what to do; the same is a warning when it is interrupted.
     """
     value = f"{PAUSED_BY_COMMAND}{secrets.token_hex(4)}"
-    is_ours = await _replace(client, key, value, _is_free)
-    pause = CommandPause()
+    pause, is_ours = CommandPause(), True
     try:
+        is_ours = await _replace(client, key, value, _is_free)
         yield pause
+        if is_ours:
+            await _noticed(client, key)
+            await _replace(client, key, None, lambda present: present == value)
     except KubeError as error:
         if not is_ours:
             raise
@@ -57,12 +60,9 @@ async def paused(client: Client, key: Key) -> AsyncIterator[CommandPause]:
             raise
         raise Failure(f"{error}\n{_left(key, pause.written)}") from error
     except asyncio.CancelledError:
-        if is_ours:
+        if is_ours:  # or about to be
             client.warn(_left(key, pause.written))
         raise
-    if is_ours:
-        await _noticed(client, key)
-        await _replace(client, key, None, lambda present: present == value)
 
 
 def _left(key: Key, written: int) -> str:
