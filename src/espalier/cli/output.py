@@ -110,8 +110,16 @@ def _json(tree: Tree) -> str:
 
 
 def to_yaml(tree: Any) -> str:
-    """YAML in block style, with keys in their order."""
-    return yaml.dump(tree, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=120)
+    """YAML in block style, with keys in their order and without anchors."""
+    return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Writes out what is shared between two places of a tree: a tool that edits one of them must not lose the other."""
+
+    def ignore_aliases(self, _data: object) -> bool:
+        """True: each place has a copy of its own."""
+        return True
 
 
 def name_of(tree: Tree) -> str:

@@ -94,3 +94,9 @@ def test_tables_have_no_trailing_blanks_and_are_not_cut_when_piped(capsys: pytes
     assert lines[1].endswith("x" * 300)
     assert lines[2].split() == ["b", "<none>"]
     assert all(line == line.rstrip() for line in lines)
+
+
+def test_yaml_has_no_anchors() -> None:
+    """Tools that edit one place of a manifest would change or lose the other."""
+    shared = {"app": "web"}
+    assert output.to_yaml({"a": shared, "b": [shared, shared]}) == "a:\n  app: web\nb:\n- app: web\n- app: web\n"
