@@ -207,13 +207,14 @@ watched_namespaces = click.option(
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-def namespaces(given: Iterable[str]) -> tuple[str, ...]:
-    """The distinct namespaces in `--namespace`. Raises `Usage` for an invalid name."""
+def namespaces(given: Iterable[str], flag: str = "--namespace") -> tuple[str, ...]:
+    """The distinct namespaces in a flag. Raises `Usage` for an invalid name."""
     names = dict.fromkeys(name for text in given for name in text.split(","))
     for name in names:
         if not _NAMESPACE.fullmatch(name):
             allowed = "comma-separated names of namespaces (lower case, digits and dashes)"
-            raise Usage(f"--namespace: found {name!r}, allowed are {allowed}; omit the flag to watch all")
+            otherwise = "; omit the flag to watch all" if flag == "--namespace" else ""
+            raise Usage(f"{flag}: found {name!r}, allowed are {allowed}{otherwise}")
     return tuple(names)
 
 

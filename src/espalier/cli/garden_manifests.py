@@ -12,7 +12,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.gardener import SEED_KINDS, names
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.cli import garden_components
+from espalier.cli import deployment, garden_components
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights, trees
 from espalier.runtime.component import Component, kinds
 from espalier.shoots.admission.users import GARDEN_ACCOUNT
@@ -22,6 +22,8 @@ from espalier.shoots.gardenlet import setup as gardenlet
 
 GARDEN, GARDENLET = GARDEN_ACCOUNT, "espalier-gardenlet"
 CERTIFICATE = "espalier-garden-webhook-certificate"
+GARDEN_KUBECONFIG, _GARDEN_FOLDER = "gardenlet-kubeconfig", "/etc/espalier/garden"
+"""The Secret in a seed with which its gardenlet connects to the garden (key `kubeconfig`), and where it is mounted."""
 
 
 def of_garden(webhook_url: str) -> list[Tree]:
@@ -54,6 +56,19 @@ def of_seed() -> list[Tree]:
         Component("process", rights=Rights(system=(Right((core.LEASE,), ("get", *APPLY)),))),
     )
     return _installed(GARDENLET, made_of, (SYSTEM_NAMESPACE, names.GARDEN_NAMESPACE))
+
+
+def garden_deployed(image: str, pods: deployment.Pods) -> list[Tree]:
+    """`espalier garden` in the cluster of its API server."""
+    service = garden_components.SERVICE
+    return deployment.deployed(deployment.Program(GARDEN, "garden", ("garden",), image, webhook_service=service), pods)
+
+
+def gardenlet_deployed(image: str, seed: str, pods: deployment.Pods) -> list[Tree]:
+    """`espalier gardenlet` in its seed."""
+    args = ("gardenlet", "--seed", seed, "--garden-kubeconfig", f"{_GARDEN_FOLDER}/kubeconfig")
+    mounted = ((GARDEN_KUBECONFIG, _GARDEN_FOLDER),)
+    return deployment.deployed(deployment.Program(GARDENLET, "gardenlet", args, image, secret_mounts=mounted), pods)
 
 
 def _installed(account: str, made_of: Sequence[Component], namespaces: Sequence[str]) -> list[Tree]:

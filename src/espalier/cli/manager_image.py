@@ -13,7 +13,7 @@ from espalier.assets.debian import SUITE
 from espalier.assets.runtime import PACKAGES, Debian
 from espalier.assets.wheels import bill, download, unpack
 from espalier.cli import distribution
-from espalier.cli.manifests import USER
+from espalier.cli.deployment import USER
 
 PROGRAM = "usr/local/bin/espalier"
 LIBRARY = "usr/lib/espalier"

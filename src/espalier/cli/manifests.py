@@ -16,7 +16,7 @@ from espalier.api.crd import crd_of
 from espalier.api.eksa.group import MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.resource import Resource
-from espalier.cli import admission_policies, components, flags, output
+from espalier.cli import admission_policies, components, deployment, flags, output
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 from espalier.clusters import rbac
@@ -37,9 +37,6 @@ ACCOUNT = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{NAME}"
 
 SERVICE = "espalier-webhook-service"
 SERVICE_NAMES = f"{SERVICE}.{SYSTEM_NAMESPACE}.svc,{SERVICE}.{SYSTEM_NAMESPACE}.svc.cluster.local"
-WEBHOOK_PORT, HEALTH_PORT = 9443, 8081
-USER = 65532
-"""The user of the manager in its image, which no node knows."""
 
 
 class Of(StrEnum):
@@ -65,7 +62,7 @@ Tree = dict[str, Any]
     Of.MANAGER,
     help="manager: a management cluster; garden: what `espalier garden` needs; seed: what `espalier gardenlet` needs.",
 )
-@click.option("--image", default="", metavar="IMAGE", help="Image of the manager; adds its Deployment.")
+@click.option("--image", default="", metavar="IMAGE", help="Image of the manager; adds the Deployment.")
 @click.option(
     "--webhook-url", default="", metavar="URL", help="https://HOST:PORT of a manager that runs outside the cluster."
 )
@@ -86,6 +83,8 @@ Tree = dict[str, Any]
     is_flag=True,
     help="Print only the permission to copy kubeconfigs to these namespaces.",
 )
+@click.option("--seed", default="", metavar="NAME", help="Seed of the gardenlet that --of seed --image deploys.")
+@deployment.options
 def manifests(
     *,
     of: Of,
@@ -95,6 +94,9 @@ def manifests(
     in_place: FrontEnd,
     management_cluster: str,
     kubeconfig_copies: bool,
+    seed: str,
+    pods: deployment.Pods,
+    pod_flags: Sequence[str],
 ) -> None:
     """Print CRDs, namespace, RBAC, webhooks and Deployment, as YAML.
 
@@ -109,26 +111,35 @@ def manifests(
       espalier manifests --image example.com/espalier:v0.26.0 | kubectl apply -f -
       espalier manifests --kubeconfig-copies -n team-a | kubectl apply -f -
       espalier manifests --of garden --webhook-url https://10.0.0.5:9443
-      espalier manifests --of seed
+      espalier manifests --of seed --seed west --image example.com/espalier:v1
     """
     namespaces = flags.namespaces(namespace)
-    if of is not Of.MANAGER:
-        _write(_of_gardener(of, image, webhook_url))
-        return
-    if kubeconfig_copies:
-        if not namespaces or image or webhook_url:
+    if image and not _IMAGE.fullmatch(image):
+        raise Usage(f"--image: found {image!r}, allowed is an image reference such as example.com/espalier:v0.26.0")
+    if kubeconfig_copies and of is Of.MANAGER:
+        if not namespaces or image or webhook_url or pod_flags:
             raise Usage("--kubeconfig-copies needs --namespace and allows no other flag: it prints a Role for each")
         _write(kubeconfig_copy_rights(namespaces))
         return
-    if image and not _IMAGE.fullmatch(image):
-        raise Usage(f"--image: found {image!r}, allowed is an image reference such as example.com/espalier:v0.26.0")
+    if pod_flags and not image:
+        raise Usage(f"{pod_flags[0]}: found without --image, which adds the Deployment whose pods it sets")
+    if of is not Of.MANAGER:
+        others = {"--namespace": namespace, "--in-place": in_place is not FrontEnd.ANNOTATIONS}
+        others |= {"--management-cluster": management_cluster, "--kubeconfig-copies": kubeconfig_copies}
+        for flag, is_given in others.items():
+            if is_given:
+                raise Usage(f"{flag}: found with --of {of}, allowed is --of manager")
+        _write(_of_gardener(of, image, webhook_url, seed, pods))
+        return
+    if seed:
+        raise Usage("--seed: found with --of manager, allowed is --of seed")
     if bool(image) == bool(webhook_url):
         raise Usage("give either --image (a manager in the cluster) or --webhook-url (one outside of it)")
     _check_url(webhook_url)
     webhooks = [tree for _, tree in webhook_configurations(webhook_url, namespaces)]
     named = [management(management_cluster)] if management_cluster else []
-    deployment = deployed(image, namespaces, in_place) if image else []
-    _write([*installed(PROVIDERS, namespaces, in_place), *named, *webhooks, *deployment])
+    running = deployed(image, namespaces, in_place, pods) if image else []
+    _write([*installed(PROVIDERS, namespaces, in_place), *named, *webhooks, *running])
 
 
 def _write(objects: Sequence[Tree]) -> None:
@@ -141,15 +152,28 @@ def _check_url(url: str) -> None:
         raise Usage(f"--webhook-url: found {url!r}, allowed is https://HOST:PORT (API servers call nothing else)")
 
 
-def _of_gardener(of: Of, image: str, webhook_url: str) -> list[Tree]:
+def _of_gardener(of: Of, image: str, webhook_url: str, seed: str, pods: deployment.Pods) -> list[Tree]:
     """Raises `Usage`."""
     from espalier.cli import garden_manifests  # noqa: PLC0415  it declares webhooks by this module
 
     _check_url(webhook_url)
-    if image or (of is Of.SEED and webhook_url):
-        allowed = "--webhook-url alone" if of is Of.GARDEN else "nothing else"
-        raise Usage(f"--of {of}: found {'--image' if image else '--webhook-url'}, allowed is {allowed}")
-    return garden_manifests.of_seed() if of is Of.SEED else garden_manifests.of_garden(webhook_url)
+    if of is Of.SEED:
+        if webhook_url:
+            raise Usage("--webhook-url: found with --of seed, whose gardenlet serves no webhooks")
+        if bool(image) != bool(seed):
+            missing, found = ("--seed", "--image") if image else ("--image", "--seed")
+            raise Usage(f"--of seed: found {found} without {missing}; a gardenlet is deployed by both")
+        if seed and not _NAME.fullmatch(seed):
+            raise Usage(f"--seed: found {seed!r}, allowed is the name of a Seed, such as west")
+        return [*garden_manifests.of_seed(), *(garden_manifests.gardenlet_deployed(image, seed, pods) if image else ())]
+    if seed:
+        raise Usage("--seed: found with --of garden, allowed is --of seed")
+    if image and webhook_url:
+        raise Usage("--of garden: give either --image (a garden's controllers in the cluster) or --webhook-url")
+    return [
+        *garden_manifests.of_garden(webhook_url),
+        *(garden_manifests.garden_deployed(image, pods) if image else ()),
+    ]
 
 
 def management(record: str) -> Tree:
@@ -251,62 +275,17 @@ def _in(namespaces: Sequence[str]) -> Tree:
     return {"matchExpressions": [by_name]}
 
 
-def deployed(image: str, namespaces: Sequence[str] = (), in_place: FrontEnd = FrontEnd.ANNOTATIONS) -> list[Tree]:
-    """The manager in the cluster: Service of its webhooks, who may reach it, Deployment. Of two replicas one acts."""
-    labels = {"app.kubernetes.io/name": NAME}
-    probe = {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 10}
+def deployed(
+    image: str,
+    namespaces: Sequence[str] = (),
+    in_place: FrontEnd = FrontEnd.ANNOTATIONS,
+    pods: deployment.Pods | None = None,
+) -> list[Tree]:
+    """The manager in the cluster, with its Service and what protects it."""
     share = ["--namespace", ",".join(namespaces)] if namespaces else []
     share += ["--in-place", str(in_place)] if in_place is not FrontEnd.ANNOTATIONS else []
-    container = {
-        "name": "manager",
-        "image": image,
-        "command": ["espalier"],
-        "args": ["manager", "--webhook-address", f":{WEBHOOK_PORT}", "--health-address", f":{HEALTH_PORT}", *share],
-        "ports": [
-            {"name": "webhooks", "containerPort": WEBHOOK_PORT},
-            {"name": "health", "containerPort": HEALTH_PORT},
-        ],
-        "livenessProbe": probe | {"httpGet": {"path": "/healthz", "port": "health"}},
-        "readinessProbe": probe,
-        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "runAsNonRoot": True,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "volumeMounts": [{"name": "temporary", "mountPath": "/tmp"}],  # noqa: S108  ssl reads certificates from files
-    }
-    pod = {
-        "serviceAccountName": NAME,
-        "securityContext": {"runAsUser": USER, "runAsGroup": USER},
-        "containers": [container],
-        "volumes": [{"name": "temporary", "emptyDir": {"medium": "Memory"}}],
-        "terminationGracePeriodSeconds": 40,
-    }
-    return [
-        _object(core.SERVICE, SERVICE)
-        | {"spec": {"selector": labels, "ports": [{"name": "webhooks", "port": 443, "targetPort": "webhooks"}]}},
-        # API servers call webhooks from addresses that no selector names. Kubelets reach probes in any case; metrics
-        # are served to the pod itself alone.
-        _object(core.NETWORK_POLICY, NAME)
-        | {
-            "spec": {
-                "podSelector": {"matchLabels": labels},
-                "policyTypes": ["Ingress"],
-                "ingress": [{"ports": [{"protocol": "TCP", "port": "webhooks"}]}],
-            }
-        },
-        _object(core.DEPLOYMENT, NAME)
-        | {
-            "spec": {
-                "replicas": 2,
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": pod},
-            }
-        },
-    ]
+    manager = deployment.Program(NAME, "manager", ("manager", *share), image, webhook_service=SERVICE)
+    return deployment.deployed(manager, pods or deployment.Pods())
 
 
 def _object(resource: Resource, name: str, namespace: str = SYSTEM_NAMESPACE) -> Tree:
