@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.measure import report
+from benchmarks.measure import arguments, report, size
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
 from espalier.apiserver.webhook_calls import HttpWebhooks
@@ -32,7 +32,7 @@ from espalier.runtime.snapshot import Snapshot
 from espalier.runtime.webhooks import Webhooks
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "docker.yaml"
-CLUSTERS, ROUNDS, CALLS = 200, 1000, 2000
+CLUSTERS, ROUNDS, CALLS = size(200, 2), size(1000, 2), size(2000, 2)
 Tree = dict[str, Any]
 
 
@@ -142,6 +142,7 @@ async def over_https(webhooks: Webhooks, bodies: list[bytes]) -> tuple[float, fl
 
 
 async def main() -> None:
+    arguments(__doc__).parse_args()
     webhooks, trees = prepared()
     for what, bodies in reviews(trees).items():
         report(

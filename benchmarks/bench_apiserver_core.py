@@ -7,7 +7,6 @@ An object is a Machine-like custom resource of about 3 KB with a schema, a statu
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import platform
@@ -17,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from benchmarks.measure import arguments, size
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, LEASE
 from espalier.api.crd import crd_of
@@ -109,8 +109,8 @@ async def measure(count: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=2000)
+    parser = arguments(__doc__)
+    parser.add_argument("--count", type=int, default=size(2000, 2))
     count = parser.parse_args().count
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {count} objects of each kind")
     asyncio.run(measure(count))

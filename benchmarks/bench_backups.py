@@ -21,7 +21,7 @@ from collections.abc import AsyncGenerator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from benchmarks.measure import PROGRAM, report, spread
+from benchmarks.measure import PROGRAM, arguments, report, size, spread
 from espalier.etcdbackup.snapshots.codecs import compress
 from espalier.etcdbackup.snapshots.deltas import KeyValue, event
 from espalier.etcdbackup.snapshots.names import Compression, Kind, Snapshot
@@ -29,7 +29,7 @@ from espalier.etcdbackup.snapshots.writing import DeltaBuilder
 from espalier.etcdbackup.stores.local import LocalStore
 
 MIB = 1 << 20
-SIZE, EVENTS, RUNS = 1024, 1_000_000, 3
+SIZE, EVENTS, RUNS = size(1024, 1), size(1_000_000, 1000), size(3, 1)
 CREATED = 1_700_000_000
 
 
@@ -88,6 +88,7 @@ def side_by_side(folder: Path, file: Path, peer: Sequence[str], work: float, uni
 
 def main() -> int:
     """Measure, and say so."""
+    arguments(__doc__).parse_args()
     with tempfile.TemporaryDirectory() as made:
         for compression, peer in ((Compression.NONE, ["sha256sum"]), (Compression.GZIP, ["gzip", "-t"])):
             folder = Path(made) / compression.word

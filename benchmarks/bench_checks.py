@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from benchmarks.measure import report
+from benchmarks.measure import arguments, report, size
 from espalier.clusters.checks import controller
 from espalier.providers import registry
 from espalier.providers.cloudstack.checks import simulated as simulated_cloudstack
@@ -43,7 +43,7 @@ from tests.support.provider_lives import LIVES, ProviderLife
 from tests.support.snow_devices import snow_device
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-HOUR = 3600.0
+HOUR = size(3600.0, 900.0)
 SIMULATED = (simulated_vcenter, simulated_prism, simulated_cloudstack, simulated_devices)
 IN_SIMULATOR = {
     ObjectType.DATACENTER: "DC0",
@@ -103,7 +103,8 @@ async def vsphere() -> AsyncIterator[Api]:
         ask = of(VCenters(center.resolve), center.server, vcenter.ACCOUNT)
 
         def there(asked: Any) -> Any:
-            named = frozenset(Question(one.sort, "DC0", IN_SIMULATOR[one.sort]) for one in asked.questions)
+            types = {one.object_type for one in asked.questions}
+            named = frozenset(Question(one, "DC0", IN_SIMULATOR[one]) for one in types)
             return msgspec.structs.replace(asked, questions=named)
 
         yield (lambda asked: ask(there(asked))), sent.total
@@ -144,6 +145,7 @@ async def requests(name: str, asked: Counter[Any]) -> int:
 
 
 def main() -> None:
+    arguments(__doc__).parse_args()
     logs.setup(level="error")
     for life in LIVES:
         name = life.datacenter.removesuffix("DatacenterConfig").lower()

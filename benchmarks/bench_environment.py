@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks.measure import cpu_seconds, peak_memory, report, spread, start_environment
+from benchmarks.measure import arguments, cpu_seconds, log_of, peak_memory, report, size, spread, start_environment
 from espalier.api.core import NAMESPACE
 from espalier.api.eksa.cluster import Cluster
 from espalier.kube.client import Client
@@ -24,7 +24,7 @@ from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.support.control_plane import find_assets
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "docker.yaml"
-MANY = 200
+RUNS, MANY = size(5, 1), size(200, 2)
 
 
 @asynccontextmanager
@@ -43,7 +43,7 @@ async def env(folder: Path) -> AsyncIterator[tuple[Client, subprocess.Popen[byte
                     await client.close()
                 client = None
                 if process.poll() is not None:
-                    raise RuntimeError((folder / "bench.log").read_text()) from None
+                    raise RuntimeError(log_of(folder).read_text()) from None
                 await asyncio.sleep(0.02)
         yield client, process, time.monotonic() - began
     finally:
@@ -95,13 +95,14 @@ async def create(client: Client, names: list[str]) -> float:
 
 
 async def main() -> None:
+    arguments(__doc__).parse_args()
     assets = find_assets()
     kubectl = assets / "kubectl" if assets else None
     starts: list[float] = []
     firsts: list[float] = []
     ones: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        for run in range(5):
+        for run in range(RUNS):
             async with env(Path(folder) / f"one-{run}") as (client, _, seconds):
                 starts.append(seconds)
                 if kubectl:

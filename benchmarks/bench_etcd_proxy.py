@@ -15,14 +15,14 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from benchmarks.measure import cpu_seconds, peak_memory, report
+from benchmarks.measure import arguments, cpu_seconds, peak_memory, report, size
 from espalier.assets.recipes import ETCD
 from espalier.etcd.client import Client, connect
 from espalier.etcd.requests import Range
 from tests.support.owners import seats
 from tests.support.real_etcd import built
 
-ROUNDS, CALLS, CLIENTS = 5, 1000, 32
+ROUNDS, CALLS, CLIENTS = size(5, 1), size(1000, 10), size(32, 2)
 PREFIX = b"/large/"
 
 
@@ -63,6 +63,7 @@ async def large(client: Client) -> float:
 
 async def main() -> None:
     """Print the comparison."""
+    arguments(__doc__).parse_args()
     component = ETCD if built(ETCD) is not None else None
     with tempfile.TemporaryDirectory() as name:
         async with seats(Path(name), component) as made:

@@ -15,13 +15,12 @@ import hashlib
 import io
 import random
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.bench_backups import CREATED, measured
-from benchmarks.measure import PROGRAM, report, spread
+from benchmarks.measure import PROGRAM, arguments, report, size, spread
 from espalier.assets.cache import assets_folder
 from espalier.etcd.backend import Record, State, write_backend
 from espalier.etcd.messages import rpc_pb2 as rpc
@@ -30,7 +29,7 @@ from espalier.etcdbackup.snapshots.names import Compression, Kind, Snapshot
 from espalier.etcdbackup.snapshots.writing import DeltaBuilder
 from espalier.etcdbackup.stores.local import LocalStore
 
-EVENTS, RUNS, VALUE = 1_000_000, 3, 4096
+EVENTS, RUNS, VALUE = size(1_000_000, 1000), size(3, 1), 4096
 
 
 async def with_deltas(folder: Path) -> None:
@@ -58,10 +57,10 @@ def write_full(path: Path, records: Iterator[Record], state: State) -> None:
         file.write(digest.digest())
 
 
-def records(size: int) -> Iterator[Record]:
+def records(mib: int) -> Iterator[Record]:
     """So many MiB of objects."""
     rng = random.Random(1)
-    for number in range(size * (1 << 20) // VALUE):
+    for number in range(mib * (1 << 20) // VALUE):
         revision, key = number + 2, b"/registry/pods/%d" % number
         value = rng.randbytes(VALUE // 2) + bytes(VALUE // 2)
         kv = rpc.KeyValue(key=key, value=value, create_revision=revision, mod_revision=revision, version=1)
@@ -76,7 +75,9 @@ def restored(command: list[str], data: Path) -> tuple[float, float]:
 
 def main() -> None:
     """Print both."""
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 256
+    parser = arguments(__doc__)
+    parser.add_argument("mib", type=int, nargs="?", default=size(256, 1), help="size of the database without deltas")
+    mib = parser.parse_args().mib
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         asyncio.run(with_deltas(folder / "deltas"))
@@ -87,9 +88,9 @@ def main() -> None:
             spread([seconds for seconds, _ in runs]),
             f"{max(memory for _, memory in runs):.0f} MiB",
         )
-        count = size * (1 << 20) // VALUE
+        count = mib * (1 << 20) // VALUE
         file = folder / "full" / Snapshot(Kind.FULL, 0, count + 1, CREATED).key
-        write_full(file, records(size), State(revision=count + 1))
+        write_full(file, records(mib), State(revision=count + 1))
         packed = folder / "packed" / Snapshot(Kind.FULL, 0, count + 1, CREATED, Compression.GZIP).key
         packed.parent.mkdir(parents=True)
         with file.open("rb") as plain, gzip.open(packed, "wb", 6) as target:

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from benchmarks.measure import cpu_seconds, peak_memory, report, spread
+from benchmarks.measure import arguments, cpu_seconds, peak_memory, report, size, spread
 from espalier.assets.recipes import ETCD
 from espalier.etcd.client import Client
 from tests.support.agents import AgentProcess, running_agent
 from tests.support.real_etcd import built, real_etcd
 
-ROUNDS, QUIET_SECONDS, VALUE = 5, 5.0, 64 * 1024
+ROUNDS, QUIET_SECONDS, VALUE = size(5, 1), size(5.0, 0.1), 64 * 1024
 
 
 async def put_until(client: Client, done: asyncio.Task[object]) -> list[float]:
@@ -54,10 +53,13 @@ async def ours(agent: AgentProcess) -> None:
 
 async def main() -> None:
     """Print the comparison."""
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 256
+    parser = arguments(__doc__)
+    parser.add_argument("mib", type=int, nargs="?", default=size(256, 1), help="size of the database")
+    mib = parser.parse_args().mib
     programs = built(ETCD)
     if programs is None:
-        raise SystemExit("etcd was not built: make real-assets")
+        report("writers during a full snapshot", f"not measured: no etcd {ETCD.version}; run make real-assets")
+        return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "etcd").mkdir()
@@ -66,7 +68,7 @@ async def main() -> None:
             etcd.client() as filler,
             etcd.client() as client,
         ):
-            for number in range(size * (1 << 20) // VALUE):
+            for number in range(mib * (1 << 20) // VALUE):
                 await filler.put(b"/registry/filling/%d" % number, os.urandom(VALUE // 2) + bytes(VALUE // 2))
             flags = ("--delta-snapshot-period", "20s")
             async with running_agent(f"file://{folder}/store", etcd.endpoint, folder / "agent.log", *flags) as agent:
@@ -90,7 +92,7 @@ async def main() -> None:
         median, p99 = values[len(values) // 2], values[int(len(values) * 0.99)]
         lines.append(f"{way:12} puts: median {median:.2f} ms, p99 {p99:.2f} ms; each lasted {spread(lasted[way])}")
     lines.append(f"the agent: {cost:.1f} s of CPU, {memory} MiB at most")
-    report(f"writers during a full snapshot of {size} MiB (etcd {ETCD.version})", *lines)
+    report(f"writers during a full snapshot of {mib} MiB (etcd {ETCD.version})", *lines)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ simulated cloud; control planes take no pods, so that is not measured which a ku
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import statistics
 import time
@@ -16,7 +15,7 @@ from collections import Counter
 
 import structlog
 
-from benchmarks.measure import report
+from benchmarks.measure import arguments, report, size
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.metadata_keys import FORCE_RESTORE
 from espalier.api.gardener.shoot import Shoot
@@ -86,9 +85,9 @@ def each(requests: Counter[str], shoots: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shoots", type=int, default=100)
-    parser.add_argument("--seeds", type=int, default=4)
+    parser = arguments(__doc__)
+    parser.add_argument("--shoots", type=int, default=size(100, 1))
+    parser.add_argument("--seeds", type=int, default=size(4, 2))
     given = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     lines = virtual.run(lambda simulation: measured(simulation, given.shoots, given.seeds), epoch=EPOCH, seed=1)

@@ -8,7 +8,6 @@ gardenlet, as the difference between an hour with it and one without it.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import time
@@ -17,7 +16,7 @@ from collections import Counter
 
 import structlog
 
-from benchmarks.measure import report
+from benchmarks.measure import arguments, report, size
 from espalier.api.gardener.shoot import Shoot
 from espalier.apiserver.server import Server
 from espalier.runtime import virtual
@@ -91,8 +90,8 @@ def read(requests: Counter[str]) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shoots", type=int, default=200)
+    parser = arguments(__doc__)
+    parser.add_argument("--shoots", type=int, default=size(200, 1))
     shoots = parser.parse_args().shoots
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     lines = virtual.run(lambda simulation: measured(simulation, shoots), epoch=EPOCH, seed=1)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import structlog
 
-from benchmarks.measure import report, spread
+from benchmarks.measure import arguments, report, size, spread
 from espalier.api.core import POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
@@ -31,7 +31,7 @@ from tests.support.in_place_calls import Calls, asked, bill
 from tests.support.in_place_environment import spec
 from tests.support.managed_environment import MANAGER_AGENT, ManagedEnvironment, managed_environment
 
-CONTROL_PLANES, WORKERS = 3, 3
+CONTROL_PLANES, WORKERS = size(3, 1), size(3, 1)
 PROGRAM_AGENT = "espalier-upgrader"
 MIB = 2**20
 
@@ -83,7 +83,7 @@ async def upgrade(folder: Path) -> tuple[float, Moments, Calls, Calls]:
         return seconds, moments, manager - before[0], program - before[1]
 
 
-def size() -> str:
+def image_size() -> str:
     """What the upgrader image has beside the components of Kubernetes and its runtime."""
     bases = find_bases()
     if not bases:
@@ -101,6 +101,7 @@ def lines(calls: Calls) -> list[str]:
 
 
 def main() -> None:
+    arguments(__doc__).parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with tempfile.TemporaryDirectory() as folder:
         seconds, moments, manager, program = asyncio.run(upgrade(Path(folder)))
@@ -119,7 +120,7 @@ def main() -> None:
     report(f"{whose} once for a cluster: {counted.once.total()}", *lines(counted.once))
     report(f"{whose} for those {nodes} nodes: {manager.total()} all in all")
     report(f"requests of the program: {program.total() / nodes:.1f} for each node", *lines(program))
-    report("the upgrader image without what it brings to nodes", size(), "aim: <= 60 MB")
+    report("the upgrader image without what it brings to nodes", image_size(), "aim: <= 60 MB")
 
 
 if __name__ == "__main__":

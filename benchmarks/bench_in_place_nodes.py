@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.measure import report
+from benchmarks.measure import arguments, report
 from espalier.assets.base import find_base
 from espalier.realnodes.nspawn.node_files import PREFLIGHT
 from tests.support.kubectl import Kubectl
@@ -90,6 +90,7 @@ async def in_place(env: RealEnvironment, name: str, node: str) -> dict[str, floa
 
 
 async def main() -> None:
+    arguments(__doc__).parse_args()
     missing = why_not(OLD, NEW.partition("-")[0])
     if missing or "ESPALIER_REAL_NODES" not in os.environ:
         report("a real node in place, beside kubeadm by hand", f"not measured: {missing or 'set ESPALIER_REAL_NODES'}")

@@ -9,7 +9,6 @@ really made, in a third process. A manager does so at its start, behind its firs
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import re
@@ -24,7 +23,7 @@ from pathlib import Path
 
 import aiohttp
 
-from benchmarks.measure import PROGRAM, cpu_seconds, peak_memory, report, start_environment
+from benchmarks.measure import PROGRAM, arguments, cpu_seconds, peak_memory, report, size, start_environment
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
 from espalier.cli import follow
@@ -35,14 +34,15 @@ from espalier.kube.errors import KubeError
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.docker.kinds import DockerDatacenterConfig
+from tests.support.management import free_port
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "docker.yaml"
-METRICS = "http://127.0.0.1:18480/metrics"
+METRICS = f"http://127.0.0.1:{free_port()}/metrics"
 LOOK = 0.5
 """Seconds between two looks at the figures of the manager, which has to make them up: many would be measured too."""
-AWAKE = 0.2
+AWAKE = size(0.2, 0.02)
 """CPU seconds that a manager does not use while it idles through a sync period."""
-NEVER, ROUNDS = "10h", "30s"
+NEVER, ROUNDS = "10h", f"{size(30, 5)}s"
 """Sync periods: none while it is measured, and so long that one round of gate checks is over before the next."""
 
 
@@ -219,9 +219,9 @@ async def main(count: int, isolation: str, idle: float) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clusters", type=int, default=10_000)
+    parser = arguments(__doc__)
+    parser.add_argument("--clusters", type=int, default=size(10_000, 2))
     parser.add_argument("--isolation", default="gate")
-    parser.add_argument("--idle", type=float, default=60.0)
+    parser.add_argument("--idle", type=float, default=size(60.0, 1.0))
     asked = parser.parse_args()
     asyncio.run(main(asked.clusters, asked.isolation, asked.idle))

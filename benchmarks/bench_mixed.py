@@ -8,7 +8,6 @@ of ours, so that what is measured is the control plane's own work. Afterwards an
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import resource
@@ -20,7 +19,7 @@ from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from typing import Any
 
-from benchmarks.measure import report
+from benchmarks.measure import arguments, report, size
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa.cluster import Cluster
@@ -184,8 +183,8 @@ def tell(title: str, count: int, start: Start, after: Counter[str], *more: str) 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clusters", type=int, default=1000)
+    parser = arguments(__doc__)
+    parser.add_argument("--clusters", type=int, default=size(1000, 6))
     count = parser.parse_args().clusters
     logs.setup(level="error")
     run(lambda simulation: simulate(simulation, count), epoch=EPOCH, seed=1)

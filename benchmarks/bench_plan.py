@@ -10,10 +10,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.measure import PROGRAM, report, spread, start_environment
+from benchmarks.measure import PROGRAM, arguments, log_of, report, size, spread, start_environment
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "docker.yaml"
-RUNS, PATIENCE = 7, 60.0
+RUNS, PATIENCE = size(7, 1), 60.0
 
 
 def espalier(home: Path, *arguments: str, expect: int = 0) -> tuple[float, float]:
@@ -21,7 +21,7 @@ def espalier(home: Path, *arguments: str, expect: int = 0) -> tuple[float, float
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.monotonic()
     environment = {**os.environ, "ESPALIER_HOME": str(home)}
-    done = subprocess.run([*PROGRAM, *arguments], env=environment, cwd=home, capture_output=True, check=False)
+    done = subprocess.run([*PROGRAM, *arguments], env=environment, cwd=home.parent, capture_output=True, check=False)
     seconds = time.monotonic() - began
     if done.returncode != expect:
         raise RuntimeError(f"{arguments} ended with {done.returncode}: {done.stderr.decode()}")
@@ -39,17 +39,18 @@ def until_served(home: Path) -> None:
             time.sleep(0.1)
         else:
             return
-    raise RuntimeError((home / "bench.log").read_text())
+    raise RuntimeError(log_of(home).read_text())
 
 
 def main() -> None:
+    arguments(__doc__).parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
+        home = Path(folder) / "home"
         process = start_environment(home)
         try:
             until_served(home)
             espalier(home, "create", "cluster", "-f", str(EXAMPLE))
-            changed = home / "changed.yaml"
+            changed = Path(folder) / "changed.yaml"
             changed.write_text(EXAMPLE.read_text().replace('"1.35"', '"1.36"').replace("count: 2", "count: 3"))
             unchanged = [espalier(home, "plan", "-f", str(EXAMPLE)) for _ in range(RUNS)]
             upgrades = [espalier(home, "plan", "-f", str(changed), expect=1) for _ in range(RUNS)]

@@ -7,7 +7,6 @@ As root, with what `make real-assets REAL=nodes` builds; elsewhere it says what 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import statistics
 import tempfile
@@ -16,7 +15,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from benchmarks.measure import cpu_seconds, peak_memory, report, spread
+from benchmarks.measure import arguments, cpu_seconds, peak_memory, report, size, spread
 from espalier.cli import lock
 from espalier.realnodes.management.processes import read_states
 from espalier.realnodes.nspawn import cgroups, container
@@ -69,7 +68,7 @@ class Costs:
 
 async def measure(found: dict[str, list[float]]) -> None:
     """One run of everything."""
-    upgrades = not why_not("1.36.3")
+    upgrades = size(1, 0) and not why_not("1.36.3")
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
         async with real_environment(Path(folder)) as env:
@@ -87,7 +86,7 @@ async def measure(found: dict[str, list[float]]) -> None:
                     await become(env, manifest(1, kubernetes="1.36"))
             async with costs.of("deletion of 1+1"):
                 await env.management("delete", CLUSTER, "--wait")
-            if allowed_watchers() >= MANY_WATCHERS:
+            if size(1, 0) and allowed_watchers() >= MANY_WATCHERS:
                 async with costs.of("3+3, apply to Ready"):
                     await become(env, manifest(3, 3))
                 costs.say("balancer and registry of 3+3: MiB", companions(env))
@@ -149,7 +148,7 @@ def memory(pids: Iterable[int]) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--runs", type=int, default=1)
     chosen = parser.parse_args()
     if missing := why_not("1.35.4"):

@@ -6,7 +6,7 @@ import copy
 import time
 from pathlib import Path
 
-from benchmarks.measure import report, spread
+from benchmarks.measure import arguments, report, size, spread
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
 from espalier.cli.offline import OfflineManager
@@ -16,7 +16,7 @@ from espalier.clusters.scope import ClusterAPIObjects
 from espalier.providers.registry import PROVIDERS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-GROUPS, TIMES, ROUNDS = 3, 200, 7
+GROUPS, TIMES, ROUNDS = 3, size(200, 1), size(7, 1)
 
 
 def render_input_of(example: Path) -> RenderInput:
@@ -37,6 +37,7 @@ def rendered(made: RenderInput) -> int:
 
 
 def main() -> None:
+    arguments(__doc__).parse_args()
     for example in sorted(one for one in EXAMPLES.glob("*.yaml") if "kind: Cluster\n" in one.read_text()):
         made = render_input_of(example)
         objects, runs = rendered(made), []

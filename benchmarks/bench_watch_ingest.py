@@ -26,7 +26,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.measure import cpu_seconds, report, spread
+from benchmarks.measure import arguments, cpu_seconds, report, size, spread
 from benchmarks.watched import CONFIG_MAPS, CUSTOM_OBJECTS, OBJECTS, Population, Watched
 from espalier.assets.build import MissingRequirements, provide
 from espalier.assets.cache import cache_folder
@@ -49,7 +49,7 @@ PEER = GoModule(
     workspace=700 * MIB,
     minutes=1.5,
 )
-RUNS = 5
+RUNS = size(5, 1)
 PATIENCE = 120.0
 
 
@@ -207,6 +207,7 @@ def build_peer() -> Path | None:
 
 
 async def main() -> None:
+    arguments(__doc__).parse_args()
     assets = find_assets()
     if assets is None:
         print(f"Watch ingest was not measured: there is no real kube-apiserver here; {why_no_assets()}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import statistics
@@ -9,8 +10,24 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
+
+Number = TypeVar("Number", int, float)
 
 PROGRAM = [sys.executable, "-m", "espalier.cli"]
+_SMALLEST = "--smallest"
+
+
+def size(usual: Number, smallest: Number) -> Number:
+    """How much a benchmark does: as usual, or as little as possible with `--smallest`, which shows that it runs."""
+    return smallest if _SMALLEST in sys.argv[1:] else usual
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """The parser of a benchmark's command line. Sizes that are asked for win over `--smallest`."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(_SMALLEST, action="store_true", help="as little as possible: figures mean nothing")
+    return parser
 
 
 def machine() -> str:
@@ -47,8 +64,12 @@ def report(title: str, *lines: str) -> None:
 
 def start_environment(home: Path, *flags: str) -> subprocess.Popen[bytes]:
     """`espalier up` as its own process, with its own state."""
-    home.mkdir(parents=True, exist_ok=True)
-    log = (home / "bench.log").open("ab")
-    return subprocess.Popen(
-        [*PROGRAM, "up", *flags], env={**os.environ, "ESPALIER_HOME": str(home)}, stdout=log, stderr=log
-    )
+    with log_of(home).open("ab") as log:
+        return subprocess.Popen(
+            [*PROGRAM, "up", *flags], env={**os.environ, "ESPALIER_HOME": str(home)}, stdout=log, stderr=log
+        )
+
+
+def log_of(home: Path) -> Path:
+    """Output of the environment: beside its home, which holds nothing but its own files."""
+    return home.with_name(f"{home.name}.log")

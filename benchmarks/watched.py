@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from benchmarks.measure import size
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
@@ -17,7 +18,7 @@ from tests.support.control_plane import ControlPlane
 
 T = TypeVar("T")
 
-OBJECTS = 3000
+OBJECTS = size(3000, 20)
 NAMESPACES = 10
 WRITERS = 16
 
