@@ -19,6 +19,7 @@ import pytest_asyncio
 import structlog
 from hypothesis import settings
 
+from tests.support import left_files
 from tests.support.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
 
 DEBUG_LOGS = "ESPALIER_DEBUG_LOGS"
@@ -99,12 +100,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown() -> Generator[None, object, object]:
-    """Log as before."""
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Log as before; and a failed test leaves its files only if they are few."""
+    folder = (getattr(item, "funcargs", None) or {}).get("tmp_path")
     try:
         return (yield)
     finally:
         structlog.configure(**_LOGGING)
+        if folder is not None and folder.exists() and (removed := _LEFT_FILES.after(folder)):
+            item.add_report_section("teardown", "files", removed)
+
+
+_LEFT_FILES = left_files.of_this_process()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
+    """Leave less than a bound, with the folders of fixtures that many tests share."""
+    result = yield
+    factory = getattr(session.config, "_tmp_path_factory", None)
+    folder = factory and factory._basetemp
+    if folder is not None:
+        for removed in _LEFT_FILES.at_the_end(folder, left_files.share()):
+            print(removed, file=sys.stderr)
+    return result
 
 
 @pytest.hookimpl(wrapper=True)

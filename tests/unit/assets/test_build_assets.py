@@ -35,8 +35,12 @@ FAILS = "echo '# some.where/a/package'; echo './main.go:7:2: undefined: Frobnica
 BLOCKS = """touch "$2"; echo "$2" > "$HOME/began"; read line < "$HOME/never"\n"""
 
 
+DISK = "import shutil; shutil.disk_usage = lambda path: shutil._ntuple_diskusage(10**13, 10**12, {free})"
+EMPTY, FULL = DISK.format(free=9 * 10**12), DISK.format(free=3 * 2**20)
+
+
 class Machine:
-    """A home of its own, and a PATH with the compiler that a test wants."""
+    """A home of its own, a disk with room, and a PATH with the compiler that a test wants."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -50,7 +54,7 @@ class Machine:
 
     def start(self, *arguments: str, prelude: str = "pass", **environment: str) -> subprocess.Popen[str]:
         story = (
-            f"import runpy, sys; sys.argv = ['assets', *{arguments!r}]; {prelude};"
+            f"import runpy, sys; sys.argv = ['assets', *{arguments!r}]; {EMPTY}; {prelude};"
             "runpy.run_module('espalier.assets', run_name='__main__')"
         )
         return subprocess.Popen(
@@ -163,8 +167,7 @@ def test_a_binary_of_another_version_is_refused(machine: Machine) -> None:
 
 
 def test_all_that_lacks_is_named_at_once(machine: Machine) -> None:
-    full = "import shutil; shutil.disk_usage = lambda path: shutil._ntuple_diskusage(10**12, 10**12, 3 * 2**20)"
-    code, output = machine.run(prelude=full)
+    code, output = machine.run(prelude=FULL)
     assert code == 2
     assert "Go 1.26.0 or newer: no program 'go' on PATH; install it" in output
     assert "MiB of free disk space" in output

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -34,47 +35,48 @@ def host(parent: Path) -> list[tuple[str, bytes]]:
 @example(entries=[("a", "link", "../host")], path="a/secret")
 @example(entries=[("a", "link", "b"), ("b", "link", "a")], path="a")
 def test_whatever_lies_there_and_whatever_is_asked_for_nothing_outside_is_found_or_changed(
-    tmp_path_factory: pytest.TempPathFactory, entries: list[tuple[str, str, str]], path: str
+    entries: list[tuple[str, str, str]], path: str
 ) -> None:
-    parent = tmp_path_factory.mktemp("environment")
-    root = parent / "root"
-    for folder in (root, parent / "host"):
-        folder.mkdir()
-    (parent / "host/secret").write_text("of the host")
-    (parent / "secret").write_text("of the host")
-    for where in (root, root / "a"):
-        for name, kind, target in entries:
-            if not os.path.isdir(where) or where.is_symlink() or os.path.lexists(where / name):
-                continue
-            if kind == "file":
-                (where / name).write_text("of the node")
-            elif kind == "folder":
-                (where / name).mkdir()
-            elif target and "\0" not in target:
-                try:
-                    (where / name).symlink_to(target.replace("//", f"{parent}/"))
-                except OSError:  # a name that is too long for a link as well
+    with tempfile.TemporaryDirectory() as temporary:
+        parent = Path(temporary)
+        root = parent / "root"
+        for folder in (root, parent / "host"):
+            folder.mkdir()
+        (parent / "host/secret").write_text("of the host")
+        (parent / "secret").write_text("of the host")
+        for where in (root, root / "a"):
+            for name, kind, target in entries:
+                if not os.path.isdir(where) or where.is_symlink() or os.path.lexists(where / name):
                     continue
-    before = host(parent)
+                if kind == "file":
+                    (where / name).write_text("of the node")
+                elif kind == "folder":
+                    (where / name).mkdir()
+                elif target and "\0" not in target:
+                    try:
+                        (where / name).symlink_to(target.replace("//", f"{parent}/"))
+                    except OSError:  # a name that is too long for a link as well
+                        continue
+        before = host(parent)
 
-    try:
-        found = confined.place(root, path)
-    except OSError:
-        found = root
-    assert found.is_relative_to(root)
-    assert found.resolve().is_relative_to(root)
-    for change in (
-        lambda: confined.write(root, path, "written"),
-        lambda: confined.make_folder(root, path),
-        lambda: confined.remove(root, path),
-    ):
-        with contextlib.suppress(OSError):
-            assert b"of the host" not in confined.read(root, path)
-        with contextlib.suppress(OSError, ValueError):
-            change()
-    assert host(parent) == before
-    assert (parent / "secret").read_text() == "of the host"
-    assert sorted(one.name for one in parent.iterdir()) == ["host", "root", "secret"]
+        try:
+            found = confined.place(root, path)
+        except OSError:
+            found = root
+        assert found.is_relative_to(root)
+        assert found.resolve().is_relative_to(root)
+        for change in (
+            lambda: confined.write(root, path, "written"),
+            lambda: confined.make_folder(root, path),
+            lambda: confined.remove(root, path),
+        ):
+            with contextlib.suppress(OSError):
+                assert b"of the host" not in confined.read(root, path)
+            with contextlib.suppress(OSError, ValueError):
+                change()
+        assert host(parent) == before
+        assert (parent / "secret").read_text() == "of the host"
+        assert sorted(one.name for one in parent.iterdir()) == ["host", "root", "secret"]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/etc", "../a", "a\0", "x" * 256])

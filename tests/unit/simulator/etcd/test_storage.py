@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -51,41 +52,40 @@ def _copied(folder: Path, to: Path) -> Path:
 @pytest.mark.soak
 @settings(max_examples=10)
 @given(history=histories)
-def test_nothing_acknowledged_is_lost_by_a_kill_and_a_torn_write_is_not_there(
-    history: list[Step], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_nothing_acknowledged_is_lost_by_a_kill_and_a_torn_write_is_not_there(history: list[Step]) -> None:
     """After a kill all is there; of a log that is cut at any place, a state that was at some time."""
-    folder = tmp_path_factory.mktemp("etcd")
-    work = folder / "work"
-    work.mkdir()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        work = folder / "work"
+        work.mkdir()
 
-    async def story() -> None:
-        await _everything(work)  # makes the file
-        member = _member(work)
-        await member.start()
-        model = Model()
-        rng = random.Random(len(history))
-        async with Client(MemoryTransport(member)) as client:
-            states = [await _said(client)]
-            for number, step in enumerate(history):
-                answer = await play(client, step, compacted=model.compacted, revision=model.revision)
-                if isinstance(answer, str):
-                    continue
-                model.play(step)
-                states.append(await _said(client))
-                if rng.random() < 0.2:
-                    assert await _everything(_copied(work, folder / f"killed-{number}")) == states[-1]
-        content = (work / f"{FILE_NAME}-wal").read_bytes()
-        for number in range(4):
-            torn = _copied(work, folder / f"torn-{number}")
-            cut = rng.randrange(len(content) + 1)
-            again = content[max(0, cut - 5000) : cut] * (number % 2)  # as if the last write were made twice
-            (torn / f"{FILE_NAME}-wal").write_bytes(content[:cut] + again)
-            assert await _everything(torn) in states
-        await member.close()
-        assert await _everything(work) == states[-1]
+        async def story() -> None:
+            await _everything(work)  # makes the file
+            member = _member(work)
+            await member.start()
+            model = Model()
+            rng = random.Random(len(history))
+            async with Client(MemoryTransport(member)) as client:
+                states = [await _said(client)]
+                for number, step in enumerate(history):
+                    answer = await play(client, step, compacted=model.compacted, revision=model.revision)
+                    if isinstance(answer, str):
+                        continue
+                    model.play(step)
+                    states.append(await _said(client))
+                    if rng.random() < 0.2:
+                        assert await _everything(_copied(work, folder / f"killed-{number}")) == states[-1]
+            content = (work / f"{FILE_NAME}-wal").read_bytes()
+            for number in range(4):
+                torn = _copied(work, folder / f"torn-{number}")
+                cut = rng.randrange(len(content) + 1)
+                again = content[max(0, cut - 5000) : cut] * (number % 2)  # as if the last write were made twice
+                (torn / f"{FILE_NAME}-wal").write_bytes(content[:cut] + again)
+                assert await _everything(torn) in states
+            await member.close()
+            assert await _everything(work) == states[-1]
 
-    asyncio.run(story())
+        asyncio.run(story())
 
 
 async def test_an_identity_stays_and_the_term_grows_with_each_start(tmp_path: Path) -> None:
