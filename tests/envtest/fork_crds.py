@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from espalier.api.meta import Tree
-from tests.support.provider_crds import CRDS
+from tests.support.provider_crds import CRDS, FORK, lacks, provider_crds
 
 FACTS = CRDS.parent / "reference" / "provider-kinds" / "capi-fork.txt"
 """The fields, one a line, two spaces a level; README.md beside it tells the notation."""
@@ -38,7 +38,7 @@ class Line(NamedTuple):
 def widened(crds: list[Tree]) -> list[Tree]:
     """The same CRDs with the fields of that build, in version v1beta2."""
     if not FACTS.is_file():
-        pytest.skip(f"the fields of EKS Anywhere's build are not at {FACTS}")
+        return _widened_by_the_fork(crds)
     types, kinds = _read(FACTS.read_text())
     inner = {"properties": {"template": {"properties": {"spec": types[KUBEADM_CONFIG]}}}}
     kinds["KubeadmConfigTemplate"] = {"properties": {"spec": inner}}
@@ -47,6 +47,20 @@ def widened(crds: list[Tree]) -> list[Tree]:
         for version in crd["spec"]["versions"] if more is not None else []:
             if version["name"] == "v1beta2":
                 _merge(version["schema"]["openAPIV3Schema"], more)
+    return crds
+
+
+def _widened_by_the_fork(crds: list[Tree]) -> list[Tree]:
+    """The same CRDs with what those of the fork have, whose types that build compiles in."""
+    fork = {crd["spec"]["names"]["kind"]: crd for crd in provider_crds(FORK)}
+    if not fork:
+        pytest.skip(lacks(FORK))
+    for crd in crds:
+        more = fork.get(crd["spec"]["names"]["kind"])
+        schemas = {one["name"]: one["schema"]["openAPIV3Schema"] for one in more["spec"]["versions"]} if more else {}
+        for version in crd["spec"]["versions"]:
+            if version["name"] == "v1beta2" and "v1beta2" in schemas:
+                _merge(version["schema"]["openAPIV3Schema"], schemas["v1beta2"])
     return crds
 
 

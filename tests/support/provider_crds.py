@@ -10,36 +10,69 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.meta import Tree
+from espalier.assets.cache import assets_folder
+from espalier.assets.recipes import PROVIDER_CRDS
 from espalier.cli.environment import programs
 from espalier.realnodes.management.cluster_api import MANAGERS, documents_of
 from tests.support.control_plane import ControlPlane
 
 CRDS = Path(__file__).parents[3] / "shared" / "crds"
+"""A folder beside the repository, with the CRDs as EKS Anywhere ships them. What it lacks is taken from the assets."""
+
+FILES = {
+    "docker": "capd.yaml",
+    "vsphere": "capv.yaml",
+    "cloudstack": "capc.yaml",
+    "nutanix": "capx.yaml",
+    "snow": "capas.yaml",
+    "tinkerbell": "capt.yaml",
+    "tinkerbell-stack": "capt.yaml",
+    "etcdadm": "etcdadm.yaml",
+}
+FORK = "cluster-api-fork"
+"""By provider; both of Tinkerbell are in one file."""
 STRICTLY = ("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-")
+
+
+def provider_crds(provider: str) -> list[Tree]:
+    """The CRDs of a provider, converted by nobody; none where they can't be had."""
+    shipped = CRDS / FILES.get(provider, "")
+    built = PROVIDER_CRDS.home(assets_folder())
+    files = [shipped] if shipped.is_file() else sorted((built / provider).glob("*.yaml"))
+    trees = [tree for one in files for tree in yaml.load_all(one.read_text(), Loader=yaml.CSafeLoader) if tree]
+    for tree in trees:  # no controller runs that could convert
+        tree["spec"].pop("conversion", None)
+    return trees
+
+
+def lacks(provider: str) -> str:
+    """Why there are no CRDs of a provider; empty if there are."""
+    if provider_crds(provider):
+        return ""
+    if provider in PROVIDER_CRDS.contents:
+        return f"the CRDs of {provider} are not built: run make real-assets"
+    return f"the CRDs of {provider} are in no Go module that can be had, nor at {CRDS}"
 
 
 @asynccontextmanager
 async def with_crds(
-    control_plane: ControlPlane, *names: str, change: Callable[[list[Tree]], list[Tree]] = lambda crds: crds
+    control_plane: ControlPlane, *providers: str, change: Callable[[list[Tree]], list[Tree]] = lambda crds: crds
 ) -> AsyncIterator[ControlPlane]:
-    """The control plane with the CRDs of Cluster API and these files, which go with it."""
-    if not CRDS.is_dir():
-        pytest.skip(f"the CRDs of providers are not at {CRDS}")
+    """The control plane with the CRDs of Cluster API and of these providers, as far as there are any."""
     assets = programs.find_cluster_api()
     if assets is None:
         pytest.skip("Cluster API is not built: run make real-assets")
     trees = [tree for one in MANAGERS for tree in documents_of(assets, one)]
     crds = [tree for tree in trees if tree["kind"] == CUSTOM_RESOURCE_DEFINITION.kind]
-    for tree in crds:  # no controller runs that could convert
+    for tree in crds:
         tree["spec"].pop("conversion", None)
-    text = "\n---\n".join(map(json.dumps, change(crds)))
+    crds = [*change(crds), *(tree for provider in providers for tree in provider_crds(provider))]
+    text = "\n---\n".join(dict.fromkeys(map(json.dumps, crds)))
     await must(control_plane, "apply", "--server-side", "-f", "-", text=text)
-    files = [argument for name in names for argument in ("-f", str(CRDS / name))]
-    if files:
-        await must(control_plane, "apply", "--server-side", *files)
     await must(control_plane, "wait", "--for=condition=Established", "--all", "crd")
     await kubectl(control_plane, "create", "namespace", "eksa-system")
     yield control_plane

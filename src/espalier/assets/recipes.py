@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from espalier.assets.base import DEFAULT_REPOSITORY, NAME
 from espalier.assets.component import HERE, MIB, Component, with_needs
+from espalier.assets.crd_files import CrdFiles, CrdModule
 from espalier.assets.go import GoModule
 from espalier.assets.node_base import NodeBase
 from espalier.assets.node_root import NodeRoot
@@ -151,6 +152,83 @@ CAPV = GoModule(
     stamps={f"{CAPV_MODULE}/pkg/version.{name}": value for name, value in VERSION.items()},
 )
 """Cluster API's provider for vSphere, for tests of that provider."""
+PROVIDER_CRDS = CrdFiles(
+    "provider-crds",
+    modules=(
+        CrdModule(
+            "docker",
+            f"{CLUSTER_API_MODULE}/test",
+            "1.13.8",
+            "h1:Beq2n8NBxHfVGmKCrNv8tIA88mQqUeof0/Wkjn5Dmqs=",
+            "infrastructure/docker/config/crd/bases",
+            "infrastructure.cluster.x-k8s.io_docker*.yaml",
+        ),
+        CrdModule(
+            "vsphere",
+            CAPV_MODULE,
+            "1.16.1",
+            "h1:6fN9Df5EBtxzI5546L4kzevCyE/wM9qWv8ZS+iAU9f8=",
+            "config/default/crd/bases",
+        ),
+        CrdModule(
+            "cloudstack",
+            f"{CLUSTER_API_MODULE}-provider-cloudstack",
+            "0.6.1",
+            "h1:WHyN5jRN9Ga8/koDh1gaGHA13N8j5trHG4pD7N58MCw=",
+            "config/crd/bases",
+            "infrastructure.*.yaml",
+        ),
+        CrdModule(
+            "nutanix",
+            "github.com/nutanix-cloud-native/cluster-api-provider-nutanix",
+            "1.5.0",
+            "h1:GYwGYt014QmmUzcqlXgZNn0thzDtVMNMMZywCiz9r18=",
+            "config/crd/bases",
+        ),
+        CrdModule(
+            "tinkerbell-stack",
+            "github.com/tinkerbell/tinkerbell",
+            "0.25.0",
+            "h1:U7blKIMZCjzoDesaA2615Xivoby6MFdDMoL7Sk+27so=",
+            "crd/bases/v1alpha1",
+        ),
+        CrdModule(
+            "etcdadm",
+            "github.com/aws/etcdadm-controller",
+            "1.0.28",
+            "h1:htsoFE6yNhS+q4gf4eR+4c6/wszlDNnjqRkMO6G2aIk=",
+            "config/crd/bases",
+        ),
+        CrdModule(
+            "etcdadm",
+            "github.com/aws/etcdadm-bootstrap-provider",
+            "1.0.22",
+            "h1:zxaIEWv+c9K7WsJZ4Ravq3SfYtx6a1GIs3rrPJgD4Fk=",
+            "config/crd/bases",
+        ),
+        *(
+            CrdModule(
+                "cluster-api-fork",
+                "github.com/snarkychef/cluster-api",
+                "0.1.0",
+                "h1:0euy+diCRLqS1gMD+IAXkm9lo5JHWhJXb+Lrwh5IpIM=",
+                f"{folder}config/crd/bases",
+                files,
+            )
+            for folder, files in (
+                ("", "cluster.x-k8s.io_*.yaml"),
+                ("bootstrap/kubeadm/", "*.yaml"),
+                ("controlplane/kubeadm/", "*.yaml"),
+            )
+        ),
+    ),
+    size=4 * MIB,
+    workspace=60 * MIB,
+    minutes=0.2,
+)
+"""CRDs of providers, as EKS Anywhere ships them, and of the build of Cluster API whose types it compiles in,
+for tests of what is rendered. Not to be had as modules: Nutanix' provider 1.6.1, Tinkerbell's, and Snow's, whose source
+is not public."""
 VCENTER = GoModule(
     "vcenter",
     folder=HERE / "vcenter",
@@ -199,7 +277,7 @@ NODE_ROOT = NodeRoot(
 
 ENVTEST = (ETCD, KUBERNETES)
 """Components of a control plane for tests."""
-TESTED = (*ENVTEST, ETCD_BEFORE, ETCDUTL, CLUSTER_API, CAPV, VCENTER)
+TESTED = (*ENVTEST, ETCD_BEFORE, ETCDUTL, CLUSTER_API, CAPV, VCENTER, PROVIDER_CRDS)
 """The programs of a control plane: for tests, when they are built, and for management clusters of real nodes."""
 
 NODES = (

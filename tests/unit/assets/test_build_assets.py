@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.assets.recipes import TESTED
+from espalier.assets.recipes import PROVIDER_CRDS, TESTED
 
 SOURCES = Path(__file__).resolve().parents[3] / "src"
 
@@ -25,6 +25,11 @@ GO = """\
 case "$1" in
 env) echo "${GO_VERSION:-go1.99.0}"; echo "$HOME/go-cache"; exit ;;
 list) echo "$HOME/module"; exit ;;
+mod)
+  case "$4" in
+@SUMS@
+  esac
+  printf '{"Dir": "%s", "Sum": "%s"}' "$HOME/module" "${SUM:-$sum}"; exit ;;
 esac
 modfile=go.mod
 while [ "$1" != -o ]; do case "$1" in -modfile=*) modfile="${1#-modfile=}" ;; esac; shift; done
@@ -49,8 +54,17 @@ class Machine:
 
     def install_go(self, behaviour: str) -> None:
         go = self.home / "bin" / "go"
-        go.write_text(GO + behaviour)
+        sums = "\n".join(f"  {one.module}@v{one.version}) sum={one.sum} ;;" for one in PROVIDER_CRDS.modules)
+        go.write_text(GO.replace("@SUMS@", sums) + behaviour)
         go.chmod(0o755)
+
+    def install_crds(self) -> None:
+        """The definitions of each module, and a file beside them that is none."""
+        for one in PROVIDER_CRDS.modules:
+            file = self.home / "module" / one.folder / one.files.replace("*", f"{one.name}_things")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"kind: CustomResourceDefinition\nname: {one.name}\n")
+            file.with_name(f"other_{file.name}").write_text("kind: Kustomization\n")
 
     def start(self, *arguments: str, prelude: str = "pass", **environment: str) -> subprocess.Popen[str]:
         story = (
@@ -112,6 +126,7 @@ def test_everything_is_built_once_and_linked_by_its_usual_name(machine: Machine)
     definition = Path("config", "crd", "bases", "clusters.yaml")
     (machine.home / "module" / definition).parent.mkdir(parents=True)
     (machine.home / "module" / definition).write_text("kind: CustomResourceDefinition")
+    machine.install_crds()
     code, output = machine.run()
     assert code == 0, output
     for announced in ("etcd, etcdctl", "kube-apiserver, kube-controller-manager, kubectl", "MiB", "min"):
@@ -133,6 +148,35 @@ def test_everything_is_built_once_and_linked_by_its_usual_name(machine: Machine)
     assert code == 0
     assert output.count("up to date") == len(TESTED)
     assert ": built" not in output
+
+
+def test_definitions_of_providers_are_copied_and_nothing_else(machine: Machine) -> None:
+    machine.install_go(FAILS)
+    machine.install_crds()
+    code, output = machine.run("provider-crds")
+    assert code == 0, output
+    (home,) = machine.assets.glob("provider-crds-*")
+    assert {path.name for path in home.iterdir() if path.is_dir()} == set(PROVIDER_CRDS.contents)
+    texts = [path.read_text() for path in home.glob("*/*.yaml")]
+    assert texts
+    assert all(text.startswith("kind: CustomResourceDefinition") for text in texts)
+
+
+def test_definitions_of_another_hash_are_refused(machine: Machine) -> None:
+    machine.install_go(FAILS)
+    machine.install_crds()
+    code, output = machine.run("provider-crds", SUM="h1:another")
+    assert code == 1
+    assert f"has the hash h1:another, expected is {PROVIDER_CRDS.modules[0].sum}: nothing of it is used" in output
+    assert machine.unfinished() == []
+
+
+def test_a_module_without_definitions_is_named(machine: Machine) -> None:
+    machine.install_go(FAILS)
+    (machine.home / "module").mkdir()
+    code, output = machine.run("provider-crds")
+    assert code == 1
+    assert f"{PROVIDER_CRDS.modules[0].module} {PROVIDER_CRDS.modules[0].version} has no CRDs" in output
 
 
 def test_a_damaged_binary_is_built_anew(machine: Machine) -> None:
@@ -238,6 +282,7 @@ def test_leftovers_of_a_killed_build_are_cleared_by_the_next(machine: Machine) -
     assert machine.unfinished() == [target.parent]
     (machine.home / "never").write_text("go home\n")  # the orphaned compiler
     machine.install_go(COMPILES)
+    machine.install_crds()
     code, output = machine.run()
     assert code == 0, output
     assert machine.unfinished() == []

@@ -1,0 +1,88 @@
+"""CustomResourceDefinitions of other projects, taken out of their Go modules: nothing is compiled."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from espalier.assets.component import Component
+from espalier.assets.go import go_environment
+from espalier.assets.processes import BuildFailed, Progress
+
+_KIND = re.compile(r"^kind: CustomResourceDefinition\s*$", re.MULTILINE)
+
+
+class CrdModule(NamedTuple):
+    """A module of Go with CRDs in a folder. Which of these are taken, `files` says: a pattern of their names."""
+
+    name: str
+    """The folder in the result; several modules may share one."""
+    module: str
+    version: str
+    sum: str
+    """The hash of the module's content, as go.sum has it."""
+    folder: str
+    files: str = "*.yaml"
+
+
+@dataclass(frozen=True)
+class CrdFiles(Component):
+    """A folder for each name, with the CRDs as they are in the modules."""
+
+    modules: Sequence[CrdModule]
+
+    @property
+    def version(self) -> str:
+        """That of the first module."""
+        return self.modules[0].version
+
+    @property
+    def contents(self) -> Sequence[str]:
+        """The names."""
+        return tuple(dict.fromkeys(one.name for one in self.modules))
+
+    @property
+    def ingredients(self) -> Iterable[bytes]:
+        """What is taken from where, with its hash."""
+        yield repr([tuple(one) for one in self.modules]).encode()
+
+    @property
+    def go_version(self) -> tuple[int, ...]:
+        """Any Go that downloads modules of today."""
+        return (1, 21)
+
+    def make(self, work_folder: Path, assets: Path, progress: Progress) -> None:
+        """Download each module, compare its hash, and copy its CRDs. Raises `BuildFailed`."""
+        for one in self.modules:
+            progress.show(f"fetching {one.module}")
+            source, target = _downloaded(one, work_folder) / one.folder, work_folder / one.name
+            target.mkdir(exist_ok=True)
+            texts = {path.name: path.read_text() for path in sorted(source.glob(one.files))}
+            crds = {name: text for name, text in texts.items() if _KIND.search(text)}
+            if not crds:
+                raise BuildFailed(f"{self.label}: {one.module} {one.version} has no CRDs {one.files} in {one.folder}")
+            for name, text in crds.items():
+                (target / name).write_text(text)
+
+
+def _downloaded(one: CrdModule, folder: Path) -> Path:
+    """The module in Go's cache. Raises `BuildFailed`, also for another content than the expected one."""
+    named = f"{one.module}@v{one.version}"
+    # The hash is ours to compare; Go's database of hashes lacks some modules, and a proxy need not serve it.
+    environment = {**go_environment(), "GOFLAGS": "", "GONOSUMDB": one.module}
+    command = ["go", "mod", "download", "-json", named]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    try:
+        facts = json.loads(done.stdout)
+    except ValueError:
+        facts = {"Error": done.stderr.strip()}
+    if "Error" in facts or done.returncode:
+        raise BuildFailed(f"{named} can't be downloaded: {facts.get('Error') or done.stderr.strip()}")
+    if facts["Sum"] != one.sum:
+        raise BuildFailed(f"{named} has the hash {facts['Sum']}, expected is {one.sum}: nothing of it is used")
+    return Path(facts["Dir"])
