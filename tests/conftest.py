@@ -28,6 +28,8 @@ EXPLORE = "ESPALIER_EXPLORE"
 """Set, properties are tried with examples that nobody has seen before, and faults strike at every place that there is.
 
 Else examples are the same ones each time, and of places that are much alike some are taken."""
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+"""Unset: tests connect to this machine alone, and clients of object stores would ask the proxy for it."""
 SOAK = "ESPALIER_SOAK_SECONDS"
 """Set by `make soak`: properties are tried with thousands of examples, new ones each time."""
 
@@ -63,7 +65,8 @@ def pytest_configure() -> None:
 
     Programs that tests start keep their bytecode: without, each compiles all it imports, a second of CPU.
     """
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    for name in ("PYTHONDONTWRITEBYTECODE", *PROXIES, *map(str.lower, PROXIES)):
+        os.environ.pop(name, None)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, with all it starts
     asyncio.SelectorEventLoop.close = _close_with_connections  # type: ignore[method-assign, assignment]
     if sys.version_info < (3, 12):

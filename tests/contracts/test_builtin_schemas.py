@@ -12,9 +12,8 @@ from tests.support.control_plane import ControlPlane
 
 @pytest.mark.envtest
 async def test_the_file_says_what_the_server_says(control_plane: ControlPlane) -> None:
-    client = control_plane.client()
-    assert text_of(await read(client)) == FILE.read_text(), "run python -m tests.support.builtin_schemas"
-    await client.close()
+    async with control_plane.connected() as client:
+        assert text_of(await read(client)) == FILE.read_text(), "run python -m tests.support.builtin_schemas"
 
 
 @pytest.mark.parametrize("kind", builtin.KINDS, ids=lambda kind: kind.resource.group_resource)

@@ -274,8 +274,10 @@ async def test_the_swagger_document_is_there_as_protobuf(real: ControlPlane | No
     async def read(kubeconfig: Path) -> bytes:
         transport = HttpTransport(Kubeconfig.load([kubeconfig]).context(), environment={})
         accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-        answer = await transport.request(Request("GET", "/openapi/v2", headers={"accept": accept}))
-        await transport.close()
+        try:
+            answer = await transport.request(Request("GET", "/openapi/v2", headers={"accept": accept}))
+        finally:
+            await transport.close()
         assert answer.status == 200
         return answer.body
 

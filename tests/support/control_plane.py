@@ -64,6 +64,15 @@ class ControlPlane(control_plane.ControlPlane):
         """One of the administrator, to be closed."""
         return Client(HttpTransport(Kubeconfig.load([self.kubeconfig]).context(), environment={}))
 
+    @contextlib.asynccontextmanager
+    async def connected(self) -> AsyncIterator[Client]:
+        """A client of the administrator, closed whatever fails: an open connection fails a later test."""
+        client = self.client()
+        try:
+            yield client
+        finally:
+            await client.close()
+
     def requests(self) -> list[AuditEvent]:
         """Every finished request from the start on, in the order of the audit log, which is written synchronously."""
         return [msgspec.json.decode(line, type=AuditEvent) for line in self.audit_log.read_bytes().splitlines()]

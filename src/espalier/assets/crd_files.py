@@ -48,7 +48,7 @@ class CrdFiles(Component):
 
     @property
     def ingredients(self) -> Iterable[bytes]:
-        """What is taken from where, with its hash."""
+        """The modules, with their hashes."""
         yield repr([tuple(one) for one in self.modules]).encode()
 
     @property

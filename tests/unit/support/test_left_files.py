@@ -1,4 +1,4 @@
-"""What a run of tests leaves on a disk."""
+"""Files that a run of tests leaves on a disk."""
 
 from __future__ import annotations
 
