@@ -66,12 +66,22 @@ CASES: dict[str, tuple[str, Tree]] = {
 DIGESTS = "digests"
 """Another case: Cilium, of Bundles that have digests of its images."""
 
+MIRRORED = "mirrored"
+_MIRRORED: tuple[str, Tree] = (
+    "docker.yaml",
+    {
+        "proxyConfiguration": {"httpProxy": "proxy.example.com:3128", "httpsProxy": "proxy.example.com:3128"},
+        "registryMirrorConfiguration": {"endpoint": "harbor.example.com"},
+    },
+)
+"""Another case: a registry mirror and a proxy."""
+
 
 def render_input(
     case: str, *, version: str = "v0.26.0", layers: Sequence[Layer] = LAYERS, patches: str = ""
 ) -> RenderInput:
     """A case as a cluster of a release that consents to these patches."""
-    manifest, spec = CASES["cilium" if case == DIGESTS else case]
+    manifest, spec = _MIRRORED if case == MIRRORED else CASES["cilium" if case == DIGESTS else case]
     documents = example(manifest, **spec | {"eksaVersion": version})
     if patches:
         documents[0]["metadata"]["annotations"] = {names.PATCHES_ANNOTATION: patches}

@@ -359,7 +359,8 @@ async def _to_pause(client: Client, prepared: Sequence[tuple[Resource, Tree]], t
     A new Cluster is written last, so nothing acts on the others before. A change of the Cluster alone needs no pause,
     unless an earlier command left one.
     """
-    cluster = next((one for one in tried if one.kind == Cluster.resource.kind), None)
+    of_cluster = (one for (resource, _), one in zip(prepared, tried, strict=True) if resource == Cluster.resource)
+    cluster = next(of_cluster, None)
     if cluster is None or (live := await _live(client, Cluster.resource, cluster)) is None:
         return None
     if names.is_paused_by_command(live.metadata.annotations):

@@ -30,6 +30,7 @@ from espalier.clusters.rules import (
     api_server,
     bottlerocket,
     changes,
+    connections,
     content,
     gitops,
     messages,
@@ -180,6 +181,7 @@ class Admission:
         warned = (
             *wished,
             *unsupported.warnings(new.spec, self._observer.providers),
+            *connections.warnings(new.spec, self._observer.releases.bundles(new.spec)),
             *self._linked_warnings(new),
             *api_server.warnings(new.spec),
             *(changes.warnings(old.spec, new.spec) if old is not None else ()),

@@ -8,6 +8,7 @@ import base64
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from espalier.api.capi.etcdadm import EtcdRegistryMirror
 from espalier.api.eksa.network import RegistryMirrorConfiguration
 
 DEFAULT_PORT = "443"
@@ -58,6 +59,19 @@ def hosts(mirror: RegistryMirrorConfiguration) -> list[Host]:
     for registry, namespace in namespaces.items():
         found[registry] = Host(registry, f"https://{registry}", f"https://{own}/v2/{namespace}".rstrip("/"))
     return list(found.values())
+
+
+def endpoints(mirror: RegistryMirrorConfiguration) -> dict[str, str]:
+    """The mirror's address for each registry, with its path, as machines without hosts.toml have it."""
+    own = base(mirror)
+    namespaces = {one.registry: one.namespace for one in mirror.oci_namespaces} or {DEFAULT_REGISTRY: ""}
+    return {registry: f"{own}/v2/{namespace}" if namespace else own for registry, namespace in namespaces.items()}
+
+
+def of_etcd(mirror: RegistryMirrorConfiguration | None) -> EtcdRegistryMirror | None:
+    """The mirror of etcd machines, which know a single registry, that of EKS Distro; None if it is not mirrored."""
+    endpoint = endpoints(mirror).get(DEFAULT_REGISTRY) if mirror is not None else None
+    return EtcdRegistryMirror(endpoint=endpoint, ca_cert=mirror.ca_cert_content) if mirror and endpoint else None
 
 
 def file(mirror: RegistryMirrorConfiguration, host: Host, credentials: Mapping[str, bytes] | None = None) -> str:

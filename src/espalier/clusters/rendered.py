@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from espalier.api.capi import cluster as capi
-from espalier.api.capi.etcdadm import EtcdadmCluster
+from espalier.api.capi.etcdadm import EtcdadmCluster, EtcdRegistryMirror
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.kinds import KubeObject
@@ -67,6 +67,8 @@ class Rendered(msgspec.Struct, frozen=True):
     groups: tuple[RenderedGroup, ...]
     cni: tuple[Manifest, ...]
     etcd: RenderedEtcd | None = None
+    etcd_mirror: EtcdRegistryMirror | None = None
+    """The registry mirror of etcd machines since layer `registry-mirrors`."""
     digests: Mapping[str, str] = {}
     """Digests of the CNI's images by URI, where the Bundles have them."""
     settings: Settings = Settings()

@@ -9,6 +9,7 @@ from espalier.clusters.layers import (
     half_unhealthy,
     images_by_digest,
     provider_settings,
+    registry_mirrors,
     short_lived_tokens,
     tls_min_version,
 )
@@ -22,4 +23,5 @@ LAYERS: Sequence[Layer] = (
     short_lived_tokens.LAYER,
     images_by_digest.LAYER,
     provider_settings.LAYER,
+    registry_mirrors.LAYER,
 )

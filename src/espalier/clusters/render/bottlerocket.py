@@ -17,7 +17,6 @@ from espalier.api.capi.etcdadm import (
     EtcdadmConfigSpec,
     EtcdBootstrapContainer,
     EtcdBottlerocketConfig,
-    EtcdRegistryMirror,
 )
 from espalier.api.capi.kubeadm import (
     ClusterConfiguration,
@@ -132,7 +131,7 @@ def etcd_config(
         format=capi.FORMAT,
         cloud_init_config=None,
         cert_bundles=_cert_bundles(asked),
-        registry_mirror=_etcd_mirror(render_input),
+        registry_mirror=registry_mirror.of_etcd(render_input.spec.registry_mirror_configuration),
         bottlerocket_config=EtcdBottlerocketConfig(
             admin_image=containers.admin,
             bootstrap_image=uri(bootstrap_image(components.bundle)),
@@ -224,27 +223,13 @@ def _at_boot(container: AtBoot) -> capi.BootstrapContainer:
     return capi.BootstrapContainer(name=container.name, image_repository=repository, image_tag=tag, mode=container.mode)
 
 
-def _endpoints(mirror: RegistryMirrorConfiguration) -> dict[str, str]:
-    """The endpoints of each mirrored registry."""
-    base = registry_mirror.base(mirror)
-    asked = {one.registry: one.namespace for one in mirror.oci_namespaces} or {_DEFAULT: ""}
-    return {registry: f"{base}/v2/{namespace}" if namespace else base for registry, namespace in asked.items()}
-
-
 def _mirror(mirror: RegistryMirrorConfiguration) -> capi.RegistryMirror:
     """The mirror, as in EKS Anywhere: `endpoint` if it only mirrors its default registry."""
-    endpoints = _endpoints(mirror)
+    endpoints = registry_mirror.endpoints(mirror)
     if list(endpoints) == [_DEFAULT]:
         return capi.RegistryMirror(endpoint=endpoints[_DEFAULT], ca_cert=mirror.ca_cert_content)
     mirrors = [capi.Mirror(registry=registry, endpoints=[one]) for registry, one in endpoints.items()]
     return capi.RegistryMirror(ca_cert=mirror.ca_cert_content, mirrors=mirrors)
-
-
-def _etcd_mirror(render_input: RenderInput) -> EtcdRegistryMirror | None:
-    """The mirror for external etcd machines: they support a single registry, that of EKS Distro."""
-    mirror = render_input.spec.registry_mirror_configuration
-    endpoint = _endpoints(mirror).get(_DEFAULT) if mirror is not None else None
-    return EtcdRegistryMirror(endpoint=endpoint, ca_cert=mirror.ca_cert_content) if mirror and endpoint else None
 
 
 def _on_host(cluster: ClusterConfiguration) -> ClusterConfiguration:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.clusterapi import templates
+from espalier.clusters import registry_mirror
 from espalier.clusters.provider import Name
 from espalier.clusters.render import cluster, cni, etcd, health_checks, workers
 from espalier.clusters.render_input import RenderInput, group_name
@@ -47,6 +48,7 @@ def base(render_input: RenderInput) -> Rendered:
         groups=tuple(_group(render_input, group) for group in render_input.groups),
         cni=tuple(cni.manifests(render_input)),
         etcd=etcd.etcd(render_input),
+        etcd_mirror=registry_mirror.of_etcd(render_input.spec.registry_mirror_configuration),
         digests=cni.digests(render_input.of_control_plane.bundle),
         settings=render_input.provider.settings(render_input),
         workload=tuple(render_input.provider.workload(render_input)),

@@ -11,7 +11,11 @@ from msgspec.structs import replace
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
 from espalier.api.eksa.network import PROXY_ADDRESS, ProxyConfiguration, RegistryMirrorConfiguration
+from espalier.api.eksa.release import Bundles
 from espalier.api.violations import Violation, shown
+from espalier.clusters.registry_mirror import DEFAULT_REGISTRY
+from espalier.clusters.rules import messages
+from espalier.releases.contents import images
 
 _PROXY = re.compile(PROXY_ADDRESS)
 _CREDENTIALS = re.compile("^(https?://)?[^/@ ]+@")
@@ -29,6 +33,17 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
         yield from _proxy(spec.proxy_configuration)
     if spec.registry_mirror_configuration is not None:
         yield from _mirror(spec.registry_mirror_configuration)
+
+
+def warnings(spec: eksa.ClusterSpec, bundles: Bundles | None) -> Iterator[str]:
+    """A registry mirror that has not all images of the release. `bundles` are those of the cluster, if they exist."""
+    mirror = spec.registry_mirror_configuration
+    if mirror is None or not mirror.oci_namespaces:
+        return
+    entries = bundles.spec.versions_bundles if bundles is not None else []
+    used = {uri.partition("/")[0] for entry in entries for uri in images(entry).values()} or {DEFAULT_REGISTRY}
+    if missing := used - {one.registry for one in mirror.oci_namespaces}:
+        yield f"spec.registryMirrorConfiguration.ociNamespaces: {messages.not_mirrored(missing)}"
 
 
 def without_credentials(proxy: ProxyConfiguration) -> ProxyConfiguration:

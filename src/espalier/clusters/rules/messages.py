@@ -279,6 +279,16 @@ BEING_WRITTEN = (
     f"remove annotation {PAUSED_ANNOTATION}, to apply what it has written so far"
 )
 
+
+# Registry mirrors.
+def not_mirrored(registries: Iterable[str]) -> str:
+    """The message for a registry mirror without registries from which a release's images come."""
+    return (
+        f"without {listed(registries)}, from which images of the release come: machines pull these past the mirror, "
+        "and never become nodes where they can't; add it, with the path of its images in the mirror"
+    )
+
+
 # GitOps.
 GIT_OPS_OF_ITS_OWN = (
     "a workload cluster shares the GitOps configuration of its management cluster, which has none; remove the field, "

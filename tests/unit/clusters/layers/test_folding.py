@@ -28,6 +28,7 @@ def test_a_later_managers_due_layers_are_folded_and_supported_clusters_stay_as_t
         "short-lived-tokens",
         "images-by-digest",
         "provider-settings",
+        "registry-mirrors",
     ]
     for case in CASES:
         assert text(case, version="v0.26.0", layers=after) == text(case, version="v0.26.0")
@@ -54,6 +55,7 @@ def test_clusters_that_lost_support_would_change_which_is_why_layers_live_so_lon
                 "short-lived-tokens",
                 "images-by-digest",
                 "provider-settings",
+                "registry-mirrors",
             ],
         ),
     ],

@@ -9,13 +9,15 @@ import msgspec
 import pytest
 
 from espalier.clusters import cni, plan
-from espalier.clusters.layers import LAYERS, folding, images_by_digest, release
+from espalier.clusters.layers import LAYERS, folding, images_by_digest, registry_mirrors, release
 from espalier.clusters.render.layered import base, rendered
 from espalier.clusters.scope import ClusterAPIObjects
 from tests.support.golden_stories import compare_with_golden
-from tests.support.render_inputs import CASES, DIGESTS, RELEASED, difference, documents, render_input, text
+from tests.support.render_inputs import CASES, DIGESTS, MIRRORED, RELEASED, difference, documents, render_input, text
 
 NAMES = [layer.name for layer in LAYERS]
+OWN_CASES = {images_by_digest.LAYER.name: [DIGESTS], registry_mirrors.LAYER.name: [MIRRORED]}
+"""Of layers that change nothing of the usual ones."""
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -25,7 +27,7 @@ def test_the_base_layer_has_a_golden_story(case: str) -> None:
 
 @pytest.mark.parametrize("number", range(1, len(LAYERS)), ids=NAMES[1:])
 def test_each_layer_has_a_golden_story_of_its_changes(number: int) -> None:
-    cases = [DIGESTS] if LAYERS[number] is images_by_digest.LAYER else CASES
+    cases = OWN_CASES.get(NAMES[number], CASES)
     changed = difference(LAYERS[:number], LAYERS[: number + 1], cases)
     assert changed, "a layer that changes nothing is none"
     compare_with_golden(f"layers/{LAYERS[number].name}", changed)
