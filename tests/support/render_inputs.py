@@ -76,12 +76,21 @@ _MIRRORED: tuple[str, Tree] = (
 )
 """Another case: a registry mirror and a proxy."""
 
+OLD_GROUPS = "cgroup v1"
+_OLD_GROUPS: tuple[str, Tree] = (
+    "docker.yaml",
+    {"controlPlaneConfiguration": {"count": 1, "kubeletConfiguration": {"failCgroupV1": False}}},
+)
+"""Another case: control plane machines with cgroup v1."""
+
+_FURTHER = {MIRRORED: _MIRRORED, OLD_GROUPS: _OLD_GROUPS}
+
 
 def render_input(
     case: str, *, version: str = "v0.26.0", layers: Sequence[Layer] = LAYERS, patches: str = ""
 ) -> RenderInput:
     """A case as a cluster of a release that consents to these patches."""
-    manifest, spec = _MIRRORED if case == MIRRORED else CASES["cilium" if case == DIGESTS else case]
+    manifest, spec = _FURTHER.get(case) or CASES["cilium" if case == DIGESTS else case]
     documents = example(manifest, **spec | {"eksaVersion": version})
     if patches:
         documents[0]["metadata"]["annotations"] = {names.PATCHES_ANNOTATION: patches}

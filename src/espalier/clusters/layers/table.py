@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from espalier.clusters.layers import (
+    cgroup_v1,
     cni_updates,
     half_unhealthy,
     images_by_digest,
@@ -22,6 +23,7 @@ LAYERS: Sequence[Layer] = (
     half_unhealthy.LAYER,
     short_lived_tokens.LAYER,
     images_by_digest.LAYER,
+    cgroup_v1.LAYER,  # before the next, which moves flags into the same file
     provider_settings.LAYER,
     registry_mirrors.LAYER,
 )

@@ -192,6 +192,7 @@ def _daemon_set(render_input: RenderInput, spec: AWSIamConfigSpec, labels: dict[
             "--kubeconfig-pregenerated=true",
         ],
         "env": [{"name": "AWS_REGION", "value": spec.aws_region}],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "volumeMounts": [
             {"name": "config", "mountPath": "/etc/aws-iam-authenticator/"},
             {"name": "state", "mountPath": f"{_STATE}/"},
@@ -200,6 +201,8 @@ def _daemon_set(render_input: RenderInput, spec: AWSIamConfigSpec, labels: dict[
     }
     pod = {
         "hostNetwork": True,
+        # Images run as different users (10000, since 0.7.10 as 65532). The files are root's, and readable by its group.
+        "securityContext": {"supplementalGroups": [0]},
         "serviceAccountName": NAME,
         "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
         "tolerations": EVERYWHERE,

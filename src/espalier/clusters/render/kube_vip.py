@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -31,8 +31,6 @@ class Variant(NamedTuple):
 
     variables: Mapping[str, str] = {}
     """Additional variables."""
-    capabilities: Sequence[str] = ()
-    """Additional capabilities."""
     kubeconfig: str = _KUBECONFIG
     """The path of the administrator's kubeconfig on the machine."""
     kubeconfig_type: str = ""
@@ -52,8 +50,7 @@ def first_machine(version: str) -> list[str]:
 
 def file(image: str, address: str, variant: Variant = USUAL) -> File:
     """The static pod on control plane machines."""
-    given = (tuple(variant.variables.items()), tuple(variant.capabilities))
-    content = _manifest(image, address, *given, variant.kubeconfig, variant.kubeconfig_type)
+    content = _manifest(image, address, tuple(variant.variables.items()), variant.kubeconfig, variant.kubeconfig_type)
     return File(path=PATH, owner="root:root", permissions="0600", content=content)
 
 
@@ -76,7 +73,6 @@ def _manifest(
     image: str,
     address: str,
     variables: tuple[tuple[str, str], ...],
-    capabilities: tuple[str, ...],
     kubeconfig: str,
     kubeconfig_type: str,
 ) -> str:
@@ -101,7 +97,7 @@ def _manifest(
         "imagePullPolicy": "IfNotPresent",
         "args": ["manager"],
         "env": [{"name": name, "value": value} for name, value in settings.items()],
-        "securityContext": {"capabilities": {"add": ["NET_ADMIN", "NET_RAW", *capabilities]}},
+        "securityContext": {"capabilities": {"add": ["NET_ADMIN", "NET_RAW"]}},
         "volumeMounts": [{"name": "kubeconfig", "mountPath": _KUBECONFIG}],
     }
     host_path = {"path": kubeconfig} | ({"type": kubeconfig_type} if kubeconfig_type else {})

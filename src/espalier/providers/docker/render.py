@@ -32,7 +32,8 @@ KUBELET_ARGS = {
 }
 
 FAIL_CGROUP_V1_SINCE = minor("1.31")
-"""The first Kubernetes version whose kubelet refuses to start on cgroup v1 by default."""
+"""The first Kubernetes version whose kubelet has the flag. Since 1.35 it is on by default: the kubelet refuses to start
+on cgroup v1."""
 
 _DOCKER_SOCKET = "/var/run/docker.sock"
 

@@ -57,9 +57,7 @@ _KUBELET_ARGS = {
     "cloud-provider": "external",
     "eviction-hard": "nodefs.available<0%,nodefs.inodesFree<0%,imagefs.available<0%",
 }
-_KUBE_VIP = kube_vip.Variant(
-    {"svc_enable": "false", "lb_enable": "false"}, capabilities=("SYS_TIME",), kubeconfig_type="FileOrCreate"
-)
+_KUBE_VIP = kube_vip.Variant({"svc_enable": "false", "lb_enable": "false"}, kubeconfig_type="FileOrCreate")
 """As in EKS Anywhere."""
 
 _SET_HOST_NAME = f'hostnamectl set-hostname "{host_os.NODE_NAME}"'

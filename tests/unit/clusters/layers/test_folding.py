@@ -27,6 +27,7 @@ def test_a_later_managers_due_layers_are_folded_and_supported_clusters_stay_as_t
         "half-unhealthy",
         "short-lived-tokens",
         "images-by-digest",
+        "cgroup-v1",
         "provider-settings",
         "registry-mirrors",
     ]
@@ -54,6 +55,7 @@ def test_clusters_that_lost_support_would_change_which_is_why_layers_live_so_lon
                 "half-unhealthy",
                 "short-lived-tokens",
                 "images-by-digest",
+                "cgroup-v1",
                 "provider-settings",
                 "registry-mirrors",
             ],

@@ -9,14 +9,28 @@ import msgspec
 import pytest
 
 from espalier.clusters import cni, plan
-from espalier.clusters.layers import LAYERS, folding, images_by_digest, registry_mirrors, release
+from espalier.clusters.layers import LAYERS, cgroup_v1, folding, images_by_digest, registry_mirrors, release
 from espalier.clusters.render.layered import base, rendered
 from espalier.clusters.scope import ClusterAPIObjects
 from tests.support.golden_stories import compare_with_golden
-from tests.support.render_inputs import CASES, DIGESTS, MIRRORED, RELEASED, difference, documents, render_input, text
+from tests.support.render_inputs import (
+    CASES,
+    DIGESTS,
+    MIRRORED,
+    OLD_GROUPS,
+    RELEASED,
+    difference,
+    documents,
+    render_input,
+    text,
+)
 
 NAMES = [layer.name for layer in LAYERS]
-OWN_CASES = {images_by_digest.LAYER.name: [DIGESTS], registry_mirrors.LAYER.name: [MIRRORED]}
+OWN_CASES = {
+    cgroup_v1.LAYER.name: [OLD_GROUPS],
+    images_by_digest.LAYER.name: [DIGESTS],
+    registry_mirrors.LAYER.name: [MIRRORED],
+}
 """Of layers that change nothing of the usual ones."""
 
 

@@ -1,0 +1,116 @@
+"""The needs of programs on machines, as far as rendered objects decide about them (sources: decision 0164)."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+import yaml
+from msgspec import convert
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusters.render import authenticator, kube_vip
+from espalier.providers.tinkerbell.hardware.demand import Owner, demands
+from espalier.providers.tinkerbell.kinds import TinkerbellMachineConfig
+from tests.support import tinkerbell
+from tests.support.every_provider import KINDS, SAMPLES, registry
+from tests.support.examples import stored
+from tests.support.observed_clusters import observer, rendered_of
+from tests.support.rendered_manifests import FORK, objects
+
+
+def rendered(kind: str, spec: Tree | None = None, *more: Tree) -> list[Tree]:
+    """The objects of a cluster with all that can be asked for, with these fields."""
+    trees = [*SAMPLES[kind].cluster("team-a", "any"), *more]
+    trees[0]["spec"] |= spec or {}
+    found = observer(*stored(trees), registry(["team-a"]), *SAMPLES[kind].credentials("team-a"), FORK)
+    scope = found.scope(Key("team-a", "any"))
+    assert scope is not None
+    return objects(rendered_of(scope))
+
+
+def of_kind(trees: list[Tree], kind: str) -> Any:
+    return next(one for one in trees if one["kind"] == kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kube_vip_gets_the_two_capabilities_that_it_uses(kind: str) -> None:
+    files = of_kind(rendered(kind), "KubeadmControlPlane")["spec"]["kubeadmConfigSpec"]["files"]
+    pods = [yaml.safe_load(one["content"]) for one in files if one["path"] == kube_vip.PATH]
+    assert len(pods) == (kind not in ("DockerDatacenterConfig",))
+    for pod in pods:
+        (container,) = pod["spec"]["containers"]
+        assert container["securityContext"]["capabilities"] == {"add": ["NET_ADMIN", "NET_RAW"]}
+        assert "runAsUser" not in json.dumps(pod), "capabilities of the image's file are none: it has to be root"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("user", [10000, 65532])
+def test_the_authenticator_reads_its_keys_whatever_user_its_image_has(kind: str, user: int) -> None:
+    config = {
+        "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
+        "kind": "AWSIamConfig",
+        "metadata": {"name": "aws", "namespace": "team-a"},
+        "spec": {"awsRegion": "us-west-2", "backendMode": ["EKSConfigMap"]},
+    }
+    trees = rendered(kind, {"identityProviderRefs": [{"kind": "AWSIamConfig", "name": "aws"}]}, config)
+    pod = of_kind([one for one in trees if one["metadata"]["name"] == authenticator.NAME], "DaemonSet")
+    pod = pod["spec"]["template"]["spec"]
+    groups = pod["securityContext"]["supplementalGroups"]
+    mounted = {one["hostPath"]["path"].rstrip("/") for one in pod["volumes"] if "hostPath" in one}
+    files = of_kind(trees, "KubeadmControlPlane")["spec"]["kubeadmConfigSpec"]["files"]
+    read = [one for one in files if any(one["path"].startswith(f"{path}/") for path in mounted)]
+    assert {one["path"].rpartition("/")[2] for one in read} == {"kubeconfig.yaml", "cert.pem", "key.pem"}
+    for one in read:
+        assert one["owner"] == "root:root"
+        mode = int(one["permissions"], 8)
+        assert (user == 0 and mode & 0o400) or (0 in groups and mode & 0o040), one["path"]
+        assert not mode & 0o007, "nobody else reads a key"
+
+
+def test_the_cloud_controller_of_nutanix_gets_kinds_as_its_client_spells_them() -> None:
+    trees = rendered("NutanixDatacenterConfig")
+    text = of_kind([one for one in trees if one["metadata"]["name"] == "nutanix-config"], "ConfigMap")
+    central = json.loads(text["data"]["nutanix_config.json"])["prismCentral"]
+    assert central["credentialRef"]["kind"] == "Secret"
+    assert central["additionalTrustBundle"]["kind"] == "ConfigMap"
+
+
+def test_nodes_of_bare_metal_have_half_a_minute_to_be_deleted() -> None:
+    """An API server may be away for longer than the default of 10 seconds while a control plane shrinks."""
+    trees = rendered("TinkerbellDatacenterConfig")
+    plane = of_kind(trees, "KubeadmControlPlane")["spec"]["machineTemplate"]["spec"]
+    workers = of_kind(trees, "MachineDeployment")["spec"]["template"]["spec"]
+    assert plane["deletion"]["nodeDeletionTimeoutSeconds"] == 30
+    assert workers["deletion"]["nodeDeletionTimeoutSeconds"] == 30
+
+
+def test_files_that_bare_metal_writes_are_roots_and_their_folders_are_not() -> None:
+    trees = rendered("TinkerbellDatacenterConfig")
+    text = of_kind(trees, "TinkerbellMachineTemplate")["spec"]["template"]["spec"]["templateOverride"]
+    assert set(re.findall(r"^ *MODE: ['\"]?(\d+)", text, re.MULTILINE)) == {"0600"}
+    assert set(re.findall(r"^ *DIRMODE: ['\"]?(\d+)", text, re.MULTILINE)) == {"0755"}
+
+
+@pytest.mark.parametrize("surge", [1, 3])
+def test_spare_hardware_is_counted_by_the_clusters_own_max_surge(surge: int) -> None:
+    """Templates and MachineDeployments may lag behind it, or lack it."""
+    trees = tinkerbell.manifest()
+    (group,) = trees[0]["spec"]["workerNodeGroupConfigurations"]
+    rolling = {"maxSurge": surge, "maxUnavailable": 0}
+    group["upgradeRolloutStrategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
+    cluster = convert(trees[0], Cluster)
+    configs = {
+        one["metadata"]["name"]: convert(one, TinkerbellMachineConfig)
+        for one in trees
+        if one["kind"] == "TinkerbellMachineConfig"
+    }
+    lagging = Owner(machines=group["count"], kubernetes_version="1.34")
+    name = trees[0]["metadata"]["name"]
+    owners = {name: Owner(1, cluster.spec.kubernetes_version), f"{name}-{group['name']}": lagging}
+    found = demands(cluster, configs, owners)[group["machineGroupRef"]["name"]]
+    assert found.spare == surge
