@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from espalier.cli import preflight
+from espalier.cli.main import run
 from tests.support.environment import LocalEnvironment
 
 pytestmark = pytest.mark.embedded
@@ -118,3 +120,22 @@ def test_an_impossible_change_of_a_self_managed_cluster_is_reported_and_not_writ
         assert "espalier up" in told.err
     assert said in " ".join(told.err.split())
     assert env.espalier(*live).out == before
+
+
+def test_an_upgrade_does_not_create_a_cluster_deleted_meanwhile(
+    env: LocalEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command has read it, and decided by what it read."""
+    file = tmp_path / "fleeting.yaml"
+    file.write_text(EXAMPLE.replace("garden", "fleeting"))
+    assert env.espalier("create", "cluster", "-f", str(file)).code == 0
+
+    async def deleted(*_: object) -> tuple[str, ...]:
+        assert env.espalier("delete", "cluster", "fleeting").code == 0
+        return ()
+
+    monkeypatch.setattr(preflight, "judge", deleted)
+    kubeconfig = str(env.home / "kubeconfig")
+    assert run(["upgrade", "cluster", "-f", str(file), "--keep-release", "--kubeconfig", kubeconfig]) == 1
+    assert "no existing object was found" in " ".join(capsys.readouterr().err.split())
+    assert "cluster.anywhere.eks.amazonaws.com/fleeting" not in env.names("get", "clusters")

@@ -259,6 +259,7 @@ async def _push(
         existing = await _expect(client, key, creating=creating)
         if existing is not None:
             preflight.check_is_managed(existing)
+            tree["metadata"]["uid"] = existing.metadata.uid  # what follows was decided for this one: a precondition
         moves = existing is not None and await _moves(tree, existing, own, move_release)
         with Progress() as progress:
             if existing is None:
