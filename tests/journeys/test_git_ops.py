@@ -10,13 +10,19 @@ import pytest
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.gitops import FluxConfig
 from espalier.api.meta import Tree
+from espalier.cli import preflight
+from espalier.cli.failures import Failure
 from espalier.clusters import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
 from espalier.providers.docker.kinds import DockerDatacenterConfig
+from espalier.providers.kinds import CATALOG
+from espalier.providers.registry import PROVIDERS
+from tests.support import git_repositories
 from tests.support.cluster_lives import journey
 from tests.support.isolation_stories import ANNOTATION, STATUS, machines, made_for
 from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment
+from tests.support.observed_clusters import example
 from tests.support.unguarded_clusters import invalid, said, without_webhooks
 
 pytestmark = pytest.mark.embedded
@@ -149,5 +155,22 @@ def test_gitops_of_its_own_with_the_same_content_is_taken() -> None:
         await env.until(lambda cluster: bool(cluster.status.spec_valid))
         await asyncio.sleep(CALM)
         assert await made_for(env, GARDEN) == before
+
+    journey(tell)
+
+
+def test_a_command_sends_nothing_of_a_cluster_with_other_gitops() -> None:
+    """Its configuration would be written first, and the Cluster refused then."""
+
+    async def tell(env: ManagedEnvironment) -> None:
+        await flux(env)
+        await of_the_management_cluster(env)
+        own = {"kind": "FluxConfig", "name": "garden"}
+        trees = [example(gitOpsRef=own)[0], git_repositories.flux("garden", "default", branch="next")]
+        trees[0]["metadata"]["namespace"] = "default"
+        del trees[1]["metadata"]["resourceVersion"]
+        prepared = [(CATALOG.resource_of(one["apiVersion"], one["kind"]), one) for one in trees]
+        with pytest.raises(Failure, match=r"nothing was sent:\n.*FluxConfig garden has other content in spec\.branch"):
+            await preflight.judge(PROVIDERS, env.client, prepared)
 
     journey(tell)

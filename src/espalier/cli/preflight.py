@@ -25,6 +25,7 @@ from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.cli import chosen_release, connection, crd_rules, credential_secrets, documents, flags, variable_files
 from espalier.cli.failures import Failure
+from espalier.clusters import git_ops
 from espalier.clusters.credential_files import Unreadable
 from espalier.clusters.management import named_by
 from espalier.clusters.observe import Observer
@@ -35,7 +36,7 @@ from espalier.clusters.rules import content, messages
 from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, KubeError, NotFound
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, to_bytes
 from espalier.releases import Releases, install, release_name
 from espalier.runtime.snapshot import Snapshot
 
@@ -213,7 +214,7 @@ async def judge(providers: Providers, client: Client, prepared: Sequence[tuple[R
     """
     trees = [tree for _, tree in prepared]
     cluster = next(tree for tree in trees if tree["kind"] == Cluster.resource.kind)
-    refused, notices = await _refusals(providers, client, cluster)
+    refused, notices = await _refusals(providers, client, cluster, trees)
     linked = await asyncio.gather(*(_linked_refusals(client, *one) for one in prepared if one[1] is not cluster))
     found = [*(one for part in linked for one in part), *refused]
     if found:
@@ -244,9 +245,12 @@ async def _linked_refusals(client: Client, resource: Resource, tree: Tree) -> li
 
 
 async def _refusals(
-    providers: Providers, client: Client, cluster: Tree
+    providers: Providers, client: Client, cluster: Tree, beside: Sequence[Tree] = ()
 ) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
-    """Field and sentence of everything for which a Cluster would be refused, and what could not be read."""
+    """Field and sentence of everything for which a Cluster would be refused, and what could not be read.
+
+    A GitOps configuration beside it in the manifest counts: it would be written first, and the Cluster refused then.
+    """
     key = Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"])
     version = cluster["spec"].get("eksaVersion")
     notices: tuple[str, ...] = ()
@@ -269,6 +273,9 @@ async def _refusals(
         snapshot = Snapshot()
         observer = Observer(snapshot, providers=providers)
         snapshot.fill(observed.objects)
+        for tree in beside:
+            if any(tree["kind"] == kind.kind for kind in git_ops.KINDS):
+                snapshot.put(Object(to_bytes({**tree, "metadata": {**tree["metadata"], "resourceVersion": "0"}})))
         previews = Previews(snapshot, observer, observed.fleets, now=datetime.now(UTC))
         found = [(one.field, one.message) for one in previews.refusals(cluster)]
     return found, notices
