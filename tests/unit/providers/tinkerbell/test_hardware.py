@@ -73,6 +73,10 @@ def reached(**account: str) -> Tree:
     return {"spec": {"connection": {"host": "10.0.0.1", "authSecretRef": account}}}
 
 
+def secret(name: str, data: Tree) -> Tree:
+    return {"kind": "Secret", "metadata": {"name": name, "namespace": "eksa-system"}, "data": data}
+
+
 AWAY = {"status": {"conditions": [{"type": "Contactable", "status": "False"}]}}
 
 
@@ -81,7 +85,11 @@ AWAY = {"status": {"conditions": [{"type": "Contactable", "status": "False"}]}}
     [
         (reached(name="s", namespace="team-a"), 'namespace: found "team-a"; allowed: eksa-system'),
         (reached(name="none"), 'found "none", but there is no such Secret'),
-        (reached(name="empty"), 'found "empty", but there is no such Secret'),
+        (
+            reached(name="empty"),
+            "of Secret eksa-system/empty, with the account of a BMC; found usr: add password to the",
+        ),
+        (reached(name="blank"), "found password without content: add password to the Secret"),
         ({"spec": {}}, "can't be read"),
         (reached(name="s") | AWAY, "can't be reached"),
     ],
@@ -91,7 +99,8 @@ def test_each_problem_of_a_bmc_is_named(bmc: Tree, message: str) -> None:
         piece("a", bmcRef={"kind": "Machine", "name": "bmc"}),
         {"kind": "Machine", "metadata": {"name": "bmc"}, **bmc},
         {"kind": "Secret", "metadata": {"name": "s"}, "data": {"username": "YQ==", "password": "YQ=="}},
-        {"kind": "Secret", "metadata": {"name": "empty"}, "data": {"username": "YQ=="}},
+        secret("empty", {"username": "YQ==", "usr": "YQ=="}),
+        secret("blank", {"username": "YQ==", "password": "IAo="}),
     ]
     ((found,),) = [one.problems for one in states(trees)]
     assert message in found

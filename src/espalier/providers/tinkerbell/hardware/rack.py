@@ -12,7 +12,7 @@ from espalier.api import conditions
 from espalier.api.core import Secret
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.reference import MetadataKey, Writer
-from espalier.clusters import addresses
+from espalier.clusters import addresses, credentials
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware.kinds import (
     OWNER_NAME,
@@ -179,20 +179,20 @@ def _bmc_problems(reference: BMCRef | None, bmcs: Mapping[str, Object], secrets:
         field = f"spec.bmcRef: {name}: spec.connection.authSecretRef"
         if account.namespace not in ("", SYSTEM_NAMESPACE):
             yield f"{field}.namespace: found {_quoted(account.namespace)}; allowed: {SYSTEM_NAMESPACE}"
-        elif not _is_account(secrets(account.name)):
+        elif (secret := secrets(account.name)) is None:
             yield (
                 f"{field}: found {_quoted(account.name)}, but there is no such Secret with {USER} and {PASSWORD} in "
                 f"namespace {SYSTEM_NAMESPACE}; create it"
             )
+        elif lack := _lack(secret):
+            yield f"{field}: needs {lack}"
     if not is_contactable(found):
         yield f"spec.bmcRef: {name} can't be reached; see its conditions, or label it {SKIP_CONTACT_CHECK}=true"
 
 
-def _is_account(secret: Object | None) -> bool:
-    if secret is None:
-        return False
+def _lack(secret: Object) -> str:
     data = secret.decode(Secret).data
-    return bool(data.get(USER) and data.get(PASSWORD))
+    return credentials.lacking(str(secret.key), data, (USER, PASSWORD), "with the account of a BMC")
 
 
 def is_contactable(found: Object) -> bool:
