@@ -82,6 +82,7 @@ REASONS: tuple[Reason, ...] = (
     _time(
         "DependentObjectsAwaited",
         "an object that the spec names does not exist yet; the rest of a manifest has some seconds to come",
+        unlimited="it ends with those seconds, and MissingDependentObjects says what to create",
     ),
     _person("DatacenterConfigInvalid", "the provider does not have what the datacenter config names; see its status"),
     _person("MachineConfigInvalid", "the provider does not have what a machine config names; see its status"),
