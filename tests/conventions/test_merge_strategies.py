@@ -1,7 +1,7 @@
 """Lists and maps of Cluster API's kinds are merged as the real CRDs say: drift and server-side apply rest on it.
 
 `merge_strategies.golden` has them all, as far as they differ from the default: lists are atomic, maps granular. The
-real CRDs are compared where they are at hand: Cluster API's own once it is built, those of its providers in a folder.
+real CRDs are compared where they are at hand: those of Cluster API and its providers once they are built.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.crd import crd_of
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.api.yaml_trees import trees
 from espalier.cli.environment import programs
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.realnodes.management.cluster_api import MANAGERS, documents_of
@@ -56,8 +55,7 @@ def real() -> dict[tuple[str, str, str], Tree]:
     """The schemas of the real CRDs that are at hand, by group, kind and version."""
     assets = programs.find_cluster_api()
     found = [tree for one in MANAGERS for tree in documents_of(assets, one)] if assets is not None else []
-    for file in sorted(provider_crds.CRDS.glob("*.yaml")):
-        found += [tree for tree in trees(file.read_bytes(), file.name) if tree]
+    found += [tree for provider in provider_crds.FILES for tree in provider_crds.provider_crds(provider)]
     return {
         (spec["group"], spec["names"]["kind"], version["name"]): version["schema"]["openAPIV3Schema"]
         for tree in found

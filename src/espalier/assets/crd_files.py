@@ -35,11 +35,13 @@ class CrdFiles(Component):
     """A folder for each name, with the CRDs as they are in the modules."""
 
     modules: Sequence[CrdModule]
+    release: str
+    """The release of EKS Anywhere that ships these versions, or the nearest ones that can be had."""
 
     @property
     def version(self) -> str:
-        """That of the first module."""
-        return self.modules[0].version
+        """That release."""
+        return self.release
 
     @property
     def contents(self) -> Sequence[str]:

@@ -154,6 +154,7 @@ CAPV = GoModule(
 """Cluster API's provider for vSphere, for tests of that provider."""
 PROVIDER_CRDS = CrdFiles(
     "provider-crds",
+    release="0.26.1",
     modules=(
         CrdModule(
             "docker",
