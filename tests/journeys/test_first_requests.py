@@ -76,7 +76,7 @@ def started(home: Path, *, again: int = 0) -> Iterator[LocalEnvironment]:
 
 
 async def answers(access: Access) -> list[str]:
-    """What each first request gets, all at once; empty where all get what they ask for."""
+    """The wrong answers to the first requests, sent all at once."""
     context = ssl.create_default_context(cadata=(access.certificate_authority or b"").decode())
     with tempfile.NamedTemporaryFile() as pair:
         pair.write((access.client_certificate or b"") + b"\n" + (access.client_key or b""))

@@ -1,4 +1,4 @@
-"""What kubectl shows of the static pods of a simulated node after an upgrade in place, and after their creation."""
+"""Static pods of a simulated node as kubectl shows them after an upgrade in place, and after their creation."""
 
 from __future__ import annotations
 
