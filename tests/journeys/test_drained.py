@@ -115,6 +115,7 @@ def test_a_drain_that_lasts_too_long_is_given_up() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_pods_move_before_their_node_goes_and_never_fall_below_their_budget() -> None:
     async def story(env: ManagedEnvironment, workload: Client) -> None:
         spec = {"maxUnavailable": 1, "selector": {"matchLabels": LABELS}}
@@ -140,6 +141,7 @@ def test_pods_move_before_their_node_goes_and_never_fall_below_their_budget() ->
     journey(story)
 
 
+@pytest.mark.soak
 def test_pods_that_a_drain_leaves_hold_nothing() -> None:
     async def story(env: ManagedEnvironment, workload: Client) -> None:
         await forbid(workload)
