@@ -18,6 +18,7 @@ from tests.support.cluster_lives import EPOCH, KUBERNETES, groups, journey, left
 from tests.support.faults import Crash
 from tests.support.managed_environment import NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
+from tests.support.shared_caches import shared
 
 pytestmark = pytest.mark.embedded
 
@@ -77,7 +78,7 @@ def applies(env: ManagedEnvironment) -> Counter[str]:
     """How often the specs of Cluster API's objects were applied by the Cluster controller."""
     found: Counter[str] = Counter()
     for kind in CLUSTER_API_KINDS:
-        for object_ in env.capi_objects.of(kind.resource).list():
+        for object_ in shared(env.capi_objects, kind.resource).list():
             found[kind.resource.plural] += object_.metadata.generation
     kinds = ("machinedeployments", "kubeadmcontrolplanes", "dockermachinetemplates", "kubeadmconfigtemplates")
     return Counter({name: count for name, count in found.items() if name in kinds})

@@ -29,6 +29,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.manager import Manager
 from espalier.runtime.snapshot import Snapshot
 from espalier.simulator.workloads import Workloads
+from tests.support.shared_caches import shared
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMESPACE = "default"
@@ -144,7 +145,7 @@ class ManagedClusters:
 
     async def until_all(self, resource: Resource, cluster: str, lacks: Callable[[Tree], object]) -> None:
         """Wait until no object of a kind that Cluster API has for a cluster lacks anything, else say what."""
-        cache = self.capi_objects.of(resource)
+        cache = shared(self.capi_objects, resource)
 
         def lacking() -> dict[str, object]:
             labelled = cache.list(SYSTEM_NAMESPACE, f"{names.CLUSTER}={cluster}")

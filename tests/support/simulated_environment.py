@@ -38,6 +38,7 @@ from espalier.simulator.workloads import Workloads
 from tests.support.managing import led_by
 from tests.support.pod_network import pod_network
 from tests.support.prepared_cluster import prepare
+from tests.support.shared_caches import shared
 from tests.support.waiting import until
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -58,7 +59,7 @@ class Environment:
 
     def cache(self, resource: Resource) -> Cache:
         """All objects of a kind in the management cluster."""
-        return self.caches.of(resource)
+        return shared(self.caches, resource)
 
     async def until(self, resource: Resource, name: str, is_so: Callable[[Object | None], bool]) -> None:
         """Wait until an object of the management cluster is as described; None stands for its absence."""
