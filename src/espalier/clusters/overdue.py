@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from espalier.api import conditions as condition_list
+from espalier.api import listing
 from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
@@ -90,8 +91,7 @@ def complete(scope: Scope, parts: Iterable[Condition], now: datetime) -> float |
 
 
 def _named(overdue: Sequence[Holder]) -> str:
-    others = f"; and {len(overdue) - MOST} more" if len(overdue) > MOST else ""
-    return f"{'; '.join(map(str, overdue[:MOST]))}{others}"
+    return listing.first(overdue, MOST, separator="; ")
 
 
 def _moment(timestamp: str, now: datetime) -> datetime:

@@ -7,6 +7,7 @@ from functools import cache, partial
 from typing import NamedTuple, TypeAlias
 
 from espalier.api import conditions as condition_list
+from espalier.api import listing
 from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
@@ -137,7 +138,7 @@ def _held(scope: Scope) -> Wait | None:
     owners = (*found.of(KubeadmControlPlane.resource).values(), *found.of(MachineDeployment.resource).values())
     followed = (*owners, *found.sets, *found.machines, *found.other_machines)
     changed = [text for one in followed for text in mislabelled(one)]
-    return Wait(CHANGED, _listed(changed)) if changed else None
+    return Wait(CHANGED, listing.first(changed, _MOST_NAMED, separator="; ")) if changed else None
 
 
 def objects_missing(scope: Scope) -> Wait:
@@ -170,12 +171,7 @@ def paused_objects(scope: Scope) -> str:
         if deployment.spec.paused:
             name = f"{deployment.metadata.namespace}/{deployment.metadata.name}"
             found.append(f"MachineDeployment {name} is paused: set spec.paused to false")
-    return _listed(found)
-
-
-def _listed(found: Sequence[str]) -> str:
-    others = f"; and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-    return f"{'; '.join(found[:_MOST_NAMED])}{others}"
+    return listing.first(found, _MOST_NAMED, separator="; ")
 
 
 def is_management_cluster_record(scope: Scope) -> bool:

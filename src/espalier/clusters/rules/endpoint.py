@@ -62,7 +62,7 @@ def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
 def in_networks(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     """An address in the ranges of pods or Services. Invalid ranges are rejected elsewhere.
 
-    EKS Anywhere refuses it only on Snow. Its default for pods contains the usual networks of homes and offices.
+    EKS Anywhere refuses it for one provider alone: its default for pods contains the usual networks of homes.
     """
     endpoint = place(spec)
     address = addresses.parsed(endpoint.host) if endpoint is not None else None
