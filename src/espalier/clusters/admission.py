@@ -28,12 +28,12 @@ from espalier.clusters.release_admission import field_differences, validate_bund
 from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import (
     api_server,
-    bottlerocket,
     changes,
     connections,
     content,
     gitops,
     messages,
+    operating_systems,
     releases,
     sharing,
     unsupported,
@@ -205,9 +205,9 @@ class Admission:
 
         The controller checks again. A change that was rejected before and is still there does not block this write.
         """
-        with_bottlerocket = self._bottlerocket_in_place(new)
-        if with_bottlerocket:
-            yield from (one for one in with_bottlerocket if one not in self._bottlerocket_in_place(old))
+        unsupported_systems = self._systems_in_place(new)
+        if unsupported_systems:
+            yield from (one for one in unsupported_systems if one not in self._systems_in_place(old))
             return
         before = {one.refusal for one in self._owner_changes(old)}
         changed = [
@@ -221,11 +221,11 @@ class Admission:
                 message = messages.not_in_place(one.refusal, changed)
                 yield Violation(field, "type InPlace", "type RollingUpdate, or fallback RollingUpdate", message)
 
-    def _bottlerocket_in_place(self, asked: Object) -> list[Violation]:
+    def _systems_in_place(self, asked: Object) -> list[Violation]:
         cluster = read(asked)
         provider = unsupported.provider_of(cluster.spec, self._observer.providers)
         children = self._observer.linked.children(cluster.metadata.namespace, cluster.spec)
-        return list(bottlerocket.in_place(provider, cluster.spec, children))
+        return list(operating_systems.in_place(provider, cluster.spec, children))
 
     def _owner_changes(self, asked: Object) -> Iterable[in_place.OwnerChange]:
         scope = self._observer.scope_of(asked)
@@ -326,10 +326,14 @@ class Admission:
 
     def _content_violations(self, old: eksa.Cluster | None, new: eksa.Cluster) -> Iterable[Violation]:
         if is_self_managed(new):
-            yield from content.name_violations(new.metadata.name)
-            if not _is_paused(new):
+            is_refused = not _is_paused(new)
+            if is_refused:
                 name = new.spec.management_cluster.name or "nothing"
                 yield Violation("spec.managementCluster.name", name, "", content.SELF_MANAGED)
+            if is_refused and old is None:  # also what is wrong once it names the cluster that manages it
+                yield from content.violations(new, self._observer.providers)
+            else:
+                yield from content.name_violations(new.metadata.name)
             if old is not None and not is_self_managed(old) and not _is_paused(old):
                 yield from changes.fixed(old.spec, new.spec)
             return

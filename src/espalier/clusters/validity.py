@@ -22,6 +22,7 @@ from espalier.clusters.rules import (
     gitops,
     identity,
     messages,
+    operating_systems,
     releases,
     sharing,
     unsupported,
@@ -136,12 +137,16 @@ def _self_managed(scope: Scope) -> Wait | None:
     return Wait(names.CLUSTER_INVALID, content.SELF_MANAGED)
 
 
-def linked_violations(cluster: Cluster, providers: Providers, children: Sequence[Object]) -> Iterator[Violation]:
-    """The violations of a Cluster together with its linked objects."""
+def linked_violations(
+    cluster: Cluster, providers: Providers, children: Sequence[Object], *, is_made: bool = False
+) -> Iterator[Violation]:
+    """The violations of a Cluster together with its linked objects. `is_made`: the cluster has Cluster API objects, and
+    goes on with a strategy that an earlier release has accepted; its upgrades are then refused on its nodes."""
     provider = unsupported.provider_of(cluster.spec, providers)
     if provider is not None:
         yield from provider.links.violations(cluster, children)
     yield from bottlerocket.violations(provider, cluster.spec, children)
+    yield from (bottlerocket if is_made else operating_systems).in_place(provider, cluster.spec, children)
 
 
 def _content(scope: Scope) -> Wait | None:
@@ -150,7 +155,9 @@ def _content(scope: Scope) -> Wait | None:
     # An older manager that allowed the change may have left it half-way: either plugin is accepted then.
     installed = name if digest != names.UNFINISHED else ""
     other = changes.other_plugin(scope.spec, installed)
-    linked = linked_violations(scope.cluster, scope.providers, [child for _, child in scope.children])
+    is_made = scope.capi_objects.cluster_object is not None
+    children = [child for _, child in scope.children]
+    linked = linked_violations(scope.cluster, scope.providers, children, is_made=is_made)
     found = [*rules, *linked, *other, *changes.too_early(scope.cluster, running(scope.capi_objects))]
     return Wait(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 

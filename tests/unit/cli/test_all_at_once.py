@@ -182,3 +182,31 @@ def area(path: str) -> str:
         if part in path:
             return part if part != "apiServerExtraArgs" else "identityProviderRefs"
     return ".".join(path.split("[", maxsplit=1)[0].split(".")[:3])
+
+
+def test_the_example_of_the_proposal_lacks_five_things_that_are_named_at_once() -> None:
+    """U53; why none of them can be accepted as it is: decision 0176."""
+    group = {"count": 3, "upgradeRolloutStrategy": {"type": "InPlace"}}
+    config = {"kind": "TinkerbellMachineConfig"}
+    cluster = {
+        "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": "my-cluster"},
+        "spec": {
+            "eksaVersion": "0.19.0",
+            "controlPlaneConfiguration": {**group, "machineGroupRef": {**config, "name": "my-cluster-cp"}},
+            "datacenterRef": {"kind": "TinkerbellDatacenterConfig", "name": "my-cluster-dc"},
+            "workerNodeGroupConfigurations": [
+                {"name": "md-0", **group, "machineGroupRef": {**config, "name": "my-cluster-worker-1"}}
+            ],
+        },
+    }
+    found = {one["violation"]["field"]: one["violation"] for one in problems(yaml.safe_dump(cluster))}
+    assert set(found) == {
+        "spec.managementCluster.name",
+        "spec.eksaVersion",
+        "spec.kubernetesVersion",
+        "spec.clusterNetwork",
+        "spec.controlPlaneConfiguration.endpoint.host",
+    }
+    assert "allowed: a version like v0.26.0" in str(found["spec.eksaVersion"])

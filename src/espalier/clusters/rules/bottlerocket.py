@@ -40,7 +40,6 @@ def violations(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequ
         message = "Bottlerocket has no such setting of the kubelet; remove the field"
         yield Violation(field, path, "nothing", message)
     yield from _certificates(children)
-    yield from in_place(provider, spec, children)
     for field, _, kubelet in _machines(spec):
         if field in found and (unknown := unknown_to_kubelets(kubelet)):
             message = "Bottlerocket has no such settings of the kubelet; remove them"

@@ -34,7 +34,7 @@ from espalier.providers.tinkerbell.kinds import (
 _CP = "spec.controlPlaneConfiguration"
 _GROUPS = "spec.workerNodeGroupConfigurations"
 _KIND = TinkerbellMachineConfig.resource.kind
-_ROLLING, _IN_PLACE = "RollingUpdate", "InPlace"
+_ROLLING = "RollingUpdate"
 
 DEFAULTS = {_KIND: {"osFamily": BOTTLEROCKET}}
 
@@ -97,7 +97,7 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
         for group in machine_groups(spec)
         if group.reference is not None and group.reference.name in configs
     ]
-    yield from _operating_systems(spec, named)
+    yield from _operating_systems(named)
     for name, datacenter in of_kind(TinkerbellDatacenterConfig, children).items():
         ip = datacenter.spec.tinkerbell_ip
         if (address := addresses.parsed(ip)) is not None and address == addresses.parsed(spec.endpoint_host):
@@ -150,7 +150,7 @@ def _strategies(spec: eksa.ClusterSpec) -> Iterator[Violation]:
             yield Violation(field, found, f"{expected}, as {_CP}.upgradeRolloutStrategy.type", message)
 
 
-def _operating_systems(spec: eksa.ClusterSpec, named: Named) -> Iterator[Violation]:
+def _operating_systems(named: Named) -> Iterator[Violation]:
     families = list(dict.fromkeys(config.spec.os for _, config in named))
     if len(families) > 1:
         places = ", ".join(f"{group.field}: {config.spec.os}" for group, config in named)
@@ -164,13 +164,6 @@ def _operating_systems(spec: eksa.ClusterSpec, named: Named) -> Iterator[Violati
                 "EKS Anywhere supports Bottlerocket on bare metal only up to Kubernetes 1.28; use a machine config "
             )
             yield Violation(field, BOTTLEROCKET, f"{UBUNTU}, {REDHAT}", f"{message}with another osFamily{unset}")
-    control_plane = spec.control_plane_configuration
-    strategy = control_plane.upgrade_rollout_strategy if control_plane else None
-    unsupported = [one for one in families if one != UBUNTU]
-    if strategy is not None and strategy.type == _IN_PLACE and unsupported:
-        field, found = f"{_CP}.upgradeRolloutStrategy.type", f"{_IN_PLACE}, with {', '.join(unsupported)}"
-        message = "in-place upgrades support only Ubuntu"
-        yield Violation(field, found, f"{_ROLLING}, or osFamily {UBUNTU}", message)
 
 
 def _images(datacenter: str, of_all: str, named: Named) -> Iterator[Violation]:
