@@ -19,6 +19,7 @@ from espalier.shoots.admission.users import GARDEN_ACCOUNT
 from espalier.shoots.etcd import setup as etcds
 from espalier.shoots.garden import setup as garden
 from espalier.shoots.gardenlet import setup as gardenlet
+from espalier.shoots.state.rbac import PROJECT_ADMIN, PROJECT_VIEWER
 
 GARDEN, GARDENLET = GARDEN_ACCOUNT, "espalier-gardenlet"
 CERTIFICATE = "espalier-garden-webhook-certificate"
@@ -26,8 +27,16 @@ GARDEN_KUBECONFIG, _GARDEN_FOLDER = "gardenlet-kubeconfig", "/etc/espalier/garde
 """The Secret in a seed with which its gardenlet connects to the garden (key `kubeconfig`), and where it is mounted."""
 
 
+PROJECT_ROLES = {
+    "gardener.cloud:system:project-member": PROJECT_ADMIN,
+    "gardener.cloud:system:project-viewer": PROJECT_VIEWER,
+}
+"""ClusterRoles for the people of projects, by Gardener's names. A RoleBinding in a project's namespace gives them to
+its members: nobody has them by default."""
+
+
 def of_garden(webhook_url: str) -> list[Tree]:
-    """The objects that a garden needs for `espalier garden`."""
+    """The objects that a garden needs for `espalier garden`, and roles for the members of its projects."""
     process = Rights(
         cluster_scoped=(
             Right(
@@ -45,7 +54,12 @@ def of_garden(webhook_url: str) -> list[Tree]:
     made_of = (*garden_components.of_garden(), Component("process", rights=process))
     namespaces = (SYSTEM_NAMESPACE, names.GARDEN_NAMESPACE, names.SEED_LEASES, names.STATE_NAMESPACE)
     states = _granted(core.ROLE, core.ROLE_BINDING, GARDEN, names.STATE_NAMESPACE, garden.IN_STATE_NAMESPACE)
-    return [*_installed(GARDEN, made_of, namespaces), *states, garden_components.webhook_configuration(webhook_url)]
+    return [
+        *_installed(GARDEN, made_of, namespaces),
+        *states,
+        *({**_object(core.CLUSTER_ROLE, name), "rules": trees(rights)} for name, rights in PROJECT_ROLES.items()),
+        garden_components.webhook_configuration(webhook_url),
+    ]
 
 
 def of_seed() -> list[Tree]:

@@ -35,11 +35,12 @@ def named_secrets(role: Object) -> list[str]:
 
 
 PROJECT_VIEWER = (Right((Shoot.resource, BackupEntry.resource), _READ), Right((CONFIG_MAP,), _READ))
-"""Rules of the Role of a project's viewers, in its namespace."""
+"""Rules of the role of a project's viewers, which is bound in its namespace."""
 
 PROJECT_ADMIN = (
     Right((Shoot.resource,), (*_READ, *_WRITE)),
     Right((BackupEntry.resource,), _READ),
     Right((CONFIG_MAP, SECRET), (*_READ, *_WRITE)),
 )
-"""Rules of the Role of a project's admins, in its namespace. Secrets there are their own; state is elsewhere."""
+"""Rules of the role of a project's admins, which is bound in its namespace. Secrets there are their own; state is
+elsewhere."""

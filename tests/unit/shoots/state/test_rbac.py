@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from espalier.api.core import ROLE, ROLE_BINDING, SECRET
+from espalier.api.core import CLUSTER_ROLE, ROLE_BINDING, SECRET
 from espalier.api.gardener import names
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import PersistedSecret, ShootState
 from espalier.api.resource import Resource
+from espalier.cli.garden_manifests import of_garden
 from espalier.kube.errors import Forbidden
-from espalier.kube.rbac import Right, trees
+from espalier.kube.rbac import Right
 from espalier.kube.wire import User
 from espalier.shoots.state import rbac
 from tests.support.embedded_server import client_of
@@ -32,10 +33,12 @@ def revealing(rights: Iterable[Right]) -> list[Right]:
     ]
 
 
-async def grant(world: World, user: User, namespace: str, rights: Sequence[Right]) -> None:
+async def grant(world: World, user: User, namespace: str, role: str) -> None:
+    """Bind a ClusterRole that `espalier manifests --of garden` has, as `docs/migration.md` says."""
     client, metadata = world.garden.client, {"name": user.name, "namespace": namespace}
-    await client.create(ROLE, {"metadata": metadata, "rules": trees(rights)})
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": user.name}
+    (tree,) = (one for one in of_garden("") if one["kind"] == "ClusterRole" and one["metadata"]["name"] == role)
+    await client.create(CLUSTER_ROLE, tree)
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user.name}
     await client.create(ROLE_BINDING, {"metadata": metadata, "roleRef": reference, "subjects": [subject]})
 
@@ -46,7 +49,7 @@ async def test_an_admin_of_the_project_sees_his_shoots_and_secrets_and_no_state(
     async with world.syncing():
         pass
     await world.states().persist(await world.shoot(), [PersistedSecret(name="ca", data={"ca.key": "aw=="})], 1)
-    await grant(world, ALICE, PROJECT, rbac.PROJECT_ADMIN)
+    await grant(world, ALICE, PROJECT, "gardener.cloud:system:project-member")
     alice = client_of(world.garden.server, ALICE)
     assert (await alice.get(Shoot.resource, NAME, PROJECT)).name == NAME
     assert (await alice.list(SECRET, PROJECT)).items == []
@@ -57,6 +60,20 @@ async def test_an_admin_of_the_project_sees_his_shoots_and_secrets_and_no_state(
         await alice.get(ShootState.resource, NAME, PROJECT)
     with pytest.raises(Forbidden):
         await alice.delete(ShootState.resource, NAME, PROJECT)
+
+
+@told
+async def test_a_viewer_of_the_project_reads_its_shoots_and_writes_nothing(world: World) -> None:
+    await grant(world, ALICE, PROJECT, "gardener.cloud:system:project-viewer")
+    alice = client_of(world.garden.server, ALICE)
+    assert [one.name for one in (await alice.list(Shoot.resource, PROJECT)).items] == [NAME]
+    for refused in (
+        alice.list(SECRET, PROJECT),
+        alice.delete(Shoot.resource, NAME, PROJECT),
+        alice.list(Shoot.resource),
+    ):
+        with pytest.raises(Forbidden):
+            await refused
 
 
 @pytest.mark.parametrize("role", [rbac.PROJECT_VIEWER, rbac.PROJECT_ADMIN])
