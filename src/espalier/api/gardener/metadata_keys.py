@@ -17,6 +17,9 @@ RESTORE = "restore"
 WAIT_FOR_STATE = "wait-for-state"
 """Do nothing until the gardenlet has written the state and requests `restore`."""
 
+CARRIED_OUT = frozenset({RECONCILE, MIGRATE, RESTORE, WAIT_FOR_STATE})
+"""Operations that extensions carry out."""
+
 OLDER_OPERATION = "core.gardener.cloud/operation"
 """A key that the proposal also has; read like `OPERATION`, never written."""
 

@@ -7,6 +7,8 @@ can say that a shoot is being restored, but never that it is not.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from espalier.api.gardener import metadata_keys, ownership
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.operations import OperationState, OperationType
@@ -93,10 +95,11 @@ def operation_of_shoot(shoot: Shoot) -> OperationType:
     return OperationType.RECONCILE if due is OperationType.CREATE and was_moved else due
 
 
-def requested_operation(metadata: ObjectMeta) -> str:
-    """The value of the operation annotation, such as reconcile, migrate or restore; empty if there is none."""
-    annotations = metadata.annotations
-    return annotations.get(metadata_keys.OPERATION) or annotations.get(metadata_keys.OLDER_OPERATION) or ""
+def requested_operation(metadata: ObjectMeta, carried_out: Container[str] = metadata_keys.CARRIED_OUT) -> str:
+    """The operation that is requested by annotation, by default of an extension; empty if there is none. A value that
+    nobody carries out is no request: waiting for its end would never end."""
+    values = (metadata.annotations.get(key) for key in (metadata_keys.OPERATION, metadata_keys.OLDER_OPERATION))
+    return next((one for one in values if one is not None and one in carried_out), "")
 
 
 def _epochs(shoot: Shoot) -> Ownership:

@@ -37,6 +37,8 @@ long so that members with a slow network keep their leader; here there are no ot
 PROBE_PERIOD = 1
 """Seconds, the minimum of Kubernetes: the API gap of a move includes the time until the next probe."""
 
+_EPOCH = "--epoch="
+
 
 class Rendered(NamedTuple):
     """A rendered object."""
@@ -67,6 +69,13 @@ def rendered(etcd: Etcd, owner: OwnerReference, timing: Timing | None = None) ->
     for one in objects:
         one.body["metadata"]["ownerReferences"] = [msgspec.to_builtins(owner)]
     return objects
+
+
+def epoch_in(stateful_set: Tree) -> str | None:
+    """The epoch with which the agent of a StatefulSet runs; None if it can't be found."""
+    containers = stateful_set["spec"].get("template", {}).get("spec", {}).get("containers", [])
+    words = (word for one in containers for word in one.get("command") or ())
+    return next((word.removeprefix(_EPOCH) for word in words if word.startswith(_EPOCH)), None)
 
 
 def selector(etcd: Etcd) -> dict[str, str]:

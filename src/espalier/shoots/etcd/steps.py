@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from espalier.api.core import PERSISTENT_VOLUME_CLAIM, STATEFUL_SET
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.metadata_keys import EPOCH
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object
@@ -16,7 +17,7 @@ from espalier.runtime.writer import NameTaken, Writer, found_by_owner
 from espalier.shoots.etcd import names
 from espalier.shoots.etcd.observe import Scope, StatefulSet
 from espalier.shoots.etcd.plan import plan
-from espalier.shoots.etcd.rendering import Rendered, selector
+from espalier.shoots.etcd.rendering import Rendered, epoch_in, selector
 from espalier.shoots.etcd.settings import InvalidEtcd, is_copy
 
 
@@ -39,6 +40,8 @@ async def add_finalizer(ctx: Context) -> Outcome:
 
 async def write_objects(ctx: Context) -> Outcome:
     """Create missing objects, and update those that differ."""
+    if problem := _other_epoch(ctx.scope):
+        return Fault("InvalidSpec", problem, terminal=True)
     try:
         due = plan(ctx.scope, ctx.timing)
     except InvalidEtcd as error:
@@ -54,6 +57,16 @@ async def write_objects(ctx: Context) -> Outcome:
     if due.apply:
         return Wait("PodsPending", f"StatefulSet {ctx.object.name} was written")
     return Continue()
+
+
+def _other_epoch(scope: Scope) -> str:
+    """The problem of an Etcd whose epoch was changed; empty if it was not. An etcd that gets another epoch is another
+    Etcd: pods that restart with it would ask the bucket for what is not theirs."""
+    live, found = scope.stateful_set_object, scope.object.metadata.annotations.get(EPOCH, "")
+    started = epoch_in(live.tree) if live is not None else None
+    if started is None or started == found:
+        return ""
+    return f"annotation {EPOCH}: found {found!r}, allowed is {started}, for which its pods run; set it again"
 
 
 async def _apply(ctx: Context, rendered: Rendered) -> None:

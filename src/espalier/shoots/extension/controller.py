@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any, TypeVar
 
 from espalier.api.conditions import timestamp
@@ -11,6 +10,7 @@ from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.metadata_keys import TIMESTAMP
 from espalier.api.gardener.operations import OperationState
+from espalier.api.gardener.times import past_time
 from espalier.api.printable import quoted
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict, KubeError, NotFound
@@ -145,12 +145,10 @@ def _is_reported(attempt: Attempt[Any], error: dict[str, Any]) -> bool:
     present, since = attempt.present.get("lastError"), error["lastUpdateTime"]
     if not _has_error(attempt) or not isinstance(present, dict) or {**present, "lastUpdateTime": since} != error:
         return False
-    try:
-        reported = datetime.fromisoformat(str(present.get("lastUpdateTime")))
-        requested = datetime.fromisoformat(attempt.object.metadata.annotations.get(TIMESTAMP, ""))
-        return requested.replace(microsecond=0) <= reported
-    except (ValueError, TypeError):  # no request, no time, or a time without a zone
-        return TIMESTAMP not in attempt.object.metadata.annotations
+    now = attempt.tools.clock.now()
+    reported = past_time(str(present.get("lastUpdateTime")), now)
+    requested = past_time(attempt.object.metadata.annotations.get(TIMESTAMP), now)
+    return requested is None or (reported is not None and requested.replace(microsecond=0) <= reported)
 
 
 def _with_progress(attempt: Attempt[Any], state: OperationState, description: str) -> dict[str, Any]:

@@ -92,6 +92,8 @@ class Tools:
     states: ShootStates
     lease_waits: Expiry
     """The leases of sources that this process has waited for; a restart waits for them again."""
+    handovers: Expiry
+    """The etcds of which this process has asked for the handover; a restart gives them the whole time again."""
     read_backup: ReadBackup | None = None
     """None if buckets can't be read here: they are then not checked."""
     connect: Connect | None = None

@@ -7,6 +7,7 @@ extensions stop when their lease expires.
 from __future__ import annotations
 
 from espalier.api.core import NAMESPACE
+from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.ownership import OwnershipError
@@ -52,7 +53,8 @@ def controller(observer: Observer, tools: Tools, *, workers: int = 20, resync: f
         elif resource == Cluster.resource:
             shoots_controller.watch(cache, of_namespace, predicate=_is_relevant)
     shoots_controller.watch(observer.pods, of_namespace, predicate=lambda old, new: old is None or new is None)
-    tools.lease_waits.subscribe(shoots_controller.enqueue)
+    for expiry in (tools.lease_waits, tools.handovers):
+        expiry.subscribe(shoots_controller.enqueue)
     return shoots_controller
 
 
@@ -74,7 +76,7 @@ def reconciler(observer: Observer, tools: Tools) -> Reconciler[Attempt]:
         errors=(KubeError, NameTaken, OwnershipError),
         failed=_failed,
     )
-    return Reconciler(shoots, tools.garden, forget=(tools.lease_waits.forget,))
+    return Reconciler(shoots, tools.garden, forget=(tools.lease_waits.forget, tools.handovers.forget))
 
 
 def _report(attempt: Attempt, outcome: Outcome) -> Report | None:
@@ -88,7 +90,8 @@ def _report(attempt: Attempt, outcome: Outcome) -> Report | None:
 
 def _failed(error: Exception) -> Outcome:
     if isinstance(error, OwnershipError):
-        return Fault(FLOW_NOT_STARTED, f"annotation of the Shoot with its ownership epochs: {error}")
+        advice = "restore it from a backup of the garden; nothing is done for the shoot until then"
+        return Fault(FLOW_NOT_STARTED, f"metadata.annotations[{metadata_keys.OWNERSHIP}]: {error}; {advice}")
     return fault_of(error)
 
 

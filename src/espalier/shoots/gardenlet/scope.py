@@ -22,6 +22,9 @@ from espalier.kube.objects import Object
 from espalier.shoots.gardenlet.names import BACKUPS_SINCE, COPIED_EPOCH, SHOOT_UID
 from espalier.shoots.secrets.persisted import Data
 
+_MARKED = 3
+"""The objects of a seed that are annotated with their epoch, besides extension resources."""
+
 
 @dataclass(frozen=True)
 class ExtensionResource:
@@ -165,13 +168,26 @@ class Scope:
 
     @property
     def leftover_epoch(self) -> int | None:
-        """The epoch in the annotation of the namespace, or of the Cluster or the Etcd if somebody has removed it there;
-        None if none of them has one."""
-        for found in (self.namespace, self.cluster, self.etcd):
-            text = found.metadata.annotations.get(metadata_keys.EPOCH, "") if found is not None else ""
-            if text.isdecimal() and len(text) < 16:
-                return int(text)
-        return None
+        """The newest epoch in annotations of the namespace, the Cluster and the Etcd, up to the current one; None if
+        none of them has one. Each of them may have been edited: one that looks older does not make the rest so."""
+        return max((one for one in self._epochs_in_seed if one <= self.epoch), default=None)
+
+    @property
+    def later_epoch(self) -> int | None:
+        """The epoch of which the namespace, the Cluster and the Etcd all are, if the garden does not know it yet: its
+        ownership epochs were changed, or are those of an older backup. None if they are not all of a later epoch."""
+        epochs = self._epochs_in_seed
+        is_known = len(epochs) < _MARKED or min(epochs) <= self.epoch
+        return None if is_known else max(epochs)
+
+    @property
+    def _epochs_in_seed(self) -> list[int]:
+        texts = (
+            one.metadata.annotations.get(metadata_keys.EPOCH, "")
+            for one in (self.namespace, self.cluster, self.etcd)
+            if one is not None
+        )
+        return [int(text) for text in texts if text.isdecimal() and len(text) < 16]
 
     def holder_of(self, found: Object) -> str | None:
         """The UID of the shoot that a namespace or a Cluster belongs to: by its annotation, by that of the other one if

@@ -59,6 +59,7 @@ def component(
             call=call,
             states=states,
             lease_waits=Expiry(),
+            handovers=Expiry(),
             read_backup=read_backup,
             connect=connect,
             shoots=shoots,

@@ -10,6 +10,7 @@ from espalier.api.conditions import timestamp
 from espalier.api.gardener.conditions import merged
 from espalier.api.gardener.operations import Condition, LastError, LastOperation, OperationState, OperationType
 from espalier.api.gardener.shoot import HANDED_OVER, REPORTED_BY_GARDENLET, Shoot, ShootStatus
+from espalier.api.gardener.times import past_time
 from espalier.kube.objects import Object
 from espalier.shoots.flow.status import FlowStatus
 from espalier.shoots.gardenlet.names import DESTINATION_READY
@@ -23,7 +24,8 @@ def reported(scope: Scope, operation: OperationType, flow_status: FlowStatus, re
     """The status after a reconcile; equal to the present one if only the time differs."""
     before = scope.shoot.status
     began = _retry_cycle_start(before, operation)
-    is_over = began is not None and (scope.now - datetime.fromisoformat(began)).total_seconds() > retry_for
+    since = past_time(began, scope.now)
+    is_over = since is not None and (scope.now - since).total_seconds() > retry_for
     state = _state(flow_status, is_over=is_over)
     if operation is OperationType.MIGRATE and not _is_over(flow_status, DESTINATION_READY):
         state = OperationState.PENDING if state is OperationState.PROCESSING else state  # it can still be cancelled
@@ -49,7 +51,7 @@ def reported(scope: Scope, operation: OperationType, flow_status: FlowStatus, re
             ],
             observed_generation=generation if is_settled else before.observed_generation,
             hibernated=scope.is_hibernated if flow_status.is_done else before.hibernated,
-            retry_cycle_start_time=None if is_settled else began or timestamp(scope.now),
+            retry_cycle_start_time=None if is_settled else (began if since else timestamp(scope.now)),
         ),
         scope.now,
     )

@@ -9,6 +9,7 @@ from datetime import datetime
 from espalier.api.gardener.metadata_keys import (
     OLDER_OPERATION,
     OPERATION,
+    OWNERSHIP,
     RECONCILE,
     RESTORED_EPOCH,
     TIMESTAMP,
@@ -122,6 +123,21 @@ async def observe_shoot(attempt: Attempt) -> Outcome:
     return Continue()
 
 
+async def check_epochs(attempt: Attempt) -> Outcome:
+    """Stop if the garden knows an older epoch than what is here: nothing may begin anew beside it, or be handed over
+    as if nothing had happened since."""
+    scope = attempt.scope
+    if scope.later_epoch is None or seed_of(scope.shoot) != attempt.seed:
+        return Continue()
+    attempt.not_started = OperationType.MIGRATE if migrating(scope.shoot) else OperationType.RECONCILE
+    found = f"epoch {scope.epoch}" if scope.epoch else "none"
+    return Fault(
+        FLOW_NOT_STARTED,
+        f"metadata.annotations[{OWNERSHIP}]: found {found}, but the objects of the shoot in seed {attempt.seed} are of "
+        f"epoch {scope.later_epoch}; restore it from a backup of the garden; nothing is done for the shoot until then",
+    )
+
+
 async def leave(attempt: Attempt) -> Outcome:
     """Remove the objects of an earlier epoch of the shoot. Its status is the new seed's: nothing is reported."""
     scope = attempt.scope
@@ -157,7 +173,7 @@ async def pass_on_request(attempt: Attempt) -> Outcome:
     """Pass a requested operation on to extension resources: to those that failed, and to all of a settled shoot. The
     flow waits for them as for any change."""
     live, tools = attempt.live, attempt.tools
-    if requested_operation(live.shoot.metadata) not in REQUESTS:
+    if not requested_operation(live.shoot.metadata, REQUESTS):
         return Continue()
     now = tools.clock.now()
     live.shoot = await tools.garden.status(
@@ -167,7 +183,8 @@ async def pass_on_request(attempt: Attempt) -> Outcome:
         Precondition.UID,
         before=live.shoot.decode(Shoot).status,
     )
-    is_settled = attempt.operation is OperationType.RECONCILE and requested_operation(live.shoot.metadata) == RECONCILE
+    requested = requested_operation(live.shoot.metadata, REQUESTS)
+    is_settled = attempt.operation is OperationType.RECONCILE and requested == RECONCILE
     for extension in attempt.observer.scope(live, now).extensions:
         metadata, last = extension.object.metadata, extension.typed.status.last_operation
         has_failed = last is not None and last.state in (OperationState.ERROR, OperationState.FAILED)
@@ -221,7 +238,7 @@ async def advance(attempt: Attempt) -> Outcome:
         await _record_restored(live, tools, scope)
     wanted = status.reported(scope, operation, flow_status, tools.config.retry_for)
     await _write(attempt, wanted, Precondition.UID)
-    if requested_operation(live.shoot.metadata) in REQUESTS:  # carried out: the result is in the status
+    if requested_operation(live.shoot.metadata, REQUESTS):  # carried out: the result is in the status
         patch = {"metadata": {"annotations": dict.fromkeys((OPERATION, OLDER_OPERATION))}}
         live.shoot = await tools.garden.merge(Shoot.resource, live.shoot, patch, Precondition.UID)
     last = wanted.last_operation
@@ -242,6 +259,7 @@ STEPS: Sequence[Step[Attempt]] = (
     read,
     check_claims,
     observe_shoot,
+    check_epochs,
     leave,
     begin,
     observe_shoot,  # again: `begin` has written to it
@@ -282,7 +300,7 @@ def _is_over(shoot: Object, operation: OperationType) -> bool:
     if last is None or last.state != OperationState.FAILED or last.type != operation:
         return False
     is_seen = shoot.decode(Shoot).status.observed_generation == shoot.metadata.generation
-    return is_seen and requested_operation(shoot.metadata) not in REQUESTS
+    return is_seen and not requested_operation(shoot.metadata, REQUESTS)
 
 
 async def _run_leave(attempt: Attempt) -> Outcome:

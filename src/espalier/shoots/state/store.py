@@ -127,7 +127,12 @@ class ShootStates:
         for attempt in range(_ATTEMPTS):
             state, read = read or await self.ensure(shoot, epoch), None
             if epoch_of(state) > epoch:
-                raise EpochOver(f"ShootState {state.key} belongs to epoch {epoch_of(state)}; this is epoch {epoch}")
+                raise EpochOver(
+                    f"ShootState {state.key} belongs to epoch {epoch_of(state)}; this is epoch {epoch}. If nobody has "
+                    f"moved the shoot on, metadata.annotations[{metadata_keys.OWNERSHIP}] of the Shoot, or "
+                    f"metadata.annotations[{metadata_keys.EPOCH}] of the ShootState, was changed: restore it from a "
+                    "backup of the garden"
+                )
             document = Document(state.raw)
             before = document.body
             edit(document)

@@ -229,15 +229,22 @@ def test_an_etcd_that_can_not_run_says_why_and_runs_when_that_is_put_right() -> 
     tell(story, agents=Agents(health=200))
 
 
-def test_another_epoch_makes_a_pod_anew_that_is_not_ready() -> None:
+@pytest.mark.parametrize("found", ["4", "1", "x", None])
+def test_an_etcd_keeps_the_epoch_of_its_pods(found: str | None) -> None:
+    """With another one, its agent would ask the bucket for what is another seed's. A new epoch has a new Etcd."""
+
     async def story(here: Story) -> None:
         await here.create(epoch=2)
-        await here.becomes(lambda: here.has_arguments("run", "--epoch=2"))
-        await here.change({"metadata": {"annotations": {metadata_keys.EPOCH: "4"}}})
-        await here.becomes(lambda: here.has_arguments("run", "--epoch=4"))
-        assert "etcd" in here.agents.ended
+        await here.becomes(here.is_ready)
+        await here.change({"metadata": {"annotations": {metadata_keys.EPOCH: found}}})
+        await here.becomes(lambda: here.has_reason("InvalidSpec"))
+        assert "allowed is 2, for which its pods run; set it again" in str(await here.status())
+        assert here.agents.ended == []
+        await here.change({"metadata": {"annotations": {metadata_keys.EPOCH: "2"}}})
+        await here.becomes(here.is_ready)
+        assert here.agents.ended == []
 
-    tell(story)
+    tell(story, agents=Agents(health=200))
 
 
 def test_a_steady_etcd_is_not_written_to() -> None:

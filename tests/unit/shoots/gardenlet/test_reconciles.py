@@ -75,6 +75,7 @@ async def reconciled(client: Client, seen: Seen, garden: Client | None = None) -
         garden=Writer(garden or client, {}),
         clock=SystemClock(),
         lease_waits=Expiry(),
+        handovers=Expiry(),
     )
     outcome = await reconciler(cast(Any, seen), cast(Any, tools)).reconcile(KEY)
     after = await client.get(Shoot.resource, KEY.name, KEY.namespace)
@@ -89,7 +90,9 @@ async def test_a_shoot_whose_epochs_are_unreadable_says_so() -> None:
     outcome, after, _ = await reconciled(client, Seen(shoot))
     assert isinstance(outcome, Fault)
     assert outcome.reason == "FlowNotStarted"
-    assert outcome.message.startswith("annotation of the Shoot with its ownership epochs: these are not valid epochs")
+    assert outcome.message.startswith(
+        "metadata.annotations[espalier.gardener.cloud/ownership]: these are not valid epochs"
+    )
     last = after.status.last_operation
     assert last is not None
     assert (last.type, last.state, last.description) == ("Reconcile", "Error", outcome.message)

@@ -32,6 +32,7 @@ from espalier.api.meta import Tree
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.outcome import Continue, Done, Wait
+from espalier.runtime.sources import Expiry
 from espalier.runtime.writer import NameTaken, Writer
 from espalier.shoots.flow.graph import Flow
 from espalier.shoots.flow.task import Action, Failure
@@ -227,7 +228,8 @@ async def test_etcd_is_handed_over_once_the_operation_of_its_own_epoch_is_ready(
         return msgspec.json.encode(CopyOperationStatus(1, True, CopyOperation(answered, status, Side.SOURCE)))
 
     live = etcd(1, **{INITIATED_AT: NOW.isoformat()})
-    verdict = backups.hand_over_etcd(context(scope(etcd=live), OperationType.MIGRATE, call=call))
+    of = context(scope(etcd=live), OperationType.MIGRATE, call=call, handovers=Expiry())
+    verdict = backups.hand_over_etcd(of)
     assert isinstance(verdict, Action)
     assert isinstance(await verdict.run(), Continue if is_over else Wait)
     assert [one.epoch for one in asked] == [1]

@@ -18,6 +18,7 @@ from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.times import past_time
 from espalier.api.meta import Tree
 from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object
@@ -313,7 +314,7 @@ def wake_etcd(ctx: Context) -> Verdict:
     if typed.spec.replicas == 0:
         wake: Tree = {"metadata": {"annotations": {WOKEN_AT: scope.now.isoformat()}}, "spec": {"replicas": 1}}
         return write_action("scale etcd-main up", lambda: tools.seed.merge(Etcd.resource, live, wake))
-    since = _time_in(live, WOKEN_AT)
+    since = past_time(live.metadata.annotations.get(WOKEN_AT), scope.now)
     if since is None or _is_ready(typed, scope):
         return Done()
     if (scope.now - since).total_seconds() > tools.config.timing.snapshot_timeout:
@@ -324,23 +325,29 @@ def wake_etcd(ctx: Context) -> Verdict:
 def hand_over_etcd(ctx: Context) -> Verdict:
     """The agent has closed etcd for good and stored the final snapshot, or `copy_timeout` is over.
 
-    `copyop/initiate` is repeated until the agent has read its own CopyOperation.
+    `copyop/initiate` is repeated until the agent has read its own CopyOperation. `copy_timeout` counts from the first
+    time that this process asks: with a time in an annotation, one that is too old would skip the final snapshot.
     """
     scope, tools = ctx.scope, ctx.tools
     live = scope.etcd
     if live is None:
         return Done()
-    since = _time_in(live, INITIATED_AT)
-    if since is None:
+    if not handover_has_begun(scope):
         patch: Tree = {"metadata": {"annotations": {INITIATED_AT: scope.now.isoformat()}}}
         return write_action(
             "record when the handover of etcd starts", lambda: tools.seed.merge(Etcd.resource, live, patch)
         )
-    if (scope.now - since).total_seconds() > tools.config.timing.copy_timeout:
+    epoch = scope.leftover_epoch or scope.epoch
+    if live.metadata.annotations.get(metadata_keys.EPOCH) != str(epoch):  # somebody has changed it
+        mark: Tree = {"metadata": {"annotations": {metadata_keys.EPOCH: str(epoch)}}}
+        return write_action("correct the epoch of etcd-main", lambda: tools.seed.merge(Etcd.resource, live, mark))
+    key, asked = ctx.live.shoot.key, f"hand over {scope.uid}/{scope.epoch}"
+    if tools.handovers.has_expired(key, asked):
         return Done()  # its agent can't reach its store, so it serves nothing; the destination goes on without it
-    epoch = int(live.metadata.annotations.get(metadata_keys.EPOCH, "0") or 0)
 
     async def initiate() -> Continue | Wait | Failure:
+        if not tools.handovers.is_valid(key, asked):
+            tools.handovers.keep(key, asked, tools.config.timing.copy_timeout)
         ended = control_plane.api_servers_ended(ctx)
         request = InitiateCopyOperation(epoch, ended, min(tools.config.agent_poll, LONGEST_HOLD))
         body = msgspec.json.encode(request)
@@ -360,14 +367,6 @@ def hand_over_etcd(ctx: Context) -> Verdict:
         return Wait("FinalSnapshot", f"the CopyOperation of epoch {epoch} is {status}{reason}", after)
 
     return Action("have the agent hand etcd over", initiate)
-
-
-def _time_in(live: Object, key: str) -> datetime | None:
-    """The time in an annotation of ours; None if there is none that can be parsed."""
-    try:
-        return datetime.fromisoformat(live.metadata.annotations.get(key, ""))
-    except ValueError:
-        return None
 
 
 def record_release(ctx: Context) -> Verdict:

@@ -19,6 +19,7 @@ from espalier.api.gardener.extension import Extended, ExtensionStatus
 from espalier.api.gardener.operations import LastError, OperationState, OperationType
 from espalier.api.gardener.responsibility import is_deleted_unconfirmed, requested_operation
 from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener.times import past_time
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
@@ -211,7 +212,7 @@ def _wait_until_succeeded(ctx: Context, live: Object, status: ExtensionStatus, r
     last, error = status.last_operation, status.last_error
     resource = f"{live.kind} {live.name}"
     has_failed = last is not None and last.state in (OperationState.ERROR, OperationState.FAILED)
-    if last is not None and has_failed and not _is_requested_since(live, error):
+    if last is not None and has_failed and not _is_requested_since(ctx, live, error):
         message = error.description if error is not None else last.description
         return Failure(f"{resource}: {message}", tuple(error.codes) if error is not None else ())
     if requested or last is None or not last.finished:
@@ -244,23 +245,15 @@ def _requested_at(ctx: Context, live: Object) -> datetime | None:
     """
     began, metadata = ctx.scope.shoot.status.retry_cycle_start_time, live.metadata
     requested = metadata.annotations.get(metadata_keys.TIMESTAMP)
-    times = [_parse_time(one) for one in (began, requested, metadata.creation_timestamp, metadata.deletion_timestamp)]
+    texts = (began, requested, metadata.creation_timestamp, metadata.deletion_timestamp)
+    times = [past_time(one, ctx.scope.now) for one in texts]
     return max((one for one in times if one is not None), default=None) if times[0] is not None else None
 
 
-def _parse_time(text: str | None) -> datetime | None:
-    """Parse a time with a zone, as others write it; None for anything else."""
-    try:
-        time = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return time if time.tzinfo is not None else None
-
-
-def _is_requested_since(live: Object, error: LastError | None) -> bool:
+def _is_requested_since(ctx: Context, live: Object, error: LastError | None) -> bool:
     """True if the operation was requested after the error: the extension still reports the attempt before."""
-    requested = _parse_time(live.metadata.annotations.get(metadata_keys.TIMESTAMP))
-    failed = _parse_time(error.last_update_time if error is not None else None)
+    requested = past_time(live.metadata.annotations.get(metadata_keys.TIMESTAMP), ctx.scope.now)
+    failed = past_time(error.last_update_time if error is not None else None, ctx.scope.now)
     if requested is None or failed is None:
         return False
     return bool(requested_operation(live.metadata)) and failed < requested.replace(microsecond=0)

@@ -1,0 +1,358 @@
+"""Each annotation and status field that we read, edited by hand: a move ends as undisturbed, or a message says what is
+wrong, and the shoot is whole again once it was put right.
+
+Past the webhooks, as by an administrator, or as in a garden or a seed that was restored from a backup. Never do two
+seeds serve, and never is anything made or deleted in the infrastructure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import msgspec
+import pytest
+
+from espalier.api import core
+from espalier.api.gardener import metadata_keys as keys
+from espalier.api.gardener import metadata_rows, move_times, names
+from espalier.api.gardener.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.metadata_keys import FORCE_RESTORE
+from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.gardener.worker import Worker
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.cli.garden_components import VALIDATING_WEBHOOKS
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import BadRequest, Invalid, KubeError, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime import virtual
+from espalier.shoots.gardenlet import names as of_gardenlet
+from espalier.shoots.secrets import names as secret_names
+from tests.support.gardens import EPOCH, NAMESPACE, World, garden
+from tests.support.sampling import sampled
+
+ID = names.technical_id("dev", "apple")
+Moment = Literal["settled", "moving", "restoring", "source lost"]
+MOMENTS: dict[Moment, float] = {"settled": 0, "moving": 0.6, "restoring": 4.5, "source lost": 2.0}
+"""Seconds after a move was requested; when the source is lost, after it was given up."""
+
+EPOCHS = (None, "", "x", "-1", "0", "1", "02", "3", "99", "9" * 20)
+"""The present one is 2, that of the move 3."""
+TIMES = (None, "", "x", "2026-01-01T00:01:00", "2020-01-01T00:00:00Z", "2099-01-01T00:00:00+01:00")
+FLAGS = (None, "", "x", "True", "true", "false")
+TEXTS = (None, "", "x")
+OPERATIONS = (None, "", "x", "reconcile", "retry", "migrate", "restore", "wait-for-state")
+
+
+def owned(*epochs: tuple[int, str, bool]) -> str:
+    return json.dumps(
+        [{"epoch": n, "seed": seed, "bucket": f"bucket-{seed}", "started": is_} for n, seed, is_ in epochs]
+    )
+
+
+OWNERSHIPS = (None, "", "x", "[]", "null", '[{"epoch": 1}]', owned((2, "a", True), (1, "b", True)))
+"""Each malformed in its way. Lists that can be parsed are trusted: nobody but the garden may write them."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The objects that are edited."""
+
+    resource: Resource
+    name: str | None = "apple"
+    """None: all of the kind."""
+    namespace: str | None = None
+    is_in_seeds: bool = True
+
+
+SHOOT = Target(Shoot.resource, namespace=NAMESPACE, is_in_seeds=False)
+STATE = Target(ShootState.resource, namespace=NAMESPACE, is_in_seeds=False)
+ENTRY = Target(BackupEntry.resource, None, NAMESPACE, is_in_seeds=False)
+BUCKETS = Target(BackupBucket.resource, None, is_in_seeds=False)
+SEEDS = Target(Seed.resource, None, is_in_seeds=False)
+LEASES = Target(core.LEASE, None, names.SEED_LEASES, is_in_seeds=False)
+WORKER, INFRASTRUCTURE = Target(Worker.resource, namespace=ID), Target(Infrastructure.resource, namespace=ID)
+ETCD, CLUSTER, SPACE = Target(Etcd.resource, "etcd-main", ID), Target(Cluster.resource, ID), Target(core.NAMESPACE, ID)
+CREDENTIALS = Target(core.SECRET, secret_names.CLOUD_PROVIDER, ID)
+
+ANNOTATIONS: list[tuple[str, tuple[Target, ...], tuple[str | None, ...]]] = [
+    (keys.OPERATION, (SHOOT, WORKER, INFRASTRUCTURE), OPERATIONS),
+    (keys.OLDER_OPERATION, (SHOOT, INFRASTRUCTURE), OPERATIONS),
+    (keys.TIMESTAMP, (WORKER, INFRASTRUCTURE), TIMES),
+    (keys.CONFIRM_DELETION, (INFRASTRUCTURE, SEEDS), FLAGS),
+    (keys.FORCE_RESTORE, (SHOOT,), FLAGS),
+    (keys.OWNERSHIP, (SHOOT,), OWNERSHIPS),
+    (keys.RELEASED_EPOCH, (SHOOT,), EPOCHS),
+    (keys.RESTORED_EPOCH, (SHOOT,), EPOCHS),
+    (keys.EPOCH, (ETCD, INFRASTRUCTURE, CLUSTER, SPACE, STATE), EPOCHS),
+    (keys.SOURCE_EPOCH, (ETCD,), EPOCHS),
+    (keys.FOUNDING, (ETCD,), FLAGS),
+    (keys.GIVEN_STATE, (WORKER, INFRASTRUCTURE), TEXTS),
+    (of_gardenlet.INITIATED_AT, (ETCD,), TIMES),
+    (of_gardenlet.WOKEN_AT, (ETCD,), TIMES),
+    (of_gardenlet.COPIED_EPOCH, (ENTRY,), EPOCHS),
+    (of_gardenlet.BACKUPS_SINCE, (ENTRY,), EPOCHS),
+    (of_gardenlet.CREDENTIALS_OF, (CREDENTIALS,), TEXTS),
+    (of_gardenlet.RENDERED, (ETCD, INFRASTRUCTURE, CLUSTER, CREDENTIALS), TEXTS),
+    (of_gardenlet.SHOOT_UID, (SPACE, CLUSTER), TEXTS),
+    (move_times.KEY, (LEASES,), (*TEXTS, "{}", "[]", '{"validity": 1e9}')),
+]
+
+FAILED = {"description": "by hand", "lastUpdateTime": "2099-01-01T00:00:00Z", "codes": ["X"]}
+ERROR = {"type": "Reconcile", "state": "Error", "progress": 1, "description": "by hand", "lastUpdateTime": "x"}
+FALSE = [{"type": "LeaseValid", "status": "False", "reason": "X", "message": "by hand"}]
+GENERATIONS, SEED_NAMES = (None, 0, 99), (None, "", "a", "b", "nowhere")
+
+COMMON: dict[str, tuple[Any, ...]] = {
+    "conditions": (None, [], FALSE),
+    "lastOperation": (None, ERROR),
+    "observedGeneration": GENERATIONS,
+}
+OF_EXTENSIONS: dict[str, tuple[Any, ...]] = {
+    **COMMON,
+    "lastError": (None, FAILED),
+    "providerStatus": (None, {}, {"x": 1}),
+    "resources": (None, [], [{"name": "x", "resourceRef": {"apiVersion": "v1", "kind": "Secret", "name": "x"}}]),
+    "state": (None, {}, "x", [1], {"older": True}),
+}
+STATUSES: list[tuple[Target, type[msgspec.Struct], dict[str, tuple[Any, ...]]]] = [
+    (
+        SHOOT,
+        Shoot,
+        {
+            **COMMON,
+            "constraints": (None, [{"type": "ReadyForMigration", "status": "False", "reason": "X", "message": "x"}]),
+            "gardener": (None, {"name": "x", "id": "x", "version": "0"}),
+            "hibernated": (None, True),
+            "lastErrors": (None, [FAILED]),
+            "retryCycleStartTime": (None, "2020-01-01T00:00:00Z", "2099-01-01T00:00:00Z"),
+            "seedName": SEED_NAMES,
+            "technicalID": (None, "", "x", "shoot--dev--pear"),
+            "uid": (None, "", "x"),
+        },
+    ),
+    (WORKER, Worker, {**OF_EXTENSIONS, "machineDeployments": (None, []), "machineDeploymentsLastUpdateTime": (None,)}),
+    (
+        INFRASTRUCTURE,
+        Infrastructure,
+        {**OF_EXTENSIONS, "nodesCIDR": (None, "10.9.0.0/16"), "egressCIDRs": (None, []), "networking": (None,)},
+    ),
+    (
+        ETCD,
+        Etcd,
+        {
+            **COMMON,
+            "lastErrors": (None, [FAILED]),
+            "replicas": (None, 9),
+            "currentReplicas": (None, 9),
+            "readyReplicas": (None, 9),
+            "ready": (None, False, True),
+            "selector": (None, "x"),
+        },
+    ),
+    (
+        ENTRY,
+        BackupEntry,
+        {name: COMMON.get(name, (None, FAILED)) for name in ("lastOperation", "lastError", "observedGeneration")}
+        | {"seedName": SEED_NAMES},
+    ),
+    (
+        BUCKETS,
+        BackupBucket,
+        {
+            **{name: COMMON[name] for name in ("lastOperation", "observedGeneration")},
+            "lastError": (None, FAILED),
+            "providerStatus": (None, {}, {"x": 1}),
+            "generatedSecretRef": (None, {"name": "x", "namespace": "garden"}),
+        },
+    ),
+    (
+        SEEDS,
+        Seed,
+        {
+            **COMMON,
+            "gardener": (None,),
+            "kubernetesVersion": (None, "x"),
+            "clusterIdentity": (None, "x"),
+            "capacity": (None, {"shoots": 0}, {"shoots": "x"}),
+            "allocatable": (None, {"shoots": 0}, {"shoots": "x"}),
+        },
+    ),
+]
+
+UNREAD = {"checksum/etcd-config"}
+"""Of pods, which these seeds have none of."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One field of some objects, with another value."""
+
+    target: Target
+    annotation: str
+    """Empty: `field` is one of the status."""
+    field: str
+    value: Any
+
+    def __str__(self) -> str:
+        value = json.dumps(self.value)[:24]
+        return f"{self.target.resource.kind} {self.annotation or f'status.{self.field}'} {value}"
+
+    def read(self, live: Object) -> Any:
+        if self.annotation:
+            return live.metadata.annotations.get(self.annotation)
+        return (live.tree.get("status") or {}).get(self.field)
+
+    async def write(self, client: Client, live: Object, value: Any) -> None:
+        # A merge keeps fields of the present value, so that is removed first.
+        for one in dict.fromkeys((None, json.dumps(value))):
+            new = json.loads(one) if one is not None else None
+            patch: Tree = (
+                {"metadata": {"annotations": {self.annotation: new}}}
+                if self.annotation
+                else {"status": {self.field: new}}
+            )
+            await client.patch(
+                self.target.resource,
+                live.name,
+                live.namespace or None,
+                patch=patch,
+                type=PatchType.MERGE,
+                subresource="" if self.annotation else "status",
+            )
+
+
+def all_edits() -> Iterator[Edit]:
+    for key, targets, values in ANNOTATIONS:
+        yield from (Edit(target, key, "", value) for target in targets for value in values)
+    for target, _, fields in STATUSES:
+        yield from (Edit(target, "", field, value) for field, values in fields.items() for value in values)
+
+
+EDITS = {str(one): one for one in all_edits()}
+VARIANTS = [(what, moment) for what in EDITS for moment in MOMENTS]
+ALWAYS: list[tuple[str, Moment]] = [
+    (f'Etcd {of_gardenlet.INITIATED_AT} "2026-01-01T00:01:00"', "moving"),
+    (f'Namespace {keys.EPOCH} "1"', "settled"),
+    (f'Shoot {keys.OWNERSHIP} "x"', "moving"),
+    (f'Infrastructure {keys.OLDER_OPERATION} "x"', "restoring"),
+    (f"Shoot {keys.OWNERSHIP} null", "settled"),
+]
+
+
+def test_the_sweep_has_each_annotation_and_each_field_of_a_status() -> None:
+    assert {key for key, _, _ in ANNOTATIONS} == {one.key for one in metadata_rows.ANNOTATIONS} - UNREAD
+    for _, kind, fields in STATUSES:
+        status = next(one for one in msgspec.structs.fields(kind) if one.name == "status").type
+        assert set(fields) == {one.encode_name for one in msgspec.structs.fields(status)}
+
+
+async def applied(world: World, edit: Edit) -> list[tuple[Client, Object, Any]]:
+    """Make an edit; return what stood there. Nothing where the API server refuses the value."""
+    clients = [world.seeds[one].client for one in "ab"] if edit.target.is_in_seeds else [world.client]
+    before: list[tuple[Client, Object, Any]] = []
+    for client in clients:
+        try:
+            if edit.target.name is None:
+                found = (await client.list(edit.target.resource, edit.target.namespace)).items
+            else:
+                found = [await client.get(edit.target.resource, edit.target.name, edit.target.namespace)]
+        except (NotFound, KubeError):
+            continue  # not there, or its seed is off
+        for live in found:
+            try:
+                await edit.write(client, live, edit.value)
+            except (Invalid, BadRequest, NotFound):
+                continue
+            before.append((client, live, edit.read(live)))
+    return before
+
+
+async def put_right(edit: Edit, before: Iterable[tuple[Client, Object, Any]]) -> None:
+    for client, live, value in before:
+        try:
+            await edit.write(client, live, value)
+        except (NotFound, Invalid, KubeError):
+            continue
+
+
+async def restore_states(world: World, before: Object) -> None:
+    """Restore the ShootState, as from a backup of the garden."""
+    live = await world.client.get(ShootState.resource, "apple", NAMESPACE)
+    await world.client.replace(ShootState.resource, {**live.tree, "extensions": before.tree["extensions"]})
+
+
+def inventory(world: World) -> list[str]:
+    kinds: tuple[Literal["VirtualMachine", "Network"], ...] = ("VirtualMachine", "Network")
+    return sorted(f"{kind} {one.name} {one.id}" for kind in kinds for one in world.cloud.inventory.all(kind))
+
+
+async def end_of(world: World, edit: Edit, moment: Moment) -> str:
+    """How a move ends in which, or before which, an edit was made: "whole" or the message, after which it was put
+    right."""
+    await world.create_shoot(seed="b")
+    await world.healthy("b")
+    await world.move("a")  # so that epoch 2 is the present one
+    await world.healthy("a")
+    await world.gone("b")
+    await asyncio.sleep(60)  # machines and all states are there
+    await world.client.delete(core.VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
+    made, states = inventory(world), await world.client.get(ShootState.resource, "apple", NAMESPACE)
+    if moment == "settled":
+        before = await applied(world, edit)
+        await asyncio.sleep(30)
+    if moment == "source lost":
+        await world.seeds["a"].power_off()
+    await world.move("b")
+    if moment == "source lost":
+        await world.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}})
+    if moment != "settled":
+        await asyncio.sleep(MOMENTS[moment])
+        before = await applied(world, edit)
+    end = "whole" if before else "not there, or refused"
+    try:
+        await world.healthy("b", seconds=900)
+    except TimeoutError:
+        shoot = await world.shoot()
+        last = shoot.status.last_operation
+        said = "; ".join(
+            filter(None, [last.description if last else "", *(e.description for e in shoot.status.last_errors)])
+        )
+        end = said or "nothing was said"
+        await put_right(edit, before)
+        if edit.field == "state":
+            await restore_states(world, states)
+        await world.healthy("b", seconds=1800)
+    if moment == "source lost":
+        await world.seeds["a"].power_on()
+    await world.gone("a", seconds=1800)
+    await asyncio.sleep(60)
+    await world.healthy("b", seconds=600)
+    assert inventory(world) == made
+    assert world.witness.serving == {ID: "b"}
+    return end
+
+
+@pytest.mark.parametrize(("what", "moment"), sampled(VARIANTS, *map(VARIANTS.index, ALWAYS)))
+def test_an_edit_by_hand_ends_whole_or_with_its_remedy(what: str, moment: Moment) -> None:
+    edit, ends = EDITS[what], list[str]()
+
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, delay=0.5, with_cloud=True, has_clients=True) as world:
+            ends.append(await end_of(world, edit, moment))
+            written = sorted((list(data) for data in world.buckets.data.values()), key=len)
+            assert all(after[: len(before)] == before for before, after in pairwise(written))
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+    (end,) = ends
+    assert end in ("whole", "not there, or refused") or (edit.annotation or edit.field) in end
