@@ -298,7 +298,7 @@ def inventory(world: World) -> list[str]:
 
 
 async def end_of(world: World, edit: Edit, moment: Moment) -> str:
-    """How a move ends in which, or before which, an edit was made: "whole" or the message, after which it was put
+    """The end of a move in which, or before which, an edit was made: "whole", or the message, after which it was put
     right."""
     await world.create_shoot(seed="b")
     await world.healthy("b")
