@@ -7,6 +7,7 @@ import base64
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -106,6 +107,32 @@ def test_a_settled_shoot_makes_no_write_but_leases() -> None:
         }
 
     told(story)
+
+
+def test_a_settled_shoot_renews_its_lease_as_often_as_docs_say() -> None:
+    """Of all programs: gardenlets, extensions and the garden."""
+    minutes, figures = 20, (Path(__file__).parents[2] / "docs" / "figures.md").read_text()
+
+    def counted(world: World) -> Counter[tuple[str, str, str, str]]:
+        servers = (world.server, *(seed.server for seed in world.seeds.values()))
+        found = sum((Counter(server.requests) for server in servers), Counter[tuple[str, str, str, str]]())
+        return Counter({key: count for key, count in found.items() if key[0] not in ("get", "list", "watch")})
+
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, with_cloud=True) as world:
+            await world.create_shoot()
+            await world.healthy("a")
+            await asyncio.sleep(120)
+            before = counted(world)
+            await asyncio.sleep(minutes * 60)
+            writes = counted(world) - before
+            heartbeats = writes.pop(("patch", "leases", "", GARDENLET))
+            renewals = writes.pop(("patch", "clusters", "", GARDENLET))
+            assert writes == {}
+            hourly = (heartbeats // len(world.seeds) + 200 * renewals) * 60 // minutes
+            assert f"a gardenlet with 200 settled shoots, an hour | 0 writes except leases ({hourly:,})" in figures
+
+    virtual.run(main, epoch=EPOCH, seed=1)
 
 
 def written(world: World) -> Counter[tuple[str, str, str, str]]:
