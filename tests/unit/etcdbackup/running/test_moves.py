@@ -408,6 +408,26 @@ def test_an_etcd_that_had_data_never_starts_empty() -> None:
     moving(story)
 
 
+def test_a_copy_of_lost_backups_never_lets_an_etcd_start_empty() -> None:
+    """A source that is gone, and whose bucket was emptied: an empty list of backups is no backup."""
+
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(30)
+        await moves.initiated(source)
+        for key in [key for key in source.bucket.objects if key.startswith("v2/")]:
+            await source.bucket.delete(key)
+        await source.bucket.put(copy_operation_key(1), encoded(CopyOperation(1, Status.READY, Writer.SOURCE)))
+        destination = moves.seat()
+        copy = moves.copy(destination)
+        await asyncio.sleep(1200)
+        assert not copy.ready
+        assert "clients have written to this etcd" in copy.trouble
+        assert "an etcd that had data never starts empty" in copy.trouble
+
+    moving(story)
+
+
 def test_a_cluster_that_was_never_written_to_moves_as_well() -> None:
     async def story(moves: Moves) -> None:
         source = moves.seat()

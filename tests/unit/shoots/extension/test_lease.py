@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from espalier.api.etcd.timing import Timing
+from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.leases import micro_time
+from espalier.api.gardener.operations import OperationType
+from espalier.api.resource import Key
 from espalier.kube.objects import Object
 from espalier.runtime.snapshot import Snapshot
 from espalier.runtime.virtual import Simulation
+from espalier.runtime.writer import Writer
 from espalier.shoots.extension import Leases
+from espalier.shoots.extension.actuator import Actuator
+from espalier.shoots.extension.attempt import Attempt, Extension, Tools
 from espalier.shoots.extension.errors import Stopped
 from espalier.shoots.extension.guard import Guard, Verdict
 from tests.support.simulated_loop import simulate
@@ -207,3 +215,56 @@ def test_a_shoot_that_leaves_has_no_lease_even_before_that_ends() -> None:
     for seeds, reason in ((("a", "a"), ""), (("b", "a"), "ShootMigrating"), (("a", "a"), "")):
         world.write(expiration, *seeds)
         assert world.reason == reason
+
+
+KEY = Key(NAME, "apple")
+
+
+def attempt(world: World, requested: str = "", last: str = "Create Processing", unleased: bool = False) -> Attempt[Any]:
+    """An attempt at the operation of a resource in the shoot's namespace."""
+    kind, state = last.split()
+    annotations = {metadata_keys.OPERATION: requested} if requested else {}
+    tree = {
+        "apiVersion": Infrastructure.resource.api_version,
+        "kind": "Infrastructure",
+        "metadata": {"name": KEY.name, "namespace": KEY.namespace, "annotations": annotations},
+        "spec": {"type": "local"},
+        "status": {"lastOperation": {"type": kind, "state": state}},
+    }
+    found = Object(msgspec.json.encode(tree))
+    world.caches.put(found)
+    extension: Extension[Any] = Extension(
+        Infrastructure.resource,
+        "local",
+        cast(Actuator[Any], None),
+        unleased=tuple(OperationType) if unleased else (),
+    )
+    cache = world.caches.of(Infrastructure.resource)
+    tools = Tools(extension, cache, cast(Writer, None), world.leases, world.clocks, longest=60)
+    return Attempt(tools, found)
+
+
+def test_an_operation_may_last_as_long_as_its_lease() -> None:
+    """A second longer, and another seed may act for the same machines."""
+    world = World()
+    assert attempt(world).verdict().reason == "ClusterMissing"
+    world.renew(100)
+    made = attempt(world)
+    assert made.verdict() == Verdict(100)
+    world.clocks.passes(99)
+    assert made.verdict().seconds == 1
+    made.guard.check()
+    world.clocks.passes(1)
+    assert made.verdict().reason == "LeaseExpired"
+    with pytest.raises(Stopped):
+        made.guard.check()
+    assert attempt(world, unleased=True).verdict() == Verdict(math.inf), "it creates nothing"
+
+
+def test_a_resource_is_migrated_without_a_lease_and_nothing_else_is_done_then() -> None:
+    world = World()
+    world.renew()
+    running = attempt(world)
+    assert running.verdict().reason == ""
+    assert attempt(world, "migrate").verdict() == Verdict(math.inf)
+    assert running.verdict().reason == "Superseded", "what is in the cache must be migrated"

@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import cast
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.core import LEASE, NAMESPACE
+from espalier.api.gardener.backups import BackupBucket
 from espalier.api.gardener.cloud_profile import CloudProfile, CloudProfileSpec, SeedSelector
 from espalier.api.gardener.names import SEED_LEASES
 from espalier.api.gardener.operations import Condition, LastOperation
@@ -23,13 +28,28 @@ from espalier.api.gardener.seed import (
     SeedStatus,
     SeedTaint,
 )
-from espalier.api.gardener.shoot import Networking, Provider, Shoot, ShootSpec, ShootStatus, Toleration
-from espalier.api.meta import ObjectMeta
+from espalier.api.gardener.shoot import (
+    READY_FOR_MIGRATION,
+    Networking,
+    Provider,
+    Shoot,
+    ShootSpec,
+    ShootStatus,
+    Toleration,
+)
+from espalier.api.meta import ObjectMeta, Tree
+from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.kube.errors import KubeError
+from espalier.kube.objects import Object
 from espalier.runtime import virtual
+from espalier.runtime.cache import Caches
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.snapshot import Snapshot
+from espalier.runtime.writer import Writer
 from espalier.shoots.garden.config import GardenConfig
+from espalier.shoots.garden.controller import Garden
 from espalier.shoots.garden.evacuation import next_moves
 from espalier.shoots.garden.readiness import choose, unready
 from espalier.shoots.garden.roles import in_project
@@ -204,3 +224,50 @@ def test_a_failed_observation_begins_anew() -> None:
 
 def test_a_seed_has_no_rights_where_it_has_no_shoots() -> None:
     assert in_project("a", []) == []
+
+
+def bucket(last: str = "Reconcile Succeeded", error: str = "") -> Object:
+    kind, state = last.split()
+    status: Tree = {"lastOperation": {"type": kind, "state": state}} if last != "none none" else {}
+    if error:
+        status["lastError"] = {"description": error}
+    tree = {
+        "apiVersion": BackupBucket.resource.api_version,
+        "kind": "BackupBucket",
+        "metadata": {"name": "1"},
+        "spec": {"provider": {"type": "local", "region": "here"}, "seedName": "b"},
+        "status": status,
+    }
+    return Object(msgspec.json.encode(tree))
+
+
+@pytest.mark.parametrize(
+    ("found", "problem"),
+    [
+        (None, "the BackupBucket of seed b is not ready"),
+        (bucket("none none"), "the BackupBucket of seed b is not ready"),
+        (bucket("Create Processing"), "the BackupBucket of seed b is not ready"),
+        (bucket("Create Error", "no rights"), "the BackupBucket of seed b is not ready: no rights"),
+        (bucket(), ""),
+    ],
+)
+async def test_a_move_begins_once_the_bucket_of_its_destination_is_ready(found: Object | None, problem: str) -> None:
+    """Otherwise the source would stop, and its etcd would have nowhere to go."""
+    moving, destination = shoot(wanted="b", has="a"), seed("b")
+    moving.metadata.uid, destination.metadata.uid = "2", "1"
+    caches = Snapshot()
+    written: list[ShootStatus] = []
+
+    async def status(_resource: object, live: Object, wanted: ShootStatus, *_: object, **__: object) -> Object:
+        written.append(wanted)
+        return live
+
+    writer = cast(Writer, SimpleNamespace(status=status))
+    silences = cast(SeedLeases, SimpleNamespace(silence=lambda _seed: 0.0))
+    garden = Garden(cast(Caches, caches), writer, SystemClock(), GardenConfig(), silences)
+    for one in (moving, destination, found):
+        if one is not None:
+            caches.put(one if isinstance(one, Object) else Object(msgspec.json.encode(one)))
+    await garden._migrate(Key("garden-dev", "apple"))
+    (constraint,) = (one for one in written[0].constraints if one.type == READY_FOR_MIGRATION)
+    assert (constraint.status, constraint.message) == ("False" if problem else "True", problem)

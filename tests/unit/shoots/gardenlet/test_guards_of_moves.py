@@ -1,0 +1,219 @@
+"""What a move waits for, and what it refuses: each of these guards alone keeps data, machines or owners apart."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.core import DEPLOYMENT
+from espalier.api.gardener import metadata_keys
+from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.worker import Worker
+from espalier.api.meta import Tree
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Continue, Done, Wait
+from espalier.runtime.sources import Expiry
+from espalier.shoots.flow.task import Action, Failure
+from espalier.shoots.gardenlet import steps
+from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.gardenlet.names import INITIATED_AT, WOKEN_AT
+from espalier.shoots.gardenlet.scope import ExtensionResource
+from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions
+from espalier.shoots.state.limits import LARGEST_STATE
+from tests.support.gardenlet_scopes import NOW, STARTED, TECHNICAL_ID, an_object, context, etcd, scope, shoot
+
+BACK = STARTED.add("b", "bucket-b").start(2, "b").add("a", "bucket-a")
+"""Epochs of a shoot that returns to seed a: 1 of a, 2 of b, 3 of a."""
+
+
+@pytest.mark.parametrize(
+    ("released", "is_over"), [(None, False), ("1", False), ("2", True), ("3", False), ("", False), ("x", False)]
+)
+def test_only_the_release_of_the_epoch_before_spares_the_wait_for_its_lease(
+    released: str | None, is_over: bool
+) -> None:
+    """Every shoot that was moved in the good case has an earlier one."""
+    marks = {metadata_keys.RELEASED_EPOCH: released} if released is not None else {}
+    of = scope(BACK, object=shoot(**marks))
+    verdict = backups.wait_for_source_lease(context(of, OperationType.RESTORE, lease_waits=Expiry()))
+    assert isinstance(verdict, Done) == is_over
+
+
+async def test_the_wait_for_a_lease_counts_for_one_epoch_of_one_shoot() -> None:
+    waits = Expiry()
+    first = context(scope(BACK), OperationType.RESTORE, lease_waits=waits)
+    verdict = backups.wait_for_source_lease(first)
+    assert isinstance(verdict, Action)
+    assert isinstance(await verdict.run(), Wait)
+    assert isinstance(backups.wait_for_source_lease(first), Wait), "it has begun"
+    later = scope(BACK.start(3, "a").add("b", "bucket-b").start(4, "b").add("a", "bucket-a"))
+    assert isinstance(backups.wait_for_source_lease(context(later, lease_waits=waits)), Action), "another one begins"
+    waits.forget(first.live.shoot.key)
+
+
+def asleep(**annotations: str) -> Object:
+    metadata = {"annotations": {metadata_keys.EPOCH: "1", **annotations}}
+    return an_object(Etcd.resource, "etcd-main", TECHNICAL_ID, metadata=metadata, spec={"replicas": 0})
+
+
+def test_etcd_is_woken_unless_it_is_gone_or_was_asked() -> None:
+    """Only an agent that runs can store what its etcd has (G72 to G74)."""
+    assert backups.skip_wake(context(scope(etcd=asleep()))) == ""
+    assert backups.skip_wake(context(scope())) == "etcd-main is gone: it was handed over"
+    asked = asleep(**{INITIATED_AT: NOW.isoformat()})
+    assert backups.skip_wake(context(scope(etcd=asked))) == "a copy operation was initiated"
+
+
+def test_an_etcd_that_sleeps_is_scaled_up_and_others_are_not() -> None:
+    verdict = backups.wake_etcd(context(scope(etcd=asleep())))
+    assert isinstance(verdict, Action)
+    assert verdict.what == "scale etcd-main up"
+    assert isinstance(backups.wake_etcd(context(scope(etcd=etcd()))), Done), "its agent answers in any case"
+    assert isinstance(backups.wake_etcd(context(scope())), Done)
+
+
+@pytest.mark.parametrize("at", ["", "x", "2026-01-01T00:00:00", "2099-01-01T00:00:00Z", "2020-01-01T00:00:00Z"])
+def test_a_wrong_time_in_an_annotation_holds_no_move(at: str) -> None:
+    """What comes next, the handover, asks the agent itself."""
+    assert isinstance(backups.wake_etcd(context(scope(etcd=etcd(1, **{WOKEN_AT: at})))), Done)
+
+
+@pytest.mark.parametrize("at", ["", "x", "2026-01-01T00:00:00", "2099-01-01T00:00:00Z", "2020-01-01T00:00:00Z"])
+async def test_no_time_in_an_annotation_ends_a_handover(at: str) -> None:
+    """Without its final snapshot, what clients wrote last would be lost."""
+    handovers = Expiry()
+    of = context(scope(etcd=etcd(1, **{INITIATED_AT: at})), OperationType.MIGRATE, handovers=handovers)
+    verdict = backups.hand_over_etcd(of)
+    assert isinstance(verdict, Action)
+    assert verdict.what == "have the agent hand etcd over"
+    handovers.keep(of.live.shoot.key, "hand over 1/1", 0)
+
+
+def test_an_etcd_whose_epoch_was_changed_gets_it_again_before_it_is_handed_over() -> None:
+    namespace = an_object(DEPLOYMENT, "any", metadata={"annotations": {metadata_keys.EPOCH: "1"}})
+    live = etcd(7, **{INITIATED_AT: NOW.isoformat()})
+    verdict = backups.hand_over_etcd(context(scope(etcd=live, namespace=namespace), OperationType.MIGRATE))
+    assert isinstance(verdict, Action)
+    assert verdict.what == "correct the epoch of etcd-main"
+
+
+def marked(epoch: str) -> Object:
+    return an_object(DEPLOYMENT, "any", metadata={"annotations": {metadata_keys.EPOCH: epoch}})
+
+
+@pytest.mark.parametrize(
+    ("namespace", "cluster", "of_etcd", "leftover", "later"),
+    [
+        ("3", "3", 3, 3, None),
+        ("2", "3", 3, 3, None),
+        ("3", "3", 1, 3, None),
+        ("2", "2", 2, 2, None),
+        ("2", "99", 2, 2, None),
+        ("x", "", 2, 2, None),
+        ("4", "4", 4, None, 4),
+        ("4", "5", 3, 3, None),
+        ("9" * 20, "9" * 20, 4, None, None),
+    ],
+)
+def test_one_changed_epoch_makes_no_leftover_of_the_rest(
+    namespace: str, cluster: str, of_etcd: int, leftover: int | None, later: int | None
+) -> None:
+    of = scope(BACK, namespace=marked(namespace), cluster=marked(cluster), etcd=etcd(of_etcd))
+    assert (of.leftover_epoch, of.later_epoch) == (leftover, later)
+
+
+async def test_nothing_begins_if_the_seed_has_a_later_epoch_than_the_garden() -> None:
+    of = scope(STARTED, namespace=marked("2"), cluster=marked("2"), etcd=etcd(2))
+    attempt: Any = SimpleNamespace(scope=of, seed="a", not_started=None)
+    outcome = await steps.check_epochs(attempt)
+    assert getattr(outcome, "reason", "") == "FlowNotStarted"
+    assert "espalier.gardener.cloud/ownership]: found epoch 1, but" in str(outcome)
+    assert isinstance(await steps.check_epochs(SimpleNamespace(scope=of, seed="b")), Continue)  # type: ignore[arg-type]
+
+
+def with_state(state: str) -> ExtensionResource:
+    status = {"lastOperation": {"type": "Create", "state": "Succeeded"}, "state": msgspec.Raw(state.encode())}
+    made = an_object(Infrastructure.resource, "apple", TECHNICAL_ID, spec={"type": "local"}, status=status)
+    return ExtensionResource(Infrastructure, made)
+
+
+def test_nothing_is_stopped_for_a_state_that_cannot_be_carried_over() -> None:
+    large = with_state(f'"{"x" * LARGEST_STATE}"')
+    verdict = extensions.check_states(context(scope(extensions=(large,)), OperationType.MIGRATE))
+    assert isinstance(verdict, Failure)
+    assert verdict.message.startswith("the shoot can't be restored in another seed: Infrastructure apple: ")
+
+
+def test_nothing_is_stopped_before_each_state_is_stored() -> None:
+    """Nor before the secrets are: the ShootState is all that another seed gets."""
+    verdict = extensions.check_states(context(scope(extensions=(with_state('"a"'),)), OperationType.MIGRATE))
+    assert not isinstance(verdict, Done)
+    stored = extensions.wait_until_persisted(context(scope(extensions=(with_state('"a"'),)), OperationType.MIGRATE))
+    assert isinstance(stored, Wait)
+    assert stored.message == "the state of Infrastructure apple is not in the ShootState yet"
+
+
+def api_server(seconds: float) -> dict[str, Object]:
+    since = (NOW - timedelta(seconds=seconds)).isoformat()
+    return {"kube-apiserver": an_object(DEPLOYMENT, "kube-apiserver", metadata={"creationTimestamp": since})}
+
+
+@pytest.mark.parametrize(("silent", "is_over"), [(["n1"], False), ([], True)])
+async def test_controllers_start_once_all_nodes_are_heard(silent: list[str], is_over: bool) -> None:
+    async def silent_nodes(_namespace: str, _since: object) -> list[str]:
+        return silent
+
+    of = context(scope(deployments=api_server(1)), shoots=SimpleNamespace(silent_nodes=silent_nodes))
+    verdict = control_plane.wait_for_nodes(of)
+    assert isinstance(verdict, Action)
+    assert isinstance(await verdict.run(), Continue if is_over else Wait)
+
+
+def test_nodes_are_waited_for_until_their_time_is_over() -> None:
+    late = api_server(GardenletConfig("a").nodes_timeout + 1)
+    assert isinstance(control_plane.wait_for_nodes(context(scope(deployments=late), shoots=None)), Done)
+    assert isinstance(control_plane.wait_for_nodes(context(scope(), shoots=None)), Wait), "there is no API server yet"
+    running = {**api_server(1), "kube-controller-manager": an_object(DEPLOYMENT, "kube-controller-manager")}
+    assert isinstance(control_plane.wait_for_nodes(context(scope(deployments=running), shoots=None)), Done)
+
+
+def worker(last: str, order: str = "") -> ExtensionResource:
+    kind, state = last.split()
+    metadata: Tree = {"annotations": {metadata_keys.OPERATION: order} if order else {}}
+    status = {"lastOperation": {"type": kind, "state": state}}
+    made = an_object(Worker.resource, "apple", TECHNICAL_ID, metadata=metadata, spec={"type": "local"}, status=status)
+    return ExtensionResource(Worker, made)
+
+
+@pytest.mark.parametrize(
+    ("found", "replicas"),
+    [
+        (None, 0),
+        (worker("Restore Processing"), 0),
+        (worker("Restore Succeeded", "restore"), 0),
+        (worker("Create Succeeded", "wait-for-state"), 0),
+        (worker("Migrate Succeeded"), 0),
+        (worker("Restore Error"), 0),
+        (worker("Restore Succeeded"), 1),
+    ],
+)
+def test_machines_are_acted_on_once_their_worker_is_restored(found: ExtensionResource | None, replicas: int) -> None:
+    """Before, the machine controller manager does not see all of them, and makes others in their place."""
+    asked: list[int] = []
+
+    def deployment(name: str, _shoot: object, namespace: str, replicas: int) -> Tree:
+        asked.append(replicas)
+        return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace}}
+
+    resources = (found,) if found is not None else ()
+    of = context(scope(extensions=resources), OperationType.RESTORE, renderer=SimpleNamespace(deployment=deployment))
+    control_plane.start_machine_controller_manager(of)
+    assert asked == [replicas]
+    control_plane.deploy_machine_controller_manager(of)
+    assert asked == [replicas, 0], "a new one starts scaled down"
