@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 
-from espalier.api.etcd.ownership import CopyOperation, Status, Writer, copy_operation_key, encoded
+import pytest
+
+from espalier.api.etcd.ownership import CopyOperation, Status, Writer, copy_operation_key, encoded, served_key
 from espalier.etcdbackup.election.actions import PutOperation
 from espalier.etcdbackup.election.events import Observed
 from espalier.etcdbackup.running.sync_objects import SyncObjects
+from espalier.etcdbackup.stores.errors import Corrupt
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.runtime.clock import SystemClock
 
@@ -25,3 +28,13 @@ async def test_a_put_that_was_decided_by_an_older_read_is_not_made() -> None:
     await objects.observe()
     await objects.put_operation(PutOperation(CopyOperation(1, Status.INITIAL, Writer.SOURCE), first.version))
     assert (await store.read(KEY, most=9999)).data == ready
+
+
+async def test_a_served_record_that_is_not_understood_is_no_missing_one() -> None:
+    """Without one, an etcd may start empty."""
+    store = MemoryStore(SystemClock())
+    objects = SyncObjects(store, 1, "shoot--a--b/1", SystemClock(), random.Random(1), seconds=5)
+    assert await objects.served() is None
+    await store.put(served_key(1), b"{")
+    with pytest.raises(Corrupt, match="etcd stays stopped until it is repaired"):
+        await objects.served()

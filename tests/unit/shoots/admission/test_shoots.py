@@ -7,7 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.gardener.cloud_profile import CloudProfile, CloudProfileSpec, OfferedKubernetes, OfferedVersion
+from espalier.api.gardener.cloud_profile import (
+    CloudProfile,
+    CloudProfileSpec,
+    OfferedKubernetes,
+    OfferedVersion,
+    SeedSelector,
+)
 from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.seed import Seed, SeedBackup, SeedNetworks, SeedProvider, SeedSpec, SeedStatus, SeedTaint
@@ -478,3 +484,22 @@ def named(name: str, namespace: str) -> Object:
 def test_no_two_shoots_can_have_the_same_namespace_in_a_seed(name: str, namespace: str, fields: list[str]) -> None:
     """`b--c` of project a, and `c` of project `a--b`, would both be shoot--a--b--c."""
     assert [field for field, _ in found(None, named(name, namespace), MEMBER)] == fields
+
+
+def test_a_name_whose_namespace_another_shoot_has_is_refused() -> None:
+    """Two shoots with one namespace in a seed would share machines."""
+    taken = msgspec.structs.replace(GARDEN, is_taken=lambda _shoot, technical_id: technical_id == "shoot--core--x")
+    (refusal,) = violations(None, shoot("a"), ADMIN, taken)
+    assert (refusal.field, refusal.message) == ("metadata.name", messages.NAME_TAKEN)
+    assert list(violations(SETTLED, SETTLED, ADMIN, taken)) == [], "one that is stored keeps its name"
+
+
+@pytest.mark.parametrize(("types", "is_refused"), [(["other"], True), (["local"], False), (["*"], False), ([], False)])
+def test_a_profile_names_the_providers_of_its_seeds(types: list[str], is_refused: bool) -> None:
+    profile = CloudProfile(
+        metadata=ObjectMeta(name="local"),
+        spec=CloudProfileSpec(type="local", seed_selector=SeedSelector(provider_types=types)),
+    )
+    garden = msgspec.structs.replace(GARDEN, profile=lambda _name: profile)
+    found = [one.message for one in unmovable(moved(SETTLED, "b").decode(Shoot), garden)]
+    assert found == ([messages.WRONG_PROVIDER] if is_refused else [])

@@ -20,7 +20,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.sources import Expiry
 from espalier.shoots.flow.task import Action, Failure
-from espalier.shoots.gardenlet import steps
+from espalier.shoots.gardenlet import rendering, steps
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.names import INITIATED_AT, WOKEN_AT
 from espalier.shoots.gardenlet.scope import ExtensionResource
@@ -217,3 +217,41 @@ def test_machines_are_acted_on_once_their_worker_is_restored(found: ExtensionRes
     assert asked == [replicas]
     control_plane.deploy_machine_controller_manager(of)
     assert asked == [replicas, 0], "a new one starts scaled down"
+
+
+@pytest.mark.parametrize(
+    ("deleted", "observed", "is_over"), [(None, 2, True), (NOW.isoformat(), 2, False), (None, 1, False)]
+)
+def test_an_etcd_counts_as_ready_as_it_is_asked_for_now(deleted: str | None, observed: int, is_over: bool) -> None:
+    """An API server that starts before has no data, or those of an etcd that ends."""
+    metadata = {"generation": 2, "deletionTimestamp": deleted, "annotations": {WOKEN_AT: NOW.isoformat()}}
+    status = {"ready": True, "observedGeneration": observed}
+    live = an_object(Etcd.resource, "etcd-main", TECHNICAL_ID, metadata=metadata, spec={"replicas": 1}, status=status)
+    assert isinstance(backups.wake_etcd(context(scope(etcd=live))), Done) == is_over
+
+
+def test_no_etcd_copies_where_there_is_nothing_to_copy() -> None:
+    with pytest.raises(ValueError, match="starts with this epoch"):
+        rendering.copy_etcd(scope())
+
+
+@pytest.mark.parametrize(
+    ("replicas", "status", "is_over"),
+    [
+        (0, {"observedGeneration": 2}, True),
+        (0, {"observedGeneration": 1}, False),
+        (0, {"observedGeneration": 2, "replicas": 1}, False),
+        (0, {}, False),
+        (1, {"observedGeneration": 2}, False),
+    ],
+)
+def test_a_program_has_ended_once_its_deployment_has_seen_that_it_must(
+    replicas: int, status: Tree, is_over: bool
+) -> None:
+    """Its pods may not be in the cache yet."""
+    live = an_object(
+        DEPLOYMENT, "kube-apiserver", metadata={"generation": 2}, spec={"replicas": replicas}, status=status
+    )
+    of = context(scope(deployments={"kube-apiserver": live}))
+    assert isinstance(control_plane.stop("kube-apiserver")(of), Done) == is_over
+    assert control_plane.api_servers_ended(of) == is_over

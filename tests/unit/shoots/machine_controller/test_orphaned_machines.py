@@ -8,8 +8,11 @@ from typing import Any, cast
 import pytest
 
 from espalier.api.cloud import VirtualMachine
+from espalier.api.gardener.machines import Machine, MachineClass
+from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, encode_json
+from espalier.shoots.extension.errors import OperationFailed
 from espalier.shoots.machine_controller import controller
 
 
@@ -33,3 +36,33 @@ async def test_a_virtual_machine_is_kept_if_its_machine_exists_though_no_cache_s
         tools = cast(Any, SimpleNamespace(delete=delete)), cast(Any, SimpleNamespace(read=read))
         await made._collect("shoot--dev--apple", found, *tools)
     assert deleted == ([] if is_there else ["apple"])
+
+
+@pytest.mark.parametrize("data", [None, {}, {"other": "eA=="}])
+async def test_no_machine_is_made_without_its_user_data(data: Tree | None) -> None:
+    """It would never join its shoot, and count as one of its machines."""
+    spec = {"providerSpec": {"network": "n"}, "secretRef": {"name": "user-data", "namespace": "shoot--dev--apple"}}
+    metadata = {"name": "class", "namespace": "shoot--dev--apple"}
+    machine_class = stored({"apiVersion": MachineClass.resource.api_version, "kind": "MachineClass", **spec}, metadata)
+    machine = stored(
+        {
+            "apiVersion": Machine.resource.api_version,
+            "kind": "Machine",
+            "spec": {"class": {"kind": "MachineClass", "name": "class"}},
+        },
+        {**metadata, "name": "apple"},
+    )
+    view = cast(Any, SimpleNamespace(object=machine, machine=machine.decode(Machine)))
+
+    async def read(_resource: Resource, _key: Key) -> Object | None:
+        secret = {"apiVersion": "v1", "kind": "Secret", "data": data}
+        return stored(secret, {**metadata, "name": "user-data"}) if data is not None else None
+
+    made = controller.MachineController.__new__(controller.MachineController)
+    made._writer = cast(Any, SimpleNamespace(read=read))
+    with pytest.raises(OperationFailed, match="found no user data in its Secret"):
+        await made._create(view, cast(Any, None), [machine_class])
+
+
+def stored(tree: Tree, metadata: Tree) -> Object:
+    return Object(encode_json({**tree, "metadata": metadata}))
