@@ -287,7 +287,7 @@ class Admission:
         if is_self_managed(new):
             yield from self._record_violations(old, new)
         if old is not None:
-            yield from _kubernetes_violations(old, new, capi_objects)
+            yield from _kubernetes_violations(old, new, capi_objects, self._observer.releases.bundles(new.spec))
         if not is_self_managed(new):
             yield from self._management_violations(old, new, management)
             yield from self._bundles_violations(new)
@@ -423,12 +423,13 @@ def _has_authenticator(release: DistroRelease) -> bool:
 
 
 def _kubernetes_violations(
-    old: eksa.Cluster, new: eksa.Cluster, capi_objects: ClusterAPIObjects
+    old: eksa.Cluster, new: eksa.Cluster, capi_objects: ClusterAPIObjects, bundles: Bundles | None
 ) -> Iterable[Violation]:
     """Check Kubernetes versions against the last spec and the machines. Unchanged versions are not checked again."""
     if changes.versions(old.spec) == changes.versions(new.spec):
         return
-    steps = list(changes.kubernetes(old.spec, new, downgrade.allowed_downgrades(capi_objects)))
+    offered = kubernetes_versions(bundles) if bundles is not None else ()
+    steps = list(changes.kubernetes(old.spec, new, downgrade.allowed_downgrades(capi_objects), offered))
     yield from steps
     at = running(capi_objects)
     before = set(changes.too_early(old, at)) if not steps else ()

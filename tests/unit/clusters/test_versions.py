@@ -200,6 +200,16 @@ def test_a_release_brings_its_own_kubernetes_versions() -> None:
     }
 
 
+def test_no_version_that_the_release_lacks_is_called_allowed() -> None:
+    newest = edited({KUBERNETES: "1.36"})
+    for wanted in ("1.34", "1.38"):
+        said = refused(ask(edited({KUBERNETES: wanted}), newest))["spec.kubernetesVersion"]
+        assert f"found {wanted}; allowed: 1.36" in said
+        assert "1.37" not in said
+    step = refused(ask(edited({KUBERNETES: "1.36"}), edited({KUBERNETES: "1.34"})))["spec.kubernetesVersion"]
+    assert step.endswith("; allowed: 1.34 or 1.35")
+
+
 V35, V36 = "v1.35.4-eks-1-35-1", "v1.36.3-eks-1-36-1"
 
 

@@ -85,14 +85,18 @@ def versions(spec: eksa.ClusterSpec) -> tuple[str, dict[str, str | None]]:
     return spec.kubernetes_version, groups
 
 
-def kubernetes(old: eksa.ClusterSpec, new: eksa.Cluster, downgrades: AllowedDowngrades) -> Iterator[Violation]:
+def kubernetes(
+    old: eksa.ClusterSpec, new: eksa.Cluster, downgrades: AllowedDowngrades, offered: Collection[str] = ()
+) -> Iterator[Violation]:
     """Kubernetes is upgraded one minor version at a time, per control plane and worker node group, and downgraded
     only to revert an upgrade.
+
+    `offered` are the versions of the cluster's release, if they are known: no other one is called allowed.
     """
     spec, name = new.spec, new.metadata.name
     if old.kubernetes_version and spec.kubernetes_version:
         was, wanted, field = old.kubernetes_version, spec.kubernetes_version, "spec.kubernetesVersion"
-        yield from _step(was, wanted, field, downgrades.control_plane, messages.not_revertible)
+        yield from _step(was, wanted, field, downgrades.control_plane, messages.not_revertible, offered)
     earlier = {
         group_name(group): group.kubernetes_version or old.kubernetes_version
         for group in old.worker_node_group_configurations
@@ -105,14 +109,20 @@ def kubernetes(old: eksa.ClusterSpec, new: eksa.Cluster, downgrades: AllowedDown
         if version and wanted and not follows:
             field = f"spec.workerNodeGroupConfigurations[{index}].kubernetesVersion"
             of_it = of_group(downgrades, name, group_name(group))
-            yield from _step(version, wanted, field, of_it, messages.kubernetes_downgrade)
+            yield from _step(version, wanted, field, of_it, messages.kubernetes_downgrade, offered)
 
 
 def _step(
-    old: str, new: str, field: str, earlier: Collection[str], refused: Callable[[str], str]
+    old: str,
+    new: str,
+    field: str,
+    earlier: Collection[str],
+    refused: Callable[[str], str],
+    offered: Collection[str],
 ) -> Iterator[Violation]:
     steps = minor(new) - minor(old)
-    allowed = " or ".join([*sorted((one for one in earlier if minor(one) < minor(old)), key=minor), old, after(old)])
+    versions = [*sorted((one for one in earlier if minor(one) < minor(old)), key=minor), old, after(old)]
+    allowed = " or ".join(version for version in versions if version == old or not offered or version in offered)
     if steps < 0 and new not in earlier:
         yield Violation(field, new, allowed, refused(old))
     elif steps > 1:
