@@ -291,7 +291,8 @@ def test_quotations_are_short_and_steer_no_terminal(
     tree["spec"] |= filled_in(written, text)
     path = tmp_path / "a.yaml"
     path.write_text(yaml.safe_dump_all([tree, *others]))
-    assert run(["validate", "-f", str(path)]) == 1
+    is_unknown = "bundlesRef" in written  # only a management cluster knows whether these Bundles exist
+    assert run(["validate", "-f", str(path)]) == (0 if is_unknown else 1)
     said = capsys.readouterr().err
     assert len(said) < 10_000
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", said)
