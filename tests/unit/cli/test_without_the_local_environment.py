@@ -8,11 +8,13 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 from espalier.cli import distribution
+from espalier.cli.failures import explain
 from tests.support.sampling import sampled
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -83,11 +85,12 @@ def test_commands_for_an_api_server_get_as_far_as_the_request(tmp_path: Path, wo
         [
             (("up",), "apsw"),
             (("demo",), "apsw"),
+            (("demo", "migration"), "google"),
             (("up",), "espalier.simulator"),
             (("down",), "espalier.realnodes"),
             (("image", "build", "manager", "-o", "x"), "espalier.assets"),
         ],
-        3,
+        4,
     ),
     ids=lambda value: value if isinstance(value, str) else value[0],
 )
@@ -95,8 +98,9 @@ def test_commands_that_need_it_say_how_to_get_it(tmp_path: Path, words: tuple[st
     ended = command(tmp_path, *words, without=without)
     assert ended.returncode == 1
     assert f"no module {without}" in ended.stderr
-    has_pip = without == "apsw"
-    assert (f"`{install_command('local')}`" in ended.stderr) is has_pip
+    extra = {"apsw": "local", "google": "etcd"}.get(without)
+    has_pip = extra is not None
+    assert extra is None or f"`{install_command(extra)}`" in ended.stderr
     assert ("run it where Espalier was installed from a checkout or a wheel" in ended.stderr) is not has_pip
     assert "Traceback" not in ended.stderr
 
@@ -136,3 +140,24 @@ def test_the_managers_locked_requirements_are_the_same_versions_without_those_of
     assert extras == only
     needed = {one.partition(">")[0] for one in PROJECT["dependencies"]}
     assert needed <= {name.partition("==")[0] for name in manager}
+
+
+def imported() -> set[str]:
+    """The modules that the code imports, and the packages that contain them: the first one that is missing is named."""
+    lines = re.compile(r"^ *(?:from|import) ([\w.]+)", re.MULTILINE)
+    names = {name for path in (ROOT / "src").rglob("*.py") for name in lines.findall(path.read_text())}
+    return {name[:end] for name in names for end in range(1, len(name) + 1) if name[end : end + 1] in ("", ".")}
+
+
+def test_whichever_module_of_an_extra_is_missing_the_hint_installs_it() -> None:
+    of_package = packages_distributions()
+    hinted = set()
+    for extra, requirements in PROJECT["optional-dependencies"].items():
+        packages = {re.split(r"[<>=]", one)[0] for one in requirements}
+        for name in imported():
+            if packages & set(of_package.get(name.partition(".")[0], ())):
+                explained = explain(ModuleNotFoundError(f"No module named {name!r}", name=name))
+                assert explained is not None, name
+                assert install_command(extra) in explained[1]
+                hinted.add(extra)
+    assert hinted == PROJECT["optional-dependencies"].keys()
