@@ -9,10 +9,12 @@ import pytest
 from cryptography.x509 import oid
 
 from espalier.api import core
+from espalier.api.eksa.cluster import Cluster
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
 from espalier.cli.demo_garden import served_shoot
 from espalier.cli.environment.gardens import Garden
+from espalier.cli.environment.management import install_definitions
 from espalier.cli.environment.migration_scenario import (
     NODES,
     TECHNICAL_ID,
@@ -28,6 +30,7 @@ from espalier.kube.retry import Retry
 from espalier.kube.wire import User
 from espalier.runtime import virtual
 from espalier.runtime.clock import SystemClock
+from tests.support.embedded_server import client_of, new_server
 from tests.support.garden_commands import GardenCommands
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -42,6 +45,19 @@ ELSEWHERE = (
     ("delete", "cluster", "apple"),
     ("upgrades", "list"),
     ("upgrades", "describe", "apple"),
+)
+OF_A_GARDEN = (
+    ("shoots", "list"),
+    ("shoots", "list", "-A", "-o", "wide"),
+    ("shoots", "list", "--seed", "east"),
+    ("shoots", "describe", "apple"),
+    ("shoots", "flow", "apple"),
+    ("shoots", "plan", "apple", "--to", "west"),
+    ("shoots", "migrate", "apple", "--to", "west"),
+    ("kubeconfig", "--shoot", "apple"),
+    ("seeds", "list"),
+    ("seeds", "list", "-o", "wide"),
+    ("seeds", "evacuate", "east"),
 )
 
 
@@ -62,6 +78,19 @@ def test_a_garden_says_what_to_use_instead_of_clusters(
             assert "this API server is a seed of a garden" in result.complaint
 
     virtual.run(story, epoch=EPOCH, seed=1)
+
+
+async def test_a_management_cluster_says_that_shoots_are_in_a_garden(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = new_server()
+    await server.start()
+    await install_definitions([Cluster], client_of(server))
+    espalier = GardenCommands(client_of(server), monkeypatch, capsys)
+    for command in OF_A_GARDEN:
+        result = await espalier(*command)
+        assert (command, result.code, result.output) == (command, 1, "")
+        assert "use the kubeconfig of a garden" in result.complaint, command
 
 
 def access_in(text: str) -> Access:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import click
 
 from espalier.api.gardener.shoot import Shoot
@@ -59,7 +62,7 @@ async def list_(*, connect: flags.Connection, all_namespaces: bool, seed: str, o
     Example:
       espalier shoots list -A --seed west
     """
-    async with connection.connect(connect) as connected:
+    async with connection.connect(connect) as connected, _in_garden():
         namespace = None if all_namespaces else connected.namespace
         if not seed and output_format == "wide":
             await tables.write(connected.client, Selection(Shoot.resource, namespace), wide=True)
@@ -188,13 +191,25 @@ async def plan(name: str, *, destination: str, connect: flags.Connection, output
     return 0
 
 
+@asynccontextmanager
+async def _in_garden() -> AsyncIterator[None]:
+    """Raises `Failure` where Shoots are requested from an API server that does not serve them."""
+    try:
+        yield
+    except NotFound as error:
+        if not error.is_of_kind:
+            raise
+        raise Failure("this API server does not serve Shoots: use the kubeconfig of a garden") from error
+
+
 async def find(client: Client, key: Key) -> Object:
     """A Shoot by its name. Raises `Failure` with the existing ones."""
-    try:
-        return await client.get(Shoot.resource, key.name, key.namespace)
-    except NotFound as error:
-        if error.is_of_kind:
-            raise Failure("this API server does not serve Shoots: use the kubeconfig of a garden") from error
-        there = [one.name for one in (await client.list(Shoot.resource, key.namespace)).items]
-        listed = first(there, 20) or "none"
-        raise Failure(f"there is no shoot {key.name!r} in namespace {key.namespace}; existing: {listed}") from error
+    async with _in_garden():
+        try:
+            return await client.get(Shoot.resource, key.name, key.namespace)
+        except NotFound as error:
+            if error.is_of_kind:
+                raise
+            there = [one.name for one in (await client.list(Shoot.resource, key.namespace)).items]
+            listed = first(there, 20) or "none"
+            raise Failure(f"there is no shoot {key.name!r} in namespace {key.namespace}; existing: {listed}") from error
