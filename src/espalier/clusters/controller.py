@@ -66,7 +66,7 @@ def controller(
         tools.remote_tasks.forget,
         tools.rate_limits.forget,
         tools.settling.forget,
-        observer.linked.forget,
+        observer.forget,
         *([tools.copies.forget] if tools.copies else []),
     )
     reconciler = Reconciler(clusters, tools.writer, tools.recorder, forget)

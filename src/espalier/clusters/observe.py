@@ -198,16 +198,20 @@ class Observer:
         """The scope of one Cluster; None when it does not exist."""
         found = self.clusters.get(key)
         scope = self.scope_of(found) if found is not None else None
-        if self._grace is not None:
-            if scope is None:
-                self._grace.forget(key)
-            elif left := self._grace.left(scope):
-                scope = msgspec.structs.replace(scope, grace=left)
+        if self._grace is not None and scope is not None and (left := self._grace.left(scope)):
+            scope = msgspec.structs.replace(scope, grace=left)
         if scope is not None and scope.clashes:
             self.excluded.add(key)
         else:
             self.excluded.discard(key)
         return scope
+
+    def forget(self, key: Key) -> None:
+        """Drop what was remembered of a Cluster that does not exist any more: another one may get its name."""
+        self.linked.forget(key)
+        self.excluded.discard(key)
+        if self._grace is not None:
+            self._grace.forget(key)
 
     def scope_of(self, found: Object) -> Scope:
         """The scope of a Cluster that may not be stored yet."""

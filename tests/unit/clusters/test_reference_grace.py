@@ -7,14 +7,18 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from espalier.clusters import names
+from espalier.clusters.observe import Observer
 from espalier.clusters.reference_grace import GRACE, ReferenceGrace
 from espalier.clusters.references import Missing, missing_kind
 from espalier.clusters.scope import Scope
 from espalier.clusters.status import status_of
 from espalier.clusters.steps import find_children
+from espalier.kube.client import Client
 from espalier.providers.docker.cluster_api import DockerCluster
+from espalier.providers.registry import PROVIDERS
+from espalier.runtime.cache import Caches
 from espalier.runtime.outcome import Wait
-from tests.support.observed_clusters import example, laptop, scope
+from tests.support.observed_clusters import NoServer, as_object, example, laptop, scope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ABSENT = Missing("spec.datacenterRef", "DockerDatacenterConfig a in namespace default, which does not exist")
@@ -44,6 +48,33 @@ def test_a_kind_that_is_not_installed_does_not_come_with_a_manifest() -> None:
     grace = ReferenceGrace(Clock())
     assert grace.left(lacking(missing_kind(DockerCluster.resource))) == 0
     assert grace.left(lacking(ABSENT, missing_kind(DockerCluster.resource))) == 0
+
+
+def test_a_changed_cluster_has_a_grace_for_what_it_refers_to_now() -> None:
+    clock = Clock()
+    grace, awaiting = ReferenceGrace(clock), lacking(ABSENT)
+    grace.left(awaiting)
+    clock.now += timedelta(seconds=GRACE)
+    assert grace.left(awaiting) == 0
+    tree = awaiting.object.tree
+    tree["metadata"]["generation"] = (awaiting.object.metadata.generation or 0) + 1
+    assert grace.left(msgspec.structs.replace(awaiting, object=as_object(tree))) == GRACE
+
+
+def test_a_cluster_that_is_being_deleted_waits_for_nothing() -> None:
+    seen = lacking(ABSENT)
+    metadata = msgspec.structs.replace(seen.cluster.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    cluster = msgspec.structs.replace(seen.cluster, metadata=metadata)
+    assert ReferenceGrace(Clock()).left(msgspec.structs.replace(seen, cluster=cluster)) == 0
+
+
+def test_a_cluster_that_was_created_again_has_a_grace_of_its_own() -> None:
+    clock = Clock()
+    grace, awaiting = ReferenceGrace(clock), lacking(ABSENT)
+    grace.left(awaiting)
+    clock.now += timedelta(seconds=GRACE)
+    Observer(Caches(Client(NoServer())), providers=PROVIDERS, grace=grace).forget(awaiting.key)
+    assert grace.left(awaiting) == GRACE
 
 
 def test_another_manager_does_not_take_back_what_was_reported() -> None:
