@@ -28,7 +28,7 @@ from espalier.kube.wire import ADMIN
 from espalier.shoots.admission import shoots as rules
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.readiness import unready
-from espalier.shoots.gardenlet.destination import Need, needs
+from espalier.shoots.gardenlet.destination import Need, bucket_of_data, needs
 from espalier.shoots.gardenlet.flows import MIGRATE, RECONCILE
 
 START = 10.0
@@ -209,7 +209,7 @@ def _findings(seen: Seen, shoot: Shoot, source: str) -> Iterator[Finding]:
     yield Finding(f"source {source} renews its Lease", *_renews_lease(seen, source))
     reason, message = unready(seen.seeds.get(seen.destination))
     yield Finding(f"destination {seen.destination} is ready", not reason, message or "its gardenlet reports it ready")
-    yield _bucket(seen, "source", source, _bucket_of_data(shoot) or _bucket_of_seed(seen, source))
+    yield _bucket(seen, "source", source, bucket_of_data(shoot) or _bucket_of_seed(seen, source))
     yield _bucket(seen, "destination", seen.destination, _bucket_of_seed(seen, seen.destination))
     for need in seen.needs:
         if not need.what.startswith("seed "):  # it has a finding of its own
@@ -234,15 +234,6 @@ def _backups(shoot: Shoot) -> Finding:
 
 def _condition(shoot: Shoot) -> Condition | None:
     return condition_list.get(shoot.status.conditions, READY_FOR_DISASTER)
-
-
-def _bucket_of_data(shoot: Shoot) -> str:
-    """The bucket of the epoch whose data are copied: its Seed may be gone, or replaced by another one of its name."""
-    try:
-        last = ownership.parse(shoot.metadata.annotations.get(OWNERSHIP)).last_started
-    except OwnershipError:
-        return ""
-    return last.bucket if last is not None else ""
 
 
 def _bucket_of_seed(seen: Seen, name: str) -> str:

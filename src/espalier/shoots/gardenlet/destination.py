@@ -38,7 +38,7 @@ async def needs(garden: Client, shoot: Object, seed_name: str) -> list[Need]:
     provider = await _provider_credentials(garden, typed)
     return [
         *([provider] if provider is not None else []),
-        await _bucket_credentials(garden, "access to the source's backups", _bucket_of_data(typed)),
+        await _bucket_credentials(garden, "access to the source's backups", bucket_of_data(typed)),
         *await _of_seed(garden, seed_name),
     ]
 
@@ -95,8 +95,9 @@ async def _bucket_credentials(garden: Client, what: str, name: str, *, is_ready:
     return Need(what)
 
 
-def _bucket_of_data(shoot: Shoot) -> str:
-    """The bucket of the epoch whose data are copied; empty if no epoch has started, or if they can't be parsed."""
+def bucket_of_data(shoot: Shoot) -> str:
+    """The bucket of the epoch whose data are copied: its Seed may be gone, or replaced by another one of its name.
+    Empty if no epoch has started, or if they can't be parsed."""
     try:
         last = ownership.parse(shoot.metadata.annotations.get(OWNERSHIP)).last_started
     except OwnershipError:
