@@ -73,6 +73,60 @@ def test_a_deleted_cluster_is_forgotten(settling: Settling) -> None:
     assert waits(settling, "a", 4) == SECONDS
 
 
+def test_a_cluster_that_is_edited_all_the_time_is_changed_in_the_end(settling: Settling) -> None:
+    now = 100.0
+    assert waits(settling, DONE, now) is None
+    now += 2 * settling.longest  # time without a change counts for nothing
+    assert [waits(settling, content, now + at) for at, content in enumerate("abcdef" * 10)].count(None) == 0
+    assert waits(settling, "a", now + settling.longest) is None
+
+
+def test_an_edit_right_after_a_pause_waits_as_long_as_any_other(settling: Settling) -> None:
+    assert waits(settling, DONE, 0) is None
+    assert waits(settling, "a", 1, paused=True) is None
+    assert waits(settling, "b", 2 * settling.longest, paused=True) is None
+    assert waits(settling, "c", 2 * settling.longest + 1) == SECONDS
+
+
+def test_the_deletion_of_a_cluster_waits_for_nothing(settling: Settling) -> None:
+    edited = scope("a")
+    metadata = replace(edited.cluster.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    assert settling.judge(replace(edited, cluster=replace(edited.cluster, metadata=metadata)), 0) is None
+
+
+def test_new_credentials_wait_for_nothing(settling: Settling) -> None:
+    edited = scope("a")
+    assert waits(settling, "a", 0) == SECONDS
+    assert waits(settling, "a", 3) is None
+    assert settling.judge(replace(edited, credentials={"Secret eksa-system/account": {"password": b"b"}}), 4) is None
+
+
+CREATED = "2026-01-01T00:00:00Z"
+JUST_BEFORE, LONG_BEFORE = "2025-12-31T23:59:58Z", "2025-12-31T23:59:50Z"
+
+
+@pytest.mark.parametrize(
+    ("generation", "linked_since", "is_made", "wait"),
+    [
+        (1, JUST_BEFORE, False, None),
+        (2, JUST_BEFORE, False, SECONDS),
+        (1, LONG_BEFORE, False, SECONDS),
+        (1, JUST_BEFORE, True, SECONDS),
+    ],
+    ids=["created together", "edited since", "beside an older object", "already made"],
+)
+def test_a_new_cluster_waits_unless_all_of_it_was_created_together(
+    settling: Settling, generation: int, linked_since: str, is_made: bool, wait: float | None
+) -> None:
+    tree, linked = example()[0], datacenter()
+    tree["metadata"] |= {"creationTimestamp": CREATED, "generation": 1}
+    linked["metadata"] |= {"creationTimestamp": linked_since, "generation": generation}
+    found = observer(tree, linked, *(objects() if is_made else ())).scope(as_object(tree).key)
+    assert found is not None
+    judged = settling.judge(found, 0)
+    assert (judged.after if judged is not None else None) == wait
+
+
 def test_zero_switches_it_off() -> None:
     assert waits(Settling(0), "a", 0) is None
 
