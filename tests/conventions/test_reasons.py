@@ -64,6 +64,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "shoots/gardenlet/destination.py": (of_gardener.TASK,),
     "shoots/gardenlet/health.py": (of_gardener.SHOOT,),
     "shoots/gardenlet/known_states.py": (of_gardener.STATE,),
+    "shoots/gardenlet/other_kinds.py": (of_gardener.STATE,),
     "shoots/gardenlet/remains.py": (of_gardener.SEED,),
     "shoots/gardenlet/reach.py": (of_gardener.SEED, of_gardener.CONTROLLERS),
     "shoots/gardenlet/status.py": (of_gardener.SHOOT,),

@@ -375,6 +375,12 @@ _STATE = (
         "extension fixed, and do not move the shoot before. The message names it",
         STATE,
     ),
+    _person(
+        "StateMissing",
+        "a resource of a kind that gardenlets do not render waits for its state, and the ShootState has none for it; "
+        "restore the ShootState, or remove the annotation: its extension then creates it anew. The message names it",
+        STATE,
+    ),
     _time(
         "ShootMissing",
         "no Shoot has the UID of a Secret with a state; it is deleted after an hour, unless one appears",

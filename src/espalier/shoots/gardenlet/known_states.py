@@ -17,10 +17,13 @@ from espalier.kube.client import Client
 from espalier.kube.errors import Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.clock import Clock
 from espalier.runtime.controller import Controller
 from espalier.runtime.events import Recorder
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.sources import Expiry, Source
+from espalier.runtime.writer import Writer
+from espalier.shoots.gardenlet.other_kinds import OtherKinds
 from espalier.shoots.state.controller import Observer as Observed
 from espalier.shoots.state.controller import Sync
 from espalier.shoots.state.document import digested
@@ -90,6 +93,8 @@ def controller(
     states: ShootStates,
     *,
     garden: Client,
+    writer: Writer,
+    clock: Clock,
     seed: str,
     recorder: Recorder | None,
     period: float,
@@ -100,6 +105,7 @@ def controller(
     shoots.add_indexes({BY_TECHNICAL_ID: technical_ids})
     observed = Observed(shoots, cast(Cache, known), seed_caches)
     sync = Sync(observed, states, seed, recorder)
+    others = OtherKinds(observed, states, writer, seed, clock)
 
     async def reconcile(key: Key) -> Outcome:
         shoot = shoots.get(key)
@@ -128,7 +134,8 @@ def controller(
                 known.wrote(await garden.get(ShootState.resource, key.name, key.namespace))
             if not known.checks.is_valid(key, VERSION):
                 known.checks.keep(key, VERSION, period * (0.75 + rng.random() / 4))
-            return await sync.reconcile(key)
+            outcome, shoot = await sync.reconcile(key), shoots.get(key)
+            return await others.reconcile(shoot) if isinstance(outcome, Done) and shoot is not None else outcome
         except NotFound:
             known.saw(key, None)
             return Wait("ShootStateMissing", "there is no ShootState; the flow creates it with the secrets", after=5)

@@ -75,6 +75,8 @@ def component(
                 known,
                 states,
                 garden=garden,
+                writer=Writer(host.client, {}, FIELD_MANAGER),
+                clock=manager.clock,
                 seed=config.seed,
                 recorder=manager.recorder,
                 period=config.care,

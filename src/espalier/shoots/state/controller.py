@@ -69,12 +69,16 @@ class Observer:
 
     def states_of(self, namespace: str) -> SeedStates:
         """The states in the namespace of a shoot."""
-        states = [
-            state_of(resource, kind)
+        states = tuple(state_of(resource, kind) for kind, resource in self.resources_of(namespace))
+        return SeedStates(states, frozenset(kind.resource.kind for kind in self._resources))
+
+    def resources_of(self, namespace: str) -> list[tuple[type[Extended], Object]]:
+        """The extension resources in the namespace of a shoot, with their kinds."""
+        return [
+            (kind, resource)
             for kind, cache in sorted(self._resources.items(), key=lambda item: item[0].resource.plural)
             for resource in sorted(cache.list(namespace), key=lambda one: one.name)
         ]
-        return SeedStates(tuple(states), frozenset(kind.resource.kind for kind in self._resources))
 
 
 class Sync:
@@ -99,7 +103,7 @@ class Sync:
             return Wait("CachesNotSynced", "a kind of extension was installed just now", after=_SYNC_RETRY)
         states = self._observer.states_of(shoot.status.technical_id)
         cached = self._observer.states.get(key)
-        if cached is None or not is_current(cached.decode(ShootState).extensions, states, task.mode):
+        if cached is None or not is_current(cached.decode(ShootState).extensions, states, task.mode, task.epoch):
             try:
                 await self._write(shoot_object, task, states)
             except EpochOver as error:

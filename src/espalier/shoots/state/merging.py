@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
 import msgspec
@@ -65,10 +65,11 @@ def task_of(shoot: Shoot, seed: str) -> Task | None:
     return Task(Mode.EXACT if settled else Mode.MERGE, current.epoch if current else 0)
 
 
-def is_current(cached: Sequence[ExtensionState], found: SeedStates, mode: Mode) -> bool:
+def is_current(cached: Sequence[ExtensionState], found: SeedStates, mode: Mode, epoch: int = 0) -> bool:
     """True if a cached ShootState has all states of a seed, so that nothing has to be read or written."""
     entries = {StateKey(one.kind, one.name, one.purpose): one for one in cached}
-    return not _stale_keys(entries, found, mode) and all(
+    epochs = {key: one.epoch for key, one in entries.items()}
+    return not _stale_keys(epochs, found, Task(mode, epoch)) and all(
         _is_stored(entries.get(one.key), one, mode) for one in _counted(found, mode)
     )
 
@@ -81,7 +82,7 @@ def merged(
     Unchanged entries are kept, in their places.
     """
     by_key = {entry.key: entry for entry in entries}
-    for key in _stale_keys(by_key, found, task.mode):
+    for key in _stale_keys({key: entry.state.epoch for key, entry in by_key.items()}, found, task):
         del by_key[key]
     for one in _counted(found, task.mode):
         entry = _merged_entry(by_key.get(one.key), one, task)
@@ -101,20 +102,23 @@ def merged(
     return list(by_key.values()), secrets
 
 
-def _stale_keys(entries: Iterable[StateKey], found: SeedStates, mode: Mode) -> list[StateKey]:
-    """Entries of resources that no longer have a state, or are deleted on purpose, and of kinds that gardenlets do not
-    render those that are gone.
+def _stale_keys(epochs: Mapping[StateKey, int], found: SeedStates, task: Task) -> list[StateKey]:
+    """Entries, given with their epochs, of resources that no longer have a state, or are deleted on purpose, and of
+    kinds that gardenlets do not render those that are gone. Those of such kinds that an earlier epoch has written are
+    not gone: nobody has created their resources here yet.
 
     An emptied namespace is no reason to delete entries: other resources must still be there.
     """
-    if mode is Mode.MERGE or not found.states:
+    if task.mode is Mode.MERGE or not found.states:
         return []
-    kept = {one.key for one in _counted(found, mode) if one.text or one.problem or one.waits}
+    kept = {one.key for one in _counted(found, task.mode) if one.text or one.problem or one.waits}
     present = {one.key for one in found.states}
     return [
         key
-        for key in entries
-        if key.kind in found.kinds and key not in kept and (key in present or key.kind not in RENDERED_KINDS)
+        for key, epoch in epochs.items()
+        if key.kind in found.kinds
+        and key not in kept
+        and (key in present or (key.kind not in RENDERED_KINDS and epoch >= task.epoch))
     ]
 
 
