@@ -244,7 +244,7 @@ VARIANTS = [(what, moment) for what in EDITS for moment in MOMENTS]
 ALWAYS: list[tuple[str, Moment]] = [
     (f'Etcd {of_gardenlet.INITIATED_AT} "2026-01-01T00:01:00"', "moving"),
     (f'Namespace {keys.EPOCH} "1"', "settled"),
-    (f'Shoot {keys.OWNERSHIP} "x"', "moving"),
+    (f'BackupEntry {of_gardenlet.COPIED_EPOCH} "3"', "moving"),
     (f'Infrastructure {keys.OLDER_OPERATION} "x"', "restoring"),
     (f"Shoot {keys.OWNERSHIP} null", "settled"),
 ]

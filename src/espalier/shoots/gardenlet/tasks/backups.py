@@ -115,8 +115,10 @@ def _deploy_entry(
     if is_deleted and (not takes_over or typed.spec.seed_name == ctx.scope.seed_name):
         return Wait("BeingDeleted", f"BackupEntry {name} is being deleted", SOON)
     if (typed.spec.bucket_name, typed.spec.seed_name) != (bucket, ctx.scope.seed_name):
+        # Nothing has been copied into that bucket yet, whatever somebody has written there.
+        moved: Tree = {"spec": spec, "metadata": {"annotations": {COPIED_EPOCH: None}}}
         return write_action(
-            f"move BackupEntry {name} to bucket {bucket}", lambda: tools.garden.merge(resource, live, {"spec": spec})
+            f"move BackupEntry {name} to bucket {bucket}", lambda: tools.garden.merge(resource, live, moved)
         )
     last = typed.status.last_operation
     is_ready = last is not None and last.finished and typed.status.seed_name == ctx.scope.seed_name
