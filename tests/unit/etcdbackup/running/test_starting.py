@@ -1,4 +1,4 @@
-"""What an etcd starts with, where its bucket has no backups."""
+"""Starts of an etcd whose bucket has no backups."""
 
 from __future__ import annotations
 

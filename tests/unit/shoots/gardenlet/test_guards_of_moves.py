@@ -1,4 +1,4 @@
-"""What a move waits for, and what it refuses: each of these guards alone keeps data, machines or owners apart."""
+"""Waits and refusals of moves: each of these guards alone keeps data, machines or owners apart."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from espalier.shoots.gardenlet import rendering, steps
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.names import INITIATED_AT, WOKEN_AT
 from espalier.shoots.gardenlet.scope import ExtensionResource
-from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions
+from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions, secrets
+from espalier.shoots.secrets.names import PERSISTED
 from espalier.shoots.state.limits import LARGEST_STATE
 from tests.support.gardenlet_scopes import NOW, STARTED, TECHNICAL_ID, an_object, context, etcd, scope, shoot
 
@@ -80,7 +81,7 @@ def test_an_etcd_that_sleeps_is_scaled_up_and_others_are_not() -> None:
 
 @pytest.mark.parametrize("at", ["", "x", "2026-01-01T00:00:00", "2099-01-01T00:00:00Z", "2020-01-01T00:00:00Z"])
 def test_a_wrong_time_in_an_annotation_holds_no_move(at: str) -> None:
-    """What comes next, the handover, asks the agent itself."""
+    """The handover, which comes next, asks the agent itself."""
     assert isinstance(backups.wake_etcd(context(scope(etcd=etcd(1, **{WOKEN_AT: at})))), Done)
 
 
@@ -255,3 +256,21 @@ def test_a_program_has_ended_once_its_deployment_has_seen_that_it_must(
     of = context(scope(deployments={"kube-apiserver": live}))
     assert isinstance(control_plane.stop("kube-apiserver")(of), Done) == is_over
     assert control_plane.api_servers_ended(of) == is_over
+
+
+def test_a_restored_shoot_gets_no_new_authorities() -> None:
+    """Nodes and users trust the ones that it had (G6, G30)."""
+    verdict = secrets.generate(context(scope(), OperationType.RESTORE))
+    assert isinstance(verdict, Failure)
+    assert "a restored shoot gets no new secrets" in verdict.message
+    assert isinstance(secrets.generate(context(scope(), OperationType.CREATE)), Action)
+
+
+def test_a_shoot_whose_secrets_are_lost_is_not_moved() -> None:
+    verdict = secrets.check(context(scope(), OperationType.MIGRATE))
+    assert isinstance(verdict, Failure)
+    assert "and neither has the seed: restore it from a backup of the garden" in verdict.message
+    there = {name: an_object(DEPLOYMENT, name) for name in PERSISTED}
+    copied = secrets.check(context(scope(secrets=there), OperationType.MIGRATE))
+    assert isinstance(copied, Action)
+    assert copied.what.startswith("copy ")
