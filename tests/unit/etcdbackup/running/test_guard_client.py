@@ -14,6 +14,7 @@ import pytest
 from espalier.etcd.client import connect
 from espalier.etcdbackup.running import guard as guards
 from espalier.etcdbackup.running.guard import GuardClient
+from espalier.etcdbackup.running.parts import NotStarted
 from tests.support.waiting import eventually
 
 PATIENCE = 30.0
@@ -59,3 +60,25 @@ async def test_a_guard_that_was_taken_to_run_nothing_is_told_to_end_what_it_runs
                 assert not guard.trouble
             finally:
                 server.close()
+
+
+async def test_a_guard_that_cannot_start_etcd_says_why() -> None:
+    """Otherwise the agent would wait for an etcd that does not run, and say that it does not answer."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            asked = json.loads(line)
+            answer = {"error": "no such program"} if asked["do"] == "start" else {"running": False}
+            writer.write(json.dumps({**asked, **answer}).encode() + b"\n")
+            await writer.drain()
+        writer.close()
+
+    with tempfile.TemporaryDirectory(prefix="guard") as name:
+        path = Path(name) / "guard.sock"
+        server = await asyncio.start_unix_server(refuse, path)
+        try:
+            async with client(path) as guard:
+                with pytest.raises(NotStarted, match="etcd did not start: no such program"):
+                    await guard.start()
+        finally:
+            server.close()

@@ -6,7 +6,8 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -16,9 +17,11 @@ from espalier.api.gardener.etcd import Etcd
 from espalier.api.meta import Tree
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, encode_json
 from espalier.runtime.clock import LoopClock
 from espalier.shoots.etcd import setup
+from espalier.shoots.etcd.observe import StatefulSet
+from espalier.shoots.etcd.steps import wait_for_pods
 from espalier.simulator.pods.in_process import Container, InProcessProgram
 from espalier.simulator.seeds import Seed
 from tests.support.seed_managers import managed
@@ -326,3 +329,23 @@ def test_a_copy_version_that_is_made_the_real_one_in_place_gets_its_etcd_and_its
         assert containers((await here.client.get(STATEFUL_SET, "etcd-main", SHOOT)).tree) == ["etcd", "backup-restore"]
 
     tell(story, agents=Agents(health=200))
+
+
+@pytest.mark.parametrize(("seen", "reason"), [(1, "PodsPending"), (2, "PodsNotReady")])
+async def test_counts_of_an_older_stateful_set_say_nothing(seen: int, reason: str) -> None:
+    """A pod that was ready before a change is not ready by it."""
+    live = Object(
+        encode_json(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "StatefulSet",
+                "metadata": {"name": "etcd-main", "generation": 2},
+                "spec": {"replicas": 1},
+                "status": {"observedGeneration": seen, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 0},
+            }
+        )
+    )
+    made = Object(encode_json(etcd())).decode(Etcd)
+    counted: Any = SimpleNamespace(etcd=made, stateful_set=live.decode(StatefulSet), stateful_set_object=live)
+    outcome = await wait_for_pods(cast(Any, SimpleNamespace(scope=counted)))
+    assert getattr(outcome, "reason", "") == reason

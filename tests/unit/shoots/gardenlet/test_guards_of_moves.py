@@ -24,7 +24,7 @@ from espalier.shoots.gardenlet import rendering, steps
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.names import INITIATED_AT, WOKEN_AT
 from espalier.shoots.gardenlet.scope import ExtensionResource
-from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions, secrets
+from espalier.shoots.gardenlet.tasks import acts, backups, control_plane, extensions, secrets
 from espalier.shoots.secrets.names import PERSISTED
 from espalier.shoots.state.limits import LARGEST_STATE
 from tests.support.gardenlet_scopes import NOW, STARTED, TECHNICAL_ID, an_object, context, etcd, scope, shoot
@@ -274,3 +274,16 @@ def test_a_shoot_whose_secrets_are_lost_is_not_moved() -> None:
     copied = secrets.check(context(scope(secrets=there), OperationType.MIGRATE))
     assert isinstance(copied, Action)
     assert copied.what.startswith("copy ")
+
+
+def test_an_object_that_is_being_deleted_is_waited_for_and_not_written() -> None:
+    """What is applied to it is gone with it."""
+    metadata = {"deletionTimestamp": NOW.isoformat(), "finalizers": ["tests/held"]}
+    live = an_object(DEPLOYMENT, "kube-apiserver", metadata=metadata, spec={"replicas": 1})
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "kube-apiserver"}}
+    for verdict in (
+        acts.apply_object(context(scope()), DEPLOYMENT, live, body),
+        acts.delete_object(context(scope()), DEPLOYMENT, live),
+    ):
+        assert isinstance(verdict, Wait)
+        assert verdict.reason == "BeingDeleted"
