@@ -11,6 +11,7 @@ import pytest
 
 from espalier.api.core import DEPLOYMENT
 from espalier.api.gardener import metadata_keys
+from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.operations import OperationType
@@ -21,6 +22,7 @@ from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.sources import Expiry
 from espalier.shoots.flow.task import Action, Failure
 from espalier.shoots.gardenlet import rendering, steps
+from espalier.shoots.gardenlet.comparison import stamped
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.names import INITIATED_AT, WOKEN_AT
 from espalier.shoots.gardenlet.scope import ExtensionResource
@@ -287,3 +289,34 @@ def test_an_object_that_is_being_deleted_is_waited_for_and_not_written() -> None
     ):
         assert isinstance(verdict, Wait)
         assert verdict.reason == "BeingDeleted"
+
+
+def test_a_backup_entry_that_is_being_deleted_is_waited_for() -> None:
+    """The Shoot goes last: with it, its seed loses the right to delete the backups."""
+    going = an_object(BackupEntry.resource, "entry", "garden-dev", metadata={"deletionTimestamp": NOW.isoformat()})
+    verdict = backups.delete_backup_entries(context(scope(backup_entry=going), OperationType.DELETE))
+    assert isinstance(verdict, Wait)
+    assert verdict.reason == "BeingDeleted"
+    there = an_object(BackupEntry.resource, "entry", "garden-dev")
+    of = context(scope(backup_entry=there), OperationType.DELETE, garden=SimpleNamespace(client=None))
+    assert isinstance(backups.delete_backup_entries(of), Action)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_over"),
+    [
+        ({"observedGeneration": 2, "availableReplicas": 1}, True),
+        ({"observedGeneration": 1, "availableReplicas": 1}, False),
+        ({"observedGeneration": 2}, False),
+        ({}, False),
+    ],
+)
+def test_a_program_is_deployed_once_it_is_available_as_it_is_now(status: Tree, is_over: bool) -> None:
+    """An API server that is about to be replaced serves nobody for long."""
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "kube-apiserver"}, "spec": {}}
+    marks = stamped(body)["metadata"]["annotations"]
+    metadata = {"generation": 2, "annotations": marks}
+    live = an_object(DEPLOYMENT, "kube-apiserver", metadata=metadata, spec={}, status=status)
+    renderer = SimpleNamespace(deployment=lambda *_: body)
+    of = context(scope(deployments={"kube-apiserver": live}), renderer=renderer)
+    assert isinstance(control_plane.deploy("kube-apiserver")(of), Done) == is_over

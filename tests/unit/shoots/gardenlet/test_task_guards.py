@@ -282,8 +282,8 @@ async def test_a_lease_is_renewed_to_a_later_time_alone_and_only_of_the_shoot_th
     await server.close()
 
 
-@pytest.mark.parametrize("uid", ["1", "2"])
-async def test_the_lease_of_another_shoots_cluster_is_not_renewed(uid: str) -> None:
+@pytest.mark.parametrize(("uid", "conflict"), [("1", ""), ("2", ""), ("1", "it belongs to another shoot")])
+async def test_the_lease_of_another_shoots_cluster_is_not_renewed(uid: str, conflict: str) -> None:
     live = shoot()
     renewed: list[Object] = []
 
@@ -298,7 +298,7 @@ async def test_the_lease_of_another_shoots_cluster_is_not_renewed(uid: str) -> N
     watched = SimpleNamespace(get=lambda _key: cluster, subscribe=lambda _changed: None)
     observer = SimpleNamespace(
         shoot=lambda _key: live,
-        technical_id_conflict=lambda _shoot: "",
+        technical_id_conflict=lambda _shoot: conflict,
         technical_id=lambda _shoot: TECHNICAL_ID,
         seed={Cluster.resource: watched},
         garden={Shoot.resource: watched},
@@ -311,7 +311,7 @@ async def test_the_lease_of_another_shoots_cluster_is_not_renewed(uid: str) -> N
         seed=SimpleNamespace(merge=merge),
     )
     await leases.controller(cast(Any, observer), cast(Any, tools))._reconcile(live.key)
-    assert bool(renewed) == (uid == "1")
+    assert bool(renewed) == (uid == "1" and not conflict)
 
 
 def test_the_etcd_of_a_seed_that_lost_the_shoot_stays_until_the_next_one_has_started() -> None:
