@@ -174,3 +174,14 @@ async def test_entries_are_judged_too() -> None:
     async with garden() as client:
         with pytest.raises(Invalid, match=r"metadata.name: a BackupEntry must be named after the technical ID and UID"):
             await client.create(BackupEntry.resource, {"metadata": at("y"), "spec": {"bucketName": "b"}})
+
+
+async def test_a_shoot_whose_namespace_in_seeds_another_one_has_is_refused() -> None:
+    """By the technical ID in its status, from names that lead to the same one."""
+    async with garden() as client:
+        await client.create(NAMESPACE, {"metadata": {"name": "core"}})
+        tree = (await client.get(Shoot.resource, "x", NAMESPACE_NAME)).tree
+        other = {"metadata": {"name": "x", "namespace": "core"}, "spec": tree["spec"]}
+        with pytest.raises(Invalid, match=r"metadata.name: .*found x, which gives shoot--core--x"):
+            await client.create(Shoot.resource, other)
+        await client.create(Shoot.resource, {**other, "metadata": {"name": "y", "namespace": "core"}})
