@@ -279,7 +279,7 @@ def test_a_shoot_whose_secrets_are_lost_is_not_moved() -> None:
 
 
 def test_an_object_that_is_being_deleted_is_waited_for_and_not_written() -> None:
-    """What is applied to it is gone with it."""
+    """Whatever is applied to it is gone with it."""
     metadata = {"deletionTimestamp": NOW.isoformat(), "finalizers": ["tests/held"]}
     live = an_object(DEPLOYMENT, "kube-apiserver", metadata=metadata, spec={"replicas": 1})
     body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "kube-apiserver"}}
