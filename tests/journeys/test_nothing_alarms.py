@@ -8,6 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from espalier.api.core import CONFIG_MAP, ConfigMap
+from espalier.clusters.management import GRACE
+from espalier.clusters.names import MANAGEMENT_CLUSTER
+from espalier.kube.client import PatchType
 from espalier.providers.kinds import CATALOG
 from espalier.runtime.virtual import Simulation, run
 from tests.support.managed_environment import CALM, managed_environment
@@ -74,5 +78,28 @@ def test_machines_are_upgraded_in_place_without_an_alarm(life: ProviderLife) -> 
                 life.kubernetes(steps, "1.36")
                 await steps.step()
                 assert await alarms.raised(env.client) == []
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("comes", [True, False], ids=["comes", "never comes"])
+def test_the_record_of_the_management_cluster_comes_after_its_name(comes: bool) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_environment(simulation.clock) as env:
+            name, namespace = MANAGEMENT_CLUSTER.name, MANAGEMENT_CLUSTER.namespace
+            known = (await env.client.get(CONFIG_MAP, name, namespace)).decode(ConfigMap)
+            await env.client.delete(CONFIG_MAP, name, namespace)
+            with Alarms(env.clusters).listening() as alarms:
+                metadata = {"name": name, "namespace": namespace}
+                await env.client.create(CONFIG_MAP, {"metadata": metadata, "data": {**known.data, "name": "hub"}})
+                await asyncio.sleep(GRACE / 2)
+                if comes:
+                    data = {"data": known.data}
+                    await env.client.patch(CONFIG_MAP, name, namespace, patch=data, type=PatchType.MERGE)
+                await asyncio.sleep(CALM)
+                raised = [
+                    one.partition(":")[0] for one in await alarms.raised(env.client) if one.startswith("ConfigMap")
+                ]
+                assert raised == ([] if comes else ["ConfigMap ManagementClusterInvalid"])
 
     run(main, epoch=EPOCH, seed=1)

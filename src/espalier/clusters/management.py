@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -18,6 +19,7 @@ from espalier.clusters import names
 from espalier.clusters.scope import age, is_self_managed, read
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.clock import Clock
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.events import Recorder
 from espalier.runtime.outcome import Done, Outcome
@@ -27,6 +29,9 @@ BY_MANAGER = "manager"
 SELF = ""
 """The index key of self-managed Clusters."""
 
+GRACE = 60.0
+"""Seconds after the ConfigMap's creation in which the record that it names may still come: the record needs webhooks,
+so it is created once the manager is ready."""
 REMEDY = "create it with `espalier manifests --management-cluster NAMESPACE/NAME` (see docs/management-cluster.md)"
 
 
@@ -104,20 +109,34 @@ class ManagementCluster:
 
 
 def controller(
-    known: ManagementCluster, recorder: Recorder, *, resync: float = RESYNC, rng: random.Random | None = None
+    known: ManagementCluster,
+    recorder: Recorder,
+    clock: Clock,
+    *,
+    resync: float = RESYNC,
+    rng: random.Random | None = None,
 ) -> Controller:
     """Records an event on the ConfigMap when it does not name a valid management cluster."""
 
     async def reconcile(key: Key) -> Outcome:
         found = known.named.get(key)
-        if found is not None and known.trouble:
-            recorder.event(found, "Warning", "ManagementClusterInvalid", known.trouble)
+        if found is None or not known.trouble:
+            return Done()
+        if left := grace(found, clock.now()):
+            return Done(after=left)
+        recorder.event(found, "Warning", "ManagementClusterInvalid", known.trouble)
         return Done()
 
     result = Controller("management-cluster", reconcile, workers=1, resync=resync, rng=rng)
     result.watch(known.named)
     result.watch(known.clusters, known.configured_by, predicate=generation_changed)
     return result
+
+
+def grace(found: Object, now: datetime) -> float:
+    """The seconds that are left until a problem with this ConfigMap is reported."""
+    created = datetime.fromisoformat(found.metadata.creation_timestamp or "1970-01-01T00:00:00Z")
+    return max(0.0, (created + timedelta(seconds=GRACE) - now).total_seconds())
 
 
 def named_by(found: Object) -> Key | None:

@@ -73,7 +73,7 @@ def component(
             for made in provider.controllers:
                 manager.add(made(host))
         known = observer.management_cluster
-        manager.add(management.controller(known, manager.recorder, resync=resync, rng=manager.rng))
+        manager.add(management.controller(known, manager.recorder, manager.clock, resync=resync, rng=manager.rng))
         if host.webhooks is not None:
             admission.Admission(observer, manager.clock.now, unready=lambda: manager.unready).serve(host.webhooks)
 
