@@ -143,13 +143,25 @@ def readable_parts(found: Sequence[Document], *, as_accepted: bool = False) -> l
                 if any(other.field == violation.field for other in violations(cls, tree)):
                     _take_away(tree, violation.field)
                     _fill(tree, violation.field, cls)
+        for violation in rejected:
+            if not _decodes(tree, cls):  # a field that must be there, and whose values can't be guessed
+                _take_away_around(tree, violation.field, cls)
         if _decodes(tree, cls):
             parts.append(replace(one, tree=tree))
     return parts
 
 
+def _take_away_around(tree: Tree, field: str, cls: type[KubeObject]) -> None:
+    """Take away the smallest part around a field without which the schema no longer rejects it."""
+    steps = paths.parsed(field) or ()
+    for end in range(len(steps) - 1, 1, -1):
+        if not any(one.field == field for one in violations(cls, tree)):
+            return
+        _take_away_steps(tree, steps[:end])
+
+
 def _fill(tree: Tree, field: str, cls: type[KubeObject]) -> None:
-    """Set a missing field to the least value that its schema takes, if it is required and there is one."""
+    """Set a missing field to a value that its schema takes, the least one if there is a choice, if it is required."""
     if not any(one.field == field for one in violations(cls, tree)):
         return
     *around, last = paths.parsed(field) or ("",)
@@ -161,11 +173,17 @@ def _fill(tree: Tree, field: str, cls: type[KubeObject]) -> None:
             return
     if not isinstance(at, dict) or last in at:
         return
-    empty: tuple[Any, ...] = ("", 0, 1, False, {}, [])
-    for value in empty:
+    values: list[Any] = ["", 0, 1, False, {}, []]
+    for value in values:
         at[last] = copy.copy(value)
-        if not any(one.field == field for one in violations(cls, tree)):
+        rejected = [one for one in violations(cls, tree) if one.field == field]
+        if not rejected:
+            for within in violations(cls, tree):  # a part has required fields of its own
+                if within.field.startswith(f"{field}."):
+                    _fill(tree, within.field, cls)
             return
+        if value == "":
+            values += [one for violation in rejected for one in violation.allowed.split(", ")]  # those of an enum
     del at[last]
 
 
@@ -252,7 +270,10 @@ def readable(document: Document) -> Tree | None:
 
 def _take_away(tree: Any, field: str) -> None:
     """A field, if it exists; for a list item, the whole list, so that other items keep their index."""
-    steps = paths.parsed(field) or ()
+    _take_away_steps(tree, paths.parsed(field) or ())
+
+
+def _take_away_steps(tree: Any, steps: Sequence[paths.Step]) -> None:
     while steps and isinstance(steps[-1], int):
         steps = steps[:-1]
     for step in steps[:-1]:

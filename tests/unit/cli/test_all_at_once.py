@@ -5,15 +5,19 @@ from __future__ import annotations
 import copy
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from espalier.api import paths
+from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
+from espalier.cli import documents
 from espalier.cli.main import program
 from tests.support.admission_reviews import edited
 from tests.support.refused_clusters import WRONG
@@ -29,6 +33,10 @@ CLUSTER_ON_MACHINES: list[tuple[dict[str, Any], str]] = [
     ({"spec.controlPlaneConfiguration.endpoint.host": "127.0.0.1"}, "spec.controlPlaneConfiguration.endpoint.host"),
     ({"spec.controlPlaneConfiguration.labels": {"a": "b c"}}, "spec.controlPlaneConfiguration.labels[a]"),
     ({"spec.workerNodeGroupConfigurations[0].name": "A b"}, "spec.workerNodeGroupConfigurations[0].name"),
+    (
+        {"spec.workerNodeGroupConfigurations[0].taints": [{"key": "a", "effect": "Never"}]},
+        "spec.workerNodeGroupConfigurations[0].taints[0].effect",
+    ),
     ({"spec.clusterNetwork.cniConfig": None}, "spec.clusterNetwork.cniConfig"),
     ({"spec.machineHealthCheck": {"maxUnhealthy": "lots"}}, "spec.machineHealthCheck.maxUnhealthy"),
     ({"spec.kubernetesVersion": 1.35, "spec.packages": {"controller": {"tag": "a"}}}, "spec.packages.controller"),
@@ -164,6 +172,31 @@ def test_any_faults_of_a_cluster_are_reported_together(seed: int) -> None:
             chosen.append(one)
     assert len(chosen) == 5
     check("docker", copy.deepcopy(chosen))
+
+
+def fields(tree: Any, at: tuple[paths.Step, ...] = ()) -> Iterator[tuple[paths.Step, ...]]:
+    """The paths of all fields of an object, but for those that say what it is."""
+    steps = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for step, value in steps:
+        if (*at, step) not in (("apiVersion",), ("kind",), ("metadata",)):
+            yield (*at, step)
+            yield from fields(value, (*at, step))
+
+
+@pytest.mark.parametrize("wrong", sampled(["Wrong!", {"wrong": 1}, [None]], 1), ids=str)
+@pytest.mark.parametrize("example", sampled(OBJECTS, 2))
+def test_a_wrong_field_hides_no_object_from_the_rules(example: str, wrong: Any) -> None:
+    found = read_manifests((EXAMPLES / f"{example}.yaml").read_bytes(), source="a.yaml")
+    for at, document in enumerate(found):
+        for *around, last in fields(document.tree):
+            tree = copy.deepcopy(document.tree)
+            holder: Any = tree
+            for step in around:
+                holder = holder[step]
+            holder[last] = copy.deepcopy(wrong)
+            beside = [*found[:at], replace(document, tree=tree), *found[at + 1 :]]
+            names = [(one.kind, one.name) for one in documents.readable_parts(beside)]
+            assert names == [(one.kind, one.name) for one in found], (*around, last)
 
 
 def is_for_validate(edits: dict[str, Any]) -> bool:
