@@ -190,11 +190,20 @@ def _content(document: Document, catalog: Catalog) -> list[Violation]:
     return found
 
 
+def first_of_each(documents: Sequence[Document]) -> list[Document]:
+    """The documents without those of an object that an earlier one is about."""
+    first: dict[tuple[str, str, str], Document] = {}
+    return [one for one in documents if first.setdefault(_object(one), one) is one or not one.name]
+
+
+def _object(document: Document) -> tuple[str, str, str]:
+    return document.kind, document.namespace, document.name
+
+
 def _twice(documents: Sequence[Document]) -> Iterator[Problem]:
     first: dict[tuple[str, str, str], Document] = {}
     for document in documents:
-        key = (document.kind, document.namespace, document.name)
-        other = first.setdefault(key, document)
+        other = first.setdefault(_object(document), document)
         if other is not document and document.name:
             message = f"duplicate object, first in {other.source}:{other.line('')}; remove one of them"
             yield document.problem(Violation("metadata.name", f"{document.kind} {shown(document.name)}", "", message))

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from espalier.api import manifests
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
@@ -49,6 +50,7 @@ def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, 
     if problems and readable:  # rules of CRDs are not evaluated where the schema rejects something
         further = _against_crds(documents.readable_parts(found, as_accepted=True), problems)[0]
         rules = [*rules, *(one for one in further if not documents.is_beside(found, one, problems))]
+    readable = manifests.first_of_each(readable)  # an error already: the second is no change of the first
     clusters = [one for one in readable if one.kind == Cluster.resource.kind]
     if clusters:
         given = [f"{one.kind} {one.name}" for one in found]

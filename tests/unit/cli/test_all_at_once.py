@@ -174,6 +174,18 @@ def test_any_faults_of_a_cluster_are_reported_together(seed: int) -> None:
     check("docker", copy.deepcopy(chosen))
 
 
+def test_an_object_that_is_given_twice_is_no_change_of_the_first() -> None:
+    text = (EXAMPLES / "vsphere.yaml").read_text()
+    other = edited(
+        {"spec.controlPlaneConfiguration.endpoint.host": "192.0.2.77", "spec.kubernetesVersion": "1.34"},
+        next(yaml.safe_load_all(text)),
+    )
+    found = [one["violation"] for one in problems(f"{text}---\n{yaml.safe_dump(other)}")]
+    assert [(one["field"], one["message"].partition(",")[0]) for one in found] == [
+        ("metadata.name", "duplicate object")
+    ]
+
+
 def fields(tree: Any, at: tuple[paths.Step, ...] = ()) -> Iterator[tuple[paths.Step, ...]]:
     """The paths of all fields of an object, but for those that say what it is."""
     steps = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
