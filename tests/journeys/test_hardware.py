@@ -230,8 +230,8 @@ def test_addresses_of_clusters_are_not_those_of_hardware() -> None:
         assert await told(env) == (
             "ControlPlaneAddressTaken",
             "TinkerbellMachineConfig forge-cp: spec.controlPlaneConfiguration.endpoint.host: found 10.9.2.1, which "
-            "Hardware worker-1 uses; an existing cluster's address can't be changed: delete the cluster and create it "
-            "again with a free address",
+            "Hardware worker-1 uses; choose a free address: a cluster that exists already must be deleted and created "
+            "again with it, because its address can't be changed",
         )
         assert not await is_made(env)
 

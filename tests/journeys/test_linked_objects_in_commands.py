@@ -74,8 +74,8 @@ def test_the_address_of_another_cluster_is_seen_whatever_else_is_missing(env: Lo
         "then the cluster waits again: ControlPlaneAddressTaken: spec.controlPlaneConfiguration.endpoint"
     )
     assert further.endswith(
-        "host: found 192.0.2.10, which another cluster uses; an existing cluster's address can't be changed: delete "
-        "the cluster and create it again with a free address"
+        "host: found 192.0.2.10, which another cluster uses; choose a free address: a cluster that exists already must "
+        "be deleted and created again with it, because its address can't be changed"
     )
 
 

@@ -24,8 +24,8 @@ ADDRESS_TAKEN = "ControlPlaneAddressTaken"
 def address_taken(field: str, found: str, holder: str) -> str:
     """The message. The fields with such addresses are immutable."""
     return (
-        f"{field}: found {found}, which {holder} uses; an existing cluster's address can't be changed: delete the "
-        "cluster and create it again with a free address"
+        f"{field}: found {found}, which {holder} uses; choose a free address: a cluster that exists already must be "
+        "deleted and created again with it, because its address can't be changed"
     )
 
 
