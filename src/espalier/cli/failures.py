@@ -40,7 +40,7 @@ class Exit(enum.IntEnum):
     DAMAGED = 5
     """A backup is damaged, incomplete or too old."""
     INTERRUPTED = 130
-    """Ctrl-C; the operation continues in the background."""
+    """Ctrl-C; an operation of a manager continues in the background."""
 
 
 class Failure(Exception):
@@ -94,7 +94,7 @@ def explain(error: BaseException) -> tuple[Exit, str] | None:
         case KubeError():
             return Exit.REFUSED, str(error)
         case KeyboardInterrupt() | asyncio.CancelledError():
-            return Exit.INTERRUPTED, "interrupted; operations that were started continue in the background"
+            return Exit.INTERRUPTED, "interrupted"
         case ModuleNotFoundError() if (error.name or "").startswith(_PACKAGES):
             return Exit.REFUSED, (
                 f"this command needs the local environment, which this image leaves out (no module {error.name}): "

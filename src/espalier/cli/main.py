@@ -69,6 +69,18 @@ def program() -> None:
     """Creates, scales, upgrades and deletes Kubernetes clusters from declarative objects."""
 
 
+_CONTINUING = frozenset(
+    {
+        ("create", "cluster"),
+        ("upgrade", "cluster"),
+        ("delete", "cluster"),
+        ("shoots", "migrate"),
+        ("seeds", "evacuate"),
+    }
+)
+"""Commands that request what a manager does. All others end together with what they do."""
+
+
 async def _finish(awaitable: Awaitable[Any]) -> Any:
     interrupts.cancel_current_task()
     return await awaitable
@@ -100,7 +112,8 @@ def run(tokens: Sequence[str]) -> int:
         if explained is None:
             raise
         code, text = explained
-        output.error(text)
+        is_left = code is Exit.INTERRUPTED and tuple(tokens[:2]) in _CONTINUING
+        output.error(f"{text}; operations that were started continue in the background" if is_left else text)
         return code
     return result if isinstance(result, int) else Exit.OK
 

@@ -15,7 +15,7 @@ import click
 import pytest
 
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.cli.main import run
+from espalier.cli.main import program, run
 from espalier.cli.shown_commands import EXAMPLE
 from espalier.cli.up import Nodes
 from espalier.clusters import Isolation
@@ -228,3 +228,30 @@ def test_bash_completes_commands_flags_and_values(tmp_path: Path) -> None:
         "complete -o nosort -F _espalier_completion espalier",
         *(completed for _, completed in COMPLETED),
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "continues"),
+    [
+        ("create cluster -f a.yaml", True),
+        ("upgrade cluster -f a.yaml", True),
+        ("delete cluster garden", True),
+        ("shoots migrate apple --to west", True),
+        ("seeds evacuate east", True),
+        ("demo", False),
+        ("demo migration", False),
+        ("get clusters -w", False),
+        ("shoots list", False),
+        ("validate -f a.yaml", False),
+    ],
+)
+def test_an_interrupt_names_what_continues(
+    line: str, continues: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_context: click.Context) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program, "invoke", interrupted)
+    assert run(line.split()) == 130
+    background = "; operations that were started continue in the background" if continues else ""
+    assert capsys.readouterr().err == f"error: interrupted{background}\n"
