@@ -93,7 +93,7 @@ class Layout:
         for at in table.sentences:
             beside = max(min(widths[at], _LEAST), widths[at] - _excess(widths, total))
             if beside < widths[at] and beside < _READABLE:
-                fits = all(len(wrapped(row[at], beside)) <= _SHORT for row in cells)
+                fits = all(_is_short(row[at], beside) for row in cells)
                 if not fits:
                     break
             widths[at] = beside
@@ -142,6 +142,11 @@ class Layout:
         while cell_len(last) >= width:
             last = last[:-1]
         return [*lines[: most - 1], f"{last}…"]
+
+
+def _is_short(sentence: str, width: int) -> bool:
+    """True if a sentence can be read in a narrow column: in few lines, with whole names."""
+    return len(wrapped(sentence, width)) <= _SHORT and max(map(cell_len, sentence.split(" "))) <= width
 
 
 def _excess(widths: Sequence[int], total: int) -> int:

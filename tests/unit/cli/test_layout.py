@@ -153,6 +153,13 @@ def test_a_sentence_without_room_stands_below_its_row() -> None:
     assert len(lines) == 7
 
 
+def test_a_name_in_a_sentence_is_broken_in_no_column() -> None:
+    table, name = Table(("reason", "event"), sentences=(1,)), "eksa-system/garden-md-0-worker-unhealthy"
+    row = ("MissingDependentObjects", f"created MachineHealthCheck {name}")
+    for width in range(len(name) + 4, 100):
+        assert any(line.endswith(name) for line in Layout(table, width).lines([row])), width
+
+
 def test_a_long_sentence_of_a_list_is_cut_at_its_end() -> None:
     lines = Layout(LIST, 120).lines([("garden", "False", sentence_of(2000), "5m")])
     assert len(lines) == 4
