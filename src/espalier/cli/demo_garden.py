@@ -174,7 +174,7 @@ async def show() -> None:
                     progress.say(f"shoot {NAME} runs on seed {SEEDS[0]}", aside=f"{time.monotonic() - began:.1f} s")
                     progress.settle()
                     async with served_shoot(garden, NAME, TECHNICAL_ID) as url:
-                        _explain(kubeconfig, url)
+                        explain(kubeconfig, url)
                         await _run_typed_commands(stop, garden)
             finally:
                 for task in (beginning, stopping):
@@ -189,18 +189,19 @@ async def _begin(scenario: MigrationScenario) -> None:
         pass
 
 
-def _explain(kubeconfig: Path, url: str) -> None:
+def explain(kubeconfig: Path, url: str) -> None:
+    """Print what can be done in the garden, in the order in which it works."""
     program, first, second = shown_commands.program(), *SEEDS[:2]
     output.say(
         f"\n  export KUBECONFIG={shlex.quote(str(kubeconfig))}\n"
         f"  {program} shoots list\n"
+        f"  kubectl --context admin@{first} get pods --all-namespaces\n"
         f"  {program} shoots plan {NAME} --to {second}\n"
         f"  {program} shoots migrate {NAME} --to {second}\n"
-        f"  kubectl --context admin@{first} get pods --all-namespaces\n"
         f"  {program} kubeconfig --shoot {NAME} --server {url} > {NAME}.kubeconfig\n"
         f"  kubectl --kubeconfig {NAME}.kubeconfig get nodes\n\n"
-        f"Type `off {first}` to cut the power of a seed, `on {first}` to give it back. Ctrl-C stops everything.\n"
-        "Drills: docs/migration.md"
+        f"Type `off {first}` to cut the power of a seed, `on {first}` to give it back.\n"
+        "Ctrl-C stops everything. Drills: docs/migration.md"
     )
 
 

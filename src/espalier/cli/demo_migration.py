@@ -82,7 +82,7 @@ async def show(*, real: bool = False, real_nodes: bool = False) -> None:
         output.say()
         titles = ("", *(f"{one.source} to {one.destination}" for one in moves))
         output.write_table(MOVES.named(*titles), table(moves))
-        _explain(settings.garden.give_up_after)
+        explain(settings.garden.give_up_after)
         progress.say(f"the demonstration took {time.monotonic() - began:.0f} s and left nothing behind")
         output.say(
             "\nWhat happens in each step, and what to do when it does not: docs/migration.md\n"
@@ -168,11 +168,13 @@ def table(moves: Sequence[Move]) -> list[list[str]]:
     return [[name, *(cell(move) for move in moves)] for name, cell in measures]
 
 
-def _explain(give_up_after: float) -> None:
+def explain(give_up_after: float) -> None:
+    """Print what the measurements mean."""
     output.say(
         f"""
-A destroyed seed can't store the writes since its last delta snapshot: up to {DELTA_PERIOD:g} s of writes
-are lost in the bad case, and none otherwise. Its API gap includes waits: {give_up_after:g} s for a renewed Lease,
-{QUICK.progress_timeout:g} s for a final snapshot, and {QUICK.lease_wait:g} s until no extension of the source can act.
-If the source works, there are no waits: its API server stops before its etcd is handed over."""
+A destroyed seed can't store the writes since its last delta snapshot: up to
+{DELTA_PERIOD:g} s of writes are lost in the bad case, and none otherwise. Its API gap
+includes waits: {give_up_after:g} s for a renewed Lease, {QUICK.progress_timeout:g} s for a final snapshot, and
+{QUICK.lease_wait:g} s until no extension of the source can act. If the source works, there
+are no waits: its API server stops before its etcd is handed over."""
     )
