@@ -29,7 +29,7 @@ def test_objects_are_printed_as_yaml_and_as_json() -> None:
     as_yaml = generate("-z", "-")
     assert as_yaml.exit_code == 0
     objects = list(yaml.safe_load_all(as_yaml.stdout))
-    assert [one["kind"] for one in objects] == ["Hardware", "Machine", "Secret"]
+    assert [one["kind"] for one in objects] == ["Secret", "Machine", "Hardware"], "each after what it refers to"
     assert json.loads(generate("-z", "-", "-o", "json").stdout)["items"] == objects
 
 

@@ -43,7 +43,7 @@ def wrong(data: bytes) -> list[str]:
 
 
 def test_a_machine_becomes_hardware_with_its_bmc_and_password() -> None:
-    (hardware, bmc, secret), unread = manifest(file({}), "hardware.csv")
+    (secret, bmc, hardware), unread = manifest(file({}), "hardware.csv")
     assert unread == ()
     assert hardware["metadata"] == {
         "name": "worker-1",

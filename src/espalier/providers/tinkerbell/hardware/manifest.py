@@ -44,10 +44,9 @@ def manifest(data: bytes, source: str) -> tuple[list[Tree], tuple[str, ...]]:
 
 
 def objects(entry: Entry) -> Iterator[KubeObject]:
-    """The objects of one machine, in the system's namespace."""
-    yield _hardware(entry)
+    """The objects of one machine, in the system's namespace; each after those that it refers to, so that Clusters which
+    wait for Hardware never see one without its BMC."""
     if entry.bmc is not None:
-        yield _bmc(entry.hostname, entry.bmc)
         yield Secret(
             metadata=ObjectMeta(
                 name=_secret(entry.hostname),
@@ -57,6 +56,8 @@ def objects(entry: Entry) -> Iterator[KubeObject]:
             type="kubernetes.io/basic-auth",
             data={"username": entry.bmc.username.encode(), "password": entry.bmc.password.encode()},
         )
+        yield _bmc(entry.hostname, entry.bmc)
+    yield _hardware(entry)
 
 
 def _machine(hostname: str) -> str:
