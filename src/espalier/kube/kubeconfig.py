@@ -109,10 +109,13 @@ class Kubeconfig:
         name = name or self.current_context
         where = ", ".join(self.sources) or "the kubeconfig"
         if not name:
+            if not self.contexts:
+                raise KubeconfigError(f"{where}: there is no context in it; use the kubeconfig of a cluster")
             raise KubeconfigError(f"{where}: no current-context is set; name one of: {', '.join(self.contexts)}")
         entry = self._entries.get(("context", name))
         if entry is None:
-            raise KubeconfigError(f'{where}: there is no context "{name}"; existing: {", ".join(self.contexts)}')
+            existing = ", ".join(self.contexts) or "none"
+            raise KubeconfigError(f'{where}: there is no context "{name}"; existing: {existing}')
         fields = entry.read(ContextFields)
         cluster = self._referred(entry, "cluster", fields.cluster)
         user = self._referred(entry, "user", fields.user) if fields.user else None

@@ -102,7 +102,16 @@ def test_scalars_are_strings_and_nulls_are_absent(tmp_path: Path) -> None:
 def test_an_empty_file_as_kubectl_writes_it_has_no_context(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text("apiVersion: v1\nclusters: null\ncontexts: null\nusers: null\ncurrent-context: ''\nkind: Config\n")
-    with pytest.raises(KubeconfigError, match="no current-context"):
+    with pytest.raises(KubeconfigError, match=r"config: there is no context in it; use the kubeconfig of a cluster$"):
+        Kubeconfig.load([file]).context()
+    with pytest.raises(KubeconfigError, match=r'config: there is no context "x"; existing: none$'):
+        Kubeconfig.load([file]).context("x")
+
+
+def test_a_file_without_a_current_context_lists_its_contexts(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text("contexts: [{name: a, context: {}}, {name: b, context: {}}]\n")
+    with pytest.raises(KubeconfigError, match=r"no current-context is set; name one of: a, b$"):
         Kubeconfig.load([file]).context()
 
 
