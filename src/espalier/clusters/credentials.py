@@ -67,8 +67,8 @@ _MOST_NAMED, _LONGEST_NAME = 10, 60
 def variables(names: Sequence[str]) -> str:
     """The end of a message about a Secret that a command writes from environment variables."""
     *others, last = names
-    listed = f"{', '.join(others)} and {last}" if others else last
-    return f"; `espalier create cluster` and `espalier upgrade cluster` write it from the variables {listed}"
+    listed = f"variables {', '.join(others)} and {last}" if others else f"variable {last}"
+    return f"; `espalier create cluster` and `espalier upgrade cluster` write it from the {listed}"
 
 
 def secret(name: str, data: Mapping[str, str], *, servers: Iterable[str], namespaces: Iterable[str]) -> Tree:

@@ -13,6 +13,7 @@ import pytest
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
+from espalier.clusters import credentials
 from espalier.clusters.provider import Dependency
 from espalier.kube.objects import Object, to_bytes
 from espalier.providers.registry import PROVIDERS
@@ -99,3 +100,10 @@ def test_every_variable_that_is_read_stands_in_the_docs(kind: str) -> None:
     named = {*itertools.chain.from_iterable(provider.brought_together), *provider.brought_files, *environment.asked}
     table = (DOCS / "eks-anywhere.md").read_text().partition("## Environment variables")[2]
     assert named <= set(re.findall(r"`([A-Z0-9_]+)`", table))
+
+
+@pytest.mark.parametrize(
+    ("names", "listed"), [(["A"], "variable A"), (["A", "B"], "variables A and B"), ("ABC", "variables A, B and C")]
+)
+def test_a_message_lists_the_variables_that_a_command_reads(names: list[str], listed: str) -> None:
+    assert credentials.variables(names).endswith(f" write it from the {listed}")
