@@ -45,6 +45,8 @@ _FIELD = re.compile(
 )
 """A field at the beginning of a message, perhaps of an object that the Cluster links."""
 
+_OBJECT_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}")
+"""Names that an object of the management cluster may have: no other one can be there."""
 _KNOWN_LATER = (NOT_CHECKED, names.VALUES_NOT_RESOLVED, names.CREDENTIALS_NOT_PERMITTED)
 """Reasons for waiting for a provider's answer, or for Secrets of the management cluster."""
 
@@ -184,7 +186,7 @@ class OfflineManager:
                 f"checked as {newest} (--releases names other releases)"
             )
             spec = {**spec, "eksaVersion": newest}
-        elif bundles and not version:
+        elif bundles and not version and _OBJECT_NAME.fullmatch(str(bundles.get("name"))):
             unknown.append(
                 f"spec.bundlesRef: whether management cluster {manager} has these Bundles, and a cluster that uses "
                 f"them; checked as {newest}"
