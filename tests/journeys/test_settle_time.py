@@ -63,10 +63,11 @@ async def planned_and_made(
     return sum(coming.values())
 
 
+@pytest.mark.parametrize("etcd", [False, True], ids=["stacked", "external-etcd"])
 @pytest.mark.parametrize(
     ("seed", "changes"), [(0, 5), *(pytest.param(seed, 60, marks=pytest.mark.soak) for seed in range(1, 9))]
 )
-def test_what_was_planned_is_made_however_it_is_written(seed: int, changes: int) -> None:
+def test_what_was_planned_is_made_however_it_is_written(seed: int, changes: int, etcd: bool) -> None:
     """Changes of one to five objects, in any order, with any pause in between that is shorter than the settle time."""
     rng = random.Random(seed)
 
@@ -80,7 +81,7 @@ def test_what_was_planned_is_made_however_it_is_written(seed: int, changes: int)
         assert machines >= changes, "what is counted must be worth counting"
         assert await warnings(env) == before
 
-    tell(story)
+    tell(story, etcd=etcd)
 
 
 ORDERS = list(itertools.permutations(range(5)))

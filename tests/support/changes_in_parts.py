@@ -15,7 +15,9 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusterapi import external_etcd
 from espalier.clusterapi import names as labels
+from espalier.clusters.preview.machines import ETCD
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.providers.kinds import CATALOG
@@ -30,8 +32,8 @@ Change = Callable[[Tree, int], None]
 """Changes the spec of an object of the manifest; the number makes the value differ from earlier ones."""
 
 
-def five_objects() -> list[Tree]:
-    """A cluster with a machine config for the control plane and for each of two worker groups."""
+def five_objects(*, etcd: bool = False) -> list[Tree]:
+    """A cluster with a machine config for the control plane (and for etcd), and for each of two worker groups."""
     trees = vsphere.manifest(NAMESPACE)
     cluster, other = trees[0]["spec"], copy.deepcopy(trees[-1])
     other["metadata"]["name"] = "vineyard-2"
@@ -39,6 +41,9 @@ def five_objects() -> list[Tree]:
     cluster["controlPlaneConfiguration"]["count"] = 1
     cluster["workerNodeGroupConfigurations"][0]["count"] = 1
     cluster["workerNodeGroupConfigurations"].append({"name": "md-1", "count": 1, "machineGroupRef": reference})
+    if etcd:
+        machines = cluster["controlPlaneConfiguration"]["machineGroupRef"]
+        cluster["externalEtcdConfiguration"] = {"count": 1, "machineGroupRef": machines}
     return [*trees, other]
 
 
@@ -72,7 +77,7 @@ CHANGES: dict[str, Change] = {
 
 
 class Made:
-    """The Machines that appeared and went, by group (empty: the control plane)."""
+    """The Machines that appeared and went, by group as in previews (empty: the control plane)."""
 
     def __init__(self, env: ManagedEnvironment) -> None:
         self.coming: Counter[str] = Counter()
@@ -82,7 +87,8 @@ class Made:
     def _changed(self, old: Object | None, new: Object | None, first: bool) -> None:
         found = new or old
         assert found is not None
-        group = found.metadata.labels.get(labels.DEPLOYMENT, "")
+        is_etcd = external_etcd.MACHINE_LABEL in found.metadata.labels
+        group = ETCD if is_etcd else found.metadata.labels.get(labels.DEPLOYMENT, "")
         if old is None and not first:
             self.coming[group] += 1
         if new is None:
@@ -124,10 +130,10 @@ async def pause(env: ManagedEnvironment, value: str | None) -> None:
     await env.client.patch(Cluster.resource, VINEYARD.name, NAMESPACE, patch=patch, type=PatchType.MERGE)
 
 
-def tell(story: Callable[[ManagedEnvironment, Made, list[Tree]], Awaitable[None]]) -> None:
+def tell(story: Callable[[ManagedEnvironment, Made, list[Tree]], Awaitable[None]], *, etcd: bool = False) -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:
-            trees = five_objects()
+            trees = five_objects(etcd=etcd)
             async with vineyard(env, trees) as made:
                 await story(env, made, trees)
 

@@ -56,6 +56,13 @@ def await_etcd(scope: Scope) -> Decision:
     return Wait(readiness.ETCD_NOT_AVAILABLE, readiness.etcd_progress(etcd))
 
 
+async def write_and_resume(ctx: Context, decision: Decision) -> Outcome:
+    """Write the control plane, then resume it: the new endpoints and the other changes replace each machine once."""
+    outcome = await write(ctx, decision)
+    await resume_control_plane(ctx)
+    return outcome
+
+
 async def resume_control_plane(ctx: Context) -> Outcome:
     """Resume the control plane, with the endpoints of a changed etcd, or for its deletion."""
     for control_plane in ctx.scope.capi_objects.of(KubeadmControlPlane.resource).values():

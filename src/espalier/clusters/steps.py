@@ -12,7 +12,7 @@ from espalier.clusters.cni_steps import compare_cni, install_cni, restore_cni
 from espalier.clusters.context import Context
 from espalier.clusters.deletion_steps import delete_cluster, delete_leftovers, remove_finalizer
 from espalier.clusters.drift_correction import correct_drift
-from espalier.clusters.etcd_steps import await_etcd, change_etcd, resume_control_plane, write_etcd
+from espalier.clusters.etcd_steps import await_etcd, change_etcd, resume_control_plane, write_and_resume, write_etcd
 from espalier.clusters.machine_steps import (
     await_control_plane,
     await_creation,
@@ -195,8 +195,7 @@ STEPS = (
     restore_cni,
     Step(change_etcd, write_etcd),
     Step(await_etcd, awaits=True),
-    resume_control_plane,
-    Step(make_control_plane),
+    Step(make_control_plane, write_and_resume),
     Step(begin_workers),
     begin_workload_objects,
     Step(await_control_plane, awaits=True),

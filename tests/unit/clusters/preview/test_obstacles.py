@@ -373,7 +373,6 @@ def test_every_step_that_decides_is_asked_by_both() -> None:
         "copy_kubeconfig",
         "read_left_over_secrets",
         "restore_cni",
-        "resume_control_plane",
         "fill_authenticator_secrets",
         "install_cni",
         "compare_cni",
