@@ -28,6 +28,8 @@ OF_CLOUD_CONTROLLERS = {
 }
 """Those of the account that workload clusters get."""
 
+MIRROR = "  registryMirrorConfiguration: {endpoint: harbor.example.com, authenticate: true}\n"
+
 
 @pytest.mark.parametrize("provider", sampled(OF_EKS_ANYWHERE, 1))
 def test_variables_to_set_are_named(env: LocalEnvironment, provider: str) -> None:
@@ -48,3 +50,14 @@ def test_variables_to_set_are_named(env: LocalEnvironment, provider: str) -> Non
     assert all(name in last for name in further), last
     assert not further or run("upgrade", (*own, *further))[0] == 0
     assert env.espalier("delete", "cluster", text.partition("  name: ")[2].split()[0]).code == 0
+
+
+def test_variables_of_a_mirrors_account_are_named(env: LocalEnvironment) -> None:
+    text = (EXAMPLES / "docker.yaml").read_text().replace("\nspec:\n", f"\nspec:\n{MIRROR}", 1)
+    name = text.partition("  name: ")[2].split()[0]
+    refused = env.espalier("create", "cluster", "-f", "-", stdin=text, folder=env.home)
+    last = refused.err.strip().splitlines()[-1]
+    assert (refused.code, "REGISTRY_USERNAME and REGISTRY_PASSWORD" in last) == (1, True), last
+    account = {"REGISTRY_USERNAME": "puller", "REGISTRY_PASSWORD": "secret"}
+    assert env.espalier("upgrade", "cluster", "-f", "-", stdin=text, folder=env.home, **account).code == 0
+    assert env.espalier("delete", "cluster", name).code == 0

@@ -35,7 +35,9 @@ def with_shared_parts(provider: Provider) -> Provider:
             return
         place, lack = registry_mirror.base(mirror), registry_credentials.lack
         if node_setup.asks_for_password(cluster.spec):
-            yield Dependency(SECRET, node_setup.CREDENTIALS, f"{_MIRROR}.authenticate", place, lack)
+            variables = tuple(registry_credentials.VARIABLES.values())
+            field = f"{_MIRROR}.authenticate"
+            yield Dependency(SECRET, node_setup.CREDENTIALS, field, place, lack, variables=variables)
         elif bottlerocket.groups(provider, cluster.spec, children):
             # EKS Anywhere's build of Cluster API gives these machines the Secret, whether or not that was asked for.
             yield Dependency(SECRET, node_setup.CREDENTIALS, _MIRROR, place, lack, optional=True)
