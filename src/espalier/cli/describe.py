@@ -26,7 +26,7 @@ from espalier.cli import connection, flags, output, upgrade_progress
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure
 from espalier.cli.layout import Table
-from espalier.cli.ownership_tree import Member, obstacle, tree_of
+from espalier.cli.ownership_tree import Member, State, obstacle, tree_of
 from espalier.cli.spans import span
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.kube.client import Client
@@ -206,8 +206,12 @@ def _top(whole: Member, supported: str, now: datetime, upgrade: str, messages: M
     blocking = obstacle(whole)
     if blocking is not None and blocking is not whole and not is_under_way(blocking):
         sentence = blocking.state.sentence
-        why = messages.once(sentence, blocking.state.message) if sentence else f"is {blocking.state.text}"
+        why = messages.once(sentence, blocking.state.message) if sentence else _without_a_message(blocking.state)
         yield f"Blocked   by {blocking.kind} {blocking.name}{f', {ABOVE}' if why == ABOVE else f': {why}'}"
+
+
+def _without_a_message(state: State) -> str:
+    return ", ".join(state.busy) if state.status == "True" else f"is {state.text}"
 
 
 def is_under_way(member: Member) -> bool:

@@ -111,10 +111,13 @@ def state_of(tree: Tree) -> State:
     found = next((conditions[type_] for type_ in states if type_ in conditions), None)
     if found is None:
         return replace(_checked(tree), busy=busy)
-    message = found.get("message", "")
-    if found["status"] == "True" and busy:
+    reason, message = found.get("reason", ""), found.get("message", "")
+    deletion = conditions.get("Deleting", {})
+    if "Deleting" in busy and deletion.get("message"):  # who blocks a drain; Ready has only the stage
+        reason, message = deletion.get("reason", ""), deletion["message"]
+    elif found["status"] == "True" and busy:
         message = next((text for type_ in busy if (text := conditions.get(type_, {}).get("message"))), message)
-    return State(found["status"], found.get("reason", ""), message, found.get("lastTransitionTime", ""), busy)
+    return State(found["status"], reason, message, found.get("lastTransitionTime", ""), busy)
 
 
 def _checked(tree: Tree) -> State:

@@ -84,6 +84,16 @@ def test_trouble_goes_before_work_that_is_under_way() -> None:
     assert (found.state.text, found.state.sentence) == ("True, RollingOut", "1 machine is replaced")
 
 
+def test_a_drain_says_who_blocks_it() -> None:
+    stage = "False: NotReady: * Deleting: Machine deletion in progress, stage: DrainingNode"
+    why = "Drain not completed yet:\n* Pods with eviction failed:\n  * The disruption budget web needs 2 healthy pods"
+    drained = made("Machine", "c", SET, Ready=stage, Deleting=f"True: DrainingNode: {why}")
+    found = obstacle(tree_of(ROOT, [drained, WELL, SET, DEPLOYMENT, CONTROL_PLANE, HEAD]))
+    assert found is not None
+    assert "DrainingNode: Drain not completed yet" in found.state.sentence
+    assert "The disruption budget web needs 2 healthy pods" in found.state.sentence
+
+
 def test_a_cluster_that_is_well_has_no_obstacle_and_one_without_objects_is_its_own() -> None:
     well = made("Cluster", "garden", version="anywhere.eks.amazonaws.com/v1alpha1", Ready="True")
     assert obstacle(tree_of(well, [HEAD, CONTROL_PLANE])) is None
