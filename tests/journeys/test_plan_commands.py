@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -237,6 +238,15 @@ def test_a_cluster_refused_by_admission_is_not_made(tmp_path: Path) -> None:
         "standard input:21: spec.kubernetesVersion: release v0.26.0 does not have this Kubernetes version" in result.err
     )
     assert "Traceback" not in result.err
+
+
+def test_objects_with_a_pattern_are_not_made(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "examples" / "vsphere.yaml").read_text()
+    pattern = re.sub(r"resourcePool: .*", 'resourcePool: "*/Resources"', text)
+    result = LocalEnvironment(tmp_path).espalier("generate", "objects", "-f", "-", stdin=pattern)
+    assert (result.code, result.out) == (1, "")
+    assert "spec.resourcePool: only the infrastructure knows what a pattern" in result.err
+    assert "write the value itself" in result.err
 
 
 def test_objects_of_clusters_under_several_management_clusters_are_generated_together(tmp_path: Path) -> None:

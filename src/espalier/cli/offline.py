@@ -105,6 +105,8 @@ class OfflineManager:
         if preview.refusals:
             raise ManifestError(_refusals(document, preview))
         scope = self._observer.scope(key)
+        if scope is not None and scope.unresolved and preview.is_unknown:
+            raise Failure(f"Cluster {key}: {'; '.join(scope.unresolved)}: {_RESOLVED_BY_PROVIDERS}")
         if preview.stops or scope is None or scope.render_input is None:
             raise Failure(f"Cluster {key}: {preview.stops}")
         return scope.render_input
@@ -260,6 +262,12 @@ class OfflineManager:
             for secret in provider.brought(_Variables(), [*linked, tree]):
                 self._snapshot.put(Object(to_bytes(secret)))
         return key, self._previews.of_change(key, [*linked, tree])
+
+
+_RESOLVED_BY_PROVIDERS = (
+    "only the infrastructure knows what a pattern or a field that is left out stands for, and this command asks none; "
+    "write the value itself, or use `espalier plan` once the object exists"
+)
 
 
 class _Templates:
