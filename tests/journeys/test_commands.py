@@ -73,6 +73,18 @@ def test_an_invalid_manifest_is_not_sent_and_all_problems_are_reported_at_once(e
     assert env.names("get", "clusters") == ["cluster.anywhere.eks.amazonaws.com/laptop"]
 
 
+def test_a_cluster_with_an_address_of_another_is_not_sent(env: LocalEnvironment) -> None:
+    example = (Path(__file__).parents[2] / "examples" / "vsphere.yaml").read_text()
+    name = yaml.safe_load(example.partition("\n---")[0])["metadata"]["name"]
+    assert env.apply(example, "create", "--wait=false").code == 0
+    told = env.apply(example.replace(name, "meadow"), "create")
+    said = "spec.controlPlaneConfiguration.endpoint.host: another cluster uses this address"
+    assert (told.code, said in told.err, "choose a free address" in told.err) == (1, True, True), told.err
+    assert len(env.names("get", "clusters")) == 2
+    assert env.apply(example, "upgrade", "--wait=false").code == 0, "its own address"
+    assert env.espalier("delete", "cluster", name).code == 0
+
+
 def test_an_environment_shows_its_address_and_refuses_a_second_one(env: LocalEnvironment) -> None:
     facts = yaml.safe_load(env.espalier("status", "-o", "yaml").out)
     assert facts["kubeconfig"] == str(env.home / "kubeconfig")

@@ -32,7 +32,7 @@ from espalier.clusters.observe import Observer
 from espalier.clusters.preview import apply, reading
 from espalier.clusters.preview.previews import Previews
 from espalier.clusters.provider import Provider, Providers
-from espalier.clusters.rules import content, messages
+from espalier.clusters.rules import content, endpoint, messages
 from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, KubeError, NotFound
@@ -278,7 +278,12 @@ async def _refusals(
                 snapshot.put(Object(to_bytes({**tree, "metadata": {**tree["metadata"], "resourceVersion": "0"}})))
         previews = Previews(snapshot, observer, observed.fleets, now=datetime.now(UTC))
         found = [(one.field, one.message) for one in previews.refusals(cluster)]
+        if previews.lacks_address(cluster):
+            found.append((endpoint.FIELD, _ADDRESS_TAKEN))
     return found, notices
+
+
+_ADDRESS_TAKEN = "another cluster uses this address, and it can't be changed later; choose a free address"
 
 
 def _by_itself(providers: Providers, tree: Tree) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 import msgspec
@@ -145,6 +145,23 @@ class Previews:
         """All reasons for which a Cluster would be rejected when this program applies it."""
         live = self.live(cluster)
         return list(self._admitted(live, apply.applied(live, cluster, now=self._now, by_espalier=True))[2])
+
+    def lacks_address(self, cluster: Tree) -> bool:
+        """True if a Cluster that does not exist yet names an address that another cluster has. Admission does not say
+        so: not everybody may know the addresses of others.
+
+        Afterwards the snapshot contains the Cluster.
+        """
+        if self.live(cluster) is not None:
+            return False
+        now = self._now + timedelta(seconds=1)  # it becomes the youngest; of the same second, names decide
+        new, _, _ = self._admitted(None, apply.applied(None, cluster, now=now, by_espalier=True))
+        self._snapshot.put(new)
+        try:
+            scope = self._observer.scope(new.key)
+        except msgspec.ValidationError:
+            return False
+        return scope is not None and scope.lacks_address
 
     def as_it_is(self, key: Key) -> Preview:
         """The writes of a manager to a cluster whose Cluster does not change."""
