@@ -216,6 +216,8 @@ def etcd_progress(etcd: EtcdadmCluster) -> str:
     """The progress of external etcd."""
     wanted = 1 if etcd.spec.replicas is None else etcd.spec.replicas
     ready = len([one for one in etcd.status.endpoints.split(",") if one])
+    if external_etcd.UPGRADING in etcd.metadata.annotations:
+        return f"waiting for external etcd: its members are being replaced ({ready} ready)"
     return f"waiting for external etcd: {ready} of {wanted} members are ready"
 
 
