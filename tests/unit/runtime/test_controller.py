@@ -62,6 +62,7 @@ def times_of_passes(outcomes: list[Outcome | Exception], seconds: float) -> list
     ("outcomes", "times"),
     [
         ([Done()], [0.0]),
+        ([Done(after=30.0)] * 2, [0.0, 30.0, 60.0]),
         ([Continue()], [0.0]),
         ([Wait("W", "for an event")], [0.0]),
         ([Wait("W", "for a while", after=30.0)] * 2, [0.0, 30.0, 60.0]),
@@ -95,6 +96,20 @@ def test_the_pauses_between_faults_grow_to_a_minute_and_those_of_bugs_to_a_quart
     pauses = [round(later - sooner, 2) for sooner, later in pairwise(times)]
     assert pauses == sorted(pauses)
     assert pauses[-1] == longest
+
+
+@pytest.mark.parametrize(
+    ("failure", "times", "alarms"),
+    [(Conflict.of("changed"), 8, 0), (Conflict.of("changed"), 9, 1), (Fault("F", "once"), 1, 1)],
+    ids=["conflicts", "conflicts again and again", "a fault"],
+)
+def test_a_conflict_alarms_nobody_unless_it_comes_again_and_again(
+    failure: Outcome | Exception, times: int, alarms: int
+) -> None:
+    """Pauses double from 5 ms, so the ninth one is the first of more than a second."""
+    with capture_logs() as logs:
+        times_of_passes([failure] * times, 60.0)
+    assert [one["log_level"] for one in logs].count("warning") == alarms
 
 
 def test_a_key_is_never_worked_on_twice_at_once_and_an_event_meanwhile_is_not_lost() -> None:

@@ -53,6 +53,7 @@ class Environment:
     readable: bool = True
     says_nothing: bool = False
     precondition: Precondition = Precondition.UID
+    again: float | None = None
     statuses: list[Any] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     forgotten: list[tuple[str, Key]] = field(default_factory=list)
@@ -85,7 +86,7 @@ class Environment:
             return (
                 None
                 if self.says_nothing
-                else Report({"said": type(outcome).__name__}, [EVENT], precondition=self.precondition)
+                else Report({"said": type(outcome).__name__}, [EVENT], precondition=self.precondition, again=self.again)
             )
 
         kind = Reconciled(CONFIG_MAP, lambda _key: self.found, observe, steps, report, **parts)
@@ -100,6 +101,23 @@ def test_the_outcome_is_reported_and_events_follow_the_status_write(outcome: Out
     assert ended == (Done() if isinstance(outcome, Continue) else outcome)
     assert (env.statuses, env.events) == ([{"said": type(ended).__name__}], [EVENT])
     assert not env.forgotten
+
+
+@pytest.mark.parametrize(
+    ("outcome", "after"),
+    [
+        (Done(), 30.0),
+        (Wait("A", "an event"), 30.0),
+        (Wait("A", "soon", after=5.0), 5.0),
+        (Wait("A", "later", after=60.0), 30.0),
+        (Fault("B", "retried sooner"), None),
+    ],
+    ids=repr,
+)
+def test_a_report_that_changes_by_itself_is_made_again_in_time(outcome: Outcome, after: float | None) -> None:
+    ended = Environment(ends=outcome, again=30.0).reconcile()
+    assert not isinstance(ended, Continue)
+    assert (type(ended), ended.after) == (type(outcome), after)
 
 
 def test_a_repeated_message_is_no_event() -> None:
