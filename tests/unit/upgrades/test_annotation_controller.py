@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -152,11 +152,24 @@ BEGUN = made(
 )
 
 
+CONDITIONS = BEGUN.tree["status"]["conditions"]
+STOPPED = made(
+    {
+        **BEGUN.tree,
+        "status": {"conditions": [*CONDITIONS, {"type": "Progressing", "status": "False", "reason": "VersionRefused"}]},
+    }
+)
+GOING = made({**BEGUN.tree, "metadata": {"name": "a-node-upgrader", "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+
+
 @pytest.mark.parametrize(
     ("of", "node_upgrades", "annotations", "reason"),
     [
         (upgrade(), (BEGUN,), MARKED, ""),
         (upgrade(ready=True), (), MARKED, "UpgradeDeleting"),
+        (upgrade(ready=True), (BEGUN,), MARKED, ""),  # somebody edited the status
+        (upgrade(ready=True), (STOPPED,), MARKED, "UpgradeDeleting"),
+        (upgrade(ready=True), (GOING,), MARKED, "UpgradeDeleting"),
         (upgrade(version="v1.35.9"), (), MARKED, "UpgradeDeleting"),
         (upgrade(version="v1.35.9"), (BEGUN,), MARKED, "NodeUpgradeInProgress"),
         (upgrade(version="v1.35.9"), (BEGUN,), FALLS_BACK, "UpgradeDeleting"),
@@ -252,6 +265,16 @@ def test_an_owner_being_deleted_is_left_to_cluster_api() -> None:
     outcome, written = read({})
     assert isinstance(outcome, Wait)
     assert (outcome.reason, written) == ("CacheNotSynced", [])
+
+
+def test_an_owner_whose_label_was_edited_waits_for_its_label() -> None:
+    cluster = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "garden", "uid": "2"}
+    metadata = {"name": "garden", "labels": {"cluster.x-k8s.io/cluster-name": "other"}, "ownerReferences": [cluster]}
+    plane = made({"kind": "KubeadmControlPlane", "metadata": metadata | {"annotations": MARKED}})
+    outcome = asyncio.run(read_cluster(Context(cast(Any, None), ControlPlaneGroup(), plane, None)))
+    assert isinstance(outcome, Wait)
+    assert outcome.reason == "LabelsChanged"
+    assert 'it is owned by Cluster garden: set it to "garden"' in outcome.message
 
 
 @pytest.mark.parametrize(("seen", "is_read"), [("7", True), ("6", False), (None, False)])

@@ -306,3 +306,43 @@ def test_an_upgrade_is_read_from_its_cluster_also_when_a_machine_of_it_is_gone(i
     assert scope.cluster_view is view
     assert [one.is_gone for one in scope.members] == [not is_there]
     assert [one.is_expected for one in scope.members] == [False]
+
+
+@pytest.mark.parametrize(
+    ("members", "is_done"),
+    [
+        ([Member("a", machine("a"), None, None, False)], False),
+        ([Member("a", machine("a"), None, completed(), True), Member("b", machine("b"), None, None, False)], False),
+        ([Member("a", machine("a"), None, completed(), True), Member("b", None, None, None, False)], True),
+        ([Member("a", machine("a"), None, None, True)], True),
+    ],
+    ids=["not begun", "half", "done, and one is gone", "done long ago"],
+)
+def test_an_edited_status_does_not_end_an_upgrade(members: list[Member], is_done: bool) -> None:
+    scope = replace(control_plane(plane_view()), members=tuple(members))
+    assert isinstance(scope.upgrade, ControlPlaneUpgrade)
+    edited = msgspec.structs.replace(scope.upgrade, status=msgspec.structs.replace(scope.upgrade.status, ready=True))
+    assert GroupContext(SimpleNamespace(), Accepted(), replace(scope, upgrade=edited)).is_done is is_done  # type: ignore[arg-type]
+    assert not GroupContext(SimpleNamespace(), Accepted(), scope).is_done  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("of_upgrade", "of_owner", "told"),
+    [
+        ("c", "c", ""),
+        ("other", "c", "label cluster.x-k8s.io/cluster-name of ControlPlaneUpgrade eksa-system/upgrade"),
+        ("c", "other", "label cluster.x-k8s.io/cluster-name of KubeadmControlPlane eksa-system/garden"),
+    ],
+)
+def test_an_upgrade_waits_for_a_label_that_somebody_edited(of_upgrade: str, of_owner: str, told: str) -> None:
+    scope = control_plane(plane_view())
+    assert scope.owner is not None
+    cluster = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c", "uid": "2"}
+    trees = [scope.object.tree, scope.owner.tree]
+    for tree, label in zip(trees, (of_upgrade, of_owner), strict=True):
+        tree["metadata"] |= {"labels": {"cluster.x-k8s.io/cluster-name": label}}
+    trees[1]["metadata"]["ownerReferences"] = [cluster]
+    outcome, begun = lived(Accepted(), replace(scope, object=made(trees[0]), owner_metadata=made(trees[1])))
+    assert isinstance(outcome, Wait)
+    assert (outcome.reason, begun) == (("LabelsChanged", []) if told else ("UpgradingNodes", ["a"]))
+    assert not told or outcome.message.startswith(f'{told} is "other", but ')

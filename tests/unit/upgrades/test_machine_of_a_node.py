@@ -50,6 +50,44 @@ def test_a_machine_that_is_not_there_is_reported_and_its_rights_are_taken_once(
     assert (reason(outcome), of) == (told, [] if is_told_already else taken)
 
 
+def test_a_machine_whose_label_was_edited_is_left_alone() -> None:
+    scope = scope_of([node("a")])
+    assert scope.machine is not None
+    tree = scope.machine.object.tree
+    tree["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] = "other"
+    outcome, _ = ended(node_life.find_machine, replace(scope, machine=replace(scope.machine, object=made(tree))))
+    assert reason(outcome) == "LabelsChanged"
+
+
+def test_a_control_plane_machine_without_its_owner_is_not_upgraded_beside_others() -> None:
+    scope = replace(scope_of([node("a")]), control_plane=None)
+    view: Any = scope.cluster_view
+    view.capi_objects.control_planes = [SimpleNamespace(name="garden")]
+    outcome, _ = ended(node_life.find_machine, scope)
+    assert isinstance(outcome, Wait)
+    assert outcome.reason == "LabelsChanged"
+    assert "restore the reference to KubeadmControlPlane garden" in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("label", "told"), [("other", "LabelsChanged"), ("c", "CacheNotSynced")], ids=["edited", "not seen yet"]
+)
+def test_a_machine_that_is_merely_not_found_keeps_the_rights_of_its_upgrader(
+    label: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = rights_taken(monkeypatch, node_life)
+
+    async def get(*_: Any) -> Any:
+        return machine("a").object
+
+    scope = replace(scope_of([node("a")]), machine=None)
+    tree = scope.object.tree
+    tree["metadata"]["labels"] = {"cluster.x-k8s.io/cluster-name": label}
+    tools: Any = SimpleNamespace(writer=SimpleNamespace(client=SimpleNamespace(get=get)))
+    outcome = asyncio.run(node_life.find_machine(Context(tools, replace(scope, object=made(tree)))))
+    assert (reason(outcome), taken) == (told, [])
+
+
 @pytest.mark.parametrize(("field", "value"), [("kind", "Banana"), ("namespace", "elsewhere"), ("api_version", "v1")])
 def test_a_reference_that_leads_to_no_machine_is_refused_without_webhooks_as_well(field: str, value: str) -> None:
     scope = scope_of([node("a")])
