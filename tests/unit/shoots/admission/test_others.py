@@ -9,9 +9,19 @@ import pytest
 
 from espalier.api.gardener import ownership
 from espalier.api.gardener.backups import BackupBucket, BackupBucketSpec, BackupEntry, BackupEntrySpec, BucketProvider
-from espalier.api.gardener.operations import LastOperation
+from espalier.api.gardener.operations import Condition, LastOperation
 from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.seed import CredentialsReference, Seed, SeedBackup, SeedNetworks, SeedProvider, SeedSpec
+from espalier.api.gardener.seed import (
+    GARDENLET_READY,
+    SHOOTS_REMOVED,
+    CredentialsReference,
+    Seed,
+    SeedBackup,
+    SeedNetworks,
+    SeedProvider,
+    SeedSpec,
+    SeedStatus,
+)
 from espalier.api.gardener.shoot import Provider, Shoot, ShootSpec, ShootStatus
 from espalier.api.gardener.shoot_state import (
     ExtensionState,
@@ -263,3 +273,35 @@ def test_state_is_here_or_in_secrets() -> None:
         kind="Worker", state=msgspec.Raw(b"1"), state_ref=StateReference(secrets=[], size=0, sha256="")
     )
     assert wrong(state(extensions=[both])) == [("extensions[0].stateRef", messages.STATE_AND_REFERENCE)]
+
+
+def left_in(seed: Seed, *shoots: Shoot) -> str:
+    """The beginning of the refusal to delete a seed."""
+    return seed_objects.remains(seed, shoots).partition(". Only its gardenlet")[0]
+
+
+def emptied(*, left: str = "", is_silent: bool = False, is_confirmed: bool = False) -> Seed:
+    conditions = [Condition(SHOOTS_REMOVED, "False" if left else "True", "Reason", left)]
+    conditions += [Condition(GARDENLET_READY, "Unknown", "Silent", "")] if is_silent else []
+    marks = {"confirmation.gardener.cloud/deletion": "true"} if is_confirmed else {}
+    spec = SeedSpec(
+        provider=SeedProvider(type="local"), networks=SeedNetworks(pods="10.0.0.0/16", services="10.1.0.0/16")
+    )
+    return Seed(metadata=ObjectMeta(name="a", annotations=marks), spec=spec, status=SeedStatus(conditions=conditions))
+
+
+def test_a_seed_goes_after_what_shoots_left_in_it_or_with_consent() -> None:
+    moved, refused = shoot(), "Seed a can't be deleted: "
+    assert left_in(emptied(), moved) == ""
+    assert left_in(emptied(left="it has x"), moved) == f"{refused}it has x"
+    assert left_in(emptied(left="it has x", is_confirmed=True), moved) == ""
+    silent = "its gardenlet is silent, and may not have removed what shoots /x left"
+    assert left_in(emptied(is_silent=True), moved) == f"{refused}{silent}"
+    assert left_in(emptied(is_silent=True, is_confirmed=True), moved) == ""
+
+
+def test_a_silent_seed_keeps_nothing_of_shoots_that_never_ran_there() -> None:
+    never_started = Ownership().add("a", "x").add("b", "y")
+    only_here = Ownership().add("a", "x").start(1, "a")
+    for owned in (never_started, only_here, Ownership()):
+        assert left_in(emptied(is_silent=True), shoot(owned=owned)) == "", owned

@@ -409,14 +409,15 @@ def test_the_garden_adds_epochs_and_a_gardenlet_starts_its_own() -> None:
     assert found(SETTLED, old, gardenlet("a")) == refused(messages.NOT_YOUR_EPOCH, FIELD)
 
 
-def test_a_gardenlet_releases_no_epoch_but_its_own_newest_one() -> None:
-    """The next seed would not wait for the leases of extensions that may still act."""
+@pytest.mark.parametrize("report", ["released-epoch", "restored-epoch"])
+def test_a_gardenlet_reports_on_no_epoch_but_its_own_newest_one(report: str) -> None:
+    """The next seed would not wait for the leases of extensions that may still act, or create what has no state."""
 
     def released(epoch: str | None, owned: Ownership) -> Object:
-        marks = {"espalier.gardener.cloud/released-epoch": epoch} if epoch else {}
+        marks = {f"espalier.gardener.cloud/{report}": epoch} if epoch else {}
         return shoot("b", "a", owned=owned, annotations=marks)
 
-    field = "metadata.annotations[espalier.gardener.cloud/released-epoch]"
+    field = f"metadata.annotations[espalier.gardener.cloud/{report}]"
     one, two = ONE.start(1, "a"), ONE.start(1, "a").add("b", "y")
     assert found(released(None, one), released("1", one), gardenlet("a")) == []
     for owned, epoch, seed in ((one, "1", "b"), (two, "1", "a"), (two, "1", "b"), (one, "2", "a")):
