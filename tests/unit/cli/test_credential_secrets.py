@@ -38,6 +38,7 @@ SERVER_TEXTS = {
 }
 """The server of a sample, by which its manifest is made to name others."""
 
+VSPHERE = "VSphereDatacenterConfig"
 MIRROR_HOST = MIRROR.partition(":")[0]
 
 
@@ -99,6 +100,20 @@ def story(kind: str, act: Callable[[Client], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
+async def created(client: Client, folder: Path, name: str, number: int = 1) -> None:
+    """A cluster with this number, whose credentials a command has written."""
+    trees = manifest(VSPHERE, name, number)
+    await bring_credentials(PROVIDERS, client, trees, variables(VSPHERE, folder, "old"))
+    await apply(client, trees)
+
+
+async def delete(client: Client, name: str, namespace: str = "team-a") -> list[str]:
+    """Delete a cluster as a command does. Returns what was done with its permissions."""
+    deleted = await credential_secrets.granted(PROVIDERS, client, Key(namespace, name))
+    await client.delete(Cluster.resource, name, namespace)
+    return await credential_secrets.release(PROVIDERS, client, deleted)
+
+
 async def permitted(client: Client) -> dict[str, tuple[str, str]]:
     """Servers and namespaces of each Secret."""
     found = (await client.list(SECRET, "eksa-system")).items
@@ -152,14 +167,9 @@ def test_a_deleted_cluster_takes_its_permissions_with_it(kind: str, tmp_path: Pa
             await bring_credentials(PROVIDERS, client, trees, given)
             await apply(client, trees)
 
-        async def delete(name: str, namespace: str) -> list[str]:
-            deleted = await credential_secrets.granted(PROVIDERS, client, Key(namespace, name))
-            await client.delete(Cluster.resource, name, namespace)
-            return await credential_secrets.release(PROVIDERS, client, deleted)
-
-        assert all("namespace team-a" in one for one in await delete("c1-team-a", "team-a"))
+        assert all("namespace team-a" in one for one in await delete(client, "c1-team-a"))
         last = "is no longer for namespace team-c, which no cluster uses"
-        assert all(last in one for one in await delete("c2-team-c", "team-c"))
+        assert all(last in one for one in await delete(client, "c2-team-c", "team-c"))
         for servers, namespaces in (await permitted(client)).values():
             assert at(1) not in servers
             assert at(2) in servers
@@ -169,31 +179,87 @@ def test_a_deleted_cluster_takes_its_permissions_with_it(kind: str, tmp_path: Pa
 
 
 def test_permissions_that_somebody_wrote_by_hand_stay(tmp_path: Path) -> None:
-    kind = "VSphereDatacenterConfig"
-
     async def act(client: Client) -> None:
-        trees = manifest(kind, "by-hand", 1)
-        await SAMPLES[kind].bring(client, "team-a", "team-b")
+        trees = manifest(VSPHERE, "by-hand", 1)
+        await SAMPLES[VSPHERE].bring(client, "team-a", "team-b")
         await apply(client, trees)
         before = await permitted(client)
-        deleted = await credential_secrets.granted(PROVIDERS, client, Key("team-a", "by-hand"))
-        await client.delete(Cluster.resource, "by-hand", "team-a")
-        assert await credential_secrets.release(PROVIDERS, client, deleted) == []
+        assert await delete(client, "by-hand") == []
         assert await permitted(client) == before
 
-    story(kind, act)
+    story(VSPHERE, act)
+
+
+def test_permissions_that_somebody_added_to_those_of_commands_stay(tmp_path: Path) -> None:
+    async def act(client: Client) -> None:
+        given = variables(VSPHERE, tmp_path, "old")
+        await created(client, tmp_path, "garden")
+        for name, (servers, namespaces) in (await permitted(client)).items():
+            annotations = {SERVERS: f"{servers},192.0.2.99", NAMESPACES: namespaces}
+            metadata = {"name": name, "namespace": "eksa-system", "annotations": annotations}
+            body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+            await client.apply(SECRET, body, field_manager="kubectl")
+            await bring_credentials(
+                PROVIDERS, client, manifest(VSPHERE, "garden", 1), variables(VSPHERE, tmp_path, "old")
+            )
+        before = await permitted(client)
+        assert await delete(client, "garden") == []
+        assert await permitted(client) == before
+
+    story(VSPHERE, act)
+
+
+def test_no_permission_is_taken_while_another_cluster_may_need_it(tmp_path: Path) -> None:
+    async def act(client: Client) -> None:
+        await created(client, tmp_path, "garden")
+        await apply(client, [one for one in manifest(VSPHERE, "other", 2) if one["kind"] != VSPHERE])
+        before = await permitted(client)
+        assert await delete(client, "garden") == []
+        assert await permitted(client) == before
+
+    story(VSPHERE, act)
+
+
+@pytest.mark.parametrize("is_permitted", [True, False])
+def test_a_cluster_created_while_another_is_deleted_keeps_its_permission(is_permitted: bool, tmp_path: Path) -> None:
+    """`is_permitted`: it found its server permitted, and wrote no Secret; else it wrote a server of its own."""
+
+    async def act(client: Client) -> None:
+        await created(client, tmp_path, "garden")
+        deleted = await credential_secrets.granted(PROVIDERS, client, Key("team-a", "garden"))
+        await client.delete(Cluster.resource, "garden", "team-a")
+
+        class Meanwhile(Interceptor):
+            is_over = False
+
+            async def request(self, transport: Transport, request: Request) -> Response:
+                if request.method == "PATCH" and "/secrets/" in request.path and not self.is_over:
+                    self.is_over = True
+                    if is_permitted:
+                        await apply(client, manifest(VSPHERE, "other", 1))
+                    else:
+                        await created(client, tmp_path, "other", 2)
+                return await transport.request(request)
+
+        slow = Client(Meanwhile()(client.transport), field_manager=client.field_manager)
+        await credential_secrets.release(PROVIDERS, slow, deleted)
+        for servers, namespaces in (await permitted(client)).values():
+            assert at(1 if is_permitted else 2) in servers
+            assert is_permitted or at(1) not in servers
+            assert namespaces == "team-a"
+
+    story(VSPHERE, act)
 
 
 def test_a_cluster_with_missing_objects_may_use_any_server(tmp_path: Path) -> None:
     """Its servers are not known, so none is taken out; the message names it."""
-    kind = "VSphereDatacenterConfig"
 
     async def act(client: Client) -> None:
         for number in (1, 2):
-            trees = manifest(kind, f"rot{number}", number)
-            await bring_credentials(PROVIDERS, client, trees, variables(kind, tmp_path, "old"))
-            await apply(client, [one for one in trees if number == 2 or one["kind"] != kind])
+            trees = manifest(VSPHERE, f"rot{number}", number)
+            await bring_credentials(PROVIDERS, client, trees, variables(VSPHERE, tmp_path, "old"))
+            await apply(client, [one for one in trees if number == 2 or one["kind"] != VSPHERE])
         with pytest.raises(Failure, match=r"linked objects of cluster team-a/rot1 are missing.*delete that cluster"):
-            await bring_credentials(PROVIDERS, client, trees, variables(kind, tmp_path, "new"))
+            await bring_credentials(PROVIDERS, client, trees, variables(VSPHERE, tmp_path, "new"))
 
-    story(kind, act)
+    story(VSPHERE, act)

@@ -61,6 +61,14 @@ def test_servers_of_the_provider_are_its_own_alone(provider: str) -> None:
             assert is_trusted is (provider == other)
 
 
+@pytest.mark.parametrize(
+    "url", ["https://evil-amazonaws.com/x", "https://amazonaws.com/x", "https://evil@s3.amazonaws.com/x"]
+)
+def test_a_name_that_ends_like_the_providers_or_an_account_is_not_its_own(url: str) -> None:
+    assert untrusted({"url": "https://s3.amazonaws.com/x"}, {}, "aws", BUCKET, {}) == []
+    assert len(untrusted({"url": url}, {}, "aws", BUCKET, {})) == 1
+
+
 def test_servers_named_in_the_seed_and_those_in_use_are_trusted() -> None:
     status = {"apiVersion": "acme.provider.example/v1", "kind": "Status", "url": "https://store.acme.example:9000/b"}
     assert len(untrusted(status, {}, "acme", BUCKET, {})) == 1
