@@ -192,7 +192,6 @@ def test_permissions_that_somebody_wrote_by_hand_stay(tmp_path: Path) -> None:
 
 def test_permissions_that_somebody_added_to_those_of_commands_stay(tmp_path: Path) -> None:
     async def act(client: Client) -> None:
-        given = variables(VSPHERE, tmp_path, "old")
         await created(client, tmp_path, "garden")
         for name, (servers, namespaces) in (await permitted(client)).items():
             annotations = {SERVERS: f"{servers},192.0.2.99", NAMESPACES: namespaces}
