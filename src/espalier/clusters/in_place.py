@@ -334,7 +334,8 @@ def progress(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
     if of_others is not None:
         return of_others
     # Both before the upgrade is made and after it was taken away, until Cluster API continues.
-    return Wait(UPGRADING, f"machines of {live.kind} {live.metadata.name} are reserved for an in-place upgrade")
+    name = f"{live.kind} {live.metadata.name}"
+    return Wait(UPGRADING, f"machines of {name} are reserved for an in-place upgrade, which begins or has just ended")
 
 
 def _owner_named(upgrade: ControlPlaneUpgrade | MachineDeploymentUpgrade) -> str:

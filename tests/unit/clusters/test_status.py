@@ -527,7 +527,9 @@ def test_machines_are_held_for_an_upgrade_in_place_before_it_begins_and_after_it
     plane = next(tree for tree in found if tree["kind"] == "KubeadmControlPlane")
     plane["metadata"]["annotations"] = {IN_PLACE_CONTROL_PLANE: "true"}
     ready = condition(report(made(objects=found)), "ControlPlaneReady")
-    assert ready.message == "machines of KubeadmControlPlane garden are reserved for an in-place upgrade"
+    assert ready.message == (
+        "machines of KubeadmControlPlane garden are reserved for an in-place upgrade, which begins or has just ended"
+    )
 
 
 def test_an_upgraded_manager_that_calls_an_image_invalid_does_not_take_back_its_word_on_a_steady_cluster() -> None:
