@@ -109,7 +109,7 @@ ANNOTATIONS: list[tuple[str, tuple[Target, ...], tuple[str | None, ...]]] = [
 ]
 
 FAILED = {"description": "by hand", "lastUpdateTime": "2099-01-01T00:00:00Z", "codes": ["X"]}
-ERROR = {"type": "Reconcile", "state": "Error", "progress": 1, "description": "by hand", "lastUpdateTime": "x"}
+ERROR = {"type": "Reconcile", "state": "Error", "progress": 1, "description": "by hand"}
 FALSE = [{"type": "LeaseValid", "status": "False", "reason": "X", "message": "by hand"}]
 GENERATIONS, SEED_NAMES = (None, 0, 99), (None, "", "a", "b", "nowhere")
 

@@ -173,7 +173,10 @@ class Backups:
             message = f"spec.bucketName: found {typed.spec.bucket_name}, but there is no such BackupBucket"
             return await self._report_wait(live, "BucketMissing", message)
         bucket_of_entry = bucket.decode(BackupBucket)
-        if bucket_of_entry.status.last_operation is None or not bucket_of_entry.status.last_operation.finished:
+        last = bucket_of_entry.status.last_operation
+        # Another seed's bucket has had the shoot's backups, and that seed may be lost: nobody would write its status.
+        is_own = bucket_of_entry.spec.seed_name == self._seed
+        if is_own and (last is None or not last.finished):
             error = bucket_of_entry.status.last_error
             why = f": {error.description}" if error is not None else ""
             message = f"BackupBucket {bucket.name} is not ready yet{why}"
