@@ -95,6 +95,7 @@ class State:
         if self.is_healthy:
             return ""
         lines = "; ".join(line.lstrip("* ").strip() for line in self.message.splitlines() if line.strip())
+        lines = lines.replace(":; ", ": ")  # a line that ends with a colon is the heading of those below
         reason = "" if self.reason in (self.status, "") or self.status == "True" else self.reason
         return ": ".join(filter(None, (reason, lines)))
 

@@ -90,8 +90,10 @@ def test_a_drain_says_who_blocks_it() -> None:
     drained = made("Machine", "c", SET, Ready=stage, Deleting=f"True: DrainingNode: {why}")
     found = obstacle(tree_of(ROOT, [drained, WELL, SET, DEPLOYMENT, CONTROL_PLANE, HEAD]))
     assert found is not None
-    assert "DrainingNode: Drain not completed yet" in found.state.sentence
-    assert "The disruption budget web needs 2 healthy pods" in found.state.sentence
+    assert found.state.sentence == (
+        "DrainingNode: Drain not completed yet: Pods with eviction failed: "
+        "The disruption budget web needs 2 healthy pods"
+    )
 
 
 def test_a_cluster_that_is_well_has_no_obstacle_and_one_without_objects_is_its_own() -> None:
