@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import shlex
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,6 +22,7 @@ from espalier.api.resource import Key, Resource
 from espalier.cli import documents, flags, follow, output, process_tuning, shown_commands, tables
 from espalier.cli.commands import Command
 from espalier.cli.connection import FIELD_MANAGER
+from espalier.cli.demo_folder import demo_folder
 from espalier.cli.failures import Failure, Usage
 from espalier.cli.home import Home
 from espalier.cli.progress import Progress
@@ -122,8 +122,8 @@ async def demo(what: str, *, filename: Path, boot_seconds: float, control_plane:
     logs.setup(level="error")
     began = time.monotonic()
     found = documents.read([str(filename)])
-    with tempfile.TemporaryDirectory(prefix="espalier-demo-") as folder, Progress(output.console()) as progress:
-        home = Home(Path(folder))
+    with demo_folder("demo-") as folder, Progress(output.console()) as progress:
+        home = Home(folder)
         progress.wait("starting a management cluster: API server and controllers, in this process")
         async with (
             SimulatedEnvironment.run(home, port=0, boot_seconds=boot_seconds, releases=Releases.load()) as environment,

@@ -8,7 +8,6 @@ import os
 import random
 import shlex
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -19,6 +18,7 @@ from pathlib import Path
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.apiserver.http import HttpShell
 from espalier.cli import interrupts, output, process_tuning, shown_commands
+from espalier.cli.demo_folder import demo_folder
 from espalier.cli.environment.gardens import Garden, SimulatedSeed
 from espalier.cli.environment.migration_scenario import (
     GARDEN_NAMESPACE,
@@ -159,8 +159,8 @@ async def show() -> None:
     stop = asyncio.Event()
     for number in interrupts.ending():
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    with tempfile.TemporaryDirectory(prefix="espalier-demo-") as folder, Progress(output.console()) as progress:
-        kubeconfig = Path(folder) / "kubeconfig"
+    with demo_folder("demo-") as folder, Progress(output.console()) as progress:
+        kubeconfig = folder / "kubeconfig"
         progress.wait(f"starting a garden and the seeds {', '.join(SEEDS)}, in this process")
         run = Garden.run_with(SystemClock(), random.SystemRandom(), SEEDS, quick_settings(), projects=(PROJECT,))
         async with run as garden, served(garden, kubeconfig):

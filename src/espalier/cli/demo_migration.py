@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from espalier.cli import output, process_tuning, shown_commands
+from espalier.cli.demo_folder import demo_folder
 from espalier.cli.environment import programs
 from espalier.cli.environment.gardens import Garden
 from espalier.cli.environment.migration_scenario import (
@@ -112,8 +111,8 @@ async def _real_machines(version: str) -> AsyncIterator[RealMachines]:
     base = machines.newest_base(real.BuiltBases().all(), version)
     if base is None:
         raise Failure("--nodes real needs a base of nodes, which is not built yet: run `espalier assets build nodes`")
-    with tempfile.TemporaryDirectory(prefix="espalier-", ignore_cleanup_errors=True) as home:
-        place = Path(home) / "nodes"
+    with demo_folder() as home:
+        place = home / "nodes"
         await real.check(real.RealSettings(machines.ADDRESSES, machines.BRIDGE), State(place))
         async with machines.RealMachines.on_this_machine(place, base, PODS) as made:
             yield made

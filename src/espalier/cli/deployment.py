@@ -216,7 +216,7 @@ def _memory(text: str) -> str:
     if size is None:
         raise Usage(f"--memory-limit: found {text!r}, {allowed}")
     if not amount(LEAST_MEMORY) <= size < 2**63:
-        raise Usage(f"--memory-limit: found {text!r} ({size:.6g} bytes), {allowed}")
+        raise Usage(f"--memory-limit: found {text!r} ({size:,.15g} bytes), {allowed}")
     return text
 
 

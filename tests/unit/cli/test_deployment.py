@@ -112,7 +112,7 @@ def test_the_default_limit_is_one_that_is_allowed() -> None:
 
 REFUSED = [
     ("--memory-limit", "512m", "found '512m' (0.512 bytes), allowed is a quantity of at least 256Mi"),
-    ("--memory-limit", "255Mi", "found '255Mi' (2.67387e+8 bytes), allowed is a quantity of at least 256Mi"),
+    ("--memory-limit", "255Mi", "found '255Mi' (267,386,880 bytes)"),
     ("--memory-limit", "-1Gi", "allowed is a quantity of at least 256Mi"),
     ("--memory-limit", "lots", "found 'lots', allowed is a quantity of at least 256Mi, such as 2Gi, or 0"),
     ("--memory-limit", "99999E", "allowed is a quantity"),
