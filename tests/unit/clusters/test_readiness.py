@@ -1,4 +1,4 @@
-"""What conditions say while parts of a cluster become ready."""
+"""The messages of conditions while parts of a cluster become ready."""
 
 from __future__ import annotations
 
