@@ -12,6 +12,8 @@ from cronsim import CronSim, CronSimError
 
 from espalier.etcdbackup.snapshots.sets import SnapshotSet
 
+_FIELDS = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
@@ -46,12 +48,28 @@ class Schedule:
 def following(expression: str, now: datetime, *, name: str = "schedule") -> datetime:
     """The next time of a cron expression. Raises `ValueError` if there is none."""
     try:
-        return next(CronSim(expression, now.astimezone(UTC)))
+        return next(CronSim(_for_cronsim(expression), now.astimezone(UTC)))
     except (CronSimError, StopIteration) as error:
         raise ValueError(
             f"{name}: found {expression!r}, allowed is a cron expression of five fields such as 0 */1 * * * "
             f"({str(error) or 'it never occurs'})"
         ) from None
+
+
+def _for_cronsim(expression: str) -> str:
+    """The expression with steps of days as ranges, which Debian's cron reads as Kubernetes' cron does.
+
+    A day must match either of two restricted fields. To Debian's cron, and cronsim, `*/2` is no restriction.
+    """
+    fields = expression.split()
+    if len(fields) < _FIELDS:
+        return expression
+    for place, days in ((-3, "1-31"), (-1, "0-6")):
+        parts = fields[place].split(",")
+        is_unrestricted = not {"*", "*/1"}.isdisjoint(parts)
+        ranges = ",".join(days + part[1:] if part.startswith("*/") else part for part in parts)
+        fields[place] = "*" if is_unrestricted else ranges
+    return " ".join(fields)
 
 
 def full_first(schedule: Schedule, latest: SnapshotSet | None, now: datetime) -> str | None:
