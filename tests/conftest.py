@@ -173,8 +173,9 @@ async def _found(factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]
     assets = find_assets()
     if assets is None:
         pytest.skip(why_no_assets())
-    async with real_control_plane(factory.mktemp("control-plane"), assets) as running:
-        yield running
+    with left_files.folder_of_a_fixture(factory, "control-plane") as folder:
+        async with real_control_plane(folder, assets) as running:
+            yield running
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.cluster_api import RealClusterApi, real_cluster_api, why_no_cluster_api
+from tests.support.left_files import folder_of_a_fixture
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -18,5 +19,6 @@ async def real(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RealCl
     """
     if lacking := why_no_cluster_api():
         pytest.skip(lacking)
-    async with real_cluster_api(tmp_path_factory.mktemp("real")) as env:
-        yield env
+    with folder_of_a_fixture(tmp_path_factory, "real") as folder:
+        async with real_cluster_api(folder) as env:
+            yield env

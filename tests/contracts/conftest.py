@@ -30,6 +30,7 @@ from tests.support.etcds import ETCD_3_6, Clients, Limits
 from tests.support.kubectl import Kubectl, find_kubectl
 from tests.support.kubectl_things import CRD, THING, embedded_server
 from tests.support.kubectl_things import NAMESPACE as CONTRACT_NAMESPACE
+from tests.support.left_files import folder_of_a_fixture
 from tests.support.widgets import GROUP, definition, established
 
 
@@ -71,8 +72,9 @@ async def etcd(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Client
     """One for all contracts: each server has a prefix of its own there."""
     if reason := ETCD_3_6.lacks():
         pytest.skip(reason)
-    async with ETCD_3_6.run(tmp_path_factory.mktemp("etcd"), Limits()) as clients:
-        yield clients
+    with folder_of_a_fixture(tmp_path_factory, "etcd") as folder:
+        async with ETCD_3_6.run(folder, Limits()) as clients:
+            yield clients
 
 
 @pytest.fixture

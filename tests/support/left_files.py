@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 KEEP = "ESPALIER_KEEP_FILES"
 """Set, all files of failed tests stay."""
@@ -44,6 +48,17 @@ class LeftFiles:
             shutil.rmtree(each, ignore_errors=True)
             removed.append(f"{sizes[each] / MIB:.0f} MiB in {each} were removed; to keep them, set {KEEP}=1")
         return removed
+
+
+@contextmanager
+def folder_of_a_fixture(factory: pytest.TempPathFactory, name: str) -> Iterator[Path]:
+    """A folder that goes with its fixture: pytest keeps those of modules to the end, and an etcd takes 122 MiB."""
+    folder = factory.mktemp(name)
+    try:
+        yield folder
+    finally:
+        if KEEP not in os.environ:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def of_this_process() -> LeftFiles:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 LOCK = "demo.lock"
-_PREFIX = "espalier-"
+_NAME = "espalier-{}"
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def demo_folder(purpose: str = "") -> Iterator[Path]:
     """A new folder, removed at the end; `purpose` is a part of its name."""
     parent = Path(tempfile.gettempdir())
     _remove_abandoned(parent)
-    with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{purpose}", ignore_cleanup_errors=True) as made:
+    with tempfile.TemporaryDirectory(prefix=_NAME.format(purpose), ignore_cleanup_errors=True) as made:
         folder = Path(made)
         descriptor = _lock(folder)
         try:
@@ -44,7 +44,7 @@ def _lock(folder: Path) -> int:
 
 def _remove_abandoned(parent: Path) -> None:
     """Remove this user's folders whose demonstration has ended. What can't be read or removed is left."""
-    for folder in parent.glob(f"{_PREFIX}*"):
+    for folder in parent.glob(_NAME.format("*")):
         try:
             status = folder.lstat()
             if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and _is_abandoned(folder / LOCK):

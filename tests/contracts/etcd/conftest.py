@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from espalier.etcd.client import Client
 from tests.support.etcds import IMPLEMENTATIONS, Clients, Implementation, Limits
+from tests.support.left_files import folder_of_a_fixture
 
 
 def each_implementation() -> list[object]:
@@ -30,8 +31,9 @@ def implementation(request: pytest.FixtureRequest) -> Implementation:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def clients(implementation: Implementation, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clients]:
     """Clients of one running etcd, which the tests of a module share: each writes below a prefix of its own."""
-    async with implementation.run(tmp_path_factory.mktemp("etcd"), Limits()) as made:
-        yield made
+    with folder_of_a_fixture(tmp_path_factory, "etcd") as folder:
+        async with implementation.run(folder, Limits()) as made:
+            yield made
 
 
 @pytest_asyncio.fixture(loop_scope="session")

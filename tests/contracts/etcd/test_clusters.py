@@ -20,6 +20,7 @@ from espalier.etcd.errors import Refused, Unavailable
 from espalier.etcd.requests import Range, prefix_range_end
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request
+from tests.support.left_files import folder_of_a_fixture
 from tests.support.real_etcd import RealEtcd, built, real_cluster
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.envtest]
@@ -32,8 +33,9 @@ async def members(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[lis
     programs = built(ETCD)
     if programs is None:
         pytest.skip(f"etcd {ETCD.version} was not built: run make real-assets")
-    async with real_cluster(programs, tmp_path_factory.mktemp("cluster")) as running:
-        yield running
+    with folder_of_a_fixture(tmp_path_factory, "cluster") as folder:
+        async with real_cluster(programs, folder) as running:
+            yield running
 
 
 @pytest_asyncio.fixture(loop_scope="session")
