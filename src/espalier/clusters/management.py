@@ -67,6 +67,12 @@ class ManagementCluster:
         return named_by(found)
 
     @property
+    def lacks_record(self) -> bool:
+        """True if the ConfigMap names a Cluster that does not exist."""
+        key = self.key
+        return self.is_named and key is not None and self.clusters.get(key) is None
+
+    @property
     def record(self) -> eksa.Cluster | None:
         """The record of the management cluster; None when it does not exist."""
         key = self.key
@@ -122,7 +128,7 @@ def controller(
         found = known.named.get(key)
         if found is None or not known.trouble:
             return Done()
-        if left := grace(found, clock.now()):
+        if known.lacks_record and (left := grace(found, clock.now())):
             return Done(after=left)
         recorder.event(found, "Warning", "ManagementClusterInvalid", known.trouble)
         return Done()
@@ -134,7 +140,7 @@ def controller(
 
 
 def grace(found: Object, now: datetime) -> float:
-    """The seconds that are left until a problem with this ConfigMap is reported."""
+    """The seconds that are left until it is reported that the record of this ConfigMap is missing."""
     created = datetime.fromisoformat(found.metadata.creation_timestamp or "1970-01-01T00:00:00Z")
     return max(0.0, (created + timedelta(seconds=GRACE) - now).total_seconds())
 

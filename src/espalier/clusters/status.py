@@ -16,7 +16,7 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
 from espalier.clusters import names, overdue, readiness, synced
 from espalier.clusters.scope import Scope
-from espalier.clusters.validity import missing_objects, problem, record_problem, standing_problem
+from espalier.clusters.validity import known_problem, missing_objects, problem, record_problem, standing_problem
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.write_limits import TooManyWrites
@@ -248,7 +248,12 @@ def _trouble(scope: Scope) -> Wait | None:
 def _is_unjudged(scope: Scope) -> bool:
     """True for paused Clusters, except the record of a management cluster, which concerns others; and while objects
     may still come."""
-    return scope.is_deleted or (scope.is_paused and not scope.is_self_managed) or scope.grace > 0
+    return scope.is_deleted or (scope.is_paused and not scope.is_self_managed) or _is_awaiting(scope)
+
+
+def _is_awaiting(scope: Scope) -> bool:
+    """True while objects may still come that decide whether the spec is valid: step `find_children` waits for them."""
+    return scope.grace > 0 and not scope.is_self_managed and known_problem(scope) is None
 
 
 def _distro(scope: Scope) -> EksdReleaseRef | None:
