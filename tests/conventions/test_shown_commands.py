@@ -110,7 +110,7 @@ def check(command: str, *, is_line: bool) -> None:
 
 
 def named(words: list[str]) -> None:
-    """The commands and flags exist; what stands for values is not looked at."""
+    """The commands and flags exist; values are not checked."""
     commands: list[click.Command] = [program]
     context = click.Context(program, info_name="espalier")
     for word in words:

@@ -116,7 +116,7 @@ def _objects(tree: object, node: yaml.Node) -> Iterator[tuple[object, yaml.Node]
 
 def check(documents: Sequence[Document], catalog: Catalog, *, several: bool = False) -> None:
     """Check that the documents belong to one cluster (or to `several`), and that each matches its schema; objects that
-    are no part of a cluster (`is_other`) are not looked at.
+    are no part of a cluster (`is_other`) are not checked.
 
     References are checked within the documents: a manifest without any datacenter config may refer to an existing one.
     Raises `ManifestError` with every problem.
