@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from espalier.api import json_trees, paths
 from espalier.api.meta import Tree
 from espalier.apiserver import rules
-from espalier.apiserver.field_set_diff import element_of, elements_of
+from espalier.apiserver.list_items import element_of, elements_of
 from espalier.apiserver.registry import ServedKind
 from espalier.apiserver.structure import Node
 from espalier.kube.errors import StatusCause

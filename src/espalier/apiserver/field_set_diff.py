@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import msgspec
-
 from espalier.api import json_trees
-from espalier.api.meta import Tree
+from espalier.apiserver.list_items import elements_of, is_list, is_map
 from espalier.apiserver.structure import Node
-from espalier.kube.fields import SELF, FieldSet, item_by_keys, item_by_value
+from espalier.kube.fields import SELF, FieldSet
 
 
 class Difference(NamedTuple):
@@ -25,39 +23,6 @@ class Difference(NamedTuple):
 
 NOTHING = Difference({}, {})
 _ABSENT = object()
-
-
-def is_map(value: Any, node: Node | None) -> bool:
-    """True if a value is compared field by field."""
-    return isinstance(value, dict) and not (node is not None and node.atomic)
-
-
-def is_list(value: Any, node: Node | None) -> bool:
-    """True if a value is compared item by item."""
-    return isinstance(value, list) and node is not None and node.list_type in ("map", "set")
-
-
-def element_of(item: Any, node: Node) -> str:
-    """The path element of a list's item. Keys that are missing have their default, if there is one."""
-    if node.list_type == "set" or not isinstance(item, dict):
-        return item_by_value(item)
-    keys: Tree = {}
-    for name in node.keys:
-        value = item.get(name)
-        if value is None and node.items is not None:
-            default = node.items.properties[name].default if name in node.items.properties else None
-            value = msgspec.json.decode(default) if default is not None else None
-        if value is not None:
-            keys[name] = value
-    return item_by_keys(keys)
-
-
-def elements_of(items: list[Any], node: Node) -> dict[str, Any]:
-    """Items by their path elements; of duplicates the first."""
-    elements: dict[str, Any] = {}
-    for item in items:
-        elements.setdefault(element_of(item, node), item)
-    return elements
 
 
 def fields_of(value: Any, node: Node | None, *, containers: bool) -> FieldSet:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from espalier.api.meta import Tree
-from espalier.apiserver import authorization, bodies, failures, options
+from espalier.apiserver import bodies, failures, options, reviews
 from espalier.apiserver.admission import AdmissionWebhooks
 from espalier.apiserver.core import Answer, Core, Steps
 from espalier.apiserver.deleting import Deleter
@@ -37,8 +37,8 @@ class Handler:
         """The steps of an authorized request."""
         options.check(info.verb, info.query, apply=info.content_type == APPLY)
         resource = info.kind.resource
-        if (resource.group, resource.plural) in authorization.REVIEWS:
-            return authorization.review(self._core, info)
+        if (resource.group, resource.plural) in reviews.KINDS:
+            return reviews.review(self._core, info)
         if info.verb == "list":
             return self._reader.list(info)
         if info.verb == "deletecollection":

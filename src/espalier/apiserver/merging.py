@@ -11,7 +11,7 @@ from collections import deque
 from typing import Any
 
 from espalier.api.meta import Tree
-from espalier.apiserver.field_set_diff import element_of, elements_of, is_list, is_map
+from espalier.apiserver.list_items import element_of, elements_of, is_list, is_map
 from espalier.apiserver.structure import Node
 from espalier.kube.fields import SELF, FieldSet
 

@@ -12,7 +12,7 @@ import msgspec
 
 from espalier.api.meta import Tree
 from espalier.apiserver import failures, go_json
-from espalier.apiserver.field_set_diff import element_of
+from espalier.apiserver.list_items import element_of
 from espalier.apiserver.structure import Node
 from espalier.kube.errors import StatusCause
 

@@ -18,7 +18,7 @@ import msgspec
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line
 from espalier.apiserver import cel, cel_values, failures
-from espalier.apiserver.field_set_diff import elements_of
+from espalier.apiserver.list_items import elements_of
 from espalier.apiserver.structure import SCHEMAS, Node
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import encode_json

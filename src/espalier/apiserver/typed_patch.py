@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from espalier.apiserver.field_set_diff import element_of
+from espalier.apiserver.list_items import element_of
 from espalier.apiserver.pruning import is_of_type
 from espalier.apiserver.structure import Node
 
